@@ -1,0 +1,288 @@
+"""The one module that imports the kubernetes client.
+
+Manifests go in as dicts and answers come out as raw JSON: the client's generated models are stricter than the API
+server (a null where they want a list raises), and a suite that reports what it saw must not stumble over its own types.
+The client contributes what is hard: kubeconfig, credentials, TLS.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import urllib3
+from kubernetes import client, config
+from kubernetes.config.config_exception import ConfigException
+
+from esipp.errors import HarnessError, PreflightError
+
+Json = dict[str, Any]
+
+CONNECT_TIMEOUT = 5.0
+READ_TIMEOUT = 30.0
+
+
+class ApiError(Exception):
+    """The API server's refusal: HTTP status, machine-readable reason, message."""
+
+    def __init__(self, status: int, reason: str, message: str, request: str) -> None:
+        super().__init__(f"{request}: {status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+
+class UnreachableError(Exception):
+    """The API server did not answer at all."""
+
+
+class Cluster:
+    """A cluster by its kubeconfig context.
+
+    Args:
+        context: name of the context; there is no default, so that nothing is run against a cluster by accident.
+        kubeconfig: the file, or None for $KUBECONFIG and then ~/.kube/config.
+
+    Raises:
+        PreflightError: no such file, no such context, or unusable credentials.
+    """
+
+    def __init__(self, context: str, kubeconfig: str | None = None) -> None:
+        self.context = context
+        self.kubeconfig = kubeconfig
+        try:
+            contexts, _ = config.list_kube_config_contexts(config_file=kubeconfig)
+        except (ConfigException, OSError) as broken:
+            raise PreflightError(
+                f"The kubeconfig {kubeconfig or '($KUBECONFIG or ~/.kube/config)'} cannot be used: {broken}.",
+                "name the file with --kubeconfig or $KUBECONFIG.",
+            ) from None
+        names = sorted(each["name"] for each in contexts)
+        if context not in names:
+            raise PreflightError(
+                f"There is no context '{context}' in the kubeconfig.",
+                f"it knows: {', '.join(names) or 'none'}; ./ci/conformance --keep makes kind-esipp.",
+            )
+        settings = client.Configuration()
+        try:
+            config.load_kube_config(
+                config_file=kubeconfig, context=context, client_configuration=settings, persist_config=False
+            )
+        except (ConfigException, OSError) as broken:
+            raise PreflightError(
+                f"The credentials of context '{context}' cannot be loaded: {broken}.",
+                f"does 'kubectl --context {context} get nodes' work?",
+            ) from None
+        settings.retries = urllib3.Retry(0)  # a lost request is told at once; whoever may wait, waits by itself
+        self._api = client.ApiClient(configuration=settings)
+        self.server = str(settings.host)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Json | None = None,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        read_timeout: float = READ_TIMEOUT,
+    ) -> Json:
+        """One request, one JSON answer.
+
+        Raises:
+            ApiError: the server refused.
+            UnreachableError: no answer.
+        """
+        response = self._send(method, path, body, query, content_type, read_timeout)
+        return dict(json.loads(response.data or b"{}"))
+
+    def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
+        """GET something that is not JSON, such as a pod's log."""
+        return bytes(self._send("GET", path, None, query, "application/json", READ_TIMEOUT).data).decode(
+            errors="replace"
+        )
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Json | None,
+        query: Mapping[str, str] | None,
+        content_type: str,
+        read_timeout: float,
+        stream: bool = False,
+    ) -> urllib3.BaseHTTPResponse:
+        arguments = self._api.param_serialize(
+            method,
+            path,
+            query_params=list((query or {}).items()),
+            header_params={"Accept": "application/json", "Content-Type": content_type},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        try:
+            response = self._api.call_api(*arguments, _request_timeout=(CONNECT_TIMEOUT, read_timeout)).response
+            if response.status >= 400:
+                raise _refusal(response, f"{method} {path}")
+            if not stream:
+                response.read(cache_content=True)
+        except (urllib3.exceptions.HTTPError, OSError) as broken:
+            raise UnreachableError(_innermost(broken)) from None
+        return response
+
+    def create(self, collection: str, manifest: Json) -> Json:
+        """POST an object to a collection such as ``/api/v1/namespaces/x/pods``."""
+        return self.request("POST", collection, body=manifest)
+
+    def list(self, collection: str, **query: str) -> list[Json]:
+        """The items of a collection; ``labelSelector="a=b"`` and the like narrow it."""
+        return list(self.request("GET", collection, query=query).get("items") or [])
+
+    def delete(self, path: str, *, grace: int | None = None) -> None:
+        """DELETE an object; one that is gone already is fine."""
+        body: Json = {"propagationPolicy": "Background"}
+        if grace is not None:
+            body["gracePeriodSeconds"] = grace
+        try:
+            self.request("DELETE", path, body=body)
+        except ApiError as refused:
+            if refused.status != 404:
+                raise
+
+    def watch(self, collection: str, *, budget: float, **query: str) -> Iterator[tuple[str, Json]]:
+        """First the present objects as ``ADDED``, then changes, for at most ``budget`` seconds.
+
+        Yields ``(event type, object)``. Ends silently when the budget is used up: whoever watches knows what is
+        still missing and says it. A watch that the server closes is opened again.
+        """
+        deadline = time.monotonic() + budget
+        while True:
+            snapshot = self.request("GET", collection, query=query)
+            for item in snapshot.get("items") or []:
+                yield "ADDED", item
+            version = snapshot.get("metadata", {}).get("resourceVersion", "")
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            opened = {**query, "watch": "1", "resourceVersion": version, "timeoutSeconds": str(max(1, int(left)))}
+            try:
+                response = self._send("GET", collection, None, opened, "application/json", left + 1, stream=True)
+                try:
+                    for line in _lines(response):
+                        event = json.loads(line)
+                        if event["type"] == "ERROR":
+                            break
+                        yield str(event["type"]), event["object"]
+                finally:
+                    response.close()
+            except (UnreachableError, urllib3.exceptions.HTTPError, OSError):
+                if time.monotonic() >= deadline:
+                    return
+
+    def wait_for(
+        self, collection: str, done: Callable[[Json], bool], names: set[str], *, budget: float, **query: str
+    ) -> dict[str, Json]:
+        """Watch until every named object is ``done``, or the budget is used up.
+
+        Returns the last seen state of each object; those that are not there are missing from it.
+        """
+        last: dict[str, Json] = {}
+        for kind, item in self.watch(collection, budget=budget, **query):
+            name = item["metadata"]["name"]
+            if name not in names:
+                continue
+            if kind == "DELETED":
+                last.pop(name, None)
+            else:
+                last[name] = item
+            if all(each in last and done(last[each]) for each in names):
+                break
+        return last
+
+    def wait_gone(self, path: str, *, budget: float) -> bool:
+        """Wait until an object is deleted; False if it is still there when the budget is used up."""
+        collection, _, name = path.rpartition("/")
+        for kind, item in self.watch(collection, budget=budget, fieldSelector=f"metadata.name={name}"):
+            if kind == "DELETED" and item["metadata"]["name"] == name:
+                return True
+            try:
+                self.request("GET", path)
+            except ApiError as refused:
+                if refused.status == 404:
+                    return True
+                raise
+        try:
+            self.request("GET", path)
+        except ApiError as refused:
+            return refused.status == 404
+        return False
+
+    def version(self) -> str:
+        """``gitVersion`` of the API server.
+
+        Raises:
+            PreflightError: the server does not answer or refuses us.
+        """
+        try:
+            return str(self.request("GET", "/version", read_timeout=10)["gitVersion"])
+        except UnreachableError as silent:
+            raise PreflightError(
+                f"The API server {self.server} of context '{self.context}' does not answer: {silent}.",
+                "is the cluster up, and is this machine on its network (for a hermetic kind cluster: ./ci/enter)?",
+            ) from None
+        except ApiError as refused:
+            raise PreflightError(
+                f"The API server {self.server} refuses the credentials of context '{self.context}': {refused.message}.",
+                f"does 'kubectl --context {self.context} get nodes' work?",
+            ) from None
+
+    def may(self, verb: str, resource: str, *, group: str = "", namespace: str | None = None) -> bool:
+        """Whether we hold a right; ``resource`` may name a subresource (``pods/exec``)."""
+        resource, _, subresource = resource.partition("/")
+        attributes: Json = {"verb": verb, "resource": resource, "subresource": subresource, "group": group}
+        if namespace:
+            attributes["namespace"] = namespace
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        answer = self.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+        return bool(answer.get("status", {}).get("allowed"))
+
+
+def kubeconfig_arguments(context: str, kubeconfig: str | None) -> list[str]:
+    """The arguments that point kubectl at the same cluster."""
+    return ["--context", context, *(["--kubeconfig", str(Path(kubeconfig))] if kubeconfig else [])]
+
+
+def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """The lines of a streamed body, as they arrive."""
+    rest = b""
+    for chunk in response.stream(amt=None, decode_content=True):
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from whole
+
+
+def _refusal(response: urllib3.BaseHTTPResponse, request: str) -> ApiError:
+    raw = response.read(cache_content=True) or b""
+    try:
+        status = json.loads(raw)
+        return ApiError(response.status, str(status.get("reason", "")), str(status.get("message", "")), request)
+    except ValueError:
+        return ApiError(response.status, response.reason or "", raw[:200].decode(errors="replace"), request)
+
+
+def _innermost(broken: BaseException) -> str:
+    """The plainest words in a chain of wrapped network errors."""
+    reason = getattr(broken, "reason", None)
+    if isinstance(reason, BaseException):
+        return _innermost(reason)
+    text = str(broken)
+    return text.rpartition("): ")[2] or text or type(broken).__name__
+
+
+def must(step: str, refused: ApiError | UnreachableError, hint: str = "") -> HarnessError:
+    """Turn a refusal in the middle of a run into one sentence."""
+    return HarnessError(f"{step}: {refused}.", hint or "the run was stopped and what it had made was removed.")

@@ -1,0 +1,174 @@
+"""Who owns which address: nodes and their roles, pods, clients, VIPs. Pure: built from what others read.
+
+Addresses are compared as addresses, never as strings: v4-mapped and zero-compressed forms are the same address.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from esipp.model import AddressClass, Client, Family, Path, Role, Vantage
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def parse_address(text: str) -> IPAddress:
+    """Read an address; a scope is cut off and a v4-mapped IPv6 address becomes the IPv4 address it stands for.
+
+    Raises:
+        ValueError: the text is no address.
+    """
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+def family_of(address: str | IPAddress) -> Family:
+    """The IP family of an address."""
+    parsed = parse_address(address) if isinstance(address, str) else address
+    return Family.IPV4 if parsed.version == 4 else Family.IPV6
+
+
+def by_family(addresses: Iterable[str]) -> dict[Family, str]:
+    """The first address of each family, as ``status.podIPs`` and ``status.addresses`` list them."""
+    found: dict[Family, str] = {}
+    for address in addresses:
+        found.setdefault(family_of(address), address)
+    return found
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node: its name, the InternalIP of each family, and every address it is known to hold."""
+
+    name: str
+    internal: Mapping[Family, str]
+    addresses: frozenset[IPAddress]
+    schedulable: bool = True
+    ready: bool = True
+    provider_id: str = ""
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod of ours and the addresses of ``status.podIPs``."""
+
+    name: str
+    node: str
+    addresses: Mapping[Family, str]
+
+
+@dataclass(frozen=True)
+class Stand:
+    """Where a client really stands: its addresses, and the node it is on (None outside the cluster)."""
+
+    client: Client
+    addresses: frozenset[IPAddress]
+    node: str | None = None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Whose address it is: the classes it fits for one client, and the owner in words."""
+
+    classes: frozenset[AddressClass]
+    owner: str
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The cluster as far as the judge needs it."""
+
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    roles: Mapping[Role, str] = field(default_factory=dict)
+    stands: Mapping[str, Stand] = field(default_factory=dict)
+    backends: Mapping[str, Pod] = field(default_factory=dict)
+    vips: Mapping[str, Mapping[Family, str]] = field(default_factory=dict)
+
+    def origin(self, path: Path, seen: str, source: str | None) -> Origin:
+        """Whose address a backend saw.
+
+        Args:
+            path: the path of the probe; its client decides what ``client`` means.
+            seen: the source address the backend saw.
+            source: the address of the client's own socket. For a client outside or in a pod, ``client`` is exactly
+                this one; for a host process it is any address of its node, as masquerading picks the outgoing one.
+        """
+        address = parse_address(seen)
+        classes: set[AddressClass] = set()
+        owners: list[str] = []
+        stand = self.stands.get(path.client.name)
+        if source is not None and parse_address(source) == address:
+            classes.add(AddressClass.CLIENT)
+            owners.append(f"client {path.client.name}")
+        for other in self.stands.values():
+            if other is not stand and other.client.vantage is not Vantage.NODE and address in other.addresses:
+                owners.append(f"client {other.client.name}")
+                if other.client.vantage is Vantage.POD:
+                    classes.add(AddressClass.POD)
+        for node in self.nodes.values():
+            if address in node.addresses:
+                classes.add(AddressClass.NODE)
+                owners.append(f"node {node.name}{self._remark(node.name, path)}")
+                if stand and stand.client.vantage is Vantage.NODE and stand.node == node.name:
+                    classes.add(AddressClass.CLIENT)
+        for pod in self.backends.values():
+            if address in {parse_address(a) for a in pod.addresses.values()} and AddressClass.CLIENT not in classes:
+                classes.add(AddressClass.POD)
+                owners.append(f"pod {pod.name}")
+        for service, vips in self.vips.items():
+            if address in {parse_address(a) for a in vips.values()}:
+                classes.add(AddressClass.LOAD_BALANCER)
+                owners.append(f"load balancer of {service}")
+        if not classes:
+            classes.add(AddressClass.OTHER)
+        return Origin(frozenset(classes), " or ".join(owners) or "nobody we know")
+
+    def _remark(self, node: str, path: Path) -> str:
+        """Which part a node plays on a path, so that a reader sees where the source was rewritten."""
+        parts = []
+        stand = self.stands.get(path.client.name)
+        if path.entry.role and self.roles.get(path.entry.role) == node:
+            parts.append("the node dialled")
+        if stand and stand.node == node:
+            parts.append("the client's")
+        if not parts and self.roles.get(Role.ENDPOINT_NODE) == node:
+            parts.append("the endpoint's")
+        return f" ({', '.join(parts)})" if parts else ""
+
+
+def read_node(item: Mapping[str, Any]) -> Node:
+    """A node from the API's JSON; pods may be scheduled on it unless it is cordoned or tainted against them."""
+    metadata, spec, status = item["metadata"], item.get("spec", {}), item.get("status", {})
+    listed = [a["address"] for a in status.get("addresses", []) if a["type"] in ("InternalIP", "ExternalIP")]
+    internal = by_family(a["address"] for a in status.get("addresses", []) if a["type"] == "InternalIP")
+    repelled = any(taint.get("effect") in ("NoSchedule", "NoExecute") for taint in spec.get("taints") or [])
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", []))
+    return Node(
+        name=metadata["name"],
+        internal=internal,
+        addresses=frozenset(parse_address(a) for a in listed),
+        schedulable=ready and not repelled and not spec.get("unschedulable", False),
+        ready=ready,
+        provider_id=spec.get("providerID", ""),
+    )
+
+
+def cast_roles(nodes: Iterable[Node]) -> dict[Role, str]:
+    """Give the schedulable nodes their roles, by name, so that every run of a cluster is the same.
+
+    With two nodes the bare node is also where in-cluster clients stand; rows that need a third are unsupported.
+
+    Raises:
+        ValueError: fewer than two schedulable nodes.
+    """
+    names = sorted(node.name for node in nodes if node.schedulable)
+    if len(names) < 2:
+        raise ValueError("fewer than two schedulable nodes")
+    return {
+        Role.ENDPOINT_NODE: names[0],
+        Role.BARE_NODE: names[1],
+        Role.OTHER_NODE: names[2] if len(names) > 2 else names[1],
+    }

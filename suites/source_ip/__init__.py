@@ -1,0 +1,1 @@
+"""Where the client's source IP survives (seed 003, "Source IP Preservation")."""
