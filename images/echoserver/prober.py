@@ -1,0 +1,805 @@
+"""Prober: dials the echo server as its jobs say, and tells what came of every probe.
+
+usage: prober.py [--limit PROBES_IN_FLIGHT]
+
+Jobs come as JSON lines on stdin, results leave as JSON lines on stdout, so that one process behind a docker exec,
+kubectl exec or ssh carries thousands of probes. The contract stands in README.md beside this file. It is one file of
+the standard library because it is also copied to machines as it is; one epoll loop, because asyncio would take most of
+the time of a probe.
+"""
+
+from __future__ import annotations
+
+import errno
+import heapq
+import json
+import os
+import resource
+import select
+import socket
+import struct
+import sys
+import time
+from collections import deque
+
+TYPE_CHECKING = False  # as typing has it, without importing typing
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+VERSION = "0.1.0"
+PROTOCOL = 1
+MAX_COUNT = 1_000_000
+MAX_LINE = 65536
+MAX_JOBS = 10_000
+MAX_SECONDS = 3600.0
+MAX_ANSWER = 65536
+MAX_UNREAD = 4 << 20  # bytes of results that nobody reads; then nothing more is started
+BATCH = 32  # probes started before the sockets are looked at again
+CLOSING_SECONDS = 1.0  # how long an answered connection is kept for the server to close it first
+NONCE_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+TOKEN_LETTERS = NONCE_LETTERS - set(".") | set("!#$%&'*+^`|~.")
+IP_RECVERR, IPV6_RECVERR, IP_BIND_ADDRESS_NO_PORT = 11, 25, 24  # Linux; the socket module does not name them
+UNREACHABLE = {
+    errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ENONET, errno.EACCES,
+    errno.ENOPROTOOPT, errno.EPROTO,
+}  # fmt: skip
+RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}
+JOB_KEYS = {
+    "id", "protocol", "host", "port", "source_address", "source_port", "count", "spacing", "timeout", "path", "headers",
+    "one_socket",
+}  # fmt: skip
+
+
+def local_addresses(fib_trie: str, if_inet6: str) -> list[str]:
+    """The addresses of a network namespace that others can send to, from two files of /proc/net."""
+    found: dict[str, bytes] = {}
+    leaf = ""
+    for line in fib_trie.splitlines():
+        words = line.split()
+        if words[:1] == ["|--"]:
+            leaf = words[1]
+        elif words[-2:] == ["host", "LOCAL"] and not leaf.startswith(("127.", "169.254.")):
+            found[leaf] = b"4" + socket.inet_aton(leaf)
+    for line in if_inet6.splitlines():
+        digits, _, _, scope, flags, _ = line.split()
+        if scope == "00" and not int(flags, 16) & 0x08:  # global (also unique local), no duplicate on the link
+            packed = bytes.fromhex(digits)
+            found[socket.inet_ntop(socket.AF_INET6, packed)] = b"6" + packed
+    return sorted(found, key=lambda address: found[address])
+
+
+def own_addresses() -> list[str]:
+    """The addresses of this process's network namespace."""
+    texts = []
+    for name in ("fib_trie", "if_inet6"):
+        try:
+            with open(f"/proc/net/{name}") as file:  # noqa: PTH123 - pathlib would double the start
+                texts.append(file.read())
+        except OSError:  # a kernel without that family
+            texts.append("")
+    return local_addresses(texts[0], texts[1])
+
+
+def classify(code: int) -> str:
+    """The outcome that an errno stands for."""
+    if code == errno.ECONNREFUSED:
+        return "refused"
+    if code in UNREACHABLE:
+        return "unreachable"
+    if code in RESET:
+        return "reset"
+    return "timeout" if code == errno.ETIMEDOUT else "error"
+
+
+def named(code: int) -> str:
+    """An errno by its name and meaning."""
+    return f"{errno.errorcode.get(code, code)}: {os.strerror(code)}"
+
+
+def http_answer(data: bytes, ended: bool) -> tuple[int, bytes] | None:
+    """Status and body of an HTTP response, None while it is incomplete; ValueError where it is none."""
+    head, separator, body = data.partition(b"\r\n\r\n")
+    if not separator:
+        if ended or (data and not data.startswith(b"HTTP/"[: len(data)])):
+            raise ValueError("no HTTP response")
+        return None
+    lines = head.split(b"\r\n")
+    words = lines[0].split(b" ", 2)
+    if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or len(words[1]) != 3 or not words[1].isdigit():
+        raise ValueError("no HTTP response")
+    fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines[1:])}
+    whole: bytes | None
+    if fields.get(b"transfer-encoding", b"").lower() == b"chunked":
+        whole = unchunked(body)
+    elif b"content-length" in fields:
+        length = natural(fields[b"content-length"], 10)
+        whole = body[:length] if len(body) >= length else None
+    else:
+        whole = body if ended else None
+    if whole is None:
+        if ended:
+            raise ValueError("HTTP response cut short")
+        return None
+    return int(words[1]), whole
+
+
+def unchunked(data: bytes) -> bytes | None:
+    """The body of a chunked transfer, None while it is incomplete; proxies send these."""
+    whole = b""
+    while True:
+        size, newline, data = data.partition(b"\r\n")
+        if not newline:
+            return None
+        length = natural(size.partition(b";")[0], 16)
+        if length == 0:
+            return whole
+        if len(data) < length + 2:
+            return None
+        whole += data[:length]
+        data = data[length + 2 :]
+
+
+def natural(digits: bytes, base: int) -> int:
+    """A length as HTTP writes it."""
+    if not digits.isalnum():
+        raise ValueError("HTTP response with a bad length")
+    return int(digits, base)
+
+
+def echo_document(text: bytes, nonce: str) -> tuple[dict[str, Any] | None, str]:
+    """The echo server's document if this is one with that nonce, or else what is wrong with it."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return None, "not JSON"
+    if not isinstance(document, dict) or document.get("schema") != 1:
+        return None, "not an echo document"
+    if not isinstance(document.get("peer_address"), str) or not isinstance(document.get("peer_port"), int):
+        return None, "not an echo document"
+    if document.get("nonce") != nonce:
+        return None, "another nonce"
+    return document, ""
+
+
+def shown(data: bytes) -> str:
+    """The first 200 bytes of an answer, readable."""
+    return data[:200].decode("ascii", "backslashreplace")
+
+
+class JobError(Exception):
+    """A job that cannot be done as it is written."""
+
+
+def number(job: dict[str, Any], key: str, default: float, low: float, high: float) -> float:
+    """A number of a job, checked."""
+    value = job.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        raise JobError(f"{key} is a number from {low:g} to {high:g}")
+    return value
+
+
+def integer(job: dict[str, Any], key: str, default: int | None, low: int, high: int) -> int:
+    """An integer of a job, checked."""
+    value = job.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise JobError(f"{key} is an integer from {low} to {high}")
+    return value
+
+
+def sockaddr(address: object, port: int, key: str) -> tuple[int, tuple[Any, ...]]:
+    """Family and socket address of a literal address."""
+    if isinstance(address, str) and len(address) < 100 and "\0" not in address:
+        literal, percent, scope = address.partition("%")
+        try:
+            if not percent and ":" not in literal:
+                socket.inet_pton(socket.AF_INET, literal)
+                return socket.AF_INET, (literal, port)
+            packed = socket.inet_pton(socket.AF_INET6, literal)
+            index = (int(scope) if scope.isdecimal() else socket.if_nametoindex(scope)) if percent else 0
+        except (OSError, ValueError) as error:
+            if percent:
+                raise JobError(f"{key} {address!r}: no such address or scope") from error
+        else:
+            if packed[:12] == bytes(10) + b"\xff\xff":
+                raise JobError(f"{key} {address!r}: write an IPv4 address as one")
+            if packed[0] == 0xFE and packed[1] & 0xC0 == 0x80 and not index:
+                raise JobError(f"{key} {address!r}: a link-local address needs its %scope")
+            return socket.AF_INET6, (socket.inet_ntop(socket.AF_INET6, packed), port, 0, index)
+    raise JobError(f"{key} is a literal IPv4 or IPv6 address")
+
+
+class Job:
+    """What to dial, how often, and how far that has come."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.id: str = job["id"]
+        if unknown := job.keys() - JOB_KEYS:
+            raise JobError(f"unknown: {', '.join(sorted(unknown))[:100]}")
+        self.protocol = job.get("protocol")
+        if self.protocol not in ("tcp", "http", "udp"):
+            raise JobError("protocol is tcp, http or udp")
+        self.family, self.target = sockaddr(job.get("host"), integer(job, "port", None, 1, 65535), "host")
+        self.source = None
+        if job.get("source_address") is not None:
+            family, self.source = sockaddr(job["source_address"], 0, "source_address")
+            if family != self.family:
+                raise JobError("source_address and host are of different families")
+        ports = job.get("source_port")
+        if isinstance(ports, list):
+            if len(ports) != 2:
+                raise JobError("source_port is null, a port or [low, high]")
+            low, high = (integer({"source_port": port}, "source_port", None, 1, 65535) for port in ports)
+            if low > high:
+                raise JobError("source_port is [low, high]")
+            self.ports = range(low, high + 1)
+        else:
+            port = 0 if ports is None else integer(job, "source_port", None, 1, 65535)
+            self.ports = range(port, port + 1)
+        self.count = integer(job, "count", 1, 1, MAX_COUNT)
+        self.spacing = number(job, "spacing", 0.0, 0.0, MAX_SECONDS)
+        self.timeout = number(job, "timeout", 2.0, 0.001, MAX_SECONDS)
+        self.one_socket = job.get("one_socket", False)
+        if not isinstance(self.one_socket, bool) or (self.one_socket and self.protocol != "udp"):
+            raise JobError("one_socket is true or false, for udp only")
+        if self.protocol != "http" and ("path" in job or "headers" in job):
+            raise JobError("path and headers are for http only")
+        self.request = self._request(job) if self.protocol == "http" else ""
+        safe = "".join(letter if letter in NONCE_LETTERS else "-" for letter in self.id[:64])
+        self.prefix = f"{os.urandom(8).hex()}:{safe}"
+        self.started = 0
+        self.finished = 0
+        self.planned = 0.0  # when the next probe was to start
+        self.deadline = 0.0  # when the loop shall look at the job again; 0: not
+        self.open: dict[str, Attempt] = {}
+        self.channel: Channel | None = None
+
+    def _request(self, job: dict[str, Any]) -> str:
+        path, headers = job.get("path", "/"), job.get("headers", {})
+        if not isinstance(path, str) or not path.startswith("/") or not path.isascii() or len(path) > 2048:
+            raise JobError("path is ASCII and begins with /")
+        if not path.isprintable() or " " in path:
+            raise JobError("path is ASCII without spaces")
+        if not isinstance(headers, dict) or len(headers) > 50:
+            raise JobError("headers are an object of strings")
+        host = self.target[0] if self.family == socket.AF_INET else f"[{self.target[0]}]"
+        fields = {"host": f"Host: {host}:{self.target[1]}", "accept": "Accept: application/json"}
+        fields["user-agent"] = f"User-Agent: esipp-prober/{VERSION}"
+        for name, value in headers.items():
+            plain = isinstance(value, str) and value.isascii() and (value.isprintable() or not value)
+            if not name or set(name) - TOKEN_LETTERS or not plain or len(value) > 2048:
+                raise JobError(f"header {name[:40]!r} is not a plain name and value")
+            if name.lower() in ("connection", "x-esipp-nonce", "content-length", "transfer-encoding"):
+                raise JobError(f"header {name} is the prober's own")
+            fields[name.lower()] = f"{name}: {value}"
+        request = f"GET {path} HTTP/1.1\r\n" + "".join(f"{line}\r\n" for line in fields.values())
+        if len(request) > 8192:  # it must fit into a fresh socket's buffer
+            raise JobError("path and headers are longer than 8192 bytes")
+        return request
+
+    def payload(self, nonce: str) -> bytes:
+        """What a probe sends."""
+        if self.protocol == "udp":
+            return nonce.encode()
+        if self.protocol == "tcp":
+            return nonce.encode() + b"\n"
+        return f"{self.request}X-Esipp-Nonce: {nonce}\r\nConnection: close\r\n\r\n".encode()
+
+
+class Attempt:
+    """One probe: its times and addresses, and over TCP its connection."""
+
+    def __init__(self, prober: Prober, job: Job) -> None:
+        self.prober, self.job, self.seq = prober, job, job.started
+        self.nonce = f"{job.prefix}:{self.seq}"
+        self.port = job.ports[self.seq % len(job.ports)]
+        self.started, self.time = time.monotonic(), time.time()
+        self.connected: float | None = None
+        self.source: tuple[Any, ...] = ("", 0)
+        self.deadline = self.started + job.timeout
+        self.sock: socket.socket | None = None
+        self.received = b""
+        self.over = False
+
+    def dial(self) -> None:
+        """Open the connection."""
+        job = self.job
+        try:
+            self.sock = sock = socket.socket(job.family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            if self.port:  # a port that rests from an earlier run may be used
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            elif job.source:  # else a port is taken that is free to all destinations, and they run out
+                sock.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
+            if job.source or self.port:
+                sock.bind(bind_address(job.family, job.source, self.port))
+            code = sock.connect_ex(job.target)
+        except OSError as error:
+            self.prober.finish(self, "error", detail=f"{named(error.errno or 0)} (source)")
+            return
+        self.source = sock.getsockname()
+        if code not in (0, errno.EINPROGRESS):
+            self.prober.finish(self, classify(code), detail=f"{named(code)} (at once)")
+            return
+        self.prober.watch(sock, self.ready, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
+
+    def ready(self, mask: int) -> None:
+        """Go on as far as the connection allows."""
+        sock = self.sock
+        if sock is None:
+            return
+        try:
+            if self.connected is None:
+                if code := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                    self.prober.finish(self, classify(code), detail=named(code))
+                    return
+                if not mask & (select.EPOLLOUT | select.EPOLLHUP):
+                    return
+                self.connected = time.monotonic()
+                sock.send(self.job.payload(self.nonce))
+            while True:
+                data = sock.recv(16384)
+                if not data:
+                    break
+                self.received += data
+                if self.over or len(self.received) > MAX_ANSWER:
+                    break
+        except BlockingIOError:
+            if not self.over:
+                self._judge(ended=False)
+            return
+        except OSError as error:
+            if not self.over:
+                self._judge(ended=False)  # a reset can follow a whole answer
+            if not self.over:
+                self.prober.finish(self, classify(error.errno or 0), detail=named(error.errno or 0))
+            self.close()
+            return
+        if not self.over:
+            self._judge(ended=True)
+        self.close()
+
+    def _judge(self, ended: bool) -> None:
+        if not self.received:
+            if ended:
+                self.prober.finish(self, "reset", detail="closed without an answer")
+            return
+        try:
+            if self.job.protocol == "http":
+                answer = http_answer(self.received, ended)
+                if answer is None:
+                    return
+                status, body = answer
+                if status != 200:
+                    raise ValueError(f"HTTP status {status}")
+            else:
+                body, newline, _ = self.received.partition(b"\n")
+                if not newline and not ended:
+                    return
+            document, problem = echo_document(body, self.nonce)
+            if document is None:
+                raise ValueError(problem)
+        except ValueError as error:
+            self.prober.finish(self, "invalid", detail=f"{error}: {shown(self.received)}")
+            return
+        self.prober.finish(self, "answered", echo=document, keep=not ended)
+
+    def due(self) -> None:
+        """Its time is up."""
+        if self.over:
+            self.close()
+        elif self.received:
+            self.prober.finish(self, "invalid", detail=f"incomplete: {shown(self.received)}")
+        elif self.connected is None:
+            self.prober.finish(self, "timeout", detail="no answer" if self.job.protocol == "udp" else "not connected")
+        else:
+            self.prober.finish(self, "timeout", detail="connected, no answer")
+
+    def close(self, abort: bool = False) -> None:
+        """Close the connection; an unfinished one at once, so that nothing of it is repeated later."""
+        self.deadline = 0.0
+        if self.sock is not None:
+            if abort and self.connected is not None:
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.prober.close(self.sock)
+            self.sock = None
+
+
+def bind_address(family: int, source: tuple[Any, ...] | None, port: int) -> tuple[Any, ...]:
+    """Where a probe's own socket is bound."""
+    if source is None:
+        return ("0.0.0.0", port) if family == socket.AF_INET else ("::", port, 0, 0)
+    return (source[0], port, *source[2:])
+
+
+class Channel:
+    """A UDP socket with the probes whose answers it waits for; not connected, so that it hears whoever answers."""
+
+    def __init__(self, prober: Prober, job: Job, port: int) -> None:
+        self.prober, self.job = prober, job
+        self.only: Attempt | None = None  # the probe this socket was opened for, if not for all of the job
+        source = job.source
+        if source is None:  # which address the route gives, as an unbound socket does not tell
+            with socket.socket(job.family, socket.SOCK_DGRAM) as scout:
+                scout.connect(job.target)
+                source = scout.getsockname()
+        self.sock = socket.socket(job.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        try:
+            level, option = (socket.IPPROTO_IP, IP_RECVERR)
+            if job.family == socket.AF_INET6:
+                level, option = (socket.IPPROTO_IPV6, IPV6_RECVERR)
+            if job.one_socket:  # the kernel gives what it allows
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+            self.sock.setsockopt(level, option, 1)  # else ICMP errors do not reach a socket that is not connected
+            self.sock.bind(bind_address(job.family, source, port))
+        except OSError:
+            self.sock.close()
+            raise
+        self.source = self.sock.getsockname()
+        prober.watch(self.sock, self.ready, select.EPOLLIN)
+
+    def send(self, attempt: Attempt) -> None:
+        """Send a probe's datagram."""
+        attempt.source = self.source
+        payload = self.job.payload(attempt.nonce)
+        try:
+            try:
+                self.sock.sendto(payload, self.job.target)
+            except OSError:  # perhaps an earlier datagram's
+                self._errors()
+                if not attempt.over:
+                    self.sock.sendto(payload, self.job.target)
+        except OSError as error:
+            code = error.errno or 0
+            self.prober.finish(attempt, classify(code), detail=f"{named(code)} (at once)")
+
+    def ready(self, mask: int) -> None:
+        """Take what has arrived."""
+        if mask & select.EPOLLERR:
+            self._errors()
+        for _ in range(64):
+            try:
+                data, peer = self.sock.recvfrom(MAX_ANSWER)
+            except OSError:
+                return
+            self._answer(data, peer)
+
+    def _answer(self, data: bytes, peer: tuple[Any, ...]) -> None:
+        attempt = self._owner(data)
+        if attempt is None:
+            if self.job.prefix.encode() in data or not self.job.open:
+                return  # late or twice
+            attempt = next(iter(self.job.open.values()))  # it has no owner, but something did answer
+        document, problem = echo_document(data, attempt.nonce)
+        detail = None if document else f"{problem}: {shown(data)}"
+        if peer[:2] != self.job.target[:2]:
+            answered_from = f"{peer[0]}:{peer[1]}" if len(peer) == 2 else f"[{peer[0]}]:{peer[1]}"
+            self.prober.finish(attempt, "misdirected", document, detail, answered_from=answered_from)
+        else:
+            self.prober.finish(attempt, "answered" if document else "invalid", document, detail)
+
+    def _owner(self, data: bytes) -> Attempt | None:
+        """The probe that a datagram, ours or an answer to it, belongs to."""
+        if self.only is not None:
+            return None if self.only.over else self.only
+        try:
+            nonce = json.loads(data).get("nonce")
+        except (ValueError, AttributeError, RecursionError):
+            nonce = data.decode("latin-1")
+        return self.job.open.get(nonce) if isinstance(nonce, str) else None
+
+    def _errors(self) -> None:
+        for _ in range(64):
+            try:
+                data, ancillary, _flags, _target = self.sock.recvmsg(2048, 512, socket.MSG_ERRQUEUE)
+            except OSError:
+                return
+            for level, kind, value in ancillary:
+                if (level, kind) not in ((socket.IPPROTO_IP, IP_RECVERR), (socket.IPPROTO_IPV6, IPV6_RECVERR)):
+                    continue
+                code, origin, icmp_type, icmp_code = struct.unpack_from("@IBBB", value)
+                attempt = self._owner(data)
+                if attempt is None:
+                    continue
+                detail = named(code)
+                if origin in (2, 3):
+                    detail += f" (ICMP type {icmp_type} code {icmp_code} from {offender(value[16:])})"
+                self.prober.finish(attempt, classify(code), detail=detail)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.prober.close(self.sock)
+
+
+def offender(raw: bytes) -> str:
+    """Who sent an ICMP error, from the socket address behind it."""
+    family = struct.unpack_from("@H", raw)[0] if len(raw) >= 8 else 0
+    if family == socket.AF_INET:
+        return socket.inet_ntop(socket.AF_INET, raw[4:8])
+    if family == socket.AF_INET6 and len(raw) >= 24:
+        return socket.inet_ntop(socket.AF_INET6, raw[8:24])
+    return "unknown"
+
+
+class Prober:
+    """The loop: jobs in, probes out, results back."""
+
+    def __init__(self, limit: int) -> None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+        except (OSError, ValueError):
+            pass
+        room = limit if soft == resource.RLIM_INFINITY else max(1, soft // 2 - 32)  # half is for those being closed
+        self.limit = min(limit, room)
+        self.jobs: dict[str, Job] = {}
+        self.runnable: deque[Job] = deque()
+        self.waiting: list[tuple[float, int, Job | Attempt]] = []
+        self.ticket = 0
+        self.in_flight = 0
+        self.epoll = select.epoll()
+        self.handlers: dict[int, Callable[[int], None]] = {}
+        self.unread = b""
+        self.backlog = 0  # bytes of all that is queued for stdout
+        self.lines: list[str] = []
+        self.blocked = False
+        self.input = b""
+        self.skipping = False
+        self.regular_input = False
+
+    def watch(self, sock: socket.socket, handler: Callable[[int], None], mask: int) -> None:
+        """Call this when something happens on the socket."""
+        self.handlers[sock.fileno()] = handler
+        self.epoll.register(sock.fileno(), mask)
+
+    def close(self, sock: socket.socket) -> None:
+        """Close a watched socket."""
+        self.handlers.pop(sock.fileno(), None)
+        sock.close()
+
+    def later(self, when: float, what: Job | Attempt) -> None:
+        """Have it looked at again at that time; an entry whose time is no longer its deadline is void."""
+        what.deadline = when
+        self.ticket += 1
+        heapq.heappush(self.waiting, (when, self.ticket, what))
+        if len(self.waiting) > 4096 + 4 * (self.in_flight + len(self.jobs)):
+            self.waiting = [entry for entry in self.waiting if entry[2].deadline == entry[0]]
+            heapq.heapify(self.waiting)
+
+    def say(self, message: dict[str, Any]) -> None:
+        """Queue a line for stdout."""
+        line = json.dumps(message)
+        self.backlog += len(line) + 1
+        self.lines.append(line)
+
+    def flush(self) -> None:
+        """Write what stdout takes now; the prober ends when nobody reads it any more."""
+        if self.blocked or not self.backlog:
+            return
+        if self.lines:
+            self.unread += ("\n".join(self.lines) + "\n").encode()
+            self.lines.clear()
+        try:
+            written = os.write(1, self.unread)
+        except BlockingIOError:
+            written = 0
+        except OSError:
+            os._exit(1)
+        self.unread = self.unread[written:]
+        self.backlog -= written
+        if self.unread:
+            self.blocked = True
+            self.handlers[1] = self._unblock
+            self.epoll.register(1, select.EPOLLOUT)
+
+    def _unblock(self, _mask: int) -> None:
+        self.blocked = False
+        self.epoll.unregister(1)
+
+    def about(self, event: str) -> dict[str, Any]:
+        """What this prober is and where it stands."""
+        return {
+            "event": event, "prober": PROTOCOL, "version": VERSION, "hostname": socket.gethostname(),
+            "pid": os.getpid(), "addresses": own_addresses(), "limit": self.limit, "time": time.time(),
+            "monotonic": time.monotonic(),
+        }  # fmt: skip
+
+    def read(self, _mask: int) -> None:
+        """Take what has arrived on stdin."""
+        data = os.read(0, 65536)
+        if not data:
+            self.leave()
+        *lines, self.input = (self.input + data).split(b"\n")
+        for line in lines:
+            if self.skipping:
+                self.skipping = False
+            elif len(line) > MAX_LINE:
+                self.say({"error": f"a line of more than {MAX_LINE} bytes"})
+            elif line.strip():
+                self.command(line)
+        if len(self.input) > MAX_LINE:
+            if not self.skipping:
+                self.say({"error": f"a line of more than {MAX_LINE} bytes"})
+            self.skipping, self.input = True, b""
+
+    def leave(self) -> None:
+        """End at once: whatever is still open concerns nobody."""
+        if not self.blocked:
+            self.flush()
+        os._exit(0)
+
+    def command(self, line: bytes) -> None:
+        """Do what a line says."""
+        known: dict[str, Any] = {}
+        try:
+            message = json.loads(line)
+            if not isinstance(message, dict):
+                raise JobError("not an object")
+            name = message.get("cancel", message.get("id"))
+            if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
+                raise JobError("id is a string of 1 to 200 characters")
+            known = {"id": name}
+            if "cancel" in message:
+                self.cancel(name)
+            elif "describe" in message:
+                self.say({**self.about("description"), "id": name})
+            elif name in self.jobs:
+                raise JobError("a job of this id is under way")
+            elif len(self.jobs) >= MAX_JOBS:
+                raise JobError(f"more than {MAX_JOBS} jobs")
+            else:
+                job = Job(message)
+                self.jobs[name] = job
+                job.planned = time.monotonic()
+                self.runnable.append(job)
+        except JobError as error:
+            self.say({"error": str(error), **known})
+        except (ValueError, RecursionError):
+            self.say({"error": "not a line of JSON"})
+
+    def cancel(self, name: str) -> None:
+        """Stop a job; its probes in flight have no result."""
+        job = self.jobs.get(name)
+        if job is None:
+            raise JobError("no such job")
+        for attempt in job.open.values():
+            attempt.over = True
+            attempt.close(abort=True)
+            self.in_flight -= 1
+        job.open.clear()
+        self._done(job, cancelled=True)
+
+    def _done(self, job: Job, cancelled: bool = False) -> None:
+        del self.jobs[job.id]
+        job.deadline = 0.0
+        job.count = 0  # if it still stands among the runnable
+        if job.channel is not None:
+            job.channel.close()
+        message = {"id": job.id, "done": True, "probes": job.finished}
+        self.say({**message, "cancelled": True} if cancelled else message)
+
+    def start(self) -> None:
+        """Start what is due, a probe of each job in turn."""
+        for _ in range(BATCH):
+            if not self.runnable or self.in_flight >= self.limit or self.backlog > MAX_UNREAD:
+                return
+            job = self.runnable.popleft()
+            if not job.count:
+                continue
+            self._probe(job)
+            if job.started >= job.count:
+                continue
+            # Paced by the plan, so that starts do not drift; after a stall the plan starts anew, without a burst.
+            now = time.monotonic()
+            job.planned = job.planned + job.spacing if now - job.planned < job.spacing else now + job.spacing
+            if job.spacing:
+                self.later(job.planned, job)
+            else:
+                self.runnable.append(job)
+
+    def _probe(self, job: Job) -> None:
+        attempt = Attempt(self, job)
+        job.started += 1
+        job.open[attempt.nonce] = attempt
+        self.in_flight += 1
+        self.later(attempt.deadline, attempt)
+        if job.protocol != "udp":
+            attempt.dial()
+            return
+        try:
+            channel = job.channel or Channel(self, job, attempt.port)
+        except OSError as error:
+            code = error.errno or 0
+            self.finish(attempt, classify(code), detail=f"{named(code)} (at once)")
+            return
+        if job.one_socket:
+            job.channel = channel
+        else:
+            channel.only = attempt
+            attempt.sock = channel.sock
+        channel.send(attempt)
+
+    def finish(self, attempt: Attempt, outcome: str, echo: dict[str, Any] | None = None, detail: str | None = None,
+               keep: bool = False, answered_from: str | None = None) -> None:  # fmt: skip
+        """Tell what came of a probe, once."""
+        if attempt.over:
+            return
+        now = time.monotonic()
+        attempt.over = True
+        job, source = attempt.job, attempt.source
+        known = source[0] not in ("", "0.0.0.0", "::")
+        message = {
+            "id": job.id, "seq": attempt.seq, "outcome": outcome, "nonce": attempt.nonce, "started": attempt.started,
+            "connected": attempt.connected, "ended": now, "time": attempt.time,
+            "source_address": source[0] if known else None, "source_port": source[1] or None,
+            "echo": echo, "detail": detail,
+        }  # fmt: skip
+        if answered_from is not None:
+            message["answered_from"] = answered_from
+        self.say(message)
+        if keep:
+            self.later(now + CLOSING_SECONDS, attempt)
+        else:
+            attempt.close(abort=outcome == "timeout")
+        del job.open[attempt.nonce]
+        self.in_flight -= 1
+        job.finished += 1
+        if job.finished == job.count:
+            self._done(job)
+
+    def run(self) -> None:
+        """Work until stdin ends."""
+        for fd in (0, 1):
+            if not os.isatty(fd):
+                os.set_blocking(fd, fd == 0)
+        try:
+            self.epoll.register(0, select.EPOLLIN)
+            self.handlers[0] = self.read
+        except PermissionError:  # a regular file: it cannot be waited for, and need not
+            self.regular_input = True
+        self.say(self.about("ready"))
+        while True:
+            self.start()
+            self.flush()
+            if self.regular_input:
+                self.read(0)
+            wait = -1.0
+            if self.runnable and self.in_flight < self.limit and self.backlog <= MAX_UNREAD:
+                wait = 0.0
+            elif self.waiting:
+                wait = max(0.0, self.waiting[0][0] - time.monotonic())
+            for fd, mask in self.epoll.poll(wait):
+                if handler := self.handlers.get(fd):
+                    handler(mask)
+            now = time.monotonic()
+            while self.waiting and self.waiting[0][0] <= now:
+                when, _, what = heapq.heappop(self.waiting)
+                if what.deadline != when:
+                    continue
+                if isinstance(what, Job):
+                    what.deadline = 0.0
+                    self.runnable.append(what)
+                else:
+                    what.due()
+
+
+def main() -> int:
+    """Run the prober."""
+    arguments = sys.argv[1:]
+    limit = "512"
+    if arguments[:1] == ["--limit"] and len(arguments) == 2:
+        limit = arguments[1]
+    elif arguments:
+        limit = ""
+    if not (limit.isascii() and limit.isdigit() and 1 <= len(limit) <= 6 and int(limit)):
+        print("usage: prober.py [--limit PROBES_IN_FLIGHT]", file=sys.stderr)
+        return 2
+    try:
+        Prober(int(limit)).run()
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

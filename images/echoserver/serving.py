@@ -1,0 +1,392 @@
+"""The listeners, the connections and the loop over them."""
+
+from __future__ import annotations
+
+import errno
+import json
+import select
+import signal
+import socket
+import struct
+import time
+from collections import deque
+from functools import partial
+
+TYPE_CHECKING = False  # as typing has it; importing typing itself would cost a tenth of the start
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from images.echoserver.http1 import MAX_NONCE, REASONS, HttpError, Request, reply, valid_nonce
+    from images.echoserver.linelog import Log
+else:  # in the image these files lie side by side and are no package
+    from http1 import MAX_NONCE, REASONS, HttpError, Request, reply, valid_nonce
+    from linelog import Log
+
+VERSION = "0.1.0"
+SCHEMA = 1
+EXCHANGE_SECONDS = 5.0  # a connection lives no longer, whatever it does
+MAX_TCP_BYTES = 1024
+MAX_HEAD_BYTES = 8192
+MAX_CONNECTIONS = 8192
+IP_PKTINFO = 8  # the socket module names it only from Python 3.14 on
+
+
+def unmapped(sockaddr: tuple[Any, ...]) -> tuple[str, str, str | None, str]:
+    """Of a socket address: its address in its own family, as the socket saw it, its scope, its family."""
+    address: str = sockaddr[0]
+    if len(sockaddr) == 2:
+        return address, address, None, "ipv4"
+    if address.startswith("::ffff:") and "." in address:
+        return address[7:], address, None, "ipv4"
+    if not sockaddr[3]:
+        return address, address, None, "ipv6"
+    try:
+        scope = socket.if_indextoname(sockaddr[3])
+    except OSError:  # the interface is gone
+        scope = str(sockaddr[3])
+    return address, f"{address}%{scope}", scope, "ipv6"
+
+
+def bound(address: str, port: int, kind: int) -> socket.socket:
+    """A non-blocking socket on that address, listening if it is of a stream; [::] takes both families."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    sock = socket.socket(family, kind)
+    try:
+        sock.setblocking(False)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address != "::")
+        if kind == socket.SOCK_DGRAM:  # the kernel gives what it allows; a burst that does not fit would look like loss
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        if kind == socket.SOCK_DGRAM and family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
+        elif kind == socket.SOCK_DGRAM:
+            sock.setsockopt(socket.IPPROTO_IP, IP_PKTINFO, 1)
+        else:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((address, port))
+        if kind == socket.SOCK_STREAM:
+            sock.listen(4096)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+class Connection:
+    """One TCP connection: reads a request, answers, is closed."""
+
+    __slots__ = ("expires", "fd", "kind", "lingering", "out", "peer", "received", "server", "sock")
+
+    def __init__(self, server: Server, kind: str, sock: socket.socket, peer: tuple[Any, ...]) -> None:
+        self.server, self.kind, self.sock, self.peer = server, kind, sock, peer
+        self.fd = sock.fileno()
+        self.expires = time.monotonic() + EXCHANGE_SECONDS
+        self.received = b""
+        self.out = b""
+        self.lingering = False
+
+    def ready(self, _mask: int) -> None:
+        """Go on as far as the socket allows."""
+        try:
+            if self.out:
+                self._send()
+                return
+            data = self.sock.recv(16384)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.close()
+            return
+        if not data:  # also a half-closed client: what it has sent was no request
+            self.close()
+        elif self.lingering:
+            pass
+        elif self.kind == "tcp":
+            self._raw(data)
+        else:
+            self._http(data)
+
+    def _raw(self, data: bytes) -> None:
+        self.received += data
+        nonce, newline, _ = self.received.partition(b"\n")
+        if newline and valid_nonce(nonce := nonce.removesuffix(b"\r")):
+            document = self.server.exchange("tcp", nonce.decode(), self.peer, self.sock.getsockname())
+            self.out = document.encode() + b"\n"
+            self._send()
+        elif newline or len(self.received) > MAX_TCP_BYTES:
+            self.close()
+
+    def _http(self, data: bytes) -> None:
+        self.received = (self.received + data).lstrip(b"\r\n") if not self.received else self.received + data
+        ends = [(at, size) for end, size in ((b"\n\r\n", 3), (b"\n\n", 2)) if (at := self.received.find(end)) >= 0]
+        at, size = min(ends, default=(len(self.received), 0))
+        head_only = False
+        try:
+            if at > MAX_HEAD_BYTES:
+                raise HttpError(431)
+            if not ends:
+                return
+            request = Request(self.received[:at].removesuffix(b"\r"))
+            head_only = request.method == "HEAD"
+            body = self.received[at + size :]
+            if self.kind == "control":
+                if len(body) < request.length:
+                    return
+                self.out = self.server.control(request, body[: request.length])
+            else:
+                self.out = self.server.http(request, self.peer, self.sock)
+            # Closing over unread data resets the connection, and the reset can overtake the answer.
+            self.lingering = request.length > len(body) or "transfer-encoding" in request.headers
+        except HttpError as error:
+            self.out = reply(error.status, f"{error.status} {REASONS[error.status]}\n", head=head_only)
+            self.lingering = True
+        self._send()
+
+    def _send(self) -> None:
+        try:
+            self.out = self.out[self.sock.send(self.out) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.close()
+            return
+        if self.out:
+            self.server.watch(self, select.EPOLLOUT)
+        elif self.lingering:
+            self.server.watch(self, select.EPOLLIN)
+            try:
+                self.sock.shutdown(socket.SHUT_WR)
+            except OSError:
+                self.close()
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Forget the connection."""
+        if self.fd >= 0:
+            self.server.forget(self.fd)
+            self.fd = -1
+            self.sock.close()
+
+
+class Server:
+    """The listeners, the connections and the loop over them."""
+
+    def __init__(self, options: dict[str, str], environment: dict[str, str]) -> None:
+        self.options = options
+        self.pod = environment.get("POD_NAME") or None
+        self.node = environment.get("NODE_NAME") or None
+        ips = environment.get("POD_IPS") or ""
+        self.identity = {
+            "pod": self.pod,
+            "namespace": environment.get("POD_NAMESPACE") or None,
+            "node": self.node,
+            "pod_ip": environment.get("POD_IP") or None,
+            "pod_ips": ips.split(",") if ips else None,
+        }
+        self.is_ready = True
+        self.stop_at: float | None = None
+        self.epoll = select.epoll()
+        self.log = Log(self.epoll)
+        self.handlers: dict[int, Callable[[int], object]] = {1: self.log.writable}
+        self.open = 0
+        self.oldest: deque[Connection] = deque()
+        self.listeners: list[socket.socket] = []
+        self.ports: dict[str, int | None] = {}
+        self.waker, waking = socket.socketpair()
+        self.waker.setblocking(False)
+        waking.setblocking(False)
+        signal.set_wakeup_fd(waking.fileno(), warn_on_full_buffer=False)
+        self.waking = waking
+        self._on(self.waker, lambda _mask: self.waker.recv(64))
+        # As PID 1 a process without a handler never sees the signal.
+        signal.signal(signal.SIGTERM, self._terminate)
+        signal.signal(signal.SIGINT, lambda _number, _frame: self._stop_in(0.0))
+
+    def _on(self, sock: socket.socket, handler: Callable[[int], object]) -> None:
+        self.handlers[sock.fileno()] = handler
+        self.epoll.register(sock.fileno(), select.EPOLLIN)
+
+    def _terminate(self, _number: int, _frame: object) -> None:
+        mode, _, seconds = self.options["on-sigterm"].partition(":")
+        self._stop_in(float(seconds) if mode == "serve" else 0.0)
+
+    def _stop_in(self, seconds: float) -> None:
+        moment = time.monotonic() + seconds
+        self.stop_at = moment if self.stop_at is None else min(moment, self.stop_at)
+
+    def listen(self) -> None:
+        """Open every listener, then say so."""
+        for name in ("http", "tcp", "udp", "control"):
+            if self.options[name] == "off":
+                self.ports[name] = None
+                continue
+            try:
+                self._listen(name, int(self.options[name]))
+            except OSError as error:
+                raise SystemExit(f"cannot listen on {name} port {self.options[name]}: {error.strerror}") from None
+        line = {"event": "listening", "version": VERSION, **self.ports, "pod": self.pod, "node": self.node}
+        self.log.write(json.dumps(line))
+
+    def _listen(self, name: str, port: int) -> None:
+        if name == "control":
+            first = bound("127.0.0.1", port, socket.SOCK_STREAM)
+            socks = [first]
+            try:
+                socks.append(bound("::1", first.getsockname()[1], socket.SOCK_STREAM))
+            except OSError as error:
+                if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+                    raise
+        else:
+            kind = socket.SOCK_DGRAM if name == "udp" else socket.SOCK_STREAM
+            try:
+                socks = [bound("::", port, kind)]
+            except OSError as error:
+                if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+                    raise
+                socks = [bound("0.0.0.0", port, kind)]
+        self.ports[name] = socks[0].getsockname()[1]
+        for sock in socks:
+            self.listeners.append(sock)
+            if name == "udp":
+                self._on(sock, partial(self._datagrams, sock))
+            else:
+                self._on(sock, partial(self._accept, name, sock))
+
+    def _accept(self, kind: str, listener: socket.socket, _mask: int) -> None:
+        for _ in range(64):
+            try:
+                sock, peer = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    self._drop_oldest()
+                return  # the client is gone already, or the next turn has room
+            if self.open >= MAX_CONNECTIONS:
+                self._drop_oldest()
+            sock.setblocking(False)
+            connection = Connection(self, kind, sock, peer)
+            self.open += 1
+            self.oldest.append(connection)
+            self.handlers[connection.fd] = connection.ready
+            self.epoll.register(connection.fd, select.EPOLLIN)
+
+    def _drop_oldest(self) -> None:
+        while self.oldest:
+            connection = self.oldest.popleft()
+            if connection.fd >= 0:
+                connection.close()
+                return
+
+    def watch(self, connection: Connection, mask: int) -> None:
+        """Wait for this on the connection from now on."""
+        self.epoll.modify(connection.fd, mask)
+
+    def forget(self, fd: int) -> None:
+        """Wait for the connection no more; closing it takes it out of the kernel's list."""
+        self.handlers.pop(fd, None)
+        self.open -= 1
+
+    def _datagrams(self, sock: socket.socket, _mask: int) -> None:
+        for _ in range(256):
+            try:
+                data, ancillary, _flags, peer = sock.recvmsg(MAX_NONCE + 2, 256)
+            except OSError:
+                return
+            nonce = data.removesuffix(b"\n")
+            if not valid_nonce(nonce):  # silence: a source may be forged, garbage gets no answer
+                continue
+            for level, kind, value in ancillary:
+                if level == socket.IPPROTO_IPV6 and kind == socket.IPV6_PKTINFO:
+                    reached, index = socket.inet_ntop(socket.AF_INET6, value[:16]), struct.unpack("@I", value[16:20])[0]
+                    scope = index if reached.startswith("fe80:") else 0
+                    local: tuple[Any, ...] = (reached, sock.getsockname()[1], 0, scope)
+                    source = value[:16] + struct.pack("@I", scope)
+                    break
+                if level == socket.IPPROTO_IP and kind == IP_PKTINFO:
+                    local = (socket.inet_ntop(socket.AF_INET, value[8:12]), sock.getsockname()[1])
+                    source = struct.pack("@I", 0) + value[8:12] + bytes(4)
+                    break
+            else:
+                continue
+            document = self.exchange("udp", nonce.decode(), peer, local)
+            try:
+                sock.sendmsg([document.encode()], [(level, kind, source)], 0, peer)
+            except OSError:  # no way back, or reached by broadcast
+                continue
+
+    def exchange(self, protocol: str, nonce: str | None, peer: tuple[Any, ...], local: tuple[Any, ...],
+                 forwarded: list[str] | None = None) -> str:  # fmt: skip
+        """Make the document of one exchange, and log it."""
+        address, raw, scope, family = unmapped(peer)
+        local_address, local_raw, _, _ = unmapped(local)
+        document = json.dumps({
+            "schema": SCHEMA, "version": VERSION, "nonce": nonce, "protocol": protocol, "family": family,
+            "peer_address": address, "peer_address_raw": raw, "peer_scope": scope, "peer_port": peer[1],
+            "local_address": local_address, "local_address_raw": local_raw, "local_port": local[1],
+            **self.identity, "time": time.time(), "x_forwarded_for": forwarded,
+        })  # fmt: skip
+        self.log.write(document)
+        return document
+
+    def http(self, request: Request, peer: tuple[Any, ...], sock: socket.socket) -> bytes:
+        """Answer a client's request."""
+        if request.method not in ("GET", "HEAD"):
+            raise HttpError(405)
+        head = request.method == "HEAD"
+        if request.path == "/healthz":
+            return reply(200, "ok\n", head=head)
+        if request.path == "/readyz":
+            ready = self.is_ready and self.stop_at is None
+            return reply(200, "ready\n", head=head) if ready else reply(503, "not ready\n", head=head)
+        if request.path == "/hostname":
+            return reply(200, self.pod or socket.gethostname(), head=head)
+        if request.path not in ("/", "/clientip"):
+            raise HttpError(404)
+        forwarded = request.headers.get("x-forwarded-for")
+        document = self.exchange("http", request.nonce(), peer, sock.getsockname(), forwarded)
+        address, raw, scope, family = unmapped(peer)
+        if request.path == "/clientip":  # no newline, as agnhost
+            return reply(200, f"[{raw}]:{peer[1]}" if family == "ipv6" else f"{address}:{peer[1]}", head=head)
+        accept = ",".join(request.headers.get("accept", [])).lower()
+        if "text/plain" not in accept or "application/json" in accept:
+            return reply(200, document + "\n", "application/json", head=head)
+        # Nothing the client wrote is repeated here: whoever searches it for client_address finds one line, ours.
+        lines = ["CLIENT VALUES:", f"client_address={address if scope is None else raw}", f"command={request.method}",
+                 f"real path={request.path}", f"request_version={request.version[5:]}", "", "SERVER VALUES:",
+                 f"server_version=esipp {VERSION}", f"pod={self.pod or ''}", f"node={self.node or ''}"]  # fmt: skip
+        return reply(200, "\n".join(lines) + "\n", head=head)
+
+    def control(self, request: Request, body: bytes) -> bytes:
+        """Answer a request of the pod itself."""
+        if request.path != "/ready":
+            raise HttpError(404)
+        if request.method == "PUT":
+            if body.strip() not in (b"true", b"false"):
+                raise HttpError(400)
+            self.is_ready = body.strip() == b"true"
+        elif request.method not in ("GET", "HEAD"):
+            raise HttpError(405)
+        return reply(200, f"{str(self.is_ready).lower()}\n", head=request.method == "HEAD")
+
+    def run(self) -> None:
+        """Serve until stopped."""
+        handlers, oldest = self.handlers, self.oldest
+        while True:
+            self.log.flush()
+            now = time.monotonic()
+            while oldest and (oldest[0].fd < 0 or oldest[0].expires <= now):
+                oldest.popleft().close()
+            if self.stop_at is not None and self.stop_at <= now:
+                break
+            ends = [oldest[0].expires] if oldest else []
+            if self.stop_at is not None:
+                ends.append(self.stop_at)
+            for fd, mask in self.epoll.poll(max(0.0, min(ends) - now) if ends else -1):
+                if handler := handlers.get(fd):
+                    handler(mask)
+        for sock in self.listeners:
+            sock.close()
+        self.log.drain(1.0)
