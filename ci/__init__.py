@@ -1,0 +1,1 @@
+"""Continuous integration: a real cluster for the suite, and nothing left behind."""

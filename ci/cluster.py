@@ -1,0 +1,111 @@
+"""The kind cluster, the same on both paths: create, load the echo image, wait for the nodes, delete."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ci.hermetic.store import key_of
+from ci.lane_file import Lane
+from ci.places import CLUSTER, CONTEXT, ROOT, Places
+from ci.step import Journal, SetupError, Step
+from ci.surroundings import Surroundings
+
+ECHO_SOURCE = ROOT / "images" / "echoserver"
+ECHO_NAME = "localhost/esipp/echoserver"
+READY_SECONDS = 180
+
+
+def write_config(lane: Lane, places: Places, *, hermetic: bool) -> Path:
+    """Return the lane's kind config, with what only the hermetic path needs merged in."""
+    config: dict[str, Any] = yaml.safe_load(lane.kind_config.read_text())
+    if hermetic:
+        # coredns is not built; naming skipPhases replaces kind's own, which is preflight.
+        skip = {"kind": "InitConfiguration", "skipPhases": ["preflight", "addon/coredns"]}
+        config["kubeadmConfigPatches"] = [*config.get("kubeadmConfigPatches", []), yaml.safe_dump(skip)]
+    path = places.run / "kind.yaml"
+    places.run.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return path
+
+
+def create(there: Surroundings, config: Path, journal: Journal, logs: Path) -> None:
+    """Create the cluster; when that fails its logs are exported before it is deleted."""
+    what = f"create the kind cluster '{CLUSTER}', Kubernetes {there.kubernetes}"
+    with journal.step(what, hint=f"node logs are in {logs}/nodes") as step:
+        try:
+            # --retain: a failed cluster tells why; it is deleted below.
+            there.run(
+                step,
+                "kind",
+                "create",
+                "cluster",
+                "--name",
+                CLUSTER,
+                "--image",
+                there.node_image,
+                "--config",
+                config,
+                "--retain",
+                "--wait",
+                "0s",
+            )
+        except SetupError:
+            there.ask("kind", "export", "logs", "--name", CLUSTER, logs / "nodes", timeout=60)
+            raise
+
+
+def delete(there: Surroundings, step: Step) -> None:
+    """Delete the cluster, if there is one."""
+    there.run(step, "kind", "delete", "cluster", "--name", CLUSTER)
+
+
+def healthy(there: Surroundings) -> bool:
+    """Say whether the cluster stands: all of its nodes are Ready and the load balancer's pods as well."""
+    text = there.ask("kubectl", "--context", CONTEXT, "--request-timeout=5s", "get", "nodes", "-o", "json", timeout=15)
+    nodes = json.loads(text)["items"] if text else []
+    return bool(nodes) and all(_ready(node) for node in nodes)
+
+
+def _ready(node: dict[str, Any]) -> bool:
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
+
+
+def await_nodes(there: Surroundings, journal: Journal) -> None:
+    """Wait until every node is Ready."""
+    with journal.step("wait for the nodes to be Ready", hint="ci/enter kubectl describe nodes") as step:
+        kubectl(there, step, "wait", "node", "--all", "--for=condition=Ready", f"--timeout={READY_SECONDS}s")
+
+
+def kubectl(there: Surroundings, step: Step, *arguments: str | Path, stdin: bytes | None = None) -> None:
+    """Run kubectl against the cluster."""
+    there.run(step, "kubectl", "--context", CONTEXT, *arguments, stdin=stdin)
+
+
+def echo_reference(base: str | None) -> str:
+    """Name the echo image by its content and its base."""
+    return f"{ECHO_NAME}:{key_of(ECHO_SOURCE, base)}"
+
+
+def build_echo(there: Surroundings, base: str | None, journal: Journal) -> str:
+    """Build the echo image if the engine does not have it, and return its reference."""
+    if not (ECHO_SOURCE / "Dockerfile").is_file():
+        raise SetupError("images/echoserver/Dockerfile is missing.", "git status images/echoserver")
+    reference = echo_reference(base)
+    if there.ask("docker", "image", "inspect", "--format", "{{.Id}}", reference) is None:
+        with journal.step("build the echo image") as step:
+            options = ["--build-arg", f"BASE={base}"] if base else []
+            there.run(step, "docker", "build", "--tag", reference, *options, ECHO_SOURCE)
+    return reference
+
+
+def load_echo(there: Surroundings, reference: str, journal: Journal) -> None:
+    """Load the echo image into every node that lacks it."""
+    with journal.step("load the echo image into the nodes") as step:
+        began = time.monotonic()
+        there.run(step, "kind", "load", "docker-image", "--name", CLUSTER, reference)
+        step.say(f"loaded after {time.monotonic() - began:.1f} s")

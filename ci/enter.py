@@ -1,0 +1,33 @@
+"""`ci/enter COMMAND…`: run a command where the kept cluster is."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ci.places import places
+from ci.step import SetupError
+from ci.surroundings import Surroundings
+
+
+def main(command: list[str]) -> int:
+    """Become the command, in the cluster's surroundings."""
+    there = Surroundings.load(places())
+    try:
+        if not command:
+            raise SetupError("ci/enter needs a command.", "ci/enter kubectl get nodes")
+        if not there:
+            raise SetupError("There is no kept cluster.", "ci/conformance --up starts one")
+        environment = there.environment
+        os.environ["PATH"] = environment["PATH"]  # execvpe looks the program up by our own
+        try:
+            os.execvpe((there.prefix + command)[0], there.prefix + command, environment)  # noqa: S606
+        except OSError as error:
+            raise SetupError(f"'{command[0]}' cannot be run: {error.strerror}.", "is it on PATH?") from error
+    except SetupError as error:
+        error.show()
+        return 4
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,149 @@
+"""Debian packages: what the machine needs, and root file systems from the machine's own package sources."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from pathlib import Path
+
+from ci.hermetic.store import Store, key_of
+from ci.step import Journal, SetupError, output
+
+# program -> the package that brings it
+NEEDED = {
+    "dockerd": "docker.io",
+    "mmdebstrap": "mmdebstrap",
+    "iptables": "iptables",
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    "tar": "tar",
+}
+BASE_PACKAGES = ("python3", "iptables", "nftables", "conntrack", "iproute2", "tcpdump", "procps")
+NODE_PACKAGES = (
+    *("systemd", "systemd-sysv", "conntrack", "iptables", "nftables", "iproute2", "ethtool", "kmod", "ipset"),
+    *("util-linux", "mount", "hostname", "procps", "jq", "curl", "ca-certificates", "socat", "tcpdump"),
+    *("libseccomp2", "runc", "containernetworking-plugins"),
+)
+UNUSED = ("doc", "man", "info", "locale", "lintian", "bug", "zoneinfo", "bash-completion")
+# Runs on the machine with the root file system as $1: nothing of the machine's own sources may stay in it.
+TIDY = """set -e
+rm -rf "$1"/etc/apt/sources.list* "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/var/lib/apt/lists "$1"/var/cache/apt
+rm -rf "$1"/var/cache/debconf "$1"/var/lib/dpkg/info/*.md5sums "$1"/var/log/*
+"""
+# kind looks for CNI plugins in /opt/cni/bin; the many others are left out.
+NODE_PLUGINS = """set -e
+mkdir -p "$1"/opt/cni/bin
+for plugin in host-local loopback ptp portmap; do mv "$1"/usr/lib/cni/$plugin "$1"/opt/cni/bin/; done
+rm -rf "$1"/usr/lib/cni
+"""
+
+
+def install_needed(journal: Journal) -> None:
+    """Install what the hermetic path runs on this machine; an engine must not start in the machine's own network."""
+    missing = sorted({package for program, package in NEEDED.items() if not shutil.which(program)})
+    if not missing:
+        return
+    if not shutil.which("apt-get"):
+        raise SetupError(
+            f"There is no docker engine with a registry here, and no apt-get to install {', '.join(missing)} with.",
+            "use Debian, or docker where images can be pulled",
+        )
+    policy = Path("/usr/sbin/policy-rc.d")
+    ours = not policy.exists()
+    with journal.step(f"install {', '.join(missing)}", hint="does 'apt-get update' work here?") as step:
+        env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        try:
+            if ours:
+                policy.write_text(
+                    "#!/bin/sh\n# esipp: the engine is started by ci/, in a network of its own\nexit 101\n"
+                )
+                policy.chmod(0o755)
+            step.run(["apt-get", "update"], env=env)
+            step.run(["apt-get", "install", "--yes", "--no-install-recommends", *missing], env=env)
+        finally:
+            if ours:
+                policy.unlink(missing_ok=True)
+
+
+def root_file_system(name: str, store: Store, journal: Journal) -> Path:
+    """Return the folder that holds `root.tar` of 'base' or 'node'."""
+    return store.get(f"rootfs-{name}", rootfs_key(name), lambda out: _bootstrap(name, out, journal))
+
+
+def rootfs_key(name: str) -> str:
+    """Hash what goes in: the package lists, never where packages come from."""
+    packages, hooks = _recipe(name)
+    return key_of(name, packages, hooks, UNUSED, _codename(), platform.machine())
+
+
+def _recipe(name: str) -> tuple[tuple[str, ...], list[str]]:
+    return (NODE_PACKAGES, [NODE_PLUGINS, TIDY]) if name == "node" else (BASE_PACKAGES, [TIDY])
+
+
+def _bootstrap(name: str, out: Path, journal: Journal) -> None:
+    packages, hooks = _recipe(name)
+    with journal.step(f"bootstrap the {name} root file system", hint="does 'apt-get update' work here?") as step:
+        settings = out / "apt.conf"
+        dump = output(["apt-config", "dump", "Acquire"]) or ""
+        settings.write_text("\n".join(line for line in dump.splitlines() if not line.endswith(' "";')) + "\n")
+        command: list[str | Path] = [
+            "mmdebstrap",
+            "--mode=root",
+            "--variant=essential",
+            f"--include={','.join(packages)}",
+        ]
+        command += ["--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr", f"--aptopt={settings}"]
+        command += [f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in UNUSED]
+        command += [f"--customize-hook={hook}" for hook in hooks]
+        # mmdebstrap works in TMPDIR; ours is cleared when a killed run left something there.
+        env = {**os.environ, "TMPDIR": str(out), "SOURCE_DATE_EPOCH": "0"}
+        step.run([*command, _codename(), out / "root.tar", "-"], env=env, stdin=_sources().encode())
+        settings.unlink()
+        step.note = f"{(out / 'root.tar').stat().st_size // 1_000_000} MB"
+
+
+def _codename() -> str:
+    """Return the machine's own Debian release: its package sources are for that one."""
+    for line in Path("/etc/os-release").read_text().splitlines():
+        if line.startswith("VERSION_CODENAME="):
+            return line.split("=", 1)[1].strip('"')
+    raise SetupError(
+        "This system does not name its Debian release.", "use Debian, or docker where images can be pulled"
+    )
+
+
+def _sources() -> str:
+    """Collect the machine's package sources for this Debian release, in both forms, as one-line entries."""
+    wanted = {_codename() + suffix for suffix in ("", "-updates", "-security")}
+    entries: list[str] = []
+    for path in [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*.list"))]:
+        if path.is_file():
+            entries += [line for line in path.read_text().splitlines() if line.startswith("deb ")]
+    for path in sorted(Path("/etc/apt/sources.list.d").glob("*.sources")):
+        for stanza in path.read_text().split("\n\n"):
+            entries += _one_line(stanza)
+    kept = [entry for entry in entries if _main_suite(entry) in wanted]
+    if not kept:
+        raise SetupError(
+            f"The package sources of this machine name no {_codename()} main.", "see /etc/apt/sources.list.d"
+        )
+    return "\n".join(dict.fromkeys(kept)) + "\n"
+
+
+def _one_line(stanza: str) -> list[str]:
+    lines = [line for line in stanza.splitlines() if line and not line.startswith("#") and not line[0].isspace()]
+    fields = {key.lower(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    if "deb" not in fields.get("types", "").split() or fields.get("enabled", "yes") == "no":
+        return []
+    signed = f"[signed-by={fields['signed-by']}] " if fields.get("signed-by", "").startswith("/") else ""
+    return [
+        f"deb {signed}{uri} {suite} {fields.get('components', '')}"
+        for uri in fields.get("uris", "").split()
+        for suite in fields.get("suites", "").split()
+    ]
+
+
+def _main_suite(entry: str) -> str | None:
+    words = entry.split("]", 1)[-1].split() if "[" in entry else entry.split()[1:]
+    return words[1] if len(words) > 2 and "main" in words[2:] else None

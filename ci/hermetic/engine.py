@@ -1,0 +1,218 @@
+"""A docker engine in a network namespace without uplink: no packet of a test can leave the machine.
+
+The engine runs in a mount namespace of its own as well, so its mounts end with its last process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import IO
+
+from ci.places import CI, CLUSTER, Places
+from ci.step import Journal, SetupError, Step, output
+
+NETNS = CLUSTER
+NETNS_PATH = Path("/run/netns") / NETNS
+CGROUP_PARENT = "/esipp"
+CAP_SYS_RESOURCE = 24
+START_SECONDS = 40.0
+STOP_SECONDS = 20.0
+
+
+def lacks_sys_resource() -> bool:
+    """Say whether containers can be given CAP_SYS_RESOURCE here."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapBnd:"):
+            return not int(line.split()[1], 16) >> CAP_SYS_RESOURCE & 1
+    return False
+
+
+class Engine:
+    """The engine of one cache folder; `prefix` and `env` reach it."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.data = places.cache / "engine"
+        self.config = places.run / "engine.json"
+        self.socket = places.run / "docker.sock"
+        self.pidfile = places.run / "engine.pid"
+        self.exec_root = places.run / "exec"
+        self.prefix = ["nsenter", f"--net={NETNS_PATH}", "--"]
+        self.bin = places.run / "bin"
+        self.kubeconfig = places.run / "kubeconfig"
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Environment in which docker, kind and kubectl find the hermetic cluster and nothing else."""
+        dropped = ("DOCKER_", "KUBE", "KIND_")
+        proxies = {"http_proxy", "https_proxy", "no_proxy", "all_proxy"}
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped) and k.lower() not in proxies}
+        kept["PATH"] = f"{self.bin}:{kept.get('PATH', '')}:/usr/sbin:/sbin"
+        return {
+            **kept,
+            "DOCKER_HOST": f"unix://{self.socket}",
+            "DOCKER_CONFIG": str(self.places.run / "docker-config"),
+            "DOCKER_BUILDKIT": "0",  # Debian's engine is built without the other builder's client
+            "KUBECONFIG": str(self.kubeconfig),
+        }
+
+    def answers(self) -> bool:
+        """Say whether the engine is up."""
+        return self.socket.exists() and output(["docker", "version"], env=self.env, timeout=10) is not None
+
+    def start(self, journal: Journal) -> None:
+        """Start the engine and wait until it answers."""
+        hint = f"is this root in a container that may not mount or use cgroups? see {self.places.logs}"
+        with journal.step("start the docker engine in its own network namespace", hint=hint) as step:
+            self._prepare(step)
+            # A containerd of the machine would be used instead of the engine's own, and live in another network
+            # namespace: hide it. The same for /run/docker, which the engine would leave behind.
+            hide = "mkdir -p /run/containerd /run/docker && mount -t tmpfs none /run/containerd && "
+            hide += 'mount -t tmpfs none /run/docker && exec "$@"'
+            argv = [*self.prefix, "unshare", "--mount", "sh", "-c", hide, "sh"]
+            argv += ["dockerd", "--config-file", str(self.config)]
+            with step.log.open("ab") as log:
+                process = subprocess.Popen(
+                    argv, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                )
+            deadline = time.monotonic() + START_SECONDS
+            while not self.answers():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise SetupError("The docker engine did not start.", hint, step.log)
+                time.sleep(0.1)
+
+    def _prepare(self, step: Step) -> None:
+        for folder in (self.data, self.places.run, self.bin, self.places.run / "docker-config"):
+            folder.mkdir(parents=True, exist_ok=True)
+        if not NETNS_PATH.exists():
+            step.run(["ip", "netns", "add", NETNS])
+        step.run(["ip", "-n", NETNS, "link", "set", "lo", "up"])
+        # A second docker client on PATH may be newer than the engine and lack its classic builder.
+        docker = self.bin / "docker"
+        docker.unlink(missing_ok=True)
+        docker.symlink_to("/usr/bin/docker" if Path("/usr/bin/docker").exists() else shutil.which("docker") or "docker")
+        config: dict[str, object] = {
+            "data-root": str(self.data),
+            "exec-root": str(self.exec_root),
+            "pidfile": str(self.pidfile),
+            "hosts": [f"unix://{self.socket}"],
+            "cgroup-parent": CGROUP_PARENT,
+        }
+        if lacks_sys_resource():
+            wrapper = self.places.run / "runc-wrapper"
+            shutil.copy(CI / "hermetic" / "runc-wrapper", wrapper)
+            config |= {"runtimes": {"softened": {"path": str(wrapper)}}, "default-runtime": "softened"}
+        self.config.write_text(json.dumps(config, indent=1))
+
+    def docker(self, step: Step, *args: str | Path, stdin: IO[bytes] | bytes | None = None) -> None:
+        """Run a docker command against this engine."""
+        step.run(["docker", *args], env=self.env, stdin=stdin)
+
+    def ask(self, *args: str) -> list[str]:
+        """Return the lines a quick docker query prints; none when it fails."""
+        return (output(["docker", *args], env=self.env, timeout=60) or "").split()
+
+    def has_image(self, reference: str) -> bool:
+        """Say whether the engine has an image."""
+        return bool(self.ask("image", "inspect", "--format", "{{.Id}}", reference))
+
+    def remove_containers(self) -> int:
+        """Remove every container: all of this engine's are ours."""
+        old = self.ask("ps", "--all", "--quiet")
+        if old:
+            output(["docker", "rm", "--force", "--volumes", *old], env=self.env, timeout=120)
+        output(["docker", "network", "prune", "--force"], env=self.env)
+        output(["docker", "volume", "prune", "--force"], env=self.env)
+        return len(old)
+
+    def stop(self) -> None:
+        """Stop the engine with everything it runs, and remove its namespace, cgroups, mounts and run folder."""
+        if self.answers():
+            self.remove_containers()
+        for pid in self._pids():
+            if _is_dockerd(pid):
+                _end(pid, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS
+        while any(_is_dockerd(pid) for pid in self._pids()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        for _ in range(50):  # shims and what they run, when the engine was killed before it could end them
+            pids = self._pids()
+            for pid in pids:
+                _end(pid, signal.SIGKILL)
+            if not pids:
+                break
+            time.sleep(0.1)
+        _unmount_below(self.places.run, self.data, self.places.tmp)
+        if NETNS_PATH.exists():
+            subprocess.run(["ip", "netns", "delete", NETNS], check=False, capture_output=True)
+        _remove_cgroups(CGROUP_PARENT.strip("/"))
+        for name in ("exec", "bin", "docker-config"):
+            shutil.rmtree(self.places.run / name, ignore_errors=True)
+        for path in (self.config, self.socket, self.pidfile, self.kubeconfig, self.places.cluster_file):
+            path.unlink(missing_ok=True)
+        for name in ("runc-wrapper",):
+            (self.places.run / name).unlink(missing_ok=True)
+
+    def leftovers(self) -> bool:
+        """Say whether an earlier engine, or the traces of one, are here."""
+        return bool(self._pids()) or NETNS_PATH.exists() or self.socket.exists() or self.pidfile.exists()
+
+    def _pids(self) -> list[int]:
+        """List the engine's processes: those started with our run folder on their command line, and their children."""
+        mark = f"{self.places.run}/".encode()
+        programs = (b"dockerd", b"containerd", b"containerd-shim-runc-v2", b"docker-proxy", b"runc")
+        parents: dict[int, int] = {}
+        ours: set[int] = set()
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                command = (entry / "cmdline").read_bytes().split(b"\0")
+                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                if command[0].rsplit(b"/", 1)[-1] in programs and any(mark in part for part in command[1:]):
+                    ours.add(int(entry.name))
+        grown = True
+        while grown:
+            more = {pid for pid, parent in parents.items() if parent in ours} - ours
+            ours |= more
+            grown = bool(more)
+        return sorted(ours - {os.getpid()})
+
+
+def _is_dockerd(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].rsplit(b"/", 1)[-1] == b"dockerd"
+    return False
+
+
+def _end(pid: int, how: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, how)
+
+
+def _unmount_below(*folders: Path) -> None:
+    """Unmount what a killed build or engine left mounted in our folders, innermost first."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    points = [line.split()[4].encode().decode("unicode_escape") for line in lines]
+    for point in sorted(points, key=len, reverse=True):
+        if any(point.startswith(f"{folder}/") for folder in folders):
+            subprocess.run(["umount", "--lazy", point], check=False, capture_output=True)
+
+
+def _remove_cgroups(name: str) -> None:
+    """Remove the empty cgroups that killed containers leave in every hierarchy."""
+    for root in (Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").glob("*/")):
+        top = root / name
+        if top.is_dir():
+            for folder in sorted((p for p in top.rglob("*") if p.is_dir()), key=lambda p: -len(p.parts)):
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            with contextlib.suppress(OSError):
+                top.rmdir()

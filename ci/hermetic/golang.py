@@ -1,0 +1,180 @@
+"""Programs built from Go modules, whose content go.sum pins."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci.hermetic.store import Store, key_of
+from ci.places import CI, versions
+from ci.step import Journal, SetupError, Step, guarded, output
+
+MODULES = CI / "hermetic" / "modules"
+
+
+@dataclass(frozen=True)
+class Build:
+    """Programs of one module: program name -> package, and files of its source tree to keep beside them."""
+
+    name: str
+    folder: Path
+    module: str
+    version: str
+    programs: dict[str, str]
+    tags: str = ""
+    defines: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  # paths in the module, kept under files/
+
+    @property
+    def key(self) -> str:
+        """Hash what goes in."""
+        return key_of(self.folder, self.programs, self.tags, self.defines, self.files, platform.machine())
+
+    def get(self, store: Store, journal: Journal) -> Path:
+        """Return the folder with the programs, building them if need be."""
+        return store.get(self.name, self.key, lambda out: self._build(out, journal))
+
+    def _build(self, out: Path, journal: Journal) -> None:
+        go = _go()
+        hint = "is the Go module proxy reachable (go env GOPROXY), and is the Go that is installed new enough?"
+        with journal.step(f"build {self.name} {self.version} from its Go module", hint=hint) as step:
+            self._check_version()
+            env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
+            flags = " ".join(["-s", "-w", *(f"-X {define}" for define in self.defines)])
+            base = [go, "build", "-trimpath", "-mod=readonly", "-tags", self.tags, "-ldflags", flags]
+            # One command for all packages of a module links them side by side; only a major version's
+            # folder (…/server/v3) gives a program another name than its package has.
+            odd = {name: package for name, package in self.programs.items() if package.rsplit("/", 1)[-1] != name}
+            if even := [package for name, package in self.programs.items() if name not in odd]:
+                step.run([*base, "-o", f"{out}/", *even], cwd=self.folder, env=env)
+            for name, package in odd.items():
+                step.run([*base, "-o", out / name, package], cwd=self.folder, env=env)
+            self._keep_files(step, go, out)
+
+    def _keep_files(self, step: Step, go: str, out: Path) -> None:
+        if not self.files:
+            return
+        found = output([go, "-C", self.folder, "list", "-m", "-f", "{{.Dir}}", self.module], timeout=120)
+        if not found:
+            raise SetupError(
+                f"The source folder of {self.module} was not found.", "go clean -modcache and run again", step.log
+            )
+        for name in self.files:
+            source, target = Path(found.strip()) / name, out / "files" / Path(name).name
+            target.parent.mkdir(exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, target, copy_function=shutil.copyfile)  # the module cache is read-only
+            else:
+                shutil.copyfile(source, target)
+
+    def _check_version(self) -> None:
+        if not self.module:
+            return
+        pattern = rf"^(?:require )?\s*{re.escape(self.module)} (v\S+)"
+        found = re.search(pattern, (self.folder / "go.mod").read_text(), re.MULTILINE)
+        if not found or found[1] != self.version:
+            raise SetupError(
+                f"ci/versions.toml asks for {self.module} {self.version}, its go.mod for {found and found[1]}.",
+                f"cd ci/hermetic/modules/{self.name} && go get {self.module}@{self.version} && go mod tidy",
+            )
+
+
+def _go() -> str:
+    go = shutil.which("go")
+    if not go:
+        raise SetupError(
+            "There is no docker engine with a registry here, and no Go to build the cluster's programs with.",
+            "install Go 1.26 or newer, or docker where images can be pulled",
+        )
+    found = re.search(r"go1\.(\d+)", output([*guarded([go]), "version"]) or "")
+    if not found or int(found[1]) < 21:  # from 1.21 on it fetches the toolchain that go.mod asks for
+        raise SetupError("The Go installed here is too old.", "install Go 1.26 or newer")
+    return go
+
+
+def kubernetes_versions() -> list[str]:
+    """List the versions that have a module folder."""
+    return sorted(path.name for path in (MODULES / "kubernetes").iterdir() if path.is_dir())
+
+
+def kubernetes(version: str) -> Build:
+    """Programs of Kubernetes; the version is linked in, as its own build does."""
+    folder = MODULES / "kubernetes" / version
+    if not folder.is_dir():
+        raise SetupError(
+            f"Kubernetes {version} has no Go module in ci/hermetic/modules/kubernetes/.",
+            f"there is: {', '.join(kubernetes_versions())}",
+        )
+    major, minor, _ = version.removeprefix("v").split(".")
+    facts = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "archive"}
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    names = (
+        "kubeadm",
+        "kubectl",
+        "kubelet",
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-proxy",
+        "kube-scheduler",
+    )
+    return Build(
+        "kubernetes",
+        folder,
+        "k8s.io/kubernetes",
+        version,
+        {name: f"k8s.io/kubernetes/cmd/{name}" for name in names},
+        defines=tuple(f"{package}.{name}={value}" for package in packages for name, value in facts.items()),
+    )
+
+
+def kind() -> Build:
+    """kind, and the base files of its node image."""
+    return Build(
+        "kind",
+        MODULES / "kind",
+        "sigs.k8s.io/kind",
+        versions()["kind"]["version"],
+        {"kind": "sigs.k8s.io/kind"},
+        files=("images/base/files",),
+    )
+
+
+def containerd() -> Build:
+    """containerd 2, which newer kubelets need; the snapshotters left out need headers or kernels we lack."""
+    module = "github.com/containerd/containerd/v2"
+    return Build(
+        "containerd",
+        MODULES / "containerd",
+        module,
+        versions()["containerd"]["version"],
+        {name: f"{module}/cmd/{name}" for name in ("containerd", "ctr", "containerd-shim-runc-v2")},
+        tags="no_aufs,no_btrfs,no_devmapper,no_zfs",
+    )
+
+
+def etcd() -> Build:
+    """The etcd server."""
+    module = "go.etcd.io/etcd/server/v3"
+    return Build("etcd", MODULES / "etcd", module, versions()["etcd"]["version"], {"etcd": module})
+
+
+def metallb() -> Build:
+    """MetalLB's two programs and its manifest."""
+    module = "go.universe.tf/metallb"
+    return Build(
+        "metallb",
+        MODULES / "metallb",
+        module,
+        versions()["metallb"]["version"],
+        {name: f"{module}/{name}" for name in ("controller", "speaker")},
+        files=("config/manifests/metallb-native.yaml",),
+    )
+
+
+def pause() -> Build:
+    """The process that holds a pod's namespaces; upstream's is a C program, this is as much in Go."""
+    return Build("pause", MODULES / "pause", "", "", {"pause": "."})

@@ -1,0 +1,3 @@
+module hermetic/pause
+
+go 1.26.0

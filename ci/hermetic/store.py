@@ -1,0 +1,84 @@
+"""Built things, kept by the hash of what they were built from: a second run builds nothing, a change only its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from ci.places import Places
+from ci.step import SetupError
+
+KEPT_PER_KIND = 2
+
+
+def key_of(*inputs: object) -> str:
+    """Hash inputs: text, lists and mappings by value, files and folders by their paths and content."""
+    digest = hashlib.sha256()
+    for thing in inputs:
+        if isinstance(thing, Path):
+            files = sorted(p for p in thing.rglob("*") if p.is_file()) if thing.is_dir() else [thing]
+            for path in files:
+                if "__pycache__" not in path.parts:
+                    name = str(path.relative_to(thing)) if path != thing else path.name
+                    digest.update(f"{name}\0{oct(path.stat().st_mode & 0o111)}\0".encode() + path.read_bytes())
+        else:
+            digest.update(json.dumps(thing, sort_keys=True).encode())
+        digest.update(b"\0\0")
+    return digest.hexdigest()[:16]
+
+
+class Store:
+    """The artifacts of one cache folder."""
+
+    def __init__(self, places: Places, *, fresh: bool = False) -> None:
+        self.places = places
+        self.fresh = fresh
+        self._used: set[Path] = set()
+
+    def path(self, kind: str, key: str) -> Path:
+        """Say where an artifact is or will be."""
+        return self.places.artifacts / kind / key
+
+    def has(self, kind: str, key: str) -> bool:
+        """Say whether an artifact can be used as it is."""
+        path = self.path(kind, key)
+        return path.is_dir() and (not self.fresh or path in self._used)
+
+    def get(self, kind: str, key: str, build: Callable[[Path], None]) -> Path:
+        """Return an artifact's folder, built into a temporary folder and renamed when it is whole."""
+        path = self.path(kind, key)
+        if not self.has(kind, key):
+            self.places.tmp.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            half = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=self.places.tmp))
+            build(half)
+            if path.exists():
+                shutil.rmtree(path)
+            half.rename(path)
+        os.utime(path)
+        self._used.add(path)
+        return path
+
+    def prune(self) -> None:
+        """Drop all but the newest artifacts of each kind, never one of this run."""
+        for kind in self.places.artifacts.glob("*"):
+            by_age = sorted(kind.iterdir(), key=lambda p: p.stat().st_mtime, reverse=True)
+            for path in by_age[KEPT_PER_KIND:]:
+                if path not in self._used:
+                    shutil.rmtree(path, ignore_errors=True)
+
+
+def need_space(folder: Path, gigabytes: float, what: str) -> None:
+    """Refuse to begin what the disk cannot hold."""
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free / 1e9
+    if free < gigabytes:
+        raise SetupError(
+            f"{folder} has {free:.1f} GB free, {what} needs about {gigabytes:.0f} GB.",
+            "free some space, or name a folder on a bigger disk in ESIPP_CACHE",
+        )

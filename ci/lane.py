@@ -1,0 +1,216 @@
+"""`ci/conformance`: a lane from nothing to its verdict, and back to nothing."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import FrameType
+from typing import NoReturn
+
+from ci import cluster, lane_file, metallb
+from ci.lane_file import Lane
+from ci.places import CONTEXT, Places, places
+from ci.step import Journal, SetupError, guarded, interrupt_children, resume
+from ci.surroundings import Surroundings
+from ci.ways import Hermetic, Official, Way, choose
+
+INTERRUPTED = 2
+SETUP_FAILED = 4
+
+
+class Interrupted(Exception):  # noqa: N818 - not an error
+    """SIGINT or SIGTERM came."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    options = _parser().parse_args(arguments)
+    where = places()
+    with contextlib.ExitStack() as stack:
+        try:
+            lane = lane_file.load(options.lane, options.kubernetes)
+            stack.enter_context(_only_one(where))
+            shutil.rmtree(where.logs, ignore_errors=True)
+            journal = Journal(where.logs)
+            _watch_signals()
+            return _down(where, journal) if options.down else _lane(options, lane, where, journal)
+        except SetupError as error:
+            error.show()
+            return SETUP_FAILED
+        except Interrupted:
+            print("\nInterrupted.", file=sys.stderr)
+            return INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ci/conformance",
+        description="Start a real kind cluster, run a lane's cells on it, remove it again.",
+        epilog="Exit code: the suite's own (0 conformant, 1 not, 3 harness error), 2 interrupted, 4 set-up failed.",
+    )
+    parser.add_argument("--lane", default="kind-iptables", metavar="NAME", help="a file of ci/lanes/ (%(default)s)")
+    parser.add_argument("--kubernetes", metavar="vX.Y.Z", help="another Kubernetes version than the lane's")
+    parser.add_argument("--keep", action="store_true", help="leave the cluster standing; reuse one that stands")
+    parser.add_argument("--fresh", action="store_true", help="build again what is cached")
+    parser.add_argument("--up", action="store_true", help="only bring the cluster up, and keep it")
+    parser.add_argument("--down", action="store_true", help="only remove a kept cluster")
+    parser.add_argument(
+        "--path",
+        choices=("auto", "official", "hermetic"),
+        default="auto",
+        help="published images or a hermetic build (auto: published where they can be pulled)",
+    )
+    return parser
+
+
+def _lane(options: argparse.Namespace, lane: Lane, where: Places, journal: Journal) -> int:
+    keep = options.keep or options.up
+    way = choose(options.path, lane, where, journal)
+    journal.line(
+        f"lane {lane.name} ({lane.description}), Kubernetes {lane.kubernetes}, {way.name} path, "
+        f"{os.cpu_count()} cores; logs in {where.logs}"
+    )
+    done = False
+    there = Surroundings(way.name, lane.name, lane.kubernetes, "")
+    try:
+        standing = _standing(way, lane, where) if keep and not options.fresh else None
+        if standing:
+            there = _renew(standing, way, where, journal)
+        else:
+            way.clear()
+            there = _start(way, lane, options.fresh, where, journal)
+        code = 0 if options.up else _suite(there, lane, journal)
+        done = True
+    finally:
+        resume()
+        _ignore_signals(journal)
+        if not (keep and done):
+            way.remove(there)
+        journal.line("\n" + journal.table())
+    if keep:
+        _explain(there, journal)
+    return code
+
+
+def _standing(way: Way, lane: Lane, where: Places) -> Surroundings | None:
+    """Return the kept cluster if it is the one wanted, and healthy."""
+    kept = Surroundings.load(where)
+    wanted = (way.name, lane.name, way.expected_image(lane))
+    if kept and (kept.path, kept.lane, kept.node_image) == wanted and cluster.healthy(kept):
+        return kept
+    return None
+
+
+def _renew(kept: Surroundings, way: Way, where: Places, journal: Journal) -> Surroundings:
+    """Reuse a kept cluster, with the echo image of the checkout."""
+    journal.line("         A kept cluster of this lane stands and is healthy: it is used.")
+    base = way.echo_base(kept.kubernetes) if isinstance(way, Hermetic) else None
+    image = cluster.build_echo(kept, base, journal)
+    if image != kept.image:
+        cluster.load_echo(kept, image, journal)
+    there = replace(kept, image=image)
+    there.save(where)
+    return there
+
+
+def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -> Surroundings:
+    """Bring up a cluster with its load balancer and the echo image."""
+    prepared = way.prepare(lane, fresh=fresh)
+    there = prepared.there
+    config = cluster.write_config(lane, where, hermetic=way.name == "hermetic")
+    with ThreadPoolExecutor() as pool:
+        echo = pool.submit(cluster.build_echo, there, prepared.echo_base, journal)
+        cluster.create(there, config, journal, where.logs)
+        image = echo.result()
+        loading = pool.submit(cluster.load_echo, there, image, journal)
+        metallb.install(there, prepared.metallb_manifest, journal)
+        cluster.await_nodes(there, journal)
+        loading.result()
+    there = replace(there, image=image)
+    there.save(where)
+    way.tidy(image)
+    return there
+
+
+def _suite(there: Surroundings, lane: Lane, journal: Journal) -> int:
+    """Run the suite in the cluster's surroundings; its output is ours, and so is its exit code."""
+    command = ["esipp", "run", "--context", CONTEXT, "--image", there.image, "--lane", lane.name]
+    with journal.step("run the suite") as step:
+        step.say(" ".join(command))
+        argv = guarded([*there.prefix, *command], "TERM")
+        process = subprocess.Popen(argv, env=there.environment, start_new_session=True)
+        try:
+            return process.wait()
+        except Interrupted:
+            os.killpg(process.pid, signal.SIGTERM)  # it removes what it made; then the cluster goes as well
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=60)
+            raise
+
+
+def _down(where: Places, journal: Journal) -> int:
+    kept = Surroundings.load(where)
+    if kept and kept.path == "official":
+        Official(where, journal).remove(kept)
+    elif kept or where.run.exists():
+        Hermetic(where, journal).remove(kept or Surroundings("hermetic", "", "", ""))
+    else:
+        journal.line("There is no kept cluster.")
+    return 0
+
+
+def _explain(there: Surroundings, journal: Journal) -> None:
+    journal.line(f"""
+The cluster stands: {there.path} path, Kubernetes {there.kubernetes}, echo image {there.image}.
+  use it     ci/enter kubectl --context {CONTEXT} get nodes
+             ci/enter esipp run --context {CONTEXT}
+  remove it  ci/conformance --down""")
+
+
+@contextlib.contextmanager
+def _only_one(where: Places) -> Iterator[None]:
+    """Hold the lock of this machine's one cluster; it ends with the process, however that ends."""
+    where.run.mkdir(parents=True, exist_ok=True)
+    with (where.run / "lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise SetupError(
+                f"Another ci/conformance is at work on this machine (process {lock.read().strip() or 'unknown'}).",
+                "wait for it, or end it",
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def _watch_signals() -> None:
+    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+        interrupt_children()
+        raise Interrupted
+
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
+
+
+def _ignore_signals(journal: Journal) -> None:
+    def patience(_number: int, _frame: FrameType | None) -> None:
+        journal.line("         (still removing what was started)")
+
+    signal.signal(signal.SIGINT, patience)
+    signal.signal(signal.SIGTERM, patience)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

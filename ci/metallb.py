@@ -1,0 +1,99 @@
+"""MetalLB in L2 mode, with pools of both families inside the kind network's subnets."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import json
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import yaml
+
+from ci.cluster import kubectl
+from ci.places import CONTEXT, Places, versions
+from ci.step import Journal, SetupError, output
+from ci.surroundings import Surroundings
+
+POOL_SIZE = 100
+READY_SECONDS = 120
+NAMESPACE = "metallb-system"
+
+
+def fetch_manifest(places: Places, journal: Journal) -> Path:
+    """Return the released manifest, downloaded once and checked against its digest."""
+    pinned = versions()["metallb"]
+    path = places.artifacts / "metallb-manifest" / f"{pinned['sha256']}.yaml"
+    if not path.is_file():
+        with journal.step(f"download MetalLB {pinned['version']}'s manifest") as step:
+            try:
+                with urllib.request.urlopen(pinned["manifest"], timeout=30) as answer:  # noqa: S310 - https, pinned
+                    content = answer.read()
+            except (urllib.error.URLError, TimeoutError) as error:
+                raise SetupError(
+                    f"MetalLB's manifest could not be downloaded: {error}.", "is the internet reachable?"
+                ) from error
+            found = hashlib.sha256(content).hexdigest()
+            if found != pinned["sha256"]:
+                raise SetupError(
+                    f"MetalLB's manifest has the digest {found}.", "ci/versions.toml pins another one; do not use it"
+                )
+            path.parent.mkdir(parents=True, exist_ok=True)
+            half = path.with_suffix(".half")
+            half.write_bytes(content)
+            half.rename(path)
+            step.note = f"{len(content)} bytes"
+    return path
+
+
+def pools(subnets: list[str]) -> list[str]:
+    """Choose address ranges at the high end of each subnet: docker hands out from the low end."""
+    ranges = []
+    for subnet in subnets:
+        network = ipaddress.ip_network(subnet)
+        size = min(POOL_SIZE, network.num_addresses // 4)
+        last = int(network.broadcast_address) - 1
+        first = last - size + 1
+        ranges.append(f"{ipaddress.ip_address(first)}-{ipaddress.ip_address(last)}")
+    return ranges
+
+
+def kind_subnets(there: Surroundings) -> list[str]:
+    """Ask docker for the subnets of the kind network."""
+    text = there.ask("docker", "network", "inspect", "kind")
+    if text is None:
+        raise SetupError("The docker network 'kind' is not there.", "run ci/conformance --down and start again")
+    return [entry["Subnet"] for entry in json.loads(text)[0]["IPAM"]["Config"]]
+
+
+def install(there: Surroundings, manifest: Path, journal: Journal) -> None:
+    """Install MetalLB and give it its pools; returns when it has accepted them and every speaker runs."""
+    hint = f"ci/enter kubectl --context {CONTEXT} -n {NAMESPACE} get pods -o wide"
+    with journal.step("install MetalLB, L2 mode", hint=hint) as step:
+        kubectl(there, step, "apply", "--server-side", "--filename", manifest)
+        wait = [f"--timeout={READY_SECONDS}s", "--namespace", NAMESPACE]
+        kubectl(there, step, "rollout", "status", "deployment/controller", *wait)
+        kubectl(there, step, "rollout", "status", "daemonset/speaker", *wait)
+        ranges = pools(kind_subnets(there))
+        objects = yaml.safe_dump_all(_objects(ranges)).encode()
+        # The webhook answers only some time after its pod is ready, when every node's proxy knows it.
+        apply = [*there.prefix, "kubectl", "--context", CONTEXT, "apply", "--server-side", "--filename"]
+        path = step.log.with_suffix(".pools.yaml")
+        path.write_bytes(objects)
+        deadline = time.monotonic() + READY_SECONDS
+        while output([*apply, path], env=there.environment) is None:
+            if time.monotonic() > deadline:
+                kubectl(there, step, "apply", "--server-side", "--filename", path)
+            time.sleep(0.5)
+        step.note = ", ".join(ranges)
+
+
+def _objects(ranges: list[str]) -> list[dict[str, object]]:
+    version = "metallb.io/v1beta1"
+    name = {"name": "esipp", "namespace": NAMESPACE}
+    return [
+        {"apiVersion": version, "kind": "IPAddressPool", "metadata": name, "spec": {"addresses": ranges}},
+        {"apiVersion": version, "kind": "L2Advertisement", "metadata": name, "spec": {"ipAddressPools": ["esipp"]}},
+    ]

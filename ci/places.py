@@ -1,0 +1,57 @@
+"""Where things lie: the checkout, the cache of built artifacts, the state of a running cluster; and the versions."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+CI = ROOT / "ci"
+CLUSTER = "esipp"
+CONTEXT = f"kind-{CLUSTER}"
+
+
+@dataclass(frozen=True)
+class Places:
+    """Folders outside the checkout."""
+
+    cache: Path  # what survives: artifacts, the engine's data, logs
+    run: Path  # what a reboot may forget: lock, pid, socket, the cluster at hand
+
+    @property
+    def artifacts(self) -> Path:
+        """Built things, `kind/key/`."""
+        return self.cache / "artifacts"
+
+    @property
+    def tmp(self) -> Path:
+        """Half-built things; never read, emptied at start-up."""
+        return self.cache / "tmp"
+
+    @property
+    def logs(self) -> Path:
+        """Logs of the newest run."""
+        return self.cache / "logs"
+
+    @property
+    def cluster_file(self) -> Path:
+        """What `ci/enter` needs to know about the cluster at hand."""
+        return self.run / "cluster.json"
+
+
+def places() -> Places:
+    """Find the folders, by ESIPP_CACHE, XDG_CACHE_HOME or the user's home."""
+    base = os.environ.get("ESIPP_CACHE")
+    cache = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "esipp"
+    cache = cache.expanduser().absolute()
+    # A unix socket's path is short, and a stopped machine should forget its state: root uses /run.
+    run = Path("/run/esipp") if os.geteuid() == 0 and Path("/run").is_dir() else cache / "run"
+    return Places(cache, run)
+
+
+def versions() -> dict[str, Any]:
+    """Read ci/versions.toml."""
+    return tomllib.loads((CI / "versions.toml").read_text())

@@ -1,0 +1,63 @@
+"""Where the cluster is, and how to run a command there; written down for `ci/enter`."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ci.hermetic.engine import Engine
+from ci.places import Places, places
+from ci.step import Step, output
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """A way into the network the cluster lives in; on the official path that is where we are already."""
+
+    path: str  # "hermetic" or "official"
+    lane: str
+    kubernetes: str
+    node_image: str
+    image: str = ""  # the echo image, as loaded into the nodes
+
+    @property
+    def prefix(self) -> list[str]:
+        """Return what goes before a command."""
+        return Engine(places()).prefix if self.path == "hermetic" else []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the whole environment of a command there."""
+        if self.path == "hermetic":
+            merged = Engine(places()).env
+        else:
+            merged = {**os.environ, "PATH": f"{places().cache / 'bin'}:{os.environ.get('PATH', '')}"}
+        merged.pop("PYTHONPATH", None)  # of ci/ itself
+        if self.image:
+            merged |= {"ESIPP_IMAGE": self.image, "ESIPP_OUTSIDE_IMAGE": self.image}
+        return merged
+
+    def run(self, step: Step, *command: str | Path, stdin: bytes | None = None, hint: str = "") -> None:
+        """Run a command there; its output goes to the step's log."""
+        step.run([*self.prefix, *command], env=self.environment, stdin=stdin, hint=hint)
+
+    def ask(self, *command: str | Path, timeout: float = 30) -> str | None:
+        """Return what a quick query there prints, None when it fails."""
+        return output([*self.prefix, *command], env=self.environment, timeout=timeout)
+
+    def save(self, where: Places) -> None:
+        """Write it down."""
+        where.run.mkdir(parents=True, exist_ok=True)
+        half = where.cluster_file.with_suffix(".half")
+        half.write_text(json.dumps(asdict(self), indent=1))
+        half.rename(where.cluster_file)
+
+    @staticmethod
+    def load(where: Places) -> Surroundings | None:
+        """Read what the newest run wrote down, if its cluster was kept."""
+        try:
+            return Surroundings(**json.loads(where.cluster_file.read_text()))
+        except (OSError, ValueError, TypeError):
+            return None

@@ -1,0 +1,228 @@
+"""The two ways to a cluster: the official images where an engine can pull them, the hermetic build elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ci import cluster, metallb
+from ci.hermetic import apt
+from ci.hermetic.engine import Engine
+from ci.hermetic.images import Builder, prune_images
+from ci.hermetic.store import Store, need_space
+from ci.lane_file import Lane
+from ci.places import CLUSTER, Places, versions
+from ci.step import Journal, SetupError, output
+from ci.surroundings import Surroundings
+
+RUNNING_GIGABYTES = 6.0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything a cluster is started from."""
+
+    there: Surroundings
+    metallb_manifest: Path
+    echo_base: str | None
+
+
+class Way(Protocol):
+    """One way to a cluster."""
+
+    name: str
+
+    def expected_image(self, lane: Lane) -> str:
+        """Name the node image that a cluster of this lane runs on."""
+
+    def clear(self) -> None:
+        """Remove what an earlier run left."""
+
+    def prepare(self, lane: Lane, *, fresh: bool) -> Prepared:
+        """Get everything ready."""
+
+    def tidy(self, image: str) -> None:
+        """Bound what is kept."""
+
+    def remove(self, there: Surroundings) -> None:
+        """Delete the cluster and everything that ran for it."""
+
+
+class Hermetic:
+    """An engine of our own, images of our own, no uplink."""
+
+    name = "hermetic"
+
+    def __init__(self, places: Places, journal: Journal) -> None:
+        self.places, self.journal = places, journal
+        self.engine = Engine(places)
+        if sys.platform != "linux" or os.geteuid() != 0:
+            raise SetupError(
+                "No docker engine with a registry is here, and building a cluster without one needs root on Linux.",
+                "start docker, or run as root on Debian",
+            )
+
+    def expected_image(self, lane: Lane) -> str:
+        """Name the node image by what it is built from."""
+        return Builder(lane.kubernetes, Store(self.places), self.engine, self.journal).node_image
+
+    def clear(self) -> None:
+        """Stop an engine that is still there, with its namespace, mounts and containers; empty the half-built."""
+        if self.engine.leftovers():
+            with self.journal.step("clear away what an earlier run left"):
+                self.engine.stop()
+        shutil.rmtree(self.places.tmp, ignore_errors=True)
+
+    def prepare(self, lane: Lane, *, fresh: bool) -> Prepared:
+        """Install, start, build: each only where needed."""
+        builder = Builder(lane.kubernetes, Store(self.places, fresh=fresh), self.engine, self.journal)
+        need_space(self.places.cache, RUNNING_GIGABYTES, "running a cluster")
+        apt.install_needed(self.journal)
+        self.engine.start(self.journal)
+        self.engine.remove_containers()
+        built = builder.all()
+        for program in (built.kind, built.kubectl):
+            link = self.engine.bin / program.name
+            link.unlink(missing_ok=True)
+            link.symlink_to(program)
+        there = Surroundings(self.name, lane.name, lane.kubernetes, built.node_image)
+        return Prepared(there, built.metallb_manifest, built.base_image)
+
+    def echo_base(self, lane_kubernetes: str) -> str:
+        """Name the base image of a standing cluster."""
+        return Builder(lane_kubernetes, Store(self.places), self.engine, self.journal).base_image
+
+    def tidy(self, image: str) -> None:
+        """Keep the newest echo images only."""
+        prune_images(self.engine, cluster.ECHO_NAME, image)
+
+    def remove(self, there: Surroundings) -> None:
+        """Stop the engine: the cluster's nodes are containers of it."""
+        with self.journal.step("remove the cluster and stop the engine") as step:
+            if self.engine.answers():
+                cluster.delete(there, step)
+            self.engine.stop()
+
+
+class Official:
+    """The engine that is here, the published images."""
+
+    name = "official"
+
+    def __init__(self, places: Places, journal: Journal) -> None:
+        self.places, self.journal = places, journal
+        self.bin = places.cache / "bin"
+
+    def expected_image(self, lane: Lane) -> str:
+        """Return the digest-pinned image of the version, or of its minor version's newest one."""
+        return official_image(lane.kubernetes, versions()["node_images"])
+
+    def engine_answers(self) -> bool:
+        """Say whether a docker engine is here."""
+        return output(["docker", "version", "--format", "{{.Server.Version}}"], timeout=20) is not None
+
+    def has_image(self, lane: Lane) -> bool:
+        """Pull the node image if it is not there; say whether that worked."""
+        image = self.expected_image(lane)
+        if output(["docker", "image", "inspect", image]) is not None:
+            return True
+        try:
+            with self.journal.step(f"pull {image.split('@')[0]}") as step:
+                step.run(["docker", "pull", image])
+        except SetupError:
+            return False
+        return True
+
+    def clear(self) -> None:
+        """Delete a cluster of ours that an earlier run left."""
+        self.bin.mkdir(parents=True, exist_ok=True)
+        self._find_kind()
+        there = Surroundings(self.name, "", "", "")
+        if CLUSTER in (there.ask("kind", "get", "clusters") or "").split():
+            with self.journal.step("clear away the cluster that an earlier run left") as step:
+                cluster.delete(there, step)
+
+    def prepare(self, lane: Lane, *, fresh: bool) -> Prepared:
+        """Find or fetch the tools; `fresh` fetches them again."""
+        if fresh:
+            shutil.rmtree(self.bin, ignore_errors=True)
+            self.bin.mkdir(parents=True)
+        image = self.expected_image(lane)
+        self._find_kind()
+        self._find_kubectl(image)
+        version = image.split("@")[0].split(":")[1]
+        if version != lane.kubernetes:
+            self.journal.line(f"         kind publishes no image of {lane.kubernetes}: this runs on {version}.")
+        there = Surroundings(self.name, lane.name, version, image)
+        return Prepared(there, metallb.fetch_manifest(self.places, self.journal), None)
+
+    def tidy(self, image: str) -> None:
+        """Leave the user's engine as it is."""
+
+    def remove(self, there: Surroundings) -> None:
+        """Delete the cluster."""
+        with self.journal.step("remove the cluster") as step:
+            cluster.delete(there, step)
+        self.places.cluster_file.unlink(missing_ok=True)
+
+    def _find_kind(self) -> None:
+        """Use the kind on PATH if it is new enough, else build the pinned one."""
+        wanted = versions()["kind"]["version"]
+        there = Surroundings(self.name, "", "", "")
+        found = re.search(r"v(\d+)\.(\d+)", there.ask("kind", "version") or "")
+        least = re.match(r"v(\d+)\.(\d+)", wanted)
+        assert least
+        if found and tuple(map(int, found.groups())) >= tuple(map(int, least.groups())):
+            return
+        if not shutil.which("go"):
+            raise SetupError(
+                f"There is no kind {wanted} or newer on PATH.", f"install kind {wanted}, or Go to build it with"
+            )
+        with self.journal.step(f"install kind {wanted}", hint="is the Go module proxy reachable?") as step:
+            env = {**os.environ, "GOBIN": str(self.bin), "CGO_ENABLED": "0"}
+            step.run(["go", "install", f"sigs.k8s.io/kind@{wanted}"], env=env)
+
+    def _find_kubectl(self, image: str) -> None:
+        """Use the kubectl on PATH, else the node image's own."""
+        if shutil.which("kubectl") or (self.bin / "kubectl").exists():
+            return
+        with self.journal.step("take kubectl from the node image", hint="or install kubectl") as step:
+            name = "esipp-kubectl"
+            output(["docker", "rm", "--force", name])
+            step.run(["docker", "create", "--name", name, image])
+            step.run(["docker", "cp", f"{name}:/usr/bin/kubectl", self.bin / "kubectl"])
+            step.run(["docker", "rm", "--force", name])
+
+
+def official_image(version: str, images: dict[str, str]) -> str:
+    """Choose the pinned image of a version, or of the same minor version."""
+    if version in images:
+        return images[version]
+    minor = version.rsplit(".", 1)[0]
+    for pinned, image in images.items():
+        if pinned.rsplit(".", 1)[0] == minor:
+            return image
+    raise SetupError(f"No node image is pinned for Kubernetes {version}.", f"ci/versions.toml has: {', '.join(images)}")
+
+
+def choose(wanted: str, lane: Lane, places: Places, journal: Journal) -> Way:
+    """Take the official way where it is open, the hermetic one elsewhere."""
+    if wanted == "hermetic":
+        return Hermetic(places, journal)
+    official = Official(places, journal)
+    if official.engine_answers():
+        if official.has_image(lane):
+            return official
+        if wanted == "official":
+            raise SetupError(
+                "The docker engine cannot pull the node image.", "is the registry reachable? docker login?"
+            )
+        journal.line("         The docker engine here cannot pull images: building the cluster without a registry.")
+    elif wanted == "official":
+        raise SetupError("No docker engine answers here.", "start docker, or leave --path away")
+    return Hermetic(places, journal)
