@@ -122,7 +122,9 @@ class Cluster:
             auth_settings=["BearerToken"],
         )
         try:
-            response = self._api.call_api(*arguments, _request_timeout=(CONNECT_TIMEOUT, read_timeout)).response
+            response: urllib3.BaseHTTPResponse = self._api.call_api(
+                *arguments, _request_timeout=(CONNECT_TIMEOUT, read_timeout)
+            ).response
             if response.status >= 400:
                 raise _refusal(response, f"{method} {path}")
             if not stream:

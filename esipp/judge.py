@@ -88,7 +88,12 @@ def _read_answer(path: Path, observation: Observation, topology: Topology) -> Re
     seen = observation.seen[0]
     origin = topology.origin(path, seen, observation.source[0] if observation.source else None)
     words = f"{parse_address(seen)} = {origin.owner}"
-    if path.entry.kind is not EntryKind.NODE_LISTENER and observation.backend not in topology.backends:
+    if path.entry.kind is EntryKind.NODE_LISTENER:
+        dialled, answered = topology.roles.get(path.entry.role) if path.entry.role else None, observation.node
+        if dialled != answered:
+            fault = f"dialled the listener on node {dialled}, answered by node {answered}"
+            return Reading(origin.classes, f"{words}, {fault}", product_fault=fault)
+    elif observation.backend not in topology.backends:
         fault = f"answered by pod {observation.backend}, which is no backend of this service"
         return Reading(origin.classes, f"{words}, {fault}", product_fault=fault)
     if family_of(seen) is not path.family:
@@ -103,6 +108,7 @@ def judge(
     topology: Topology,
     features: Mapping[str, str],
     facts: Mapping[str, str],
+    obstacles: Mapping[str, str],
 ) -> Verdict:
     """Judge one row.
 
@@ -110,26 +116,32 @@ def judge(
         cell: the row.
         observations: the judged window, by path key; the row's own path and those of its controls are looked at.
         topology: who owns which address.
-        features: what the cluster can do; a feature that is missing here maps to nothing, and its absence is the
-            reason for ``unsupported``. A value starting with ``no`` says why it is missing.
+        features: what the cluster can do, and how that was decided; a value starting with ``no`` (or no entry)
+            means that it can't, and makes the rows that need it ``unsupported``.
         facts: what was found about the cluster, for overrides (``proxy-mode`` and the like).
+        obstacles: why a path could not be dialled at all, by path key.
     """
     expected = say_expected(cell, topology)
 
     def verdict(status: Status, observed: str, reason: str = "", reference: str = "") -> Verdict:
-        return Verdict(cell.id, cell.level, status, expected, observed, reason, tally, reference)
+        return Verdict(cell.id, cell.level, status, expected, observed, reason, tally, reference, shown)
 
     tally: dict[str, int] = {}
+    shown: tuple[AddressClass, ...] = ()
     missing = sorted(name for name in cell.features if features.get(name, "no").startswith("no"))
     if missing:
         why = "; ".join(f"{name}: {features.get(name, 'not found on this cluster')}" for name in missing)
         return verdict(Status.UNSUPPORTED, "not asked", f"needs {why}")
 
+    for path in cell.paths:
+        if path.key in obstacles:
+            return verdict(Status.INCONCLUSIVE, "not asked", obstacles[path.key])
     mine = observations.get(cell.path.key, ())
     if not mine:
         return verdict(Status.ERROR, "nothing", "the row was selected but its path was never probed")
     readings = [read(cell.path, each, topology) for each in mine]
     tally = dict(Counter(reading.words for reading in readings))
+    shown = tuple(sorted({_foremost(reading, cell.accept) for reading in readings}))
     observed = say_observed(tally)
     broken = next((r.harness_fault for r in readings if r.harness_fault), "")
     if broken:
@@ -152,6 +164,11 @@ def judge(
     if good:
         return verdict(Status.FLAKY, observed, faults or f"{len(readings) - good} of {len(readings)} differ")
     return verdict(Status.FAIL, observed, faults)
+
+
+def _foremost(reading: Reading, accept: frozenset[AddressClass]) -> AddressClass:
+    """The one class to show where an address fits several: the expected one if it is among them."""
+    return min(reading.classes & accept or reading.classes or {AddressClass.OTHER})
 
 
 def _fits(reading: Reading, accept: frozenset[AddressClass]) -> bool:

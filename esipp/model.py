@@ -280,6 +280,11 @@ class Observation:
         """The pod that answered, by its own word."""
         return str(self.echo["pod"]) if self.echo and self.echo.get("pod") else None
 
+    @property
+    def node(self) -> str | None:
+        """The node of the pod that answered, by its own word."""
+        return str(self.echo["node"]) if self.echo and self.echo.get("node") else None
+
     def as_json(self) -> dict[str, Any]:
         """The observation as the ledger keeps it."""
         return {
@@ -304,7 +309,8 @@ class Observation:
 class Verdict:
     """The judge's word on one row.
 
-    ``expected`` and ``observed`` are sentences for people; ``tally`` counts the observations by what they showed.
+    ``expected`` and ``observed`` are sentences for people; ``tally`` counts the observations by what they showed, and
+    ``shown`` are the address classes among them.
     """
 
     cell: str
@@ -315,6 +321,7 @@ class Verdict:
     reason: str = ""
     tally: Mapping[str, int] = field(default_factory=dict)
     reference: str = ""
+    shown: tuple[AddressClass, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as the ledger keeps it."""
@@ -327,4 +334,5 @@ class Verdict:
             "reason": self.reason,
             "tally": dict(sorted(self.tally.items())),
             "reference": self.reference,
+            "shown": [each.value for each in self.shown],
         }

@@ -126,6 +126,32 @@ class Topology:
             classes.add(AddressClass.OTHER)
         return Origin(frozenset(classes), " or ".join(owners) or "nobody we know")
 
+    def as_json(self) -> dict[str, Any]:
+        """The topology as the ledger keeps it."""
+        return {
+            "nodes": {
+                node.name: {
+                    "internal": {family.value: address for family, address in node.internal.items()},
+                    "addresses": sorted(str(address) for address in node.addresses),
+                }
+                for node in self.nodes.values()
+            },
+            "roles": {role.value: node for role, node in self.roles.items()},
+            "clients": {
+                name: {
+                    "vantage": stand.client.vantage.value,
+                    "node": stand.node,
+                    "addresses": sorted(str(address) for address in stand.addresses),
+                }
+                for name, stand in self.stands.items()
+            },
+            "backends": {
+                pod.name: {"node": pod.node, "addresses": sorted(pod.addresses.values())}
+                for pod in self.backends.values()
+            },
+            "vips": {name: sorted(vips.values()) for name, vips in self.vips.items() if vips},
+        }
+
     def _remark(self, node: str, path: Path) -> str:
         """Which part a node plays on a path, so that a reader sees where the source was rewritten."""
         parts = []

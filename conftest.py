@@ -1,0 +1,107 @@
+"""pytest options and hooks, nothing else: the suites below suites/ and our own tests below tests/ share them."""
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from esipp.catalog import all_cells
+from esipp.errors import EsippError, ExitCode
+from esipp.model import Cell, Level
+from esipp.report.terminal import summary
+from esipp.run import Run
+from fixtures.run import RUN
+
+pytest_plugins = ["fixtures.run", "fixtures.cluster", "fixtures.stage", "fixtures.clients", "fixtures.verdicts"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of a run; ``esipp run`` has the same ones."""
+    from esipp.cli import add_run_options
+
+    add_run_options(parser.getgroup("esipp", "qualifying a cluster"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the run, if a cluster is named; be ended by SIGTERM as by Ctrl-C, so that teardown runs."""
+    context = config.getoption("context")
+    if context is None or config.option.collectonly:
+        return
+    if getattr(config.option, "numprocesses", None) or hasattr(config, "workerinput"):
+        raise pytest.UsageError("the suites arrange once and observe all rows at once: run them without -n")
+    from esipp.cli import settings_of
+
+    try:
+        config.stash[RUN] = Run(settings_of(config.option), say=lambda text: _say(config, text))
+    except EsippError as error:
+        raise pytest.UsageError(str(error)) from None
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def _say(config: pytest.Config, text: str) -> None:
+    """One line of progress, past pytest's capture and its row of dots."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    terminal: Any = config.pluginmanager.getplugin("terminalreporter")
+    with capture.global_and_fixture_disabled():
+        terminal.ensure_newline()
+        terminal.write_line(f"[esipp] {text}", flush=True)
+
+
+def _cells(items: list[pytest.Item]) -> list[Cell]:
+    return [
+        item.callspec.params["cell"] for item in items if hasattr(item, "callspec") and "cell" in item.callspec.params
+    ]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """The selected rows are known: open the ledger."""
+    run = session.config.stash.get(RUN, None)
+    cells = _cells(session.items)
+    if run is None or not cells:
+        return
+    selected = {cell.id for cell in cells}
+    left_out = sum(1 for cell in all_cells() if cell.level is Level.CORE and cell.id not in selected)
+    try:
+        run.begin(cells, left_out)
+    except EsippError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Keep why the session ended early; the closing record names it."""
+    _interrupts.append(excinfo.value)
+
+
+_interrupts: list[BaseException] = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """After teardown: the exit code follows from the verdicts (design.md, law 8)."""
+    yield
+    run = session.config.stash.get(RUN, None)
+    if run is None or run.ledger is None:
+        return
+    complete = len(run.verdicts) == len(run.cells)
+    conclusion = run.conclude() if complete else None
+    if conclusion is not None and not _interrupts:
+        session.exitstatus = int(conclusion.exit_code)
+    elif not _interrupts and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        session.exitstatus = int(ExitCode.HARNESS)
+    why = str(_interrupts[0]) if _interrupts else "not every selected row was judged"
+    run.end(conclusion, int(session.exitstatus), why)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """The matrix, the counts, each failure, where the reports are, the last word."""
+    run = config.stash.get(RUN, None)
+    if run is None or not run.verdicts:
+        return
+    repeat = f"esipp run --context {run.settings.context}"
+    terminalreporter.section("source IP qualification", sep="=")
+    for line in summary(run.cells, run.verdicts, run.conclude(), repeat):
+        terminalreporter.write_line(line)
+    seconds = ", ".join(f"{name} {spent:.1f} s" for name, spent in run.seconds.items())
+    terminalreporter.write_line(f"phases: {seconds}")
+    terminalreporter.write_line(f"ledger: {run.folder / 'ledger.jsonl'}")

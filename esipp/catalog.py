@@ -1,0 +1,25 @@
+"""All rows of all suites, without a cluster."""
+
+import importlib
+import sys
+from pathlib import Path
+
+from esipp.model import Cell
+
+HOUSE = Path(__file__).resolve().parents[1]
+SUITES = HOUSE / "suites"
+
+
+def suite_names() -> list[str]:
+    """The suites that have rows."""
+    return sorted(path.parent.name for path in SUITES.glob("*/cells.py"))
+
+
+def all_cells() -> list[Cell]:
+    """Every row, suite by suite, in the order of its file."""
+    if str(HOUSE) not in sys.path:
+        sys.path.insert(0, str(HOUSE))
+    found: list[Cell] = []
+    for name in suite_names():
+        found += importlib.import_module(f"suites.{name}.cells").CELLS
+    return found

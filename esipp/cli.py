@@ -1,0 +1,214 @@
+"""The command ``esipp``: run, list, explain, clean."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from esipp import __version__
+from esipp.catalog import HOUSE, SUITES, all_cells, suite_names
+from esipp.errors import EsippError, ExitCode, PreflightError
+from esipp.explain import explain
+from esipp.model import Cell, Level
+from esipp.run import Settings
+
+EXIT_CODES = """exit codes:
+  0  conformant: every core row that was asked holds (the last line says PARTIAL if core rows were left out)
+  1  not conformant: a core row fails, or a row is flaky
+  2  interrupted
+  3  the harness failed, or a core row could not be decided
+  4  wrong usage, or the cluster is not fit to be asked (nothing was created)
+  5  no row was selected
+"""
+
+
+def add_run_options(group: Any) -> None:
+    """The options of a run, for argparse and pytest alike."""
+    add = getattr(group, "addoption", None) or group.add_argument
+    add("--context", default=None, metavar="NAME", help="kubeconfig context of the cluster; required, no default")
+    add("--kubeconfig", default=None, metavar="FILE", help="kubeconfig file (default: $KUBECONFIG, ~/.kube/config)")
+    add(
+        "--image",
+        default=os.environ.get("ESIPP_IMAGE", ""),
+        metavar="REFERENCE",
+        help="the echo image as the nodes know it (default: $ESIPP_IMAGE)",
+    )
+    add("--lane", default="run", metavar="NAME", help="name of this set-up; it is part of the run folder's name")
+    add("--out", default=None, metavar="DIR", help="the run's folder (default: runs/<time>-<lane>)")
+    add(
+        "--outside",
+        default="auto",
+        metavar="WHERE",
+        help="clients outside the cluster: auto (containers beside kind's nodes), docker:NETWORK, none",
+    )
+    add(
+        "--without",
+        action="append",
+        default=[],
+        metavar="FEATURE",
+        help="take a feature as missing, its rows are unsupported (load-balancer, family.ipv6, …); repeatable",
+    )
+    add("--samples", type=int, default=20, metavar="N", help="connections a path gets in the judged window")
+    add(
+        "--fail-on",
+        choices=[Level.CORE.value, Level.EXTENDED.value],
+        default=Level.CORE.value,
+        help="least binding level whose failures make the run fail (default: core)",
+    )
+
+
+def settings_of(options: Any) -> Settings:
+    """The settings that parsed options say.
+
+    Raises:
+        PreflightError: a value makes no sense.
+    """
+    if not options.context:
+        raise PreflightError("No cluster is named.", "--context NAME; nothing is run against a cluster by default.")
+    if not 1 <= options.samples <= 10_000:
+        raise PreflightError(f"--samples {options.samples} is out of range.", "1 to 10000.")
+    if not options.lane.replace("-", "").replace(".", "").isalnum():
+        raise PreflightError(f"--lane '{options.lane}' cannot be part of a folder's name.", "letters, digits, - and .")
+    return Settings(
+        context=options.context,
+        kubeconfig=options.kubeconfig,
+        image=options.image,
+        lane=options.lane,
+        out=options.out,
+        outside=options.outside,
+        without=tuple(options.without),
+        samples=options.samples,
+        fail_on=Level(options.fail_on),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        return int(options.command(options))
+    except EsippError as error:
+        print(f"esipp: {error}", file=sys.stderr)
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        return int(ExitCode.INTERRUPTED)
+    except BrokenPipeError:  # 'esipp list | head'
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(ExitCode.CONFORMANT)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Usage errors exit with 4, as everywhere in this suite."""
+
+    def error(self, message: str) -> Any:
+        self.print_usage(sys.stderr)
+        self.exit(int(ExitCode.USAGE), f"{self.prog}: {message}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="esipp",
+        description="Qualifies a Kubernetes cluster: does the client's source IP survive where Kubernetes says so?",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"esipp {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+
+    run = commands.add_parser(
+        "run", help="qualify a cluster", epilog=EXIT_CODES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    run.add_argument("rows", nargs="*", metavar="ROW", help="ids of rows, or parts of them (default: all rows)")
+    run.add_argument("--suite", action="append", default=[], choices=suite_names(), help="only this suite; repeatable")
+    add_run_options(run)
+    run.set_defaults(command=_run)
+
+    listing = commands.add_parser("list", help="the rows; needs no cluster")
+    listing.add_argument("rows", nargs="*", metavar="ROW", help="ids of rows, or parts of them")
+    listing.add_argument("--format", choices=["text", "json"], default="text", help="json: one object a row")
+    listing.set_defaults(command=_list)
+
+    explaining = commands.add_parser("explain", help="what a row requires, why, and how it is asked; needs no cluster")
+    explaining.add_argument("rows", nargs="+", metavar="ROW", help="ids of rows, or parts of them")
+    explaining.set_defaults(command=_explain)
+
+    clean = commands.add_parser("clean", help="remove what killed runs left in a cluster and beside it")
+    clean.add_argument("--context", required=True, metavar="NAME", help="kubeconfig context of the cluster")
+    clean.add_argument("--kubeconfig", default=None, metavar="FILE")
+    clean.add_argument("--run", default=None, metavar="ID", help="only this run's; it stands in the namespace's name")
+    clean.set_defaults(command=_clean)
+    return parser
+
+
+def select(patterns: Sequence[str]) -> list[Cell]:
+    """The rows whose id is one of the patterns, or contains one where none is that id; all rows for no pattern.
+
+    Raises:
+        PreflightError: a pattern fits no row.
+    """
+    cells = all_cells()
+    chosen: dict[str, Cell] = {}
+    for pattern in patterns:
+        fitting = [c for c in cells if c.id == pattern] or [c for c in cells if pattern in c.id]
+        if not fitting:
+            raise PreflightError(f"No row's id is or contains '{pattern}'.", "'esipp list' prints them all.")
+        chosen |= {cell.id: cell for cell in fitting}
+    return [cell for cell in cells if not patterns or cell.id in chosen]
+
+
+def _run(options: argparse.Namespace) -> int:
+    import pytest
+
+    settings = settings_of(options)
+    chosen = select(options.rows)
+    suites = [SUITES / name for name in options.suite] or [SUITES]
+    arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=no", "-r", "N", f"--rootdir={HOUSE}"]
+    arguments += ["-c", str(HOUSE / "pyproject.toml"), f"--context={settings.context}", f"--image={settings.image}"]
+    arguments += [f"--lane={settings.lane}", f"--outside={settings.outside}", f"--samples={settings.samples}"]
+    arguments += [f"--fail-on={settings.fail_on.value}", *(f"--without={name}" for name in settings.without)]
+    arguments += [f"--kubeconfig={settings.kubeconfig}"] if settings.kubeconfig else []
+    arguments += [f"--out={settings.out}"] if settings.out else []
+    if options.rows:
+        arguments += [f"{SUITES / c.suite / f'test_{c.suite}.py'}::test_{c.suite}[{c.id}]" for c in chosen]
+    else:
+        arguments += [str(path) for path in suites]
+    return int(pytest.main(arguments))
+
+
+def _list(options: argparse.Namespace) -> int:
+    for cell in select(options.rows):
+        if options.format == "json":
+            print(json.dumps(cell.as_json()))
+        else:
+            print(f"{cell.level.value:<9}{cell.id:<76}{'|'.join(sorted(cell.accept))}")
+    return int(ExitCode.CONFORMANT)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    print("\n\n".join(explain(cell) for cell in select(options.rows)))
+    return int(ExitCode.CONFORMANT)
+
+
+def _clean(options: argparse.Namespace) -> int:
+    from esipp.cluster import ApiError, Cluster, UnreachableError
+    from esipp.probing import outside
+    from esipp.stage import sweep
+
+    cluster = Cluster(options.context, options.kubeconfig)
+    cluster.version()
+    try:
+        namespaces = sweep(cluster, options.run)
+    except (ApiError, UnreachableError) as broken:
+        raise PreflightError(
+            f"The cluster cannot be swept: {broken}.", "namespaces must be listed and deleted."
+        ) from None
+    containers = outside.sweep(options.run)
+    for kind, names in (("namespace", namespaces), ("container", containers)):
+        for name in names:
+            print(f"removed {kind} {name}")
+    if not namespaces and not containers:
+        print("nothing was left")
+    return int(ExitCode.CONFORMANT)

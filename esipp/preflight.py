@@ -1,0 +1,168 @@
+"""What is checked before anything is created, and what is written down about the cluster, with how it was decided."""
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from esipp.cluster import ApiError, Cluster, UnreachableError
+from esipp.errors import PreflightError
+from esipp.model import Family, Role
+from esipp.probing.outside import find_network
+from esipp.run import Settings
+from esipp.topology import Node, cast_roles, read_node
+
+RIGHTS = (
+    ("list", "nodes", ""),
+    ("create", "namespaces", ""),
+    ("delete", "namespaces", ""),
+    ("create", "pods", ""),
+    ("delete", "pods", ""),
+    ("create", "pods/exec", ""),
+    ("get", "pods/log", ""),
+    ("list", "pods", ""),
+    ("watch", "pods", ""),
+    ("create", "services", ""),
+    ("delete", "services", ""),
+    ("list", "services", ""),
+    ("watch", "services", ""),
+    ("get", "serviceaccounts", ""),
+)
+"""Verb, resource, API group: what a run does. ``docs/`` explains each."""
+
+LEAST_DISK = 100 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The cluster before the run: nodes, roles, facts and features, and the docker network for outside clients."""
+
+    nodes: Mapping[str, Node]
+    roles: Mapping[Role, str]
+    facts: Mapping[str, str]
+    decided: Mapping[str, str]
+    features: dict[str, str]
+    outside_network: str | None
+
+
+def check_without_cluster(settings: Settings) -> None:
+    """What can be known before the cluster is asked.
+
+    Raises:
+        PreflightError: no image named, no kubectl, no disk space.
+    """
+    if not settings.image:
+        raise PreflightError(
+            "No echo image is named.",
+            "--image REFERENCE or $ESIPP_IMAGE; ./ci/conformance --keep builds one and tells how to use it.",
+        )
+    if not re.fullmatch(r"[a-z0-9][a-zA-Z0-9./:_@-]*", settings.image):
+        raise PreflightError(
+            f"'{settings.image}' is no image reference.", "it looks like host/name:tag or name@sha256:…"
+        )
+    if shutil.which("kubectl") is None:
+        raise PreflightError("There is no kubectl on PATH.", "clients in pods are reached by 'kubectl exec'.")
+    folder = Path(settings.out or "runs").absolute()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if free < LEAST_DISK:
+        raise PreflightError(
+            f"Only {free // 2**20} MiB are free where the run would be written ({folder}).",
+            f"free at least {LEAST_DISK // 2**20} MiB, or name another place with --out.",
+        )
+
+
+def examine(cluster: Cluster, settings: Settings) -> Findings:
+    """Ask the cluster everything that decides whether and what can be run.
+
+    Raises:
+        PreflightError: unreachable, rights missing, or too few schedulable nodes.
+    """
+    version = cluster.version()
+    try:
+        missing = [
+            f"{verb} {resource}" for verb, resource, group in RIGHTS if not cluster.may(verb, resource, group=group)
+        ]
+        if missing:
+            raise PreflightError(
+                f"The account of context '{cluster.context}' lacks these rights: {', '.join(missing)}.",
+                "use an account that holds them, cluster-wide, for the time of the run.",
+            )
+        raw = cluster.list("/api/v1/nodes")
+    except UnreachableError as silent:
+        raise PreflightError(
+            f"The API server {cluster.server} stopped answering: {silent}.", "is it overloaded?"
+        ) from None
+    except ApiError as refused:
+        raise PreflightError(f"The API server refused: {refused.message}", "see the account's rights.") from None
+    nodes = {item["metadata"]["name"]: read_node(item) for item in raw}
+    try:
+        roles = cast_roles(nodes.values())
+    except ValueError:
+        fit = sorted(node.name for node in nodes.values() if node.schedulable)
+        raise PreflightError(
+            f"Only {len(fit)} of {len(nodes)} nodes can take pods ({', '.join(fit) or 'none'}); two are needed.",
+            "one node must have an endpoint and one must not: add a worker, or remove its taint or cordon.",
+        ) from None
+    facts = {"kubernetes": version, "nodes": str(len(nodes)), **_versions(raw)}
+    decided = dict.fromkeys(facts, "API server /version and node status")
+    facts["proxy-mode"], decided["proxy-mode"] = _proxy_mode(cluster)
+    network = _outside_network(settings, list(nodes.values()))
+    features = _features(nodes, roles, network)
+    features |= dict.fromkeys(settings.without, "no: left out by --without")
+    return Findings(nodes, roles, facts, decided, features, network)
+
+
+def _versions(raw: list[dict[str, Any]]) -> dict[str, str]:
+    wanted = {"kubelet": "kubeletVersion", "kernel": "kernelVersion", "runtime": "containerRuntimeVersion"}
+    found = {}
+    for name, key in wanted.items():
+        values = sorted({item["status"]["nodeInfo"][key] for item in raw})
+        found[name] = ", ".join(values)
+    return found
+
+
+def _proxy_mode(cluster: Cluster) -> tuple[str, str]:
+    """kube-proxy's mode from its ConfigMap, as kubeadm writes it; empty there means the default, iptables."""
+    where = "ConfigMap kube-system/kube-proxy"
+    try:
+        data = cluster.request("GET", "/api/v1/namespaces/kube-system/configmaps/kube-proxy").get("data", {})
+    except (ApiError, UnreachableError) as broken:
+        return "unknown", f"{where} cannot be read ({broken})"
+    found = re.search(r'^mode:\s*"?(\w*)"?\s*$', data.get("config.conf", ""), re.MULTILINE)
+    if found is None:
+        return "unknown", f"{where} has no mode"
+    return found.group(1) or "iptables", where + ("" if found.group(1) else ", empty: the default")
+
+
+def _outside_network(settings: Settings, nodes: list[Node]) -> str | None:
+    if settings.outside == "none":
+        return None
+    if settings.outside.startswith("docker:"):
+        return settings.outside.removeprefix("docker:")
+    if settings.outside != "auto":
+        raise PreflightError(
+            f"--outside {settings.outside} is unknown.", "it is auto, none, or docker:NETWORK for containers."
+        )
+    return find_network(nodes)
+
+
+def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], network: str | None) -> dict[str, str]:
+    playing = [nodes[name] for name in roles.values()]
+    features = {}
+    for family in Family:
+        without = sorted({node.name for node in playing if family not in node.internal})
+        features[f"family.{family.value.lower()}"] = (
+            f"no: node {without[0]} has no {family} InternalIP" if without else "yes: every node has an InternalIP"
+        )
+    outside = (
+        f"yes: containers on docker network {network}" if network else "no: no client outside the cluster is known"
+    )
+    features["vantage.outside"] = features["vantage.outside.two-addresses"] = outside
+    three = len(set(roles.values())) == 3
+    features["nodes.three"] = "yes" if three else "no: only two schedulable nodes"
+    features["load-balancer"] = "yes: asked for; --without load-balancer leaves it out"
+    return features

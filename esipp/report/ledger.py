@@ -1,0 +1,55 @@
+"""The ledger is the run: append-only JSON lines from a header to a closing record (design.md, law 9).
+
+Each line is one object with a ``record`` field; the schema is ledger.schema.json beside this file.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from esipp.errors import PreflightError
+
+SCHEMA_VERSION = 1
+SCHEMA = Path(__file__).with_name("ledger.schema.json")
+
+
+class Ledger:
+    """Writes a run's records, each flushed at once, so that a killed run leaves all it knew."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("x", encoding="utf-8", buffering=1)
+        except FileExistsError:
+            raise PreflightError(f"There is a ledger at {path} already.", "name another folder with --out.") from None
+        except OSError as broken:
+            raise PreflightError(
+                f"The run's folder {path.parent} cannot be written: {broken.strerror}.", "name another with --out."
+            ) from None
+
+    def write(self, record: str, **fields: Any) -> None:
+        """Append one record."""
+        self._file.write(json.dumps({"record": record, "at": round(time.time(), 6), **fields}) + "\n")
+
+    def close(self) -> None:
+        """Close the file; what is missing after this is the closing record of an interrupted run."""
+        self._file.close()
+
+
+def read_ledger(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a ledger, in order.
+
+    Raises:
+        ValueError: a line is not a JSON object with a ``record`` field; the message names it.
+    """
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                record = json.loads(line)
+                record["record"]
+            except (ValueError, TypeError, KeyError):
+                raise ValueError(f"{path}:{number} is not a record") from None
+            yield record

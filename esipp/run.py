@@ -1,0 +1,138 @@
+"""One run: its settings, identity, folder, ledger and clock. No verdicts are made here, only kept."""
+
+import contextlib
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from esipp import __version__
+from esipp.errors import PreflightError
+from esipp.model import Cell, Level, Verdict
+from esipp.report.conclusion import Conclusion, conclude
+from esipp.report.ledger import SCHEMA_VERSION, Ledger
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user says of a run.
+
+    ``outside`` is ``auto`` (containers on kind's docker network if the nodes are such), ``none``, or
+    ``docker:NETWORK``. ``without`` are features to be taken as missing. ``samples`` is the number of connections a
+    path gets in the judged window.
+    """
+
+    context: str
+    kubeconfig: str | None = None
+    image: str = ""
+    lane: str = "run"
+    out: str | None = None
+    outside: str = "auto"
+    without: tuple[str, ...] = ()
+    samples: int = 20
+    fail_on: Level = Level.CORE
+
+
+@dataclass
+class Run:
+    """A run in progress.
+
+    ``say`` prints one line of progress; ``verdicts`` are filled by the judge, ``seconds`` by ``phase``.
+    """
+
+    settings: Settings
+    say: Callable[[str], None] = print
+    id: str = ""
+    folder: Path = Path()
+    ledger: Ledger | None = None
+    cells: list[Cell] = field(default_factory=list)
+    left_out: int = 0
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def begin(self, cells: list[Cell], left_out: int) -> None:
+        """Open the run's folder and ledger.
+
+        Raises:
+            PreflightError: the folder cannot be written, or its disk is full.
+        """
+        self.cells, self.left_out = cells, left_out
+        now = time.gmtime()
+        self.id = f"{time.strftime('%m%d-%H%M%S', now)}-{secrets.token_hex(2)}"
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", now)
+        runs = Path("runs")
+        self.folder = Path(self.settings.out) if self.settings.out else runs / f"{stamp}-{self.settings.lane}"
+        if not self.settings.out and self.folder.exists():
+            self.folder = self.folder.with_name(f"{self.folder.name}-{self.id[-4:]}")
+        self.ledger = Ledger(self.folder / "ledger.jsonl")
+        try:
+            self.ledger.write(
+                "header",
+                schema=SCHEMA_VERSION,
+                suite=__version__,
+                run=self.id,
+                lane=self.settings.lane,
+                context=self.settings.context,
+                image=self.settings.image,
+                samples=self.settings.samples,
+                rows=[cell.as_json() for cell in cells],
+                left_out_core_rows=left_out,
+            )
+        except OSError as broken:
+            raise PreflightError(
+                f"The ledger {self.ledger.path} cannot be written: {broken.strerror}.",
+                "free some disk space, or name another folder with --out.",
+            ) from None
+        if not self.settings.out:
+            _point(runs / "latest", self.folder.name)
+
+    def record(self, record: str, **fields: object) -> None:
+        """Write a record to the ledger."""
+        if self.ledger is not None:
+            self.ledger.write(record, **fields)
+
+    @contextlib.contextmanager
+    def phase(self, name: str, what: str) -> Iterator[None]:
+        """Tell and time a part of the run."""
+        self.say(f"{name}: {what} ...")
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            spent = time.monotonic() - began
+            self.seconds[name] = self.seconds.get(name, 0.0) + spent
+            self.record("phase", name=name, seconds=round(spent, 3))
+        self.say(f"{name}: done after {spent:.1f} s")
+
+    def keep(self, verdict: Verdict) -> None:
+        """Keep a verdict, once a row."""
+        self.verdicts[verdict.cell] = verdict
+        self.record("verdict", **verdict.as_json())
+
+    def conclude(self) -> Conclusion:
+        """What all verdicts together say."""
+        return conclude(self.verdicts.values(), self.left_out, self.settings.fail_on)
+
+    def end(self, conclusion: Conclusion | None, exit_code: int, error: str = "") -> None:
+        """Write the closing record and close the ledger. Without a conclusion the run is incomplete."""
+        if self.ledger is None:
+            return
+        self.record(
+            "end",
+            result=conclusion.result if conclusion else "incomplete",
+            why=conclusion.why if conclusion else error,
+            counts=dict(conclusion.counts) if conclusion else {},
+            exit_code=exit_code,
+            seconds={name: round(spent, 3) for name, spent in self.seconds.items()},
+        )
+        self.ledger.close()
+        self.ledger = None
+
+
+def _point(link: Path, target: str) -> None:
+    """Make ``runs/latest`` point at the newest run, in one step; a file system without links goes without."""
+    fresh = link.with_name(f".latest-{secrets.token_hex(4)}")
+    with contextlib.suppress(OSError):
+        fresh.symlink_to(target)
+        fresh.replace(link)
