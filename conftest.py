@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from esipp.catalog import all_cells
+from esipp.catalog import SUITES, all_cells
 from esipp.errors import EsippError, ExitCode
 from esipp.model import Cell, Level
 from esipp.report.terminal import summary
 from esipp.run import Run
-from fixtures.run import RUN
+from fixtures.session import RUN
 
 pytest_plugins = ["fixtures.run", "fixtures.cluster", "fixtures.stage", "fixtures.clients", "fixtures.verdicts"]
 
@@ -49,17 +49,20 @@ def _say(config: pytest.Config, text: str) -> None:
 
 
 def _cells(items: list[pytest.Item]) -> list[Cell]:
-    return [
-        item.callspec.params["cell"] for item in items if hasattr(item, "callspec") and "cell" in item.callspec.params
-    ]
+    """The rows among the collected tests; our own tests below tests/ have none."""
+    rows = [item for item in items if isinstance(item, pytest.Function) and item.path.is_relative_to(SUITES)]
+    cells = [item.callspec.params.get("cell") for item in rows if hasattr(item, "callspec")]
+    return [cell for cell in cells if isinstance(cell, Cell)]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """The selected rows are known: open the ledger."""
     run = session.config.stash.get(RUN, None)
     cells = _cells(session.items)
-    if run is None or not cells:
+    if not cells or session.config.option.collectonly:
         return
+    if run is None:
+        raise pytest.UsageError("the suites need --context NAME; nothing is run against a cluster by default")
     selected = {cell.id for cell in cells}
     left_out = sum(1 for cell in all_cells() if cell.level is Level.CORE and cell.id not in selected)
     try:
@@ -98,7 +101,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     run = config.stash.get(RUN, None)
     if run is None or not run.verdicts:
         return
-    repeat = f"esipp run --context {run.settings.context}"
+    repeat = run.settings.repeat
     terminalreporter.section("source IP qualification", sep="=")
     for line in summary(run.cells, run.verdicts, run.conclude(), repeat):
         terminalreporter.write_line(line)

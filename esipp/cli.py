@@ -162,9 +162,14 @@ def select(patterns: Sequence[str]) -> list[Cell]:
 def _run(options: argparse.Namespace) -> int:
     import pytest
 
+    from esipp.cluster import Cluster
+    from esipp.preflight import check_without_cluster, examine
+
     settings = settings_of(options)
+    check_without_cluster(settings)
     chosen = select(options.rows)
     suites = [SUITES / name for name in options.suite] or [SUITES]
+    examine(Cluster(settings.context, settings.kubeconfig), settings)  # told here, a misfit leaves no run folder
     arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=no", "-r", "N", f"--rootdir={HOUSE}"]
     arguments += ["-c", str(HOUSE / "pyproject.toml"), f"--context={settings.context}", f"--image={settings.image}"]
     arguments += [f"--lane={settings.lane}", f"--outside={settings.outside}", f"--samples={settings.samples}"]

@@ -167,8 +167,9 @@ def judge(
 
 
 def _foremost(reading: Reading, accept: frozenset[AddressClass]) -> AddressClass:
-    """The one class to show where an address fits several: the expected one if it is among them."""
-    return min(reading.classes & accept or reading.classes or {AddressClass.OTHER})
+    """The one class to show where an address fits several: an expected one, and of these the one that says more."""
+    fitting = reading.classes & accept or reading.classes or {AddressClass.OTHER}
+    return AddressClass.NODE if AddressClass.NODE in fitting else min(fitting)
 
 
 def _fits(reading: Reading, accept: frozenset[AddressClass]) -> bool:

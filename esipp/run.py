@@ -1,6 +1,7 @@
 """One run: its settings, identity, folder, ledger and clock. No verdicts are made here, only kept."""
 
 import contextlib
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -32,6 +33,15 @@ class Settings:
     without: tuple[str, ...] = ()
     samples: int = 20
     fail_on: Level = Level.CORE
+
+    @property
+    def repeat(self) -> str:
+        """The command that repeats this run, up to the rows; $ESIPP_REPEAT is its start where something wraps esipp."""
+        words = [os.environ.get("ESIPP_REPEAT") or f"esipp run --context {self.context}"]
+        words += [f"--kubeconfig {self.kubeconfig}"] if self.kubeconfig else []
+        words += [f"--outside {self.outside}"] if self.outside != "auto" else []
+        words += [f"--without {name}" for name in self.without]
+        return " ".join(words)
 
 
 @dataclass

@@ -99,9 +99,6 @@ class Stage:
         if not self.namespace:
             return
         try:
-            for kind in ("services", "pods"):
-                for name in self.services if kind == "services" else self.pods:
-                    self.cluster.delete(f"{self._in(kind)}/{name}", grace=0)
             remove_namespace(self.cluster, self.namespace)
         except (ApiError, UnreachableError) as broken:
             raise HarnessError(
@@ -285,8 +282,12 @@ def remove_namespace(cluster: Cluster, name: str) -> None:
     Raises:
         HarnessError: it is still there after the budget.
     """
-    cluster.delete(f"/api/v1/namespaces/{name}")
     began = time.monotonic()
+    cluster.delete(f"/api/v1/namespaces/{name}")
+    # the namespace controller only starts after 5 s; what it would delete then is deleted while it waits
+    for kind in ("services", "pods"):
+        for item in cluster.list(f"/api/v1/namespaces/{name}/{kind}"):
+            cluster.delete(f"/api/v1/namespaces/{name}/{kind}/{item['metadata']['name']}")
     if not cluster.wait_gone(f"/api/v1/namespaces/{name}", budget=GONE.seconds):
         raise HarnessError(
             f"The namespace {name} is still there after {time.monotonic() - began:.0f} s.",

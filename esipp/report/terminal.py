@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
-from esipp.model import AddressClass, Cell, Family, Level, Path, Status, Verdict
+from esipp.model import AddressClass, Cell, Client, Family, Level, Path, Status, Vantage, Verdict
 from esipp.report.conclusion import WORST_FIRST, Conclusion
 
 WIDTH = 100
@@ -39,29 +39,33 @@ def matrix(cells: Sequence[Cell], verdicts: Mapping[str, Verdict]) -> list[str]:
     """Services and entries down, clients and families across; a field shows what was seen and the worst verdict."""
     fields: dict[tuple[str, str, Family], list[Verdict]] = {}
     rows: list[str] = []
-    clients: list[str] = []
+    seen_clients: set[Client] = set()
     for cell in cells:
         if cell.id not in verdicts:
             continue
         row, client = _row_title(cell.path), cell.path.client.name
         fields.setdefault((row, client, cell.path.family), []).append(verdicts[cell.id])
         rows += [row] if row not in rows else []
-        clients += [client] if client not in clients else []
+        seen_clients.add(cell.path.client)
+    clients = [c.name for c in sorted(seen_clients, key=lambda c: (list(Vantage).index(c.vantage), c.name))]
     families = [family for family in Family if any(key[2] is family for key in fields)]
     if not fields:
         return []
     first = max(len(row) for row in rows) + 1
-    width = 4 * len(families)
-    heads = [_wrap_head(client, width - 1) for client in clients]
+    field = max(4, min(6, (WIDTH - first) // (len(clients) * len(families))))
+    width = field * len(families)
+    heads = [textwrap.wrap(client, width=max(width - 1, 8)) for client in clients]
     depth = max(len(head) for head in heads)
     lines = []
     for level in range(depth):
         words = [head[level - depth + len(head)] if level >= depth - len(head) else "" for head in heads]
         lines.append(" " * first + "".join(f"{word:<{width}}" for word in words))
-    short = "".join(f"{'v4' if family is Family.IPV4 else 'v6':<4}" for family in families)
+    short = "".join(f"{'v4' if family is Family.IPV4 else 'v6':<{field}}" for family in families)
     lines.append(" " * first + short * len(clients))
     for row in rows:
-        marks = "".join(f"{_field(fields.get((row, client, family))):<4}" for client in clients for family in families)
+        marks = "".join(
+            f"{_field(fields.get((row, client, family))):<{field}}" for client in clients for family in families
+        )
         lines.append(f"{row:<{first}}{marks}")
     return [line.rstrip() for line in lines]
 
@@ -72,10 +76,6 @@ def _row_title(path: Path) -> str:
     policy = f" {path.service.policy.value}" if path.service.policy else ""
     entry = f", {path.entry.slug.replace('-', ' ')}" if path.entry.role else ""
     return f"{path.service.type.value}{policy}{entry}"
-
-
-def _wrap_head(client: str, width: int) -> list[str]:
-    return textwrap.wrap(client.replace("-", " ").replace("outside ", "outside-"), width=max(width, 6))
 
 
 def _field(verdicts: Sequence[Verdict] | None) -> str:

@@ -6,7 +6,7 @@ from operator import attrgetter
 import pytest
 
 from esipp.model import Cell, Verdict
-from fixtures.verdicts import enforce
+from fixtures.session import enforce
 from suites.source_ip.cells import CELLS
 
 

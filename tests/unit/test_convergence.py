@@ -1,0 +1,35 @@
+"""Waiting: consecutive, bounded, ending early, telling the last state."""
+
+from collections.abc import Callable, Iterable
+
+from esipp.convergence import Budget, Reading, converge
+
+
+def looks(readings: Iterable[bool]) -> Callable[[], Reading]:
+    left = iter(readings)
+    return lambda: Reading(next(left), "as it was")
+
+
+def test_it_wants_consecutive_answers() -> None:
+    ended = converge(looks([True, True, False, True, True, True]), Budget("x", 5, need=3, spacing=0))
+    assert ended.held
+    assert ended.looks == 6
+
+
+def test_it_gives_up_and_tells_the_last_state() -> None:
+    ended = converge(lambda: Reading(False, "still pending"), Budget("x", 0.05, spacing=0.01))
+    assert not ended.held
+    assert ended.state == "still pending"
+    assert ended.seconds < 1
+
+
+def test_it_ends_early_on_the_hopeless() -> None:
+    ended = converge(lambda: Reading(False, "no such image", hopeless=True), Budget("x", 60))
+    assert not ended.held
+    assert ended.looks == 1
+
+
+def test_flapping_never_settles() -> None:
+    flip = iter(range(10_000))
+    ended = converge(lambda: Reading(next(flip) % 3 != 0, "flapping"), Budget("x", 0.1, need=3, spacing=0.001))
+    assert not ended.held
