@@ -54,8 +54,11 @@ def create(there: Surroundings, config: Path, journal: Journal, logs: Path) -> N
                 "--wait",
                 "0s",
             )
-        except SetupError:
+        except SetupError as error:
             there.ask("kind", "export", "logs", "--name", CLUSTER, logs / "nodes", timeout=60)
+            kubelets = [path.read_text(errors="replace") for path in (logs / "nodes").glob("*/kubelet.log")]
+            if any("too many open files" in text for text in kubelets):
+                error.hint = "the kubelets ran out of inotify instances: sysctl fs.inotify.max_user_instances=1024"
             raise
 
 
@@ -65,7 +68,7 @@ def delete(there: Surroundings, step: Step) -> None:
 
 
 def healthy(there: Surroundings) -> bool:
-    """Say whether the cluster stands: all of its nodes are Ready and the load balancer's pods as well."""
+    """Say whether the cluster stands: all of its nodes are Ready."""
     text = there.ask("kubectl", "--context", CONTEXT, "--request-timeout=5s", "get", "nodes", "-o", "json", timeout=15)
     nodes = json.loads(text)["items"] if text else []
     return bool(nodes) and all(_ready(node) for node in nodes)

@@ -79,7 +79,8 @@ def _lane(options: argparse.Namespace, lane: Lane, where: Places, journal: Journ
         f"lane {lane.name} ({lane.description}), Kubernetes {lane.kubernetes}, {way.name} path, "
         f"{os.cpu_count()} cores; logs in {where.logs}"
     )
-    done = False
+    done = False  # without a good end the cluster goes, unless it stood before
+    standing = None
     there = Surroundings(way.name, lane.name, lane.kubernetes, "")
     try:
         standing = _standing(way, lane, where) if keep and not options.fresh else None
@@ -93,7 +94,7 @@ def _lane(options: argparse.Namespace, lane: Lane, where: Places, journal: Journ
     finally:
         resume()
         _ignore_signals(journal)
-        if not (keep and done):
+        if not (standing or (keep and done)):
             way.remove(there)
         journal.line("\n" + journal.table())
     if keep:

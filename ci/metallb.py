@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import ipaddress
 import json
+import secrets
 import time
 import urllib.error
 import urllib.request
@@ -72,22 +74,46 @@ def install(there: Surroundings, manifest: Path, journal: Journal) -> None:
     """Install MetalLB and give it its pools; returns when it has accepted them and every speaker runs."""
     hint = f"ci/enter kubectl --context {CONTEXT} -n {NAMESPACE} get pods -o wide"
     with journal.step("install MetalLB, L2 mode", hint=hint) as step:
-        kubectl(there, step, "apply", "--server-side", "--filename", manifest)
+        path = step.log.with_suffix(".yaml")
+        path.write_text(hastened(manifest.read_text()))
+        kubectl(there, step, "apply", "--server-side", "--filename", path)
         wait = [f"--timeout={READY_SECONDS}s", "--namespace", NAMESPACE]
         kubectl(there, step, "rollout", "status", "deployment/controller", *wait)
         kubectl(there, step, "rollout", "status", "daemonset/speaker", *wait)
         ranges = pools(kind_subnets(there))
-        objects = yaml.safe_dump_all(_objects(ranges)).encode()
         # The webhook answers only some time after its pod is ready, when every node's proxy knows it.
         apply = [*there.prefix, "kubectl", "--context", CONTEXT, "apply", "--server-side", "--filename"]
         path = step.log.with_suffix(".pools.yaml")
-        path.write_bytes(objects)
+        path.write_text(yaml.safe_dump_all(_objects(ranges)))
         deadline = time.monotonic() + READY_SECONDS
         while output([*apply, path], env=there.environment) is None:
             if time.monotonic() > deadline:
                 kubectl(there, step, "apply", "--server-side", "--filename", path)
             time.sleep(0.5)
         step.note = ", ".join(ranges)
+
+
+def hastened(manifest: str) -> str:
+    """Return the manifest, ready sooner: nothing of what runs changes, only how long the cluster waits for it.
+
+    Readiness is first asked after ten seconds and then every ten. And the speakers cannot start before the controller
+    has made their secret, which the kubelets notice only after a growing delay; a secret that is there is left alone.
+    """
+    documents = [document for document in yaml.safe_load_all(manifest) if document]
+    for document in documents:
+        for container in document.get("spec", {}).get("template", {}).get("spec", {}).get("containers", []):
+            container["readinessProbe"] |= {"initialDelaySeconds": 1, "periodSeconds": 1}
+    secret = {"secretkey": base64.b64encode(secrets.token_bytes(128)).decode()}
+    documents.append(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "memberlist", "namespace": NAMESPACE},
+            "stringData": secret,
+        }
+    )
+    documents.sort(key=lambda document: document["kind"] != "Namespace")
+    return yaml.safe_dump_all(documents)
 
 
 def _objects(ranges: list[str]) -> list[dict[str, object]]:

@@ -43,12 +43,17 @@ class Places:
 
 
 def places() -> Places:
-    """Find the folders, by ESIPP_CACHE, XDG_CACHE_HOME or the user's home."""
+    """Find the folders, by ESIPP_CACHE, XDG_CACHE_HOME or the user's home.
+
+    A second hermetic cluster on one machine needs another ESIPP_CACHE, and another ESIPP_RUN, whose last part names
+    its network namespace.
+    """
     base = os.environ.get("ESIPP_CACHE")
     cache = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "esipp"
     cache = cache.expanduser().absolute()
     # A unix socket's path is short, and a stopped machine should forget its state: root uses /run.
-    run = Path("/run/esipp") if os.geteuid() == 0 and Path("/run").is_dir() else cache / "run"
+    usual = Path("/run/esipp") if os.geteuid() == 0 and Path("/run").is_dir() else cache / "run"
+    run = Path(os.environ.get("ESIPP_RUN") or usual).expanduser().absolute()
     return Places(cache, run)
 
 

@@ -15,13 +15,14 @@ import time
 from pathlib import Path
 from typing import IO
 
-from ci.places import CI, CLUSTER, Places
+from ci.places import CI, Places
 from ci.step import Journal, SetupError, Step, output
 
-NETNS = CLUSTER
-NETNS_PATH = Path("/run/netns") / NETNS
-CGROUP_PARENT = "/esipp"
 CAP_SYS_RESOURCE = 24
+# A node's systemd, containerd and kubelet open about 25 inotify instances; the kernel's default of 128 a user is used
+# up by four nodes and an editor, and the kubelets then fail in ways that do not say so.
+INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
+INOTIFY_WANTED = 1024
 START_SECONDS = 40.0
 STOP_SECONDS = 20.0
 
@@ -44,7 +45,9 @@ class Engine:
         self.socket = places.run / "docker.sock"
         self.pidfile = places.run / "engine.pid"
         self.exec_root = places.run / "exec"
-        self.prefix = ["nsenter", f"--net={NETNS_PATH}", "--"]
+        self.name = places.run.name  # of the network namespace and the cgroup
+        self.netns = Path("/run/netns") / self.name
+        self.prefix = ["nsenter", f"--net={self.netns}", "--"]
         self.bin = places.run / "bin"
         self.kubeconfig = places.run / "kubeconfig"
 
@@ -91,9 +94,10 @@ class Engine:
     def _prepare(self, step: Step) -> None:
         for folder in (self.data, self.places.run, self.bin, self.places.run / "docker-config"):
             folder.mkdir(parents=True, exist_ok=True)
-        if not NETNS_PATH.exists():
-            step.run(["ip", "netns", "add", NETNS])
-        step.run(["ip", "-n", NETNS, "link", "set", "lo", "up"])
+        if not self.netns.exists():
+            step.run(["ip", "netns", "add", self.name])
+        self._raise_inotify(step)
+        step.run(["ip", "-n", self.name, "link", "set", "lo", "up"])
         # A second docker client on PATH may be newer than the engine and lack its classic builder.
         docker = self.bin / "docker"
         docker.unlink(missing_ok=True)
@@ -103,13 +107,21 @@ class Engine:
             "exec-root": str(self.exec_root),
             "pidfile": str(self.pidfile),
             "hosts": [f"unix://{self.socket}"],
-            "cgroup-parent": CGROUP_PARENT,
+            "cgroup-parent": f"/{self.name}",
         }
         if lacks_sys_resource():
             wrapper = self.places.run / "runc-wrapper"
             shutil.copy(CI / "hermetic" / "runc-wrapper", wrapper)
             config |= {"runtimes": {"softened": {"path": str(wrapper)}}, "default-runtime": "softened"}
         self.config.write_text(json.dumps(config, indent=1))
+
+    def _raise_inotify(self, step: Step) -> None:
+        """Raise the machine's limit for as long as the engine runs; `stop` sets it back."""
+        before = int(INOTIFY.read_text())
+        if before < INOTIFY_WANTED:
+            (self.places.run / "inotify").write_text(str(before))
+            INOTIFY.write_text(str(INOTIFY_WANTED))
+            step.note = f"fs.inotify.max_user_instances {before} -> {INOTIFY_WANTED} for as long as it runs"
 
     def docker(self, step: Step, *args: str | Path, stdin: IO[bytes] | bytes | None = None) -> None:
         """Run a docker command against this engine."""
@@ -150,9 +162,13 @@ class Engine:
                 break
             time.sleep(0.1)
         _unmount_below(self.places.run, self.data, self.places.tmp)
-        if NETNS_PATH.exists():
-            subprocess.run(["ip", "netns", "delete", NETNS], check=False, capture_output=True)
-        _remove_cgroups(CGROUP_PARENT.strip("/"))
+        if self.netns.exists():
+            subprocess.run(["ip", "netns", "delete", self.name], check=False, capture_output=True)
+        _remove_cgroups(self.name)
+        with contextlib.suppress(OSError, ValueError):
+            before = int((self.places.run / "inotify").read_text())
+            INOTIFY.write_text(str(before))
+            (self.places.run / "inotify").unlink()
         for name in ("exec", "bin", "docker-config"):
             shutil.rmtree(self.places.run / name, ignore_errors=True)
         for path in (self.config, self.socket, self.pidfile, self.kubeconfig, self.places.cluster_file):
@@ -162,7 +178,7 @@ class Engine:
 
     def leftovers(self) -> bool:
         """Say whether an earlier engine, or the traces of one, are here."""
-        return bool(self._pids()) or NETNS_PATH.exists() or self.socket.exists() or self.pidfile.exists()
+        return bool(self._pids()) or self.netns.exists() or self.socket.exists() or self.pidfile.exists()
 
     def _pids(self) -> list[int]:
         """List the engine's processes: those started with our run folder on their command line, and their children."""

@@ -41,11 +41,11 @@ class Build:
     def _build(self, out: Path, journal: Journal) -> None:
         go = _go()
         hint = "is the Go module proxy reachable (go env GOPROXY), and is the Go that is installed new enough?"
-        with journal.step(f"build {self.name} {self.version} from its Go module", hint=hint) as step:
+        with journal.step(f"build {self.name} {self.version or ''}".strip() + " from its Go module", hint=hint) as step:
             self._check_version()
             env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
             flags = " ".join(["-s", "-w", *(f"-X {define}" for define in self.defines)])
-            base = [go, "build", "-trimpath", "-mod=readonly", "-tags", self.tags, "-ldflags", flags]
+            base = [go, "build", "-v", "-trimpath", "-mod=readonly", "-tags", self.tags, "-ldflags", flags]
             # One command for all packages of a module links them side by side; only a major version's
             # folder (…/server/v3) gives a program another name than its package has.
             odd = {name: package for name, package in self.programs.items() if package.rsplit("/", 1)[-1] != name}

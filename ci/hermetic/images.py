@@ -23,7 +23,7 @@ NODE = CI / "hermetic" / "node"
 BASE_NAME = "localhost/esipp/base"
 NODE_NAME = "localhost/esipp/node"
 KIND_PAUSE = "registry.k8s.io/pause:3.10"  # the sandbox image that kind's containerd configuration names
-COLD_GIGABYTES = 18.0
+COLD_GIGABYTES = 16.0
 PATH_ENV = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -163,7 +163,7 @@ class Builder:
     def _fill(self, root: Path, programs: dict[str, Path]) -> None:
         """Lay out what comes on top of the root file system, with the modes that kind's own build gives it."""
         shutil.copytree(programs["kind"] / "files" / "files", root)
-        for path in root.rglob("*"):
+        for path in [root, *root.rglob("*")]:
             executable = path.is_dir() or path.parent in (root / "usr/local/bin", root / "kind/bin")
             path.chmod(0o755 if executable else 0o644)
         for name in ("kubeadm", "kubelet", "kubectl"):
