@@ -1,0 +1,61 @@
+"""What people read at the end."""
+
+from dataclasses import replace
+
+from esipp.judge import judge
+from esipp.model import AddressClass, Observation, Outcome, Verdict
+from esipp.report.conclusion import conclude
+from esipp.report.terminal import WIDTH, summary
+from suites.source_ip.cells import CELLS
+from tests.unit.world import FEATURES, by_id, changed, healthy, show, topology
+
+
+def told(seen: dict[str, list[Observation]], features: dict[str, str] | None = None) -> list[str]:
+    verdicts: dict[str, Verdict] = {
+        cell.id: judge(cell, seen, topology(), features or FEATURES, {}, {}) for cell in CELLS
+    }
+    return summary(CELLS, verdicts, conclude(verdicts.values(), 0), "esipp run --context x")
+
+
+def test_a_healthy_run_fits_the_width_and_says_conformant() -> None:
+    lines = told(healthy())
+    assert max(len(line) for line in lines) <= WIDTH
+    assert lines[-1].startswith("CONFORMANT: all 64 core rows")
+
+
+def test_a_failure_says_all_a_reader_needs() -> None:
+    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
+    lines = told(changed(healthy(), cell.path, show(cell.path, AddressClass.NODE)))
+    text = "\n".join(lines)
+    assert max(len(line) for line in lines if "repeat" not in line) <= WIDTH
+    assert f"FAIL (core) {cell.id}" in text
+    assert "172.18.0.101" in text, "expected, resolved to this cluster"
+    assert "worker-b" in text, "observed, with the owner of the address"
+    assert f"esipp run --context x {cell.id}" in text
+    assert any(line.startswith("NodePort Local, endpoint node") and "N!" in line for line in lines)
+
+
+def test_a_bare_node_that_answers_is_marked() -> None:
+    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node")
+    lines = told(changed(healthy(), cell.path, show(cell.path, AddressClass.NODE)))
+    assert any(line.startswith("NodePort Local, bare node") and "N!" in line for line in lines)
+
+
+def test_the_same_doubt_is_told_once_with_its_count() -> None:
+    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
+    listener = cell.controls[0].path
+    text = "\n".join(told(changed(healthy(), listener, replace(show(listener, AddressClass.DROPPED), seq=0))))
+    assert text.count("INCONCLUSIVE (core)") == 1
+    assert "more rows are inconclusive for the same reason" in text
+
+
+def test_what_was_not_tested_is_said_with_its_reason() -> None:
+    text = "\n".join(told(healthy(), {**FEATURES, "family.ipv6": "no: node worker-a has no IPv6 InternalIP"}))
+    assert "not tested, 51 rows" in text
+    assert "no IPv6 InternalIP" in text
+
+
+def test_silence_and_refusal_differ_in_words() -> None:
+    cell = by_id("loadbalancer.local.tcp.ipv4.outside-1-to-vip")
+    seen = changed(healthy(), cell.path, Observation(cell.path.key, 0, Outcome.REFUSED))
+    assert "refused x1" in "\n".join(told(seen))
