@@ -196,8 +196,11 @@ def sockaddr(address: object, port: int, key: str) -> tuple[int, tuple[Any, ...]
                 socket.inet_pton(socket.AF_INET, literal)
                 return socket.AF_INET, (literal, port)
             packed = socket.inet_pton(socket.AF_INET6, literal)
-            index = (int(scope) if scope.isdecimal() else socket.if_nametoindex(scope)) if percent else 0
-        except (OSError, ValueError) as error:
+            index = 0
+            if percent:
+                index = int(scope) if scope.isdecimal() else socket.if_nametoindex(scope)
+                socket.if_indextoname(index)
+        except (OSError, ValueError, OverflowError) as error:
             if percent:
                 raise JobError(f"{key} {address!r}: no such address or scope") from error
         else:
@@ -764,7 +767,7 @@ class Prober:
             if self.regular_input:
                 self.read(0)
             wait = -1.0
-            if self.runnable and self.in_flight < self.limit and self.backlog <= MAX_UNREAD:
+            if self.regular_input or (self.runnable and self.in_flight < self.limit and self.backlog <= MAX_UNREAD):
                 wait = 0.0
             elif self.waiting:
                 wait = max(0.0, self.waiting[0][0] - time.monotonic())

@@ -28,6 +28,7 @@ SCHEMA = 1
 EXCHANGE_SECONDS = 5.0  # a connection lives no longer, whatever it does
 MAX_TCP_BYTES = 1024
 MAX_HEAD_BYTES = 8192
+MAX_DISCARD = 1 << 20  # bytes of an unwanted body that are taken so that the client reads our answer
 MAX_CONNECTIONS = 8192
 IP_PKTINFO = 8  # the socket module names it only from Python 3.14 on
 
@@ -76,7 +77,7 @@ def bound(address: str, port: int, kind: int) -> socket.socket:
 class Connection:
     """One TCP connection: reads a request, answers, is closed."""
 
-    __slots__ = ("expires", "fd", "kind", "lingering", "out", "peer", "received", "server", "sock")
+    __slots__ = ("discards", "expires", "fd", "kind", "lingering", "out", "peer", "received", "server", "sock")
 
     def __init__(self, server: Server, kind: str, sock: socket.socket, peer: tuple[Any, ...]) -> None:
         self.server, self.kind, self.sock, self.peer = server, kind, sock, peer
@@ -85,6 +86,7 @@ class Connection:
         self.received = b""
         self.out = b""
         self.lingering = False
+        self.discards = MAX_DISCARD
 
     def ready(self, _mask: int) -> None:
         """Go on as far as the socket allows."""
@@ -101,7 +103,9 @@ class Connection:
         if not data:  # also a half-closed client: what it has sent was no request
             self.close()
         elif self.lingering:
-            pass
+            self.discards -= len(data)
+            if self.discards < 0:
+                self.close()
         elif self.kind == "tcp":
             self._raw(data)
         else:
@@ -385,8 +389,14 @@ class Server:
             if self.stop_at is not None:
                 ends.append(self.stop_at)
             for fd, mask in self.epoll.poll(max(0.0, min(ends) - now) if ends else -1):
-                if handler := handlers.get(fd):
+                if not (handler := handlers.get(fd)):
+                    continue
+                try:
                     handler(mask)
+                except Exception as error:  # one client's oddity must not end the service of all others
+                    self.log.write(json.dumps({"event": "error", "detail": repr(error)[:200]}))
+                    if isinstance(connection := getattr(handler, "__self__", None), Connection):
+                        connection.close()
         for sock in self.listeners:
             sock.close()
         self.log.drain(1.0)

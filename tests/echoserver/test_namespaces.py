@@ -1,0 +1,299 @@
+"""Echo server and prober in network namespaces of their own, a router between them: addresses, routes, scopes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.echoserver.harness import EchoServer, Prober
+
+numbers = itertools.count()
+
+
+def namespaces_work() -> bool:
+    """Whether this user may make a network namespace."""
+    if os.geteuid() != 0 or not shutil.which("ip"):
+        return False
+    name = f"esipp-try-{os.getpid()}"
+    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode == 0
+    if made:
+        subprocess.run(["ip", "netns", "del", name], check=False)
+    return made
+
+
+pytestmark = pytest.mark.skipif(not namespaces_work(), reason="network namespaces need root and iproute2")
+
+
+class Namespace:
+    """A network namespace that is gone at the end."""
+
+    def __init__(self) -> None:
+        self.name = f"esipp-{os.getpid()}-{next(numbers)}"
+        ip("netns", "add", self.name)
+        self.ip("link", "set", "lo", "up")
+        for family, key in (("ipv6", "accept_dad"), ("ipv6", "dad_transmits")):  # addresses are usable at once
+            self.sysctl(f"{family}/conf/all/{key}", "0")
+            self.sysctl(f"{family}/conf/default/{key}", "0")
+
+    def ip(self, *arguments: str) -> None:
+        ip("-n", self.name, *arguments)
+
+    @property
+    def prefix(self) -> list[str]:
+        return ["nsenter", f"--net=/run/netns/{self.name}", "--"]
+
+    def sysctl(self, key: str, value: str) -> None:
+        command = [*self.prefix, "sh", "-c", f"echo {value} > /proc/sys/net/{key}"]
+        subprocess.run(command, check=True, capture_output=True)
+
+    def remove(self) -> None:
+        ip("netns", "del", self.name)
+
+
+def ip(*arguments: str) -> None:
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"ip {' '.join(arguments)}: {done.stderr}"
+
+
+@dataclass
+class Lab:
+    """client 10.1.0.2 -- 10.1.0.1 router 10.2.0.1 -- 10.2.0.2 server, the same in fd01:: and fd02::."""
+
+    client: Namespace
+    router: Namespace
+    server: Namespace
+    echo: EchoServer
+    prober: Prober
+
+    def probe(self, protocol: str, host: str, **more: Any) -> dict[str, Any]:
+        return self.prober.probe(protocol, host, more.pop("port", self.echo.ports[protocol]), **more)
+
+
+def wire(one: Namespace, other: Namespace, names: tuple[str, str], net: int) -> None:
+    one.ip("link", "add", names[0], "type", "veth", "peer", "name", names[1], "netns", other.name)
+    for namespace, name, host in ((one, names[0], 2), (other, names[1], 1)):
+        namespace.ip("addr", "add", f"10.{net}.0.{host}/24", "dev", name)
+        namespace.ip("addr", "add", f"fd0{net}::{host}/64", "dev", name, "nodad")
+        namespace.ip("link", "set", name, "up")
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    made: list[Namespace] = []
+    try:
+        for _ in range(3):
+            made.append(Namespace())
+        client, router, server = made
+        wire(client, router, ("eth0", "toclient"), 1)
+        wire(server, router, ("eth0", "toserver"), 2)
+        for namespace, net in ((client, 1), (server, 2)):
+            namespace.ip("route", "add", "default", "via", f"10.{net}.0.1")
+            namespace.ip("-6", "route", "add", "default", "via", f"fd0{net}::1")
+        for key in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
+            router.sysctl(key, "1")
+        for key in ("ipv4/icmp_ratelimit", "ipv6/icmp/ratelimit"):  # else only some of our probes hear of it
+            router.sysctl(key, "0")
+        with EchoServer(prefix=server.prefix) as echo, Prober(prefix=client.prefix) as prober:
+            yield Lab(client, router, server, echo, prober)
+            assert not [
+                line for line in (*prober.lines, *echo.lines) if "not json" in line or line.get("event") == "error"
+            ]
+    finally:
+        for namespace in made:
+            namespace.remove()
+
+
+PROTOCOLS = ("tcp", "http", "udp")
+SIDES = {"ipv4": ("10.1.0.2", "10.2.0.2"), "ipv6": ("fd01::2", "fd02::2")}
+
+
+@pytest.mark.parametrize("family", SIDES)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_client_is_seen_as_it_is(lab: Lab, protocol: str, family: str) -> None:
+    client, server = SIDES[family]
+    result = lab.probe(protocol, server)
+    assert result["outcome"] == "answered", result
+    echo = result["echo"]
+    assert (echo["peer_address"], echo["local_address"], echo["family"]) == (client, server, family)
+    assert (result["source_address"], result["source_port"]) == (client, echo["peer_port"])
+
+
+def test_the_prober_knows_its_addresses(lab: Lab) -> None:
+    assert lab.prober.about["addresses"] == ["10.1.0.2", "fd01::2"]
+    lab.client.ip("addr", "add", "10.1.0.77/32", "dev", "eth0")
+    lab.client.ip("addr", "add", "2001:db8::77/128", "dev", "eth0", "nodad")
+    try:
+        lab.prober.send({"describe": True, "id": "again"})
+        again = lab.prober.wait_for(lambda line: line.get("id") == "again")["addresses"]
+        assert again == ["10.1.0.2", "10.1.0.77", "2001:db8::77", "fd01::2"]
+    finally:
+        lab.client.ip("addr", "del", "10.1.0.77/32", "dev", "eth0")
+        lab.client.ip("addr", "del", "2001:db8::77/128", "dev", "eth0")
+
+
+@pytest.mark.parametrize("address", ["10.1.0.88", "fd01::88"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_second_address_as_source(lab: Lab, protocol: str, address: str) -> None:
+    family = "ipv6" if ":" in address else "ipv4"
+    flags = ["nodad"] if family == "ipv6" else []
+    lab.client.ip("addr", "add", f"{address}/{128 if flags else 32}", "dev", "eth0", *flags)
+    try:
+        result = lab.probe(protocol, SIDES[family][1], source_address=address)
+        assert result["source_address"] == result["echo"]["peer_address"] == address
+    finally:
+        lab.client.ip("addr", "del", f"{address}/{128 if flags else 32}", "dev", "eth0")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_link_local_addresses_have_scopes(lab: Lab, protocol: str) -> None:
+    """The router's own side, dialled over the wire with %eth0 by the client, answered with its scope."""
+    command = [*lab.router.prefix, "ip", "-6", "-o", "addr", "show", "dev", "toclient", "scope", "link"]
+    words = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    router = words[words.index("inet6") + 1].split("/")[0]
+    with EchoServer(prefix=lab.router.prefix) as echo:
+        result = lab.probe(protocol, f"{router}%eth0", port=echo.ports[protocol])
+        assert result["outcome"] == "answered", result
+        document = result["echo"]
+        assert document["peer_address"] == result["source_address"]
+        assert document["peer_address"].startswith("fe80::")
+        assert document["peer_address_raw"] == f"{document['peer_address']}%toclient"
+        assert document["peer_scope"] == "toclient"
+        assert (document["local_address"], document["local_address_raw"]) == (router, f"{router}%toclient")
+        if protocol == "http":
+            check = ["python3", "-c", CLIENTIP.format(host=router, port=echo.ports["http"])]
+            got = subprocess.run([*lab.client.prefix, *check], capture_output=True, text=True, check=True).stdout
+            assert got.startswith(f"[{document['peer_address']}%toclient]:")
+
+
+CLIENTIP = """
+import socket
+info = socket.getaddrinfo("{host}%eth0", {port}, type=socket.SOCK_STREAM)[0]
+with socket.socket(info[0]) as s:
+    s.connect(info[4])
+    s.sendall(b"GET /clientip HTTP/1.0\\r\\n\\r\\n")
+    print(s.makefile().read().split("\\n\\n", 1)[1], end="")
+"""
+
+
+@pytest.mark.parametrize("address", ["10.2.0.200", "fd02::200"])
+def test_udp_answers_from_a_second_address(lab: Lab, address: str) -> None:
+    length = 128 if ":" in address else 32
+    lab.server.ip("addr", "add", f"{address}/{length}", "dev", "lo")
+    lab.router.ip("route", "add", f"{address}/{length}", "via", "fd02::2" if ":" in address else "10.2.0.2")
+    try:
+        result = lab.probe("udp", address)
+        assert (result["outcome"], result["echo"]["local_address"]) == ("answered", address), result
+    finally:
+        lab.router.ip("route", "del", f"{address}/{length}")
+        lab.server.ip("addr", "del", f"{address}/{length}", "dev", "lo")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    ("kind", "outcome"),
+    [("blackhole", "timeout"), ("unreachable", "unreachable"), ("prohibit", "unreachable")],
+)
+@pytest.mark.parametrize("family", SIDES)
+def test_what_a_router_says(lab: Lab, family: str, kind: str, outcome: str, protocol: str) -> None:
+    nowhere = {"ipv4": "198.51.100.7", "ipv6": "2001:db8:7::7"}[family]
+    flag = "-6" if family == "ipv6" else "-4"
+    lab.router.ip(flag, "route", "add", kind, nowhere)
+    # A source of its own, as a router tells one host only so many errors in a row. An error that comes back within the
+    # connect() itself, as over veth, counts with the kernel only when a second one follows its second SYN.
+    source = f"10.1.0.{100 + next(numbers)}" if family == "ipv4" else f"fd01::1:{next(numbers)}"
+    address = [f"{source}/{64 if family == 'ipv6' else 24}", "dev", "eth0"]
+    lab.client.ip("addr", "add", *address, *(["nodad"] if family == "ipv6" else []))
+    try:
+        result = lab.probe(protocol, nowhere, timeout=0.5 if outcome == "timeout" else 5, source_address=source)
+        assert result["outcome"] == outcome, result
+        assert (result["connected"], result["echo"]) == (None, None)
+        assert result["source_address"] == source
+        if protocol == "udp" and outcome == "unreachable":
+            assert f"from {'10.1.0.1' if family == 'ipv4' else 'fd01::1'})" in result["detail"]
+    finally:
+        lab.client.ip("addr", "del", *address)
+        lab.router.ip(flag, "route", "del", kind, nowhere)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("family", SIDES)
+def test_answers_that_get_lost(lab: Lab, family: str, protocol: str) -> None:
+    flag, client = "-6" if family == "ipv6" else "-4", SIDES[family][0]
+    lab.server.ip(flag, "route", "add", "blackhole", client)
+    try:
+        assert lab.probe(protocol, SIDES[family][1], timeout=0.4)["outcome"] == "timeout"
+    finally:
+        lab.server.ip(flag, "route", "del", "blackhole", client)
+    assert lab.probe(protocol, SIDES[family][1])["outcome"] == "answered"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("family", SIDES)
+def test_no_route_from_here(lab: Lab, family: str, protocol: str) -> None:
+    flag, nowhere = {"ipv4": ("-4", "203.0.113.9"), "ipv6": ("-6", "2001:db8:9::9")}[family]
+    lab.client.ip(flag, "route", "add", "unreachable", nowhere)
+    try:
+        result = lab.probe(protocol, nowhere)
+        assert result["outcome"] == "unreachable", result
+        assert result["detail"].endswith("(at once)")
+    finally:
+        lab.client.ip(flag, "route", "del", "unreachable", nowhere)
+
+
+@pytest.mark.parametrize("family", SIDES)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_refused_over_the_wire(lab: Lab, protocol: str, family: str) -> None:
+    result = lab.probe(protocol, SIDES[family][1], port=9)
+    assert result["outcome"] == "refused", result
+    if protocol == "udp":
+        assert f"from {SIDES[family][1]})" in result["detail"]
+
+
+def test_control_is_not_reached_from_outside(lab: Lab) -> None:
+    for _, server in SIDES.values():
+        assert lab.probe("http", server, port=lab.echo.ports["control"], path="/ready")["outcome"] == "refused"
+
+
+def test_a_client_that_is_masqueraded_shows(lab: Lab) -> None:
+    """The prober's own address and the echo's differ: that is how a run notices."""
+    if not shutil.which("iptables"):
+        pytest.skip("iptables is not installed")
+    rule = ["POSTROUTING", "-o", "toserver", "-j", "MASQUERADE"]
+    command = [*lab.router.prefix, "iptables", "-w", "-t", "nat"]
+    done = subprocess.run([*command, "-A", *rule], capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("iptables cannot masquerade here")
+    try:
+        for protocol in PROTOCOLS:
+            result = lab.probe(protocol, "10.2.0.2")
+            assert (result["source_address"], result["echo"]["peer_address"]) == ("10.1.0.2", "10.2.0.1")
+    finally:
+        subprocess.run([*command, "-D", *rule], check=True)
+
+
+def test_ipv4_only_network() -> None:
+    namespace = Namespace()
+    try:
+        namespace.sysctl("ipv6/conf/all/disable_ipv6", "1")
+        with EchoServer(prefix=namespace.prefix) as echo, Prober(prefix=namespace.prefix) as prober:
+            for protocol in PROTOCOLS:
+                result = prober.probe(protocol, "127.0.0.1", echo.ports[protocol])
+                assert (result["outcome"], result["echo"]["peer_address"]) == ("answered", "127.0.0.1")
+            result = prober.probe("tcp", "::1", echo.ports["tcp"])
+            assert (result["outcome"], result["echo"]) in {("unreachable", None), ("error", None)}
+            port = str(echo.ports["control"])
+            switch = [*namespace.prefix, *ECHO, "control", "ready=false", "--control", port]
+            assert subprocess.run(switch, capture_output=True, check=False).stdout == b"ready=false\n"
+    finally:
+        namespace.remove()
+
+
+ECHO = ["python3", "-B", str(Path(__file__).parents[2] / "images" / "echoserver" / "echoserver.py")]
