@@ -16,7 +16,7 @@ import yaml
 
 from ci.cluster import kubectl
 from ci.places import CONTEXT, Places, versions
-from ci.step import Journal, SetupError, output
+from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
 
 POOL_SIZE = 100
@@ -78,6 +78,12 @@ def install(there: Surroundings, manifest: Path, journal: Journal) -> None:
         path.write_text(hastened(manifest.read_text()))
         kubectl(there, step, "apply", "--server-side", "--filename", path)
         wait = [f"--timeout={READY_SECONDS}s", "--namespace", NAMESPACE]
+        # The controller makes its webhook's certificate, and then waits for it to appear in its own volume. A kubelet
+        # refreshes volumes about once a minute, or when the pod changes.
+        filled = "--for=jsonpath={.data.tls\\.crt}"
+        kubectl(there, step, "wait", "secret/metallb-webhook-cert", filled, *wait)
+        noted = "esipp/certificate=there"
+        kubectl(there, step, "annotate", "pods", "--selector=component=controller", noted, "--namespace", NAMESPACE)
         kubectl(there, step, "rollout", "status", "deployment/controller", *wait)
         kubectl(there, step, "rollout", "status", "daemonset/speaker", *wait)
         ranges = pools(kind_subnets(there))
@@ -86,9 +92,8 @@ def install(there: Surroundings, manifest: Path, journal: Journal) -> None:
         path = step.log.with_suffix(".pools.yaml")
         path.write_text(yaml.safe_dump_all(_objects(ranges)))
         deadline = time.monotonic() + READY_SECONDS
-        while output([*apply, path], env=there.environment) is None:
-            if time.monotonic() > deadline:
-                kubectl(there, step, "apply", "--server-side", "--filename", path)
+        refused = (0, 1)  # by the webhook, for now
+        while step.run([*apply, path], env=there.environment, ok=refused if time.monotonic() < deadline else (0,)):
             time.sleep(0.5)
         step.note = ", ".join(ranges)
 
