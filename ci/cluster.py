@@ -69,6 +69,8 @@ def delete(there: Surroundings, step: Step) -> None:
 
 def healthy(there: Surroundings) -> bool:
     """Say whether the cluster stands: all of its nodes are Ready."""
+    if there.ask("docker", "version", timeout=10) is None:
+        return False
     text = there.ask("kubectl", "--context", CONTEXT, "--request-timeout=5s", "get", "nodes", "-o", "json", timeout=15)
     nodes = json.loads(text)["items"] if text else []
     return bool(nodes) and all(_ready(node) for node in nodes)

@@ -51,8 +51,16 @@ def main(arguments: list[str] | None = None) -> int:
             return INTERRUPTED
 
 
+class _Parser(argparse.ArgumentParser):
+    """Exit code 2 means interrupted; a wrong option is 4, like every other bad input."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and where the options are explained."""
+        self.exit(SETUP_FAILED, f"{self.prog}: {message}.\n  hint: {self.prog} --help\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="ci/conformance",
         description="Start a real kind cluster, run a lane's cells on it, remove it again.",
         epilog="Exit code: the suite's own (0 conformant, 1 not, 3 harness error), 2 interrupted, 4 set-up failed.",
@@ -96,7 +104,8 @@ def _lane(options: argparse.Namespace, lane: Lane, where: Places, journal: Journ
         _ignore_signals(journal)
         if not (standing or (keep and done)):
             way.remove(there)
-        journal.line("\n" + journal.table())
+        if journal.rows:
+            journal.line("\n" + journal.table())
     if keep:
         _explain(there, journal)
     return code

@@ -49,7 +49,7 @@ class Way(Protocol):
     def tidy(self, image: str) -> None:
         """Bound what is kept."""
 
-    def remove(self, there: Surroundings) -> None:
+    def remove(self, there: Surroundings, /) -> None:
         """Delete the cluster and everything that ran for it."""
 
 
@@ -82,6 +82,7 @@ class Hermetic:
         """Install, start, build: each only where needed."""
         builder = Builder(lane.kubernetes, Store(self.places, fresh=fresh), self.engine, self.journal)
         need_space(self.places.cache, RUNNING_GIGABYTES, "running a cluster")
+        builder.check()
         apt.install_needed(self.journal)
         self.engine.start(self.journal)
         self.engine.remove_containers()
@@ -101,12 +102,12 @@ class Hermetic:
         """Keep the newest echo images only."""
         prune_images(self.engine, cluster.ECHO_NAME, image)
 
-    def remove(self, there: Surroundings) -> None:
+    def remove(self, _there: Surroundings) -> None:
         """Stop the engine: the cluster's nodes are containers of it."""
-        with self.journal.step("remove the cluster and stop the engine") as step:
-            if self.engine.answers():
-                cluster.delete(there, step)
-            self.engine.stop()
+        if self.engine.leftovers():
+            with self.journal.step("remove the cluster and stop the engine"):
+                self.engine.stop()
+        shutil.rmtree(self.places.tmp, ignore_errors=True)
 
 
 class Official:

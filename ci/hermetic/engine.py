@@ -88,6 +88,7 @@ class Engine:
             deadline = time.monotonic() + START_SECONDS
             while not self.answers():
                 if process.poll() is not None or time.monotonic() > deadline:
+                    process.kill()
                     raise SetupError("The docker engine did not start.", hint, step.log)
                 time.sleep(0.1)
 
@@ -173,7 +174,7 @@ class Engine:
             shutil.rmtree(self.places.run / name, ignore_errors=True)
         for path in (self.config, self.socket, self.pidfile, self.kubeconfig, self.places.cluster_file):
             path.unlink(missing_ok=True)
-        for name in ("runc-wrapper",):
+        for name in ("runc-wrapper", "kind.yaml"):
             (self.places.run / name).unlink(missing_ok=True)
 
     def leftovers(self) -> bool:

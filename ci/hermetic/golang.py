@@ -39,7 +39,7 @@ class Build:
         return store.get(self.name, self.key, lambda out: self._build(out, journal))
 
     def _build(self, out: Path, journal: Journal) -> None:
-        go = _go()
+        go = find_go()
         hint = "is the Go module proxy reachable (go env GOPROXY), and is the Go that is installed new enough?"
         with journal.step(f"build {self.name} {self.version or ''}".strip() + " from its Go module", hint=hint) as step:
             self._check_version()
@@ -83,7 +83,8 @@ class Build:
             )
 
 
-def _go() -> str:
+def find_go() -> str:
+    """Return the Go to build with."""
     go = shutil.which("go")
     if not go:
         raise SetupError(

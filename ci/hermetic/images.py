@@ -17,7 +17,7 @@ from ci.hermetic import apt, golang
 from ci.hermetic.engine import Engine, lacks_sys_resource
 from ci.hermetic.store import Store, key_of, need_space
 from ci.places import CI
-from ci.step import Journal, SetupError, Step, output
+from ci.step import Journal, SetupError, Step, interrupt_children, output
 
 NODE = CI / "hermetic" / "node"
 BASE_NAME = "localhost/esipp/base"
@@ -51,6 +51,12 @@ class Builder:
         recipe = [NODE, Path(__file__), apt.rootfs_key("node"), self.base_image, lacks_sys_resource()]
         self.node_image = f"{NODE_NAME}:{kubernetes}-{key_of(parts, *recipe)}"
 
+    def check(self) -> None:
+        """Fail early where something will have to be built, and cannot be."""
+        if any(not self.store.has(build.name, build.key) for build in (self.kind, self.kubernetes, self.metallb)):
+            golang.find_go()
+            need_space(self.store.places.cache, COLD_GIGABYTES, "building the cluster's parts")
+
     def all(self) -> Built:
         """Return what is needed to start a cluster; the engine must answer."""
         fresh = self.store.fresh
@@ -58,12 +64,16 @@ class Builder:
         builds = [self.kind, self.kubernetes, self.metallb]
         builds += [] if whole else self.others
         missing = [build for build in builds if not self.store.has(build.name, build.key)]
-        if missing or not whole:
-            need_space(self.store.places.cache, COLD_GIGABYTES if missing else 6, "building the cluster's parts")
+        if missing:
+            golang.find_go()
         # Go builds use every core already; bootstrapping waits for the network and runs beside them.
         with ThreadPoolExecutor() as pool:
             roots = None if whole else pool.submit(self._roots)
-            folders = [build.get(self.store, self.journal) for build in builds]
+            try:
+                folders = [build.get(self.store, self.journal) for build in builds]
+            except BaseException:
+                interrupt_children()  # do not wait for what is of no use any more
+                raise
             if roots:
                 base, node = roots.result()
         by_name = dict(zip((build.name for build in builds), folders, strict=True))
