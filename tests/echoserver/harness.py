@@ -143,7 +143,7 @@ class Prober(Process):
         """Send a job, return its id."""
         self.given += 1
         name = str(more.pop("id", f"job{self.given}"))
-        self.send({"id": name, "protocol": protocol, "host": host, "port": port, **more})
+        self.send({"id": name, "protocol": protocol, "host": host, "port": port, "timeout": PATIENCE, **more})
         return name
 
     def take(self, name: str) -> list[Line]:

@@ -6,6 +6,7 @@ import itertools
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.echoserver.harness import EchoServer, Prober
+from tests.echoserver.harness import PATIENCE, EchoServer, Prober
 
 numbers = itertools.count()
 
@@ -45,6 +46,19 @@ class Namespace:
 
     def ip(self, *arguments: str) -> None:
         ip("-n", self.name, *arguments)
+
+    def add_address(self, address: str, length: int, device: str) -> None:
+        """Add an address; an IPv6 one can be used only once the kernel's worker has entered its route."""
+        six = ":" in address
+        self.ip("addr", "add", f"{address}/{length}", "dev", device, *(["nodad"] if six else []))
+        end = time.monotonic() + PATIENCE
+        while six and not self.shows("-6", "route", "show", "table", "local", "type", "local", address):
+            assert time.monotonic() < end, f"{address} is not usable"
+        while six and self.shows("-6", "addr", "show", "to", address, "tentative"):
+            assert time.monotonic() < end, f"{address} is not usable"
+
+    def shows(self, *arguments: str) -> str:
+        return subprocess.run(["ip", "-n", self.name, *arguments], capture_output=True, text=True, check=True).stdout
 
     @property
     def prefix(self) -> list[str]:
@@ -79,10 +93,11 @@ class Lab:
 
 def wire(one: Namespace, other: Namespace, names: tuple[str, str], net: int) -> None:
     one.ip("link", "add", names[0], "type", "veth", "peer", "name", names[1], "netns", other.name)
-    for namespace, name, host in ((one, names[0], 2), (other, names[1], 1)):
-        namespace.ip("addr", "add", f"10.{net}.0.{host}/24", "dev", name)
-        namespace.ip("addr", "add", f"fd0{net}::{host}/64", "dev", name, "nodad")
+    for namespace, name, _ in ((one, names[0], 2), (other, names[1], 1)):
         namespace.ip("link", "set", name, "up")
+    for namespace, name, host in ((one, names[0], 2), (other, names[1], 1)):
+        namespace.add_address(f"10.{net}.0.{host}", 24, name)
+        namespace.add_address(f"fd0{net}::{host}", 64, name)
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +143,8 @@ def test_the_client_is_seen_as_it_is(lab: Lab, protocol: str, family: str) -> No
 
 def test_the_prober_knows_its_addresses(lab: Lab) -> None:
     assert lab.prober.about["addresses"] == ["10.1.0.2", "fd01::2"]
-    lab.client.ip("addr", "add", "10.1.0.77/32", "dev", "eth0")
-    lab.client.ip("addr", "add", "2001:db8::77/128", "dev", "eth0", "nodad")
+    lab.client.add_address("10.1.0.77", 32, "eth0")
+    lab.client.add_address("2001:db8::77", 128, "eth0")
     try:
         lab.prober.send({"describe": True, "id": "again"})
         again = lab.prober.wait_for(lambda line: line.get("id") == "again")["addresses"]
@@ -143,13 +158,14 @@ def test_the_prober_knows_its_addresses(lab: Lab) -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_second_address_as_source(lab: Lab, protocol: str, address: str) -> None:
     family = "ipv6" if ":" in address else "ipv4"
-    flags = ["nodad"] if family == "ipv6" else []
-    lab.client.ip("addr", "add", f"{address}/{128 if flags else 32}", "dev", "eth0", *flags)
+    length = 128 if family == "ipv6" else 32
+    lab.client.add_address(address, length, "eth0")
     try:
         result = lab.probe(protocol, SIDES[family][1], source_address=address)
+        assert result["outcome"] == "answered", result
         assert result["source_address"] == result["echo"]["peer_address"] == address
     finally:
-        lab.client.ip("addr", "del", f"{address}/{128 if flags else 32}", "dev", "eth0")
+        lab.client.ip("addr", "del", f"{address}/{length}", "dev", "eth0")
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -186,7 +202,7 @@ with socket.socket(info[0]) as s:
 @pytest.mark.parametrize("address", ["10.2.0.200", "fd02::200"])
 def test_udp_answers_from_a_second_address(lab: Lab, address: str) -> None:
     length = 128 if ":" in address else 32
-    lab.server.ip("addr", "add", f"{address}/{length}", "dev", "lo")
+    lab.server.add_address(address, length, "lo")
     lab.router.ip("route", "add", f"{address}/{length}", "via", "fd02::2" if ":" in address else "10.2.0.2")
     try:
         result = lab.probe("udp", address)
@@ -209,8 +225,8 @@ def test_what_a_router_says(lab: Lab, family: str, kind: str, outcome: str, prot
     # A source of its own, as a router tells one host only so many errors in a row. An error that comes back within the
     # connect() itself, as over veth, counts with the kernel only when a second one follows its second SYN.
     source = f"10.1.0.{100 + next(numbers)}" if family == "ipv4" else f"fd01::1:{next(numbers)}"
-    address = [f"{source}/{64 if family == 'ipv6' else 24}", "dev", "eth0"]
-    lab.client.ip("addr", "add", *address, *(["nodad"] if family == "ipv6" else []))
+    length = 64 if family == "ipv6" else 24
+    lab.client.add_address(source, length, "eth0")
     try:
         result = lab.probe(protocol, nowhere, timeout=0.5 if outcome == "timeout" else 5, source_address=source)
         assert result["outcome"] == outcome, result
@@ -219,7 +235,7 @@ def test_what_a_router_says(lab: Lab, family: str, kind: str, outcome: str, prot
         if protocol == "udp" and outcome == "unreachable":
             assert f"from {'10.1.0.1' if family == 'ipv4' else 'fd01::1'})" in result["detail"]
     finally:
-        lab.client.ip("addr", "del", *address)
+        lab.client.ip("addr", "del", f"{source}/{length}", "dev", "eth0")
         lab.router.ip(flag, "route", "del", kind, nowhere)
 
 
