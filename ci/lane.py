@@ -85,7 +85,7 @@ def _lane(options: argparse.Namespace, lane: Lane, where: Places, journal: Journ
     way = choose(options.path, lane, where, journal)
     journal.line(
         f"lane {lane.name} ({lane.description}), Kubernetes {lane.kubernetes}, {way.name} path, "
-        f"{os.cpu_count()} cores; logs in {where.logs}"
+        f"{_cores()} cores; logs in {where.logs}"
     )
     done = False  # without a good end the cluster goes, unless it stood before
     standing = None
@@ -154,6 +154,7 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
 def _suite(there: Surroundings, lane: Lane, journal: Journal) -> int:
     """Run the suite in the cluster's surroundings; its output is ours, and so is its exit code."""
     command = ["esipp", "run", "--context", CONTEXT, "--image", there.image, "--lane", lane.name]
+    command += [part for suite in lane.suites for part in ("--suite", suite)]
     with journal.step("run the suite") as step:
         step.say(" ".join(command))
         argv = guarded([*there.prefix, *command], "TERM")
@@ -203,6 +204,10 @@ def _only_one(where: Places) -> Iterator[None]:
         lock.write(str(os.getpid()))
         lock.flush()
         yield
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _watch_signals() -> None:

@@ -64,4 +64,6 @@ def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
             f"ci/lanes/{path.name} names the unknown load balancer '{strange[0]}'.",
             f"known: {', '.join(KNOWN_LOAD_BALANCERS)}",
         )
+    if missing := [suite for suite in data["suites"] if not (ROOT / "suites" / str(suite)).is_dir()]:
+        raise SetupError(f"ci/lanes/{path.name} names suites/{missing[0]}, which does not exist.", "see suites/")
     return Lane(name, data["description"], config, version, tuple(data["load_balancers"]), tuple(data["suites"]))
