@@ -1,13 +1,14 @@
 """pytest options and hooks, nothing else: the suites below suites/ and our own tests below tests/ share them."""
 
+import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 
 from esipp.catalog import SUITES, all_cells
-from esipp.errors import EsippError, ExitCode
+from esipp.errors import EsippError
 from esipp.model import Cell, Level
 from esipp.report.terminal import summary
 from esipp.run import Run
@@ -71,8 +72,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         raise pytest.UsageError(str(error)) from None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where the harness failed, the rows that are left would only fail the same way."""
+    report = yield
+    run = item.config.stash.get(RUN, None)
+    if run is not None and run.trouble is not None:
+        item.session.shouldfail = "the harness failed, not the product; see below"
+    return report
+
+
 def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Keep why the session ended early; the closing record names it."""
+    """Keep that the session was interrupted; the closing record says so."""
     _interrupts.append(excinfo.value)
 
 
@@ -84,27 +95,21 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     """After teardown: the exit code follows from the verdicts (design.md, law 8)."""
     yield
     run = session.config.stash.get(RUN, None)
-    if run is None or run.ledger is None:
-        return
-    complete = len(run.verdicts) == len(run.cells)
-    conclusion = run.conclude() if complete else None
-    if conclusion is not None and not _interrupts:
-        session.exitstatus = int(conclusion.exit_code)
-    elif not _interrupts and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-        session.exitstatus = int(ExitCode.HARNESS)
-    why = str(_interrupts[0]) if _interrupts else "not every selected row was judged"
-    run.end(conclusion, int(session.exitstatus), why)
+    if run is not None and run.ledger is not None:
+        session.exitstatus = int(run.end(interrupted=bool(_interrupts)))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """The matrix, the counts, each failure, where the reports are, the last word."""
     run = config.stash.get(RUN, None)
-    if run is None or not run.verdicts:
+    if run is None or not (run.verdicts or run.trouble):
         return
-    repeat = run.settings.repeat
     terminalreporter.section("source IP qualification", sep="=")
-    for line in summary(run.cells, run.verdicts, run.conclude(), repeat):
+    lines = summary(run.cells, run.verdicts, run.conclude(), run.settings.repeat) if run.verdicts else []
+    lines.append("phases: " + ", ".join(f"{name} {spent:.1f} s" for name, spent in run.seconds.items()))
+    lines.append(f"ledger: {run.folder / 'ledger.jsonl'}")
+    lines += [f"esipp: {run.trouble}"] if run.trouble else []
+    for line in lines:
         terminalreporter.write_line(line)
-    seconds = ", ".join(f"{name} {spent:.1f} s" for name, spent in run.seconds.items())
-    terminalreporter.write_line(f"phases: {seconds}")
-    terminalreporter.write_line(f"ledger: {run.folder / 'ledger.jsonl'}")
+    with contextlib.suppress(OSError):
+        (run.folder / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import urllib3
+import yaml
 from kubernetes import client, config
 from kubernetes.config.config_exception import ConfigException
 
@@ -53,9 +54,10 @@ class Cluster:
         self.kubeconfig = kubeconfig
         try:
             contexts, _ = config.list_kube_config_contexts(config_file=kubeconfig)
-        except (ConfigException, OSError) as broken:
+        except (ConfigException, OSError, yaml.YAMLError, TypeError) as broken:
+            why = " ".join(str(broken).split()).rstrip(".")
             raise PreflightError(
-                f"The kubeconfig {kubeconfig or '($KUBECONFIG or ~/.kube/config)'} cannot be used: {broken}.",
+                f"The kubeconfig {kubeconfig or '($KUBECONFIG or ~/.kube/config)'} cannot be used: {why}.",
                 "name the file with --kubeconfig or $KUBECONFIG.",
             ) from None
         names = sorted(each["name"] for each in contexts)
@@ -69,7 +71,7 @@ class Cluster:
             config.load_kube_config(
                 config_file=kubeconfig, context=context, client_configuration=settings, persist_config=False
             )
-        except (ConfigException, OSError) as broken:
+        except (ConfigException, OSError, ValueError, TypeError) as broken:
             raise PreflightError(
                 f"The credentials of context '{context}' cannot be loaded: {broken}.",
                 f"does 'kubectl --context {context} get nodes' work?",

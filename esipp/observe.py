@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from esipp.convergence import Budget, Convergence, Reading, converge
 from esipp.errors import HarnessError
 from esipp.model import AddressClass, Cell, EntryKind, Observation, Outcome, Path, Vantage
-from esipp.probing.prober import Job, Prober
+from esipp.probing.prober import IN_FLIGHT, Job, Prober
 from esipp.topology import Topology
 
 DATA_PLANE = Budget("every path that must answer", 30.0, need=3, spacing=0.2)
@@ -75,18 +75,19 @@ def observe(probers: Mapping[str, Prober], todo: Plan, samples: int) -> dict[str
 def _fly(
     probers: Mapping[str, Prober], todo: Plan, paths: Iterable[Path], count: int, timeout: float
 ) -> dict[Path, list[Observation]]:
-    flying: dict[Path, tuple[Job, Future[list[Observation]]]] = {}
+    flying: dict[Path, Future[list[Observation]]] = {}
     for path in paths:
         host, port = todo.targets[path]
-        job = Job(path, host, port, count, timeout)
-        flying[path] = (job, probers[path.client.name].submit(job))
+        flying[path] = probers[path.client.name].submit(Job(path, host, port, count, timeout))
+    # even if every probe runs into its timeout, and the machine is slow
+    bound = 30 + timeout + 2 * len(flying) * count * timeout / IN_FLIGHT
     landed = {}
-    for path, (job, future) in flying.items():
+    for path, future in flying.items():
         try:
-            landed[path] = future.result(timeout=job.bound())
+            landed[path] = future.result(timeout=bound)
         except TimeoutError:
             raise HarnessError(
-                f"The prober of {path.client.name} has not finished {path.key} after {job.bound():.0f} s.",
+                f"The prober of {path.client.name} has not finished {path.key} after {bound:.0f} s.",
                 "is the machine or the container it runs in overloaded?",
             ) from None
     return landed

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from esipp import __version__
-from esipp.errors import PreflightError
+from esipp.errors import EsippError, ExitCode
 from esipp.model import Cell, Level, Verdict
 from esipp.report.conclusion import Conclusion, conclude
 from esipp.report.ledger import SCHEMA_VERSION, Ledger
@@ -48,7 +48,8 @@ class Settings:
 class Run:
     """A run in progress.
 
-    ``say`` prints one line of progress; ``verdicts`` are filled by the judge, ``seconds`` by ``phase``.
+    ``say`` prints one line of progress; ``verdicts`` are filled by the judge, ``seconds`` by ``phase``; ``trouble`` is
+    the first failure of the harness, which ends the run.
     """
 
     settings: Settings
@@ -60,6 +61,7 @@ class Run:
     left_out: int = 0
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    trouble: EsippError | None = None
 
     def begin(self, cells: list[Cell], left_out: int) -> None:
         """Open the run's folder and ledger.
@@ -76,24 +78,18 @@ class Run:
         if not self.settings.out and self.folder.exists():
             self.folder = self.folder.with_name(f"{self.folder.name}-{self.id[-4:]}")
         self.ledger = Ledger(self.folder / "ledger.jsonl")
-        try:
-            self.ledger.write(
-                "header",
-                schema=SCHEMA_VERSION,
-                suite=__version__,
-                run=self.id,
-                lane=self.settings.lane,
-                context=self.settings.context,
-                image=self.settings.image,
-                samples=self.settings.samples,
-                rows=[cell.as_json() for cell in cells],
-                left_out_core_rows=left_out,
-            )
-        except OSError as broken:
-            raise PreflightError(
-                f"The ledger {self.ledger.path} cannot be written: {broken.strerror}.",
-                "free some disk space, or name another folder with --out.",
-            ) from None
+        self.ledger.write(
+            "header",
+            schema=SCHEMA_VERSION,
+            suite=__version__,
+            run=self.id,
+            lane=self.settings.lane,
+            context=self.settings.context,
+            image=self.settings.image,
+            samples=self.settings.samples,
+            rows=[cell.as_json() for cell in cells],
+            left_out_core_rows=left_out,
+        )
         if not self.settings.out:
             _point(runs / "latest", self.folder.name)
 
@@ -112,7 +108,7 @@ class Run:
         finally:
             spent = time.monotonic() - began
             self.seconds[name] = self.seconds.get(name, 0.0) + spent
-            self.record("phase", name=name, seconds=round(spent, 3))
+        self.record("phase", name=name, seconds=round(spent, 3))
         self.say(f"{name}: done after {spent:.1f} s")
 
     def keep(self, verdict: Verdict) -> None:
@@ -124,20 +120,31 @@ class Run:
         """What all verdicts together say."""
         return conclude(self.verdicts.values(), self.left_out, self.settings.fail_on)
 
-    def end(self, conclusion: Conclusion | None, exit_code: int, error: str = "") -> None:
-        """Write the closing record and close the ledger. Without a conclusion the run is incomplete."""
+    def end(self, interrupted: bool = False) -> ExitCode:
+        """Write the closing record, close the ledger, and return the exit code. What is not whole is incomplete."""
+        conclusion = self.conclude() if len(self.verdicts) == len(self.cells) else None
+        code = conclusion.exit_code if conclusion else ExitCode.HARNESS
+        why = conclusion.why if conclusion else "not every selected row was judged"
+        if self.trouble and code is not ExitCode.NOT_CONFORMANT:
+            code, why = self.trouble.exit_code, self.trouble.sentence
+        if interrupted:
+            code, why = ExitCode.INTERRUPTED, "interrupted"
         if self.ledger is None:
-            return
-        self.record(
-            "end",
-            result=conclusion.result if conclusion else "incomplete",
-            why=conclusion.why if conclusion else error,
-            counts=dict(conclusion.counts) if conclusion else {},
-            exit_code=exit_code,
-            seconds={name: round(spent, 3) for name, spent in self.seconds.items()},
-        )
+            return code
+        try:
+            self.record(
+                "end",
+                result=conclusion.result if conclusion else "incomplete",
+                why=why,
+                counts=dict(conclusion.counts) if conclusion else {},
+                exit_code=int(code),
+                seconds={name: round(spent, 3) for name, spent in self.seconds.items()},
+            )
+        except EsippError as error:  # the record is lost, so the run is not whole
+            self.trouble, code = self.trouble or error, error.exit_code
         self.ledger.close()
         self.ledger = None
+        return code
 
 
 def _point(link: Path, target: str) -> None:

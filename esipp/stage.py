@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 ACCOUNT = Budget("the namespace's default service account", 20.0, need=1, spacing=0.05)
 PODS_READY = Budget("our pods being ready", 50.0)
-VIP_ASSIGNED = Budget("load balancers getting their VIPs", 45.0)
+VIP_ASSIGNED = Budget("load balancers getting their VIPs", 30.0)
 LISTENING = Budget("the reference listeners", 20.0, need=1, spacing=0.1)
 GONE = Budget("our namespace being gone", 90.0)
 
@@ -200,9 +200,8 @@ class Stage:
                 for family in _families(item):
                     if family not in given:
                         self.obstacles[name, family] = (
-                            f"service {name} got no {family} VIP within {VIP_ASSIGNED.seconds:.0f} s; "
-                            "is a load balancer installed, and has its pool free addresses? "
-                            "(--without load-balancer leaves these rows out)"
+                            f"no VIP came within {VIP_ASSIGNED.seconds:.0f} s: is a load balancer installed, and has "
+                            "its pool free addresses of this family? --without load-balancer leaves these rows out"
                         )
 
     def _read_listeners(self) -> None:

@@ -18,6 +18,9 @@ START_SECONDS = 20.0
 
 PROTOCOL_VERSION = 1
 
+IN_FLIGHT = 512
+"""Probes a prober has in flight at most; more wait their turn."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -29,10 +32,6 @@ class Job:
     count: int
     timeout: float
     spacing: float = 0.0
-
-    def bound(self) -> float:
-        """Seconds after which a silent prober is taken for dead."""
-        return self.count * self.spacing + self.timeout + 30.0
 
 
 class Prober:

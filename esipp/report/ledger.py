@@ -3,13 +3,14 @@
 Each line is one object with a ``record`` field; the schema is ledger.schema.json beside this file.
 """
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from esipp.errors import PreflightError
+from esipp.errors import HarnessError, PreflightError
 
 SCHEMA_VERSION = 1
 SCHEMA = Path(__file__).with_name("ledger.schema.json")
@@ -31,12 +32,23 @@ class Ledger:
             ) from None
 
     def write(self, record: str, **fields: Any) -> None:
-        """Append one record."""
-        self._file.write(json.dumps({"record": record, "at": round(time.time(), 6), **fields}) + "\n")
+        """Append one record.
+
+        Raises:
+            HarnessError: the disk is full, or gone.
+        """
+        try:
+            self._file.write(json.dumps({"record": record, "at": round(time.time(), 6), **fields}) + "\n")
+        except OSError as broken:
+            raise HarnessError(
+                f"The ledger {self.path} cannot be written any more: {broken.strerror}.",
+                "free some disk space and run again; this run has no closing record.",
+            ) from None
 
     def close(self) -> None:
         """Close the file; what is missing after this is the closing record of an interrupted run."""
-        self._file.close()
+        with contextlib.suppress(OSError):  # what could not be flushed was reported by write
+            self._file.close()
 
 
 def read_ledger(path: Path) -> Iterator[dict[str, Any]]:

@@ -102,7 +102,8 @@ def failures(cells: Iterable[Cell], verdicts: Mapping[str, Verdict], repeat: str
         lines += ["", f"{verdict.status.value.upper()} ({cell.level.value}) {cell.id}"]
         lines += _fold("required", cell.requirement)
         lines += _fold("expected", verdict.expected)
-        lines += _fold("observed", f"{verdict.observed} (by the echo server and the prober of {cell.path.client.name})")
+        witnesses = f" (by the echo server and the prober of {cell.path.client.name})" if verdict.tally else ""
+        lines += _fold("observed", verdict.observed + witnesses)
         if verdict.reason:
             lines += _fold("reason", verdict.reason)
         lines += _fold("see", "; ".join(cell.references))

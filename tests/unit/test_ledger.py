@@ -33,7 +33,7 @@ def a_run(out: Path) -> list[dict[str, Any]]:
             run.record("observation", **each.as_json())
     for cell in CELLS:
         run.keep(judge(cell, seen, topology(), FEATURES, {}, {}))
-    run.end(run.conclude(), 0)
+    run.end()
     return list(read_ledger(out / "ledger.jsonl"))
 
 
@@ -84,6 +84,6 @@ def test_latest_points_at_the_newest_run(tmp_path: Path, monkeypatch: pytest.Mon
     for _ in range(2):
         run = Run(replace(Settings("kind-test"), lane="a-lane", fail_on=Level.CORE), say=lambda _: None)
         run.begin(list(CELLS), left_out=0)
-        run.end(None, 2, "interrupted")
+        run.end(interrupted=True)
         assert (tmp_path / "runs" / "latest").resolve() == run.folder.resolve()
     assert len(list((tmp_path / "runs").glob("*-a-lane*"))) == 2
