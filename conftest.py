@@ -78,7 +78,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     run = item.config.stash.get(RUN, None)
     if run is not None and run.trouble is not None:
-        item.session.shouldfail = "the harness failed, not the product; see below"
+        item.session.shouldfail = "the harness failed, not the product"
     return report
 
 

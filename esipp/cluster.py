@@ -14,6 +14,7 @@ from typing import Any
 import urllib3
 import yaml
 from kubernetes import client, config
+from kubernetes.config import kube_config
 from kubernetes.config.config_exception import ConfigException
 
 from esipp.errors import HarnessError, PreflightError
@@ -53,14 +54,15 @@ class Cluster:
         self.context = context
         self.kubeconfig = kubeconfig
         try:
-            contexts, _ = config.list_kube_config_contexts(config_file=kubeconfig)
-        except (ConfigException, OSError, yaml.YAMLError, TypeError) as broken:
+            # not list_kube_config_contexts: it fails on a file without a current-context, which we have no use for
+            merged = kube_config.KubeConfigMerger(kubeconfig or kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
+            names = sorted(str(each["name"]) for each in (merged.value if merged else {}).get("contexts") or [])
+        except (ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError, KeyError) as broken:
             why = " ".join(str(broken).split()).rstrip(".")
             raise PreflightError(
                 f"The kubeconfig {kubeconfig or '($KUBECONFIG or ~/.kube/config)'} cannot be used: {why}.",
                 "name the file with --kubeconfig or $KUBECONFIG.",
             ) from None
-        names = sorted(each["name"] for each in contexts)
         if context not in names:
             raise PreflightError(
                 f"There is no context '{context}' in the kubeconfig.",

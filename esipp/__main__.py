@@ -1,0 +1,7 @@
+"""``python -m esipp``."""
+
+import sys
+
+from esipp.cli import main
+
+sys.exit(main())

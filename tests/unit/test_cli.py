@@ -1,0 +1,157 @@
+"""The command line as a user meets it: what needs no cluster, and one sentence and exit code for the rest."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from esipp.catalog import HOUSE, all_cells
+from esipp.errors import ExitCode
+
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:PORT"}}]
+users: [{name: u, user: {token: secret}}]
+contexts: [{name: kind-there, context: {cluster: c, user: u}}]
+"""
+
+
+def esipp(*arguments: str, cwd: Path = HOUSE, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "esipp", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(HOUSE), "ESIPP_IMAGE": "example.com/echo:1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG.replace("PORT", str(port)))
+    return str(path)
+
+
+def test_list_as_json_gives_one_object_a_row() -> None:
+    done = esipp("list", "--format", "json")
+    assert done.returncode == 0
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [cell.id for cell in all_cells()]
+
+
+def test_list_into_a_closed_pipe_is_no_error() -> None:
+    listing = [sys.executable, "-m", "esipp", "list"]
+    with subprocess.Popen(listing, cwd=HOUSE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as done:
+        assert done.stdout is not None
+        assert done.stderr is not None
+        done.stdout.close()  # as 'esipp list | head' does
+        assert done.stderr.read() == ""
+
+
+def test_explain_a_row() -> None:
+    done = esipp("explain", "nodeport.local.tcp.ipv4.outside-1-to-bare-node")
+    assert done.returncode == 0
+    assert "gets no answer" in done.stdout
+    assert "control" in done.stdout
+
+
+def test_help_tells_the_exit_codes() -> None:
+    for arguments in (["--help"], ["run", "--help"]):
+        text = esipp(*arguments).stdout
+        for code in ExitCode:
+            assert f"\n  {code.value}  " in text
+
+
+BAD = [
+    (["run"], "No cluster is named"),
+    (["run", "--context", "nobody"], "no context 'nobody'"),
+    (["run", "--context", "kind-there"], "does not answer"),
+    (["run", "--context", "kind-there", "no-such-row"], "No row's id is or contains 'no-such-row'"),
+    (["run", "--context", "kind-there", "--image", "No Such"], "no image reference"),
+    (["run", "--context", "kind-there", "--image", ""], "No echo image is named"),
+    (["run", "--context", "kind-there", "--samples", "0"], "--samples 0 is out of range"),
+    (["run", "--context", "kind-there", "--lane", "../up"], "cannot be part of a folder's name"),
+    (["run", "--context", "kind-there", "--bogus"], "unrecognized arguments: --bogus"),
+    (["list", "no-such-row"], "No row's id is or contains"),
+    (["clean", "--context", "kind-there"], "does not answer"),
+    (["frobnicate"], "invalid choice"),
+    ([], "required"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), BAD, ids=[" ".join(words) or "nothing" for words, _ in BAD])
+def test_bad_input_is_one_sentence_and_exit_code_4(
+    arguments: list[str], sentence: str, kubeconfig: str, tmp_path: Path
+) -> None:
+    done = esipp(*arguments, cwd=tmp_path, KUBECONFIG=kubeconfig)
+    assert done.returncode == ExitCode.USAGE
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "runs").exists(), "nothing is left"
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "just text", "apiVersion: v1\nkind: Config\ncontexts: 7\n"])
+def test_a_broken_kubeconfig_is_told(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(content)
+    done = esipp("run", "--context", "x", "--kubeconfig", str(path), cwd=tmp_path)
+    assert done.returncode == ExitCode.USAGE
+    assert "Traceback" not in done.stderr
+
+
+def test_no_kubectl_is_told(kubeconfig: str, tmp_path: Path) -> None:
+    done = esipp("run", "--context", "kind-there", cwd=tmp_path, KUBECONFIG=kubeconfig, PATH="/nowhere")
+    assert done.returncode == ExitCode.USAGE
+    assert "no kubectl" in done.stderr
+
+
+def suites(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "suites", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=HOUSE,
+        env={**os.environ, "ESIPP_IMAGE": "example.com/echo:1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_plain_pytest_collects_without_a_cluster() -> None:
+    done = suites("--collect-only")
+    assert done.returncode == 0
+    assert f"{len(all_cells())} tests collected" in done.stdout
+
+
+def test_plain_pytest_runs_nothing_without_a_context() -> None:
+    done = suites()
+    assert done.returncode == ExitCode.USAGE
+    assert "need --context" in done.stderr
+
+
+def test_plain_pytest_with_nothing_selected() -> None:
+    assert suites("-k", "nothing-is-called-so", "--collect-only").returncode == ExitCode.NOTHING_SELECTED
+
+
+def test_plain_pytest_tells_an_unreachable_cluster_as_an_error(kubeconfig: str, tmp_path: Path) -> None:
+    done = suites("--context", "kind-there", "--out", str(tmp_path / "run"), KUBECONFIG=kubeconfig)
+    assert done.returncode == ExitCode.USAGE
+    assert "does not answer" in done.stdout
+    last = json.loads((tmp_path / "run" / "ledger.jsonl").read_text().splitlines()[-1])
+    assert (last["record"], last["result"], last["exit_code"]) == ("end", "incomplete", 4)
+
+
+def test_workers_are_refused(kubeconfig: str) -> None:
+    done = suites("--context", "kind-there", "-n", "2", KUBECONFIG=kubeconfig)
+    assert done.returncode == ExitCode.USAGE
+    assert "without -n" in done.stderr
