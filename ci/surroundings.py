@@ -34,6 +34,7 @@ class Surroundings:
             merged = Engine(places()).env
         else:
             merged = {**os.environ, "PATH": f"{places().cache / 'bin'}:{os.environ.get('PATH', '')}"}
+            merged["BUILDX_NO_DEFAULT_ATTESTATIONS"] = "1"  # kind cannot load an image that carries one
         merged.pop("PYTHONPATH", None)  # of ci/ itself
         if self.image:
             merged |= {"ESIPP_IMAGE": self.image, "ESIPP_OUTSIDE_IMAGE": self.image}

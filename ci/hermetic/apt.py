@@ -25,6 +25,7 @@ NODE_PACKAGES = (
     *("util-linux", "mount", "hostname", "procps", "jq", "curl", "ca-certificates", "socat", "tcpdump"),
     *("libseccomp2", "runc", "containernetworking-plugins"),
 )
+SOURCES = Path("/etc/apt")
 UNUSED = ("doc", "man", "info", "locale", "lintian", "bug", "zoneinfo", "bash-completion")
 # Runs on the machine with the root file system as $1: nothing of the machine's own sources may stay in it.
 TIDY = """set -e
@@ -41,7 +42,8 @@ rm -rf "$1"/usr/lib/cni
 
 def install_needed(journal: Journal) -> None:
     """Install what the hermetic path runs on this machine; an engine must not start in the machine's own network."""
-    missing = sorted({package for program, package in NEEDED.items() if not shutil.which(program)})
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    missing = sorted({package for program, package in NEEDED.items() if not shutil.which(program, path=path)})
     if not missing:
         return
     if not shutil.which("apt-get"):
@@ -117,10 +119,10 @@ def _sources() -> str:
     """Collect the machine's package sources for this Debian release, in both forms, as one-line entries."""
     wanted = {_codename() + suffix for suffix in ("", "-updates", "-security")}
     entries: list[str] = []
-    for path in [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*.list"))]:
+    for path in [SOURCES / "sources.list", *sorted((SOURCES / "sources.list.d").glob("*.list"))]:
         if path.is_file():
             entries += [line for line in path.read_text().splitlines() if line.startswith("deb ")]
-    for path in sorted(Path("/etc/apt/sources.list.d").glob("*.sources")):
+    for path in sorted((SOURCES / "sources.list.d").glob("*.sources")):
         for stanza in path.read_text().split("\n\n"):
             entries += _one_line(stanza)
     kept = [entry for entry in entries if _main_suite(entry) in wanted]

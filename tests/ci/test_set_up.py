@@ -1,0 +1,195 @@
+"""What ci/ decides without a cluster: lanes, pools, package sources, keys, the choice of images."""
+
+import ipaddress
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ci import lane_file, metallb
+from ci.hermetic import apt, golang
+from ci.hermetic.images import _images_of
+from ci.hermetic.store import Store, key_of
+from ci.places import CI, Places, versions
+from ci.step import Journal, SetupError
+from ci.ways import official_image
+
+LANE = {
+    "description": "a lane",
+    "kind_config": "iptables-dual-3w.yaml",
+    "kubernetes": "v1.36.3",
+    "load_balancers": ["metallb-l2"],
+    "suites": ["source_ip"],
+}
+
+
+def lane(tmp_path: Path, **changes: object) -> lane_file.Lane:
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**LANE, **changes}))
+    return lane_file.load("mine", lanes=tmp_path)
+
+
+def test_every_lane_of_the_repository_is_sound() -> None:
+    for path in lane_file.LANES.glob("*.yaml"):
+        assert lane_file.load(path.stem).kind_config.is_file()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kubernets": "v1.36.3"}, "unknown key 'kubernets'"),
+        ({"kubernetes": "1.36"}, "'1.36' is not a Kubernetes version"),
+        ({"kubernetes": None}, "'kubernetes' is missing"),
+        ({"kind_config": "none.yaml"}, "kind-configs/none.yaml"),
+        ({"load_balancers": ["purelb"]}, "unknown load balancer 'purelb'"),
+        ({"suites": ["nothing"]}, "suites/nothing"),
+    ],
+)
+def test_a_lane_with_a_mistake_is_refused_with_the_mistake(
+    tmp_path: Path, changes: dict[str, object], said: str
+) -> None:
+    with pytest.raises(SetupError, match=said) as refused:
+        lane(tmp_path, **changes)
+    assert refused.value.hint
+
+
+def test_an_unknown_lane_names_the_known_ones() -> None:
+    with pytest.raises(SetupError) as refused:
+        lane_file.load("typo")
+    assert "kind-iptables" in refused.value.hint
+
+
+@pytest.mark.parametrize("subnet", ["172.18.0.0/16", "10.0.0.0/24", "192.168.5.0/28", "fc00:f853:ccd:e793::/64"])
+def test_a_pool_is_inside_the_subnet_at_its_high_end(subnet: str) -> None:
+    first, last = (int(ipaddress.ip_address(end)) for end in metallb.pools([subnet])[0].split("-"))
+    network = ipaddress.ip_network(subnet)
+    middle = int(network.network_address) + network.num_addresses // 2
+    assert middle < first <= last < int(network.broadcast_address)
+    assert last - first + 1 == min(metallb.POOL_SIZE, network.num_addresses // 4)
+
+
+def test_the_manifest_only_gets_ready_sooner() -> None:
+    pod = {"containers": [{"name": "c", "image": "i", "readinessProbe": {"httpGet": {"port": 1}, "periodSeconds": 10}}]}
+    given = [{"kind": "Deployment", "spec": {"template": {"spec": pod}}}, {"kind": "Namespace"}]
+    made = list(yaml.safe_load_all(metallb.hastened(yaml.safe_dump_all(given))))
+    assert [document["kind"] for document in made] == ["Namespace", "Deployment", "Secret"]
+    container = made[1]["spec"]["template"]["spec"]["containers"][0]
+    assert container.pop("readinessProbe") == {"httpGet": {"port": 1}, "initialDelaySeconds": 1, "periodSeconds": 1}
+    assert container == {"name": "c", "image": "i"}
+
+
+def test_package_sources_are_read_in_both_forms_and_only_for_this_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = tmp_path / "sources.list.d"
+    parts.mkdir()
+    (tmp_path / "sources.list").write_text(
+        "# deb http://a.example/debian sid main\ndeb [arch=amd64] http://a.example/debian sid main\n"
+        "deb http://b.example/tool sid stable\n"
+    )
+    (parts / "debian.sources").write_text(
+        "Types: deb\n# a comment\nURIs: http://c.example/debian\nSuites: sid sid-updates other\nComponents: main\n"
+        "Signed-By: /usr/share/keyrings/k.gpg\n\nTypes: deb-src\nURIs: http://c.example/debian\nSuites: sid\n"
+        "Components: main\n\nEnabled: no\nTypes: deb\nURIs: http://d.example/\nSuites: sid\nComponents: main\n"
+    )
+    monkeypatch.setattr(apt, "SOURCES", tmp_path)
+    monkeypatch.setattr(apt, "_codename", lambda: "sid")
+    assert apt._sources().splitlines() == [
+        "deb [arch=amd64] http://a.example/debian sid main",
+        "deb [signed-by=/usr/share/keyrings/k.gpg] http://c.example/debian sid main",
+        "deb [signed-by=/usr/share/keyrings/k.gpg] http://c.example/debian sid-updates main",
+    ]
+
+
+def test_a_key_follows_content_names_and_modes(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_text("1")
+    keys = {key_of(tmp_path)}
+    file.write_text("2")
+    keys.add(key_of(tmp_path))
+    file.chmod(0o755)
+    keys.add(key_of(tmp_path))
+    file.rename(tmp_path / "b")
+    keys.add(key_of(tmp_path))
+    keys.add(key_of(tmp_path, "more"))
+    assert len(keys) == 5
+    assert key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1})
+
+
+def test_a_half_built_artifact_does_not_count_and_a_whole_one_is_built_once(tmp_path: Path) -> None:
+    store = Store(Places(tmp_path, tmp_path))
+
+    def failing(out: Path) -> None:
+        (out / "half").touch()
+        raise SetupError("no")
+
+    with pytest.raises(SetupError):
+        store.get("thing", "k", failing)
+    assert not store.has("thing", "k")
+    built: list[Path] = []
+    for _ in range(2):
+        assert store.get("thing", "k", built.append) == tmp_path / "artifacts/thing/k"
+    assert len(built) == 1
+    fresh = Store(Places(tmp_path, tmp_path), fresh=True)
+    for _ in range(2):
+        fresh.get("thing", "k", built.append)
+    assert len(built) == 2
+
+
+def test_old_artifacts_are_dropped(tmp_path: Path) -> None:
+    for key in "abcd":
+        Store(Places(tmp_path, tmp_path)).get("thing", key, lambda out: None)
+    store = Store(Places(tmp_path, tmp_path))
+    store.get("thing", "a", lambda out: None)
+    store.prune()
+    assert len(list((tmp_path / "artifacts/thing").iterdir())) == 2
+    assert store.has("thing", "a")
+
+
+def test_versions_file_and_modules_agree() -> None:
+    for build in (golang.kind(), golang.containerd(), golang.etcd(), golang.metallb()):
+        build._check_version()
+    for version in golang.kubernetes_versions():
+        golang.kubernetes(version)._check_version()
+    assert versions()["kubernetes"]["default"] in golang.kubernetes_versions()
+
+
+def test_the_official_image_is_exact_or_of_the_same_minor_version() -> None:
+    images = {"v1.37.0": "seven", "v1.36.4": "six"}
+    assert official_image("v1.37.0", images) == "seven"
+    assert official_image("v1.36.3", images) == "six"
+    with pytest.raises(SetupError):
+        official_image("v1.20.0", images)
+
+
+def test_images_of_a_manifest(tmp_path: Path) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text("kind: Namespace\n---\nspec: {template: {spec: {containers: [{image: a}, {image: b}]}}}\n---\n")
+    assert _images_of(path) == ["a", "b"]
+
+
+def test_a_failing_step_says_what_and_keeps_its_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    journal = Journal(tmp_path)
+    with pytest.raises(SetupError) as failed, journal.step("do it", hint="try this") as step:
+        step.run([sys.executable, "-c", "print('the reason'); raise SystemExit(7)"])
+    failed.value.show()
+    shown = capsys.readouterr()
+    assert "failed" in shown.out
+    assert "the reason" in shown.err
+    assert "exit code 7" in shown.err
+    assert "hint: try this" in shown.err
+
+
+def test_runc_is_asked_for_nothing_that_cannot_be_granted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "config.json"
+    process = '{"capabilities": {"bounding": ["CAP_SYS_RESOURCE", "CAP_CHOWN"]}, "oomScoreAdj": -5, "args": ["x"]}'
+    config.write_text(f'{{"process": {process}}}')
+    executed: list[list[str]] = []
+    monkeypatch.setattr("os.access", lambda *_: True)
+    monkeypatch.setattr("os.execv", lambda path, argv: executed.append(argv))
+    monkeypatch.setattr(sys, "argv", ["runc", "--root", "/r", "create", "--bundle", str(tmp_path), "name"])
+    runpy.run_path(str(CI / "hermetic" / "runc-wrapper"))
+    softened = yaml.safe_load(config.read_text())["process"]
+    assert softened == {"capabilities": {"bounding": ["CAP_CHOWN"]}, "args": ["x"]}
+    assert executed[0][1:] == sys.argv[1:]
