@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -214,3 +215,37 @@ def test_a_log_whose_reader_is_gone() -> None:
             assert b'"nonce": "n"' in exchange("ipv4", port, b"n\n")
         process.terminate()
         assert process.wait(PATIENCE) == 0
+
+
+NO_IPV6 = """
+import errno, sys
+sys.path.insert(0, sys.argv.pop(1))
+import echoserver, serving
+real = serving.bound
+def bound(address, port, kind):
+    if ":" in address:
+        raise OSError(errno.EAFNOSUPPORT, "no IPv6")
+    return real(address, port, kind)
+serving.bound = bound
+sys.exit(echoserver.main())
+"""
+
+
+def test_on_a_kernel_without_ipv6() -> None:
+    ports = [word for name in ("http", "tcp", "udp", "control") for word in (f"--{name}", "0")]
+    command = [sys.executable, "-B", "-c", NO_IPV6, str(IMAGE), *ports]
+    with Process(command, {"PATH": os.environ["PATH"]}) as server:
+        line = server.wait_for(lambda _: True)
+        document = json.loads(exchange("ipv4", line["tcp"], b"n\n"))
+        assert document["peer_address"] == document["peer_address_raw"] == "127.0.0.1"
+        assert document["family"] == "ipv4"
+        assert json.loads(http(line["http"]).text)["local_address_raw"] == "127.0.0.1"
+        assert http(line["control"], "/ready").text == "true\n"
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(PATIENCE)
+            sock.sendto(b"n", ("127.0.0.2", line["udp"]))
+            data, peer = sock.recvfrom(65536)
+        assert peer == ("127.0.0.2", line["udp"])
+        assert json.loads(data)["local_address"] == json.loads(data)["local_address_raw"] == "127.0.0.2"
+        server.signal(signal.SIGTERM)
+        assert server.exit_code() == 0
