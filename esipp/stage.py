@@ -139,20 +139,7 @@ class Stage:
     def _create_namespace(self) -> None:
         owner = f"{socket.gethostname()}/{os.getpid()}"
         self.cluster.create("/api/v1/namespaces", manifests.namespace(self.namespace, self.run, owner))
-
-        def look() -> Reading:
-            try:
-                self.cluster.request("GET", f"{self._in('serviceaccounts')}/default")
-            except ApiError as refused:
-                return Reading(False, refused.message)
-            return Reading(True, "there")
-
-        waited = converge(look, ACCOUNT)
-        if not waited.held:
-            raise HarnessError(
-                f"The namespace {self.namespace} got no default service account: {waited.state}",
-                "is the controller manager of the cluster running?",
-            )
+        wait_for_account(self.cluster, self.namespace)
 
     def _pods_for(self, paths: Sequence[Path]) -> list[Json]:
         clients = {path.client for path in paths if path.client.vantage is Vantage.POD}
@@ -172,9 +159,9 @@ class Stage:
 
     def _wait_for_pods(self, names: set[str]) -> None:
         last = self.cluster.wait_for(
-            self._in("pods"), _is_ready, names, budget=PODS_READY.seconds, labelSelector=f"{RUN_LABEL}={self.run}"
+            self._in("pods"), is_ready, names, budget=PODS_READY.seconds, labelSelector=f"{RUN_LABEL}={self.run}"
         )
-        late = sorted(name for name in names if name not in last or not _is_ready(last[name]))
+        late = sorted(name for name in names if name not in last or not is_ready(last[name]))
         if late:
             state = _say_pod(last[late[0]]) if late[0] in last else "it is not there"
             raise HarnessError(
@@ -223,7 +210,7 @@ class Stage:
                 )
 
 
-def _is_ready(pod: Json) -> bool:
+def is_ready(pod: Json) -> bool:
     """Ready; raises at once where waiting cannot help."""
     status = pod.get("status", {})
     for container in status.get("containerStatuses") or []:
@@ -273,6 +260,29 @@ def _hint(refused: ApiError) -> str:
     if refused.status == 403:
         return "the account needs the rights that 'esipp run' checks before it starts."
     return "the run was stopped and what it had made was removed."
+
+
+def wait_for_account(cluster: Cluster, namespace: str) -> None:
+    """Wait for a new namespace's default service account, without which no pod can be created.
+
+    Raises:
+        HarnessError: it does not come.
+    """
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
+
+    def look() -> Reading:
+        try:
+            cluster.request("GET", path)
+        except ApiError as refused:
+            return Reading(False, refused.message)
+        return Reading(True, "there")
+
+    waited = converge(look, ACCOUNT)
+    if not waited.held:
+        raise HarnessError(
+            f"The namespace {namespace} got no default service account: {waited.state}",
+            "is the controller manager of the cluster running?",
+        )
 
 
 def remove_namespace(cluster: Cluster, name: str) -> None:
