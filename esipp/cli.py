@@ -12,6 +12,7 @@ from esipp.catalog import HOUSE, SUITES, all_cells, suite_names
 from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.explain import explain
 from esipp.model import Cell, Level
+from esipp.report.pages import cells_page
 from esipp.run import Settings
 
 EXIT_CODES = """exit codes:
@@ -128,7 +129,12 @@ def _parser() -> argparse.ArgumentParser:
 
     listing = commands.add_parser("list", help="the rows; needs no cluster")
     listing.add_argument("rows", nargs="*", metavar="ROW", help="ids of rows, or parts of them")
-    listing.add_argument("--format", choices=["text", "json"], default="text", help="json: one object a row")
+    listing.add_argument(
+        "--format",
+        choices=["text", "json", "markdown"],
+        default="text",
+        help="json: one object a row; markdown: docs/cells.md",
+    )
     listing.set_defaults(command=_list)
 
     explaining = commands.add_parser("explain", help="what a row requires, why, and how it is asked; needs no cluster")
@@ -184,6 +190,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
+    if options.format == "markdown":
+        print(cells_page(select(options.rows)), end="")
+        return int(ExitCode.CONFORMANT)
     for cell in select(options.rows):
         if options.format == "json":
             print(json.dumps(cell.as_json()))
