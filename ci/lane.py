@@ -155,7 +155,7 @@ def _suite(there: Surroundings, lane: Lane, journal: Journal) -> int:
     """Run the suite in the cluster's surroundings; its output is ours, and so is its exit code."""
     command = ["esipp", "run", "--context", CONTEXT, "--image", there.image, "--lane", lane.name]
     command += [part for suite in lane.suites for part in ("--suite", suite)]
-    with journal.step("run the suite") as step:
+    with journal.step("run the suite", speaks=True) as step:
         step.say(" ".join(command))
         argv = guarded([*there.prefix, *command], "TERM")
         process = subprocess.Popen(argv, env=there.environment, start_new_session=True)

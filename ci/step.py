@@ -95,22 +95,24 @@ class Journal:
             print(text, flush=True)
 
     @contextlib.contextmanager
-    def step(self, what: str, *, hint: str = "") -> Iterator[Step]:
-        """Announce, time and log one step."""
+    def step(self, what: str, *, hint: str = "", speaks: bool = False) -> Iterator[Step]:
+        """Announce, time and log one step; one that speaks for itself needs no sign of life."""
         name = "".join(c if c.isalnum() else "-" for c in what.lower())[:60].strip("-")
         log = self.logs / f"{len(list(self.logs.glob('*.log'))):02d}-{name}.log"
         log.touch()
         step, began, done = Step(what, log), time.monotonic(), threading.Event()
         step.hint = hint
         watcher = threading.Thread(target=self._watch, args=(step, began, done), daemon=True)
-        watcher.start()
+        if not speaks:
+            watcher.start()
         mark = "failed"
         try:
             yield step
             mark = "ok"
         finally:
             done.set()
-            watcher.join()
+            if not speaks:
+                watcher.join()
             seconds = time.monotonic() - began
             self.rows.append((what, seconds))
             note = f" ({step.note})" if step.note else ""
