@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from ci.hermetic.engine import Engine
 from ci.places import places
 from ci.step import SetupError
 from ci.surroundings import Surroundings
@@ -18,6 +19,8 @@ def main(command: list[str]) -> int:
             raise SetupError("ci/enter needs a command.", "ci/enter kubectl get nodes")
         if not there:
             raise SetupError("There is no kept cluster.", "ci/conformance --up starts one")
+        if there.path == "hermetic" and not Engine(places()).lives():
+            raise SetupError("The kept cluster is gone: its engine does not run.", "ci/conformance --up starts one")
         environment = there.environment
         os.environ["PATH"] = environment["PATH"]  # execvpe looks the program up by our own
         try:

@@ -66,6 +66,12 @@ class Engine:
             "KUBECONFIG": str(self.kubeconfig),
         }
 
+    def lives(self) -> bool:
+        """Say whether the engine's process is there; quicker to ask than the engine."""
+        with contextlib.suppress(OSError, ValueError):
+            return str(self.config).encode() in Path(f"/proc/{int(self.pidfile.read_text())}/cmdline").read_bytes()
+        return False
+
     def answers(self) -> bool:
         """Say whether the engine is up."""
         return self.socket.exists() and output(["docker", "version"], env=self.env, timeout=10) is not None
