@@ -25,6 +25,7 @@ INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
 INOTIFY_WANTED = 1024
 START_SECONDS = 40.0
 STOP_SECONDS = 20.0
+CGROUP_SECONDS = 5.0
 
 
 def lacks_sys_resource() -> bool:
@@ -230,12 +231,13 @@ def _unmount_below(*folders: Path) -> None:
 
 
 def _remove_cgroups(name: str) -> None:
-    """Remove the empty cgroups that killed containers leave in every hierarchy."""
-    for root in (Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").glob("*/")):
-        top = root / name
-        if top.is_dir():
-            for folder in sorted((p for p in top.rglob("*") if p.is_dir()), key=lambda p: -len(p.parts)):
+    """Remove the empty cgroups that killed containers leave in every hierarchy; one frees itself a moment late."""
+    tops = [root / name for root in (Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").glob("*/"))]
+    deadline = time.monotonic() + CGROUP_SECONDS
+    while any(top.is_dir() for top in tops) and time.monotonic() < deadline:
+        for top in tops:
+            below = [path for path in top.rglob("*") if path.is_dir()] if top.is_dir() else []
+            for folder in [*sorted(below, key=lambda path: -len(path.parts)), top]:
                 with contextlib.suppress(OSError):
                     folder.rmdir()
-            with contextlib.suppress(OSError):
-                top.rmdir()
+        time.sleep(0.05)
