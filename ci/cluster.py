@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +110,4 @@ def build_echo(there: Surroundings, base: str | None, journal: Journal) -> str:
 def load_echo(there: Surroundings, reference: str, journal: Journal) -> None:
     """Load the echo image into every node that lacks it."""
     with journal.step("load the echo image into the nodes") as step:
-        began = time.monotonic()
         there.run(step, "kind", "load", "docker-image", "--name", CLUSTER, reference)
-        step.say(f"loaded after {time.monotonic() - began:.1f} s")

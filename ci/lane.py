@@ -126,7 +126,7 @@ def _renew(kept: Surroundings, way: Way, where: Places, journal: Journal) -> Sur
     base = way.echo_base(kept.kubernetes) if isinstance(way, Hermetic) else None
     image = cluster.build_echo(kept, base, journal)
     if image != kept.image:
-        cluster.load_echo(kept, image, journal)
+        way.load(kept, image)
     there = replace(kept, image=image)
     there.save(where)
     return there
@@ -141,7 +141,7 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
         echo = pool.submit(cluster.build_echo, there, prepared.echo_base, journal)
         cluster.create(there, config, journal, where.logs)
         image = echo.result()
-        loading = pool.submit(cluster.load_echo, there, image, journal)
+        loading = pool.submit(way.load, there, image)
         metallb.install(there, prepared.metallb_manifest, journal)
         cluster.await_nodes(there, journal)
         loading.result()

@@ -15,6 +15,7 @@ from ci.hermetic import apt
 from ci.hermetic.engine import Engine
 from ci.hermetic.images import Builder, prune_images
 from ci.hermetic.store import Store, need_space
+from ci.hermetic.thin import thin
 from ci.lane_file import Lane
 from ci.places import CLUSTER, Places, versions
 from ci.step import Journal, SetupError, output
@@ -45,6 +46,9 @@ class Way(Protocol):
 
     def prepare(self, lane: Lane, *, fresh: bool) -> Prepared:
         """Get everything ready."""
+
+    def load(self, there: Surroundings, image: str) -> None:
+        """Load the echo image into the nodes."""
 
     def tidy(self, image: str) -> None:
         """Bound what is kept."""
@@ -97,6 +101,21 @@ class Hermetic:
     def echo_base(self, lane_kubernetes: str) -> str:
         """Name the base image of a standing cluster."""
         return Builder(lane_kubernetes, Store(self.places), self.engine, self.journal).base_image
+
+    def load(self, there: Surroundings, image: str) -> None:
+        """Send every node the layers that come on top of the base image."""
+        with self.journal.step("load the echo image into the nodes") as step:
+            self.places.tmp.mkdir(parents=True, exist_ok=True)
+            saved, sent = self.places.tmp / "echo.tar", self.places.tmp / "echo-thin.tar"
+            self.engine.docker(step, "save", "--output", saved, image)
+            layers = "{{range .RootFS.Layers}}{{.}} {{end}}"
+            base = self.engine.ask("image", "inspect", "--format", layers, self.echo_base(there.kubernetes))
+            thin(saved, base, image, sent)
+            importing = ["ctr", "--namespace=k8s.io", "images", "import", "--digests", "--snapshotter=overlayfs", "-"]
+            for node in (there.ask("kind", "get", "nodes", "--name", CLUSTER) or "").split():
+                with sent.open("rb") as archive:
+                    self.engine.docker(step, "exec", "--interactive", node, *importing, stdin=archive)
+            saved.unlink()
 
     def tidy(self, image: str) -> None:
         """Keep the newest echo images only."""
@@ -161,6 +180,10 @@ class Official:
             self.journal.line(f"         kind publishes no image of {lane.kubernetes}: this runs on {version}.")
         there = Surroundings(self.name, lane.name, version, image)
         return Prepared(there, metallb.fetch_manifest(self.places, self.journal), None)
+
+    def load(self, there: Surroundings, image: str) -> None:
+        """Let kind do it."""
+        cluster.load_echo(there, image, self.journal)
 
     def tidy(self, image: str) -> None:
         """Leave the user's engine as it is."""

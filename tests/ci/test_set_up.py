@@ -1,8 +1,12 @@
 """What ci/ decides without a cluster: lanes, pools, package sources, keys, the choice of images."""
 
+import hashlib
+import io
 import ipaddress
+import json
 import runpy
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,7 @@ from ci import lane_file, metallb
 from ci.hermetic import apt, golang
 from ci.hermetic.images import _images_of
 from ci.hermetic.store import Store, key_of
+from ci.hermetic.thin import thin
 from ci.places import CI, Places, versions
 from ci.step import Journal, SetupError
 from ci.ways import official_image
@@ -193,3 +198,33 @@ def test_runc_is_asked_for_nothing_that_cannot_be_granted(tmp_path: Path, monkey
     softened = yaml.safe_load(config.read_text())["process"]
     assert softened == {"capabilities": {"bounding": ["CAP_CHOWN"]}, "args": ["x"]}
     assert executed[0][1:] == sys.argv[1:]
+
+
+def test_a_thin_archive_names_every_layer_and_holds_the_missing_ones(tmp_path: Path) -> None:
+    def digest(content: bytes) -> str:
+        return "sha256:" + hashlib.sha256(content).hexdigest()
+
+    base, own = b"base layer", b"own layer"
+    configuration = json.dumps({"rootfs": {"diff_ids": [digest(base), digest(own)]}}).encode()
+    listing = json.dumps([{"Config": "c.json", "Layers": ["b/layer.tar", "o/layer.tar"]}]).encode()
+    files = {"manifest.json": listing, "c.json": configuration, "b/layer.tar": base, "o/layer.tar": own}
+    with tarfile.open(tmp_path / "saved.tar", "w") as tar:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    thin(tmp_path / "saved.tar", [digest(base)], "localhost/x:1", tmp_path / "thin.tar")
+    with tarfile.open(tmp_path / "thin.tar") as tar:
+        read = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
+    blobs = {f"sha256:{Path(name).name}": content for name, content in read.items() if name.startswith("blobs/")}
+    assert all(digest(content) == name for name, content in blobs.items())
+    top = json.loads(read["index.json"])["manifests"][0]
+    assert top["annotations"] == {"io.containerd.image.name": "localhost/x:1"}
+    manifest = json.loads(blobs[top["digest"]])
+    assert [(layer["digest"], layer["size"]) for layer in manifest["layers"]] == [
+        (digest(base), len(base)),
+        (digest(own), len(own)),
+    ]
+    assert blobs[manifest["config"]["digest"]] == configuration
+    assert digest(own) in blobs
+    assert digest(base) not in blobs
