@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from esipp.model import AddressClass, Cell, Client, Family, Level, Path, Status, Vantage, Verdict
 from esipp.report.conclusion import WORST_FIRST, Conclusion
+from esipp.report.diagnosis import diagnose
 
 WIDTH = 100
 
@@ -106,6 +107,9 @@ def failures(cells: Iterable[Cell], verdicts: Mapping[str, Verdict], repeat: str
         lines += _fold("observed", verdict.observed + witnesses)
         if verdict.reason:
             lines += _fold("reason", verdict.reason)
+        likely = diagnose(cell, verdict)
+        if likely:
+            lines += _fold("likely", likely)
         lines += _fold("see", "; ".join(cell.references))
         lines += [f"  {'repeat':<9} {repeat} {cell.id}"]
     for reason, count in told.items():

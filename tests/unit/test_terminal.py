@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from esipp.judge import judge
-from esipp.model import AddressClass, Observation, Outcome, Verdict
+from esipp.model import AddressClass, Observation, Outcome, Status, Verdict
 from esipp.report.conclusion import conclude
+from esipp.report.diagnosis import diagnose
 from esipp.report.terminal import WIDTH, summary
 from suites.source_ip.cells import CELLS
 from tests.unit.world import FEATURES, by_id, changed, healthy, show, topology
@@ -32,6 +33,7 @@ def test_a_failure_says_all_a_reader_needs() -> None:
     assert "172.18.0.101" in text, "expected, resolved to this cluster"
     assert "worker-b" in text, "observed, with the owner of the address"
     assert f"esipp run --context x {cell.id}" in text
+    assert "that node masquerades" in text, "where to look first"
     assert any(line.startswith("NodePort Local, endpoint node") and "N!" in line for line in lines)
 
 
@@ -53,6 +55,16 @@ def test_what_was_not_tested_is_said_with_its_reason() -> None:
     text = "\n".join(told(healthy(), {**FEATURES, "family.ipv6": "no: node worker-a has no IPv6 InternalIP"}))
     assert "not tested, 51 rows" in text
     assert "no IPv6 InternalIP" in text
+
+
+def test_every_wrong_class_of_every_row_has_a_place_to_look_first() -> None:
+    silent = []
+    for cell in CELLS:
+        for shown in set(AddressClass) - cell.accept - {AddressClass.HAIRPIN, AddressClass.POD}:
+            verdict = Verdict(cell.id, cell.level, Status.FAIL, "", "", shown=(shown,))
+            if not diagnose(cell, verdict):
+                silent.append((cell.id, shown))
+    assert silent == []
 
 
 def test_silence_and_refusal_differ_in_words() -> None:
