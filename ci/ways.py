@@ -80,7 +80,7 @@ class Hermetic:
         if self.engine.leftovers():
             with self.journal.step("clear away what an earlier run left"):
                 self.engine.stop()
-        shutil.rmtree(self.places.tmp, ignore_errors=True)
+        self.engine.empty_tmp()
 
     def prepare(self, lane: Lane, *, fresh: bool) -> Prepared:
         """Install, start, build: each only where needed."""
@@ -126,7 +126,7 @@ class Hermetic:
         if self.engine.leftovers():
             with self.journal.step("remove the cluster and stop the engine"):
                 self.engine.stop()
-        shutil.rmtree(self.places.tmp, ignore_errors=True)
+        self.engine.empty_tmp()
 
 
 class Official:

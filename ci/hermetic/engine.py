@@ -169,7 +169,8 @@ class Engine:
             if not pids:
                 break
             time.sleep(0.1)
-        _unmount_below(self.places.run, self.data, self.places.tmp)
+        _unmount_below(self.places.run, self.data)
+        self.empty_tmp()
         if self.netns.exists():
             subprocess.run(["ip", "netns", "delete", self.name], check=False, capture_output=True)
         _remove_cgroups(self.name)
@@ -184,14 +185,22 @@ class Engine:
         for name in ("runc-wrapper", "kind.yaml"):
             (self.places.run / name).unlink(missing_ok=True)
 
+    def empty_tmp(self) -> None:
+        """Remove what is half-built, and nothing that is mounted into it."""
+        if still := _unmount_below(self.places.tmp):
+            raise SetupError(f"{still[0]} is still mounted.", f"umount {still[0]}, then run it again")
+        shutil.rmtree(self.places.tmp, ignore_errors=True)
+
     def leftovers(self) -> bool:
         """Say whether an earlier engine, or the traces of one, are here."""
         return bool(self._pids()) or self.netns.exists() or self.socket.exists() or self.pidfile.exists()
 
     def _pids(self) -> list[int]:
-        """List the engine's processes: those started with our run folder on their command line, and their children."""
-        mark = f"{self.places.run}/".encode()
-        programs = (b"dockerd", b"containerd", b"containerd-shim-runc-v2", b"docker-proxy", b"runc")
+        """List what was started here: the engine's programs and builds with our folders on their command line, and
+        their children.
+        """
+        marks = (f"{self.places.run}/".encode(), f"{self.places.tmp}/".encode())
+        programs = (b"dockerd", b"containerd", b"containerd-shim-runc-v2", b"docker-proxy", b"runc", b"perl", b"go")
         parents: dict[int, int] = {}
         ours: set[int] = set()
         for entry in Path("/proc").iterdir():
@@ -200,7 +209,9 @@ class Engine:
             with contextlib.suppress(OSError, IndexError, ValueError):
                 command = (entry / "cmdline").read_bytes().split(b"\0")
                 parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                if command[0].rsplit(b"/", 1)[-1] in programs and any(mark in part for part in command[1:]):
+                if command[0].rsplit(b"/", 1)[-1] in programs and any(
+                    mark in part for mark in marks for part in command[1:]
+                ):
                     ours.add(int(entry.name))
         grown = True
         while grown:
@@ -221,13 +232,18 @@ def _end(pid: int, how: signal.Signals) -> None:
         os.kill(pid, how)
 
 
-def _unmount_below(*folders: Path) -> None:
-    """Unmount what a killed build or engine left mounted in our folders, innermost first."""
+def _mounts_below(folders: tuple[Path, ...]) -> list[str]:
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     points = [line.split()[4].encode().decode("unicode_escape") for line in lines]
-    for point in sorted(points, key=len, reverse=True):
-        if any(point.startswith(f"{folder}/") for folder in folders):
-            subprocess.run(["umount", "--lazy", point], check=False, capture_output=True)
+    below = [point for point in points if any(point.startswith(f"{folder}/") for folder in folders)]
+    return sorted(below, key=len, reverse=True)
+
+
+def _unmount_below(*folders: Path) -> list[str]:
+    """Unmount what a killed build or engine left mounted in our folders, innermost first; return what would not go."""
+    for point in _mounts_below(folders):
+        subprocess.run(["umount", "--lazy", point], check=False, capture_output=True)
+    return _mounts_below(folders)
 
 
 def _remove_cgroups(name: str) -> None:
