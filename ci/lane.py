@@ -151,11 +151,16 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
     return there
 
 
+def suite_command(lane: Lane, image: str) -> list[str]:
+    """Return the command that runs the lane's suites on its cluster."""
+    command = ["esipp", "run", "--context", CONTEXT, "--image", image, "--lane", lane.name, "--fail-on", lane.fail_on]
+    return command + [part for suite in lane.suites for part in ("--suite", suite)]
+
+
 def _suite(there: Surroundings, lane: Lane, journal: Journal) -> int:
     """Run the suite in the cluster's surroundings; its output is ours, and so is its exit code."""
-    command = ["esipp", "run", "--context", CONTEXT, "--image", there.image, "--lane", lane.name]
-    command += [part for suite in lane.suites for part in ("--suite", suite)]
     with journal.step("run the suite", speaks=True) as step:
+        command = suite_command(lane, there.image)
         step.say(" ".join(command))
         argv = guarded([*there.prefix, *command], "TERM")
         process = subprocess.Popen(argv, env=there.environment, start_new_session=True)

@@ -13,6 +13,7 @@ from ci.step import SetupError
 
 LANES = CI / "lanes"
 KNOWN_LOAD_BALANCERS = ("metallb-l2",)
+LEVELS = ("core", "extended")
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Lane:
     kubernetes: str
     load_balancers: tuple[str, ...]
     suites: tuple[str, ...]
+    fail_on: str  # the least binding level whose failures make the lane fail
 
 
 def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
@@ -39,7 +41,14 @@ def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
         raise SetupError(
             f"ci/lanes/{path.name} is not valid YAML: {error}.", "compare it with kind-iptables.yaml"
         ) from error
-    wanted = {"description": str, "kind_config": str, "kubernetes": str, "load_balancers": list, "suites": list}
+    wanted = {
+        "description": str,
+        "kind_config": str,
+        "kubernetes": str,
+        "load_balancers": list,
+        "suites": list,
+        "fail_on": str,
+    }
     if not isinstance(data, dict):
         raise SetupError(f"ci/lanes/{path.name} is not a mapping.", f"its keys are: {', '.join(wanted)}")
     if unknown := sorted(str(key) for key in set(data) - set(wanted)):
@@ -66,4 +75,16 @@ def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
         )
     if missing := [suite for suite in data["suites"] if not (ROOT / "suites" / str(suite)).is_dir()]:
         raise SetupError(f"ci/lanes/{path.name} names suites/{missing[0]}, which does not exist.", "see suites/")
-    return Lane(name, data["description"], config, version, tuple(data["load_balancers"]), tuple(data["suites"]))
+    if data["fail_on"] not in LEVELS:
+        raise SetupError(
+            f"ci/lanes/{path.name}: 'fail_on' is '{data['fail_on']}', which is no level.", f"known: {', '.join(LEVELS)}"
+        )
+    return Lane(
+        name=name,
+        description=data["description"],
+        kind_config=config,
+        kubernetes=version,
+        load_balancers=tuple(data["load_balancers"]),
+        suites=tuple(data["suites"]),
+        fail_on=data["fail_on"],
+    )

@@ -17,6 +17,7 @@ from ci.hermetic import apt, golang
 from ci.hermetic.images import _images_of
 from ci.hermetic.store import Store, key_of
 from ci.hermetic.thin import thin
+from ci.lane import suite_command
 from ci.places import CI, Places, versions
 from ci.step import Journal, SetupError
 from ci.ways import official_image
@@ -27,6 +28,7 @@ LANE = {
     "kubernetes": "v1.36.3",
     "load_balancers": ["metallb-l2"],
     "suites": ["source_ip"],
+    "fail_on": "core",
 }
 
 
@@ -49,6 +51,8 @@ def test_every_lane_of_the_repository_is_sound() -> None:
         ({"kind_config": "none.yaml"}, "kind-configs/none.yaml"),
         ({"load_balancers": ["purelb"]}, "unknown load balancer 'purelb'"),
         ({"suites": ["nothing"]}, "suites/nothing"),
+        ({"fail_on": None}, "'fail_on' is missing"),
+        ({"fail_on": "all"}, "'fail_on' is 'all', which is no level"),
     ],
 )
 def test_a_lane_with_a_mistake_is_refused_with_the_mistake(
@@ -57,6 +61,16 @@ def test_a_lane_with_a_mistake_is_refused_with_the_mistake(
     with pytest.raises(SetupError, match=said) as refused:
         lane(tmp_path, **changes)
     assert refused.value.hint
+
+
+@pytest.mark.parametrize("level", ["core", "extended"])
+def test_the_lane_says_which_level_is_binding(tmp_path: Path, level: str) -> None:
+    command = suite_command(lane(tmp_path, fail_on=level), "echo:1")
+    assert command[command.index("--fail-on") + 1] == level
+
+
+def test_the_kind_lane_holds_kube_proxy_to_the_extended_rows_too() -> None:
+    assert lane_file.load("kind-iptables").fail_on == "extended"
 
 
 def test_an_unknown_lane_names_the_known_ones() -> None:
