@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ci.hermetic.engine import Engine
-from ci.places import Places, places
+from ci.places import CONTEXT, Places, places
 from ci.step import Step, output
 
 
@@ -36,8 +36,9 @@ class Surroundings:
             merged = {**os.environ, "PATH": f"{places().cache / 'bin'}:{os.environ.get('PATH', '')}"}
             merged["BUILDX_NO_DEFAULT_ATTESTATIONS"] = "1"  # kind cannot load an image that carries one
         merged.pop("PYTHONPATH", None)  # of ci/ itself
+        merged["ESIPP_REPEAT"] = f"./ci/enter esipp run --context {CONTEXT}"  # what esipp tells its reader to run
         if self.image:
-            merged |= {"ESIPP_IMAGE": self.image, "ESIPP_OUTSIDE_IMAGE": self.image}
+            merged["ESIPP_IMAGE"] = self.image
         return merged
 
     def run(self, step: Step, *command: str | Path, stdin: bytes | None = None, hint: str = "") -> None:

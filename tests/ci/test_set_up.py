@@ -20,6 +20,7 @@ from ci.hermetic.thin import thin
 from ci.lane import suite_command
 from ci.places import CI, Places, versions
 from ci.step import Journal, SetupError
+from ci.surroundings import Surroundings
 from ci.ways import official_image
 
 LANE = {
@@ -71,6 +72,13 @@ def test_the_lane_says_which_level_is_binding(tmp_path: Path, level: str) -> Non
 
 def test_the_kind_lane_holds_kube_proxy_to_the_extended_rows_too() -> None:
     assert lane_file.load("kind-iptables").fail_on == "extended"
+
+
+@pytest.mark.parametrize("path", ["hermetic", "official"])
+def test_a_command_is_told_the_image_and_how_its_reader_repeats_it(path: str) -> None:
+    environment = Surroundings(path, "kind-iptables", "v1.36.3", "node:1", "echo:1").environment
+    assert environment["ESIPP_IMAGE"] == "echo:1"
+    assert environment["ESIPP_REPEAT"] == "./ci/enter esipp run --context kind-esipp"
 
 
 def test_an_unknown_lane_names_the_known_ones() -> None:
