@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the run, if a cluster is named; be ended by SIGTERM as by Ctrl-C, so that teardown runs."""
+    """Make the run, if a cluster is named; be ended by SIGTERM and SIGHUP as by Ctrl-C, so that teardown runs."""
     context = config.getoption("context")
     if context is None or config.option.collectonly:
         return
@@ -37,7 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[RUN] = Run(settings_of(config.option), say=lambda text: _say(config, text))
     except EsippError as error:
         raise pytest.UsageError(str(error)) from None
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, signal.default_int_handler)
 
 
 def _say(config: pytest.Config, text: str) -> None:
@@ -93,19 +94,22 @@ _interrupts: list[BaseException] = []
 @pytest.hookimpl(wrapper=True)
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     """After teardown: the exit code follows from the verdicts (design.md, law 8)."""
-    yield
-    run = session.config.stash.get(RUN, None)
-    if run is not None and run.ledger is not None:
-        session.exitstatus = int(run.end(interrupted=bool(_interrupts)))
+    try:
+        yield
+    finally:
+        run = session.config.stash.get(RUN, None)
+        if run is not None and run.ledger is not None:
+            run.conclusion = run.end(interrupted=bool(_interrupts))
+            session.exitstatus = int(run.conclusion.exit_code)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """The matrix, the counts, each failure, where the reports are, the last word."""
     run = config.stash.get(RUN, None)
-    if run is None or not (run.verdicts or run.trouble):
+    if run is None or not run.cells:
         return
     terminalreporter.section("source IP qualification", sep="=")
-    lines = summary(run.cells, run.verdicts, run.conclude(), run.settings.repeat) if run.verdicts else []
+    lines = summary(run.cells, run.verdicts, run.conclude(bool(_interrupts)), run.settings.repeat)
     lines.append("phases: " + ", ".join(f"{name} {spent:.1f} s" for name, spent in run.seconds.items()))
     lines.append(f"ledger: {run.folder / 'ledger.jsonl'}")
     lines += [f"esipp: {run.trouble}"] if run.trouble else []

@@ -13,7 +13,8 @@ from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.explain import explain
 from esipp.model import Cell, Level
 from esipp.report.pages import cells_page
-from esipp.run import Settings
+from esipp.run import DEFAULT_SAMPLES, Settings
+from esipp.streams import open_standard_streams, whatever_becomes_of_stdout
 
 EXIT_CODES = """exit codes:
   0  conformant: every core row that was asked holds (the last line says PARTIAL if core rows were left out)
@@ -49,9 +50,11 @@ def add_run_options(group: Any) -> None:
         action="append",
         default=[],
         metavar="FEATURE",
-        help="take a feature as missing, its rows are unsupported (load-balancer, family.ipv6, …); repeatable",
+        help="take a feature as missing, its rows are unsupported (load-balancer, family.ipv6 ...); repeatable",
     )
-    add("--samples", type=int, default=20, metavar="N", help="connections a path gets in the judged window")
+    add(
+        "--samples", type=int, default=DEFAULT_SAMPLES, metavar="N", help="connections a path gets in the judged window"
+    )
     add(
         "--fail-on",
         choices=[Level.CORE.value, Level.EXTENDED.value],
@@ -87,6 +90,7 @@ def settings_of(options: Any) -> Settings:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
+    open_standard_streams()
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
@@ -145,6 +149,9 @@ def _parser() -> argparse.ArgumentParser:
     clean.add_argument("--context", required=True, metavar="NAME", help="kubeconfig context of the cluster")
     clean.add_argument("--kubeconfig", default=None, metavar="FILE")
     clean.add_argument("--run", default=None, metavar="ID", help="only this run's; it stands in the namespace's name")
+    clean.add_argument(
+        "--force", action="store_true", help="also what belongs to a run that is at work on this machine"
+    )
     clean.set_defaults(command=_clean)
     return parser
 
@@ -186,7 +193,8 @@ def _run(options: argparse.Namespace) -> int:
         arguments += [f"{SUITES / c.suite / f'test_{c.suite}.py'}::test_{c.suite}[{c.id}]" for c in chosen]
     else:
         arguments += [str(path) for path in suites]
-    return int(pytest.main(arguments))
+    with whatever_becomes_of_stdout():
+        return int(pytest.main(arguments))
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -209,20 +217,29 @@ def _explain(options: argparse.Namespace) -> int:
 def _clean(options: argparse.Namespace) -> int:
     from esipp.cluster import ApiError, Cluster, UnreachableError
     from esipp.probing import outside
-    from esipp.stage import sweep
+    from esipp.stage import is_alive, left_behind, remove_namespace
 
     cluster = Cluster(options.context, options.kubeconfig)
     cluster.version()
     try:
-        namespaces = sweep(cluster, options.run)
+        spaces = left_behind(cluster)
+        wanted = {name: run for name, (run, _) in spaces.items() if options.run in (None, run)}
+        alive = {} if options.force else {n: spaces[n][1] for n in wanted if is_alive(spaces[n][1])}
+        for name, owner in alive.items():
+            print(f"kept namespace {name}: process {owner.rpartition('/')[2]} is at work in it (--force removes it)")
+        for name in sorted(set(wanted) - set(alive)):
+            remove_namespace(cluster, name)
+            print(f"removed namespace {name}")
     except (ApiError, UnreachableError) as broken:
         raise PreflightError(
             f"The cluster cannot be swept: {broken}.", "namespaces must be listed and deleted."
         ) from None
-    containers = outside.sweep(options.run)
-    for kind, names in (("namespace", namespaces), ("container", containers)):
-        for name in names:
-            print(f"removed {kind} {name}")
-    if not namespaces and not containers:
+    busy = {wanted[name] for name in alive}
+    found = outside.left_behind(cluster.server)
+    containers = sorted(n for n, run in found.items() if run not in busy and options.run in (None, run))
+    outside.sweep(containers)
+    for name in containers:
+        print(f"removed container {name}")
+    if not wanted and not containers:
         print("nothing was left")
     return int(ExitCode.CONFORMANT)

@@ -12,7 +12,7 @@ from esipp.probing import transports
 from esipp.probing.outside import OutsideContainers
 from esipp.probing.prober import Prober
 from esipp.stage import BACKEND, Stage
-from esipp.topology import Stand, Topology, by_family, parse_address
+from esipp.topology import Stand, Topology, by_family, parse_address, without_shared
 
 
 @dataclass
@@ -23,6 +23,7 @@ class Clients:
     outside_network: str | None
     probers: dict[str, Prober] = field(default_factory=dict)
     _agents: dict[str, Prober] = field(default_factory=dict)
+    _started: list[Prober] = field(default_factory=list)
     _containers: OutsideContainers | None = None
 
     def start(self, clients: Iterable[Client]) -> Topology:
@@ -34,9 +35,10 @@ class Clients:
         wanted = sorted(set(clients))
         if any(client.vantage is Vantage.OUTSIDE for client in wanted):
             assert self.outside_network is not None
-            self._containers = OutsideContainers(self.stage.run, self.outside_network, self.stage.image)
+            self._containers = OutsideContainers(
+                self.stage.run, self.outside_network, self.stage.image, self.stage.cluster.server
+            )
         with ThreadPoolExecutor(max_workers=8) as pool:
-            # one by one into the dicts, so that a failure leaves every started prober known to close()
             agents = {name: pool.submit(self._in_pod, name) for name in self.stage.pods if name.startswith("agent-")}
             own = {client: pool.submit(self._at, client) for client in wanted if client.vantage is not Vantage.NODE}
         for name, started in agents.items():
@@ -49,8 +51,12 @@ class Clients:
         return self._topology(wanted)
 
     def close(self) -> None:
-        """End the probers and remove the containers."""
-        for prober in {*self.probers.values(), *self._agents.values()}:
+        """End every prober that was started, and remove the containers.
+
+        Raises:
+            HarnessError: a container could not be removed.
+        """
+        for prober in self._started:
             prober.close()
         if self._containers is not None:
             self._containers.remove()
@@ -59,12 +65,18 @@ class Clients:
         if client.vantage is Vantage.POD:
             return self._in_pod(client.name)
         assert self._containers is not None
-        return Prober(client.name, transports.docker(self._containers.start(client.name)))
+        return self._keep(client.name, transports.docker(self._containers.start(client.name)))
 
     def _in_pod(self, pod: str) -> Prober:
         cluster = self.stage.cluster
         arguments = kubeconfig_arguments(cluster.context, cluster.kubeconfig)
-        return Prober(pod, transports.kubectl(arguments, self.stage.namespace, pod))
+        return self._keep(pod, transports.kubectl(arguments, self.stage.namespace, pod))
+
+    def _keep(self, name: str, command: list[str]) -> Prober:
+        """Start a prober; whatever fails later, close() knows it."""
+        prober = Prober(name, command)
+        self._started.append(prober)
+        return prober
 
     def _node_of(self, client: Client) -> str:
         assert client.role is not None
@@ -75,6 +87,7 @@ class Clients:
         for name, agent in self._agents.items():
             own = frozenset(parse_address(address) for address in agent.hello()["addresses"])
             nodes[name] = replace(nodes[name], addresses=nodes[name].addresses | own)
+        nodes = without_shared(nodes)
         stands = {}
         for client in clients:
             addresses = frozenset(parse_address(a) for a in self.probers[client.name].hello()["addresses"])

@@ -6,6 +6,8 @@ The client contributes what is hard: kubeconfig, credentials, TLS.
 """
 
 import json
+import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,12 +19,14 @@ from kubernetes import client, config
 from kubernetes.config import kube_config
 from kubernetes.config.config_exception import ConfigException
 
-from esipp.errors import HarnessError, PreflightError
+from esipp.errors import PreflightError
 
 Json = dict[str, Any]
 
 CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 30.0
+REOPEN_SECONDS = 0.2
+"""Pause before a watch that the server closed is opened again."""
 
 
 class ApiError(Exception):
@@ -159,14 +163,19 @@ class Cluster:
     def watch(self, collection: str, *, budget: float, **query: str) -> Iterator[tuple[str, Json]]:
         """First the present objects as ``ADDED``, then changes, for at most ``budget`` seconds.
 
-        Yields ``(event type, object)``. Ends silently when the budget is used up: whoever watches knows what is
-        still missing and says it. A watch that the server closes is opened again.
+        Yields ``(event type, object)``; ``EMPTY`` with a nameless object says that the snapshot had none. Ends
+        silently when the budget is used up: whoever watches knows what is still missing and says it. A watch that the
+        server closes is opened again.
         """
         deadline = time.monotonic() + budget
+        pause = threading.Event()
         while True:
             snapshot = self.request("GET", collection, query=query)
-            for item in snapshot.get("items") or []:
+            items = snapshot.get("items") or []
+            for item in items:
                 yield "ADDED", item
+            if not items:
+                yield "EMPTY", {"metadata": {"name": ""}}
             version = snapshot.get("metadata", {}).get("resourceVersion", "")
             left = deadline - time.monotonic()
             if left <= 0:
@@ -185,11 +194,12 @@ class Cluster:
             except (UnreachableError, urllib3.exceptions.HTTPError, OSError):
                 if time.monotonic() >= deadline:
                     return
+            pause.wait(REOPEN_SECONDS)
 
     def wait_for(
         self, collection: str, done: Callable[[Json], bool], names: set[str], *, budget: float, **query: str
     ) -> dict[str, Json]:
-        """Watch until every named object is ``done``, or the budget is used up.
+        """Watch until every named object is ``done``, the budget is used up, or one of them is deleted.
 
         Returns the last seen state of each object; those that are not there are missing from it.
         """
@@ -200,29 +210,29 @@ class Cluster:
                 continue
             if kind == "DELETED":
                 last.pop(name, None)
-            else:
-                last[name] = item
+                break
+            last[name] = item
             if all(each in last and done(last[each]) for each in names):
                 break
         return last
 
-    def wait_gone(self, path: str, *, budget: float) -> bool:
-        """Wait until an object is deleted; False if it is still there when the budget is used up."""
-        collection, _, name = path.rpartition("/")
-        for kind, item in self.watch(collection, budget=budget, fieldSelector=f"metadata.name={name}"):
-            if kind == "DELETED" and item["metadata"]["name"] == name:
-                return True
-            try:
-                self.request("GET", path)
-            except ApiError as refused:
-                if refused.status == 404:
-                    return True
-                raise
+    def exists(self, path: str) -> bool:
+        """Whether an object is there."""
         try:
             self.request("GET", path)
         except ApiError as refused:
-            return refused.status == 404
-        return False
+            if refused.status == 404:
+                return False
+            raise
+        return True
+
+    def wait_gone(self, path: str, *, budget: float) -> bool:
+        """Wait until an object is deleted; False if it is still there when the budget is used up."""
+        collection, _, name = path.rpartition("/")
+        for kind, _ in self.watch(collection, budget=budget, fieldSelector=f"metadata.name={name}"):
+            if kind in ("DELETED", "EMPTY"):
+                return True
+        return not self.exists(path)
 
     def version(self) -> str:
         """``gitVersion`` of the API server.
@@ -235,7 +245,8 @@ class Cluster:
         except UnreachableError as silent:
             raise PreflightError(
                 f"The API server {self.server} of context '{self.context}' does not answer: {silent}.",
-                "is the cluster up, and is this machine on its network (for a hermetic kind cluster: ./ci/enter)?",
+                "is the cluster up, and is this machine on its network (for a hermetic kind cluster: ./ci/enter)?"
+                + _proxy_hint(),
             ) from None
         except ApiError as refused:
             raise PreflightError(
@@ -286,9 +297,9 @@ def _innermost(broken: BaseException) -> str:
     if isinstance(reason, BaseException):
         return _innermost(reason)
     text = str(broken)
-    return text.rpartition("): ")[2] or text or type(broken).__name__
+    return text.rpartition("): ")[2].strip("\"')") or text or type(broken).__name__
 
 
-def must(step: str, refused: ApiError | UnreachableError, hint: str = "") -> HarnessError:
-    """Turn a refusal in the middle of a run into one sentence."""
-    return HarnessError(f"{step}: {refused}.", hint or "the run was stopped and what it had made was removed.")
+def _proxy_hint() -> str:
+    names = sorted(name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy"))
+    return f" {names[0]} is set: does that proxy reach the server, or should NO_PROXY name it?" if names else ""

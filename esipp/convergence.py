@@ -15,12 +15,15 @@ class Budget:
         seconds: the bound.
         need: consecutive right readings.
         spacing: seconds between two readings.
+        stable: seconds that the right readings must span, if any reading before them was wrong: what was in motion
+            a moment ago needs more proof than what never was.
     """
 
     name: str
     seconds: float
     need: int = 3
     spacing: float = 0.1
+    stable: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,15 @@ def converge(check: Callable[[], Reading], budget: Budget) -> Convergence:
     began = time.monotonic()
     pause = threading.Event()
     run = looks = 0
+    since = began
     while True:
         reading = check()
         looks += 1
         run = run + 1 if reading.right else 0
+        since = time.monotonic() if run == 1 else since
         spent = time.monotonic() - began
-        if run >= budget.need:
+        steady = run == looks or time.monotonic() - since >= budget.stable
+        if run >= budget.need and steady:
             return Convergence(True, spent, looks, reading.state)
         if reading.hopeless or spent + budget.spacing > budget.seconds:
             return Convergence(False, spent, looks, reading.state)

@@ -6,7 +6,7 @@ what did the backend see.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from esipp.model import (
     NO_ANSWER,
@@ -14,6 +14,7 @@ from esipp.model import (
     Cell,
     Control,
     EntryKind,
+    Feature,
     Level,
     Observation,
     Outcome,
@@ -22,11 +23,9 @@ from esipp.model import (
     Status,
     Vantage,
     Verdict,
+    missing_features,
 )
 from esipp.topology import Topology, family_of, parse_address
-
-Observations = Mapping[str, Sequence[Observation]]
-"""All probes of the judged window by the key of their path."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +66,9 @@ def read(path: Path, observation: Observation, topology: Topology) -> Reading:
         return _read_answer(path, observation, topology)
     if outcome is Outcome.REFUSED:
         return Reading(frozenset({AddressClass.REFUSED}), "refused")
+    if outcome is Outcome.TIMEOUT and observation.connected is not None:
+        fault = "the connection was accepted, and nothing was ever said on it"
+        return Reading(frozenset({AddressClass.OTHER}), "accepted, then silence", product_fault=fault)
     if outcome in (Outcome.TIMEOUT, Outcome.UNREACHABLE):
         return Reading(frozenset({AddressClass.DROPPED}), "no answer" if outcome is Outcome.TIMEOUT else "unreachable")
     if outcome is Outcome.ERROR:
@@ -102,53 +104,66 @@ def _read_answer(path: Path, observation: Observation, topology: Topology) -> Re
     return Reading(origin.classes, words)
 
 
-def judge(
-    cell: Cell,
-    observations: Observations,
-    topology: Topology,
-    features: Mapping[str, str],
-    facts: Mapping[str, str],
-    obstacles: Mapping[str, str],
-) -> Verdict:
-    """Judge one row.
+@dataclass(frozen=True)
+class Evidence:
+    """All that is known when rows are judged.
 
     Args:
-        cell: the row.
-        observations: the judged window, by path key; the row's own path and those of its controls are looked at.
-        topology: who owns which address.
-        features: what the cluster can do, and how that was decided; a value starting with ``no`` (or no entry)
-            means that it can't, and makes the rows that need it ``unsupported``.
-        facts: what was found about the cluster, for overrides (``proxy-mode`` and the like).
+        observations: the judged window, by path key; a row looks at its own path and those of its controls.
+        topology: who owned which address.
+        features: what the cluster and its surroundings offer, by name.
+        samples: how many observations every path must have.
+        facts: what was found about the cluster, for overrides (``pod-to-node.ipv4`` and the like).
         obstacles: why a path could not be dialled at all, by path key.
     """
-    expected = say_expected(cell, topology)
 
-    def verdict(status: Status, observed: str, reason: str = "", reference: str = "") -> Verdict:
-        return Verdict(cell.id, cell.level, status, expected, observed, reason, tally, reference, shown)
+    observations: Mapping[str, Sequence[Observation]]
+    topology: Topology
+    features: Mapping[str, Feature]
+    samples: int
+    facts: Mapping[str, str] = field(default_factory=dict)
+    obstacles: Mapping[str, str] = field(default_factory=dict)
+    _read: dict[str, list[Reading]] = field(default_factory=dict, compare=False)
 
+    def readings(self, path: Path) -> list[Reading]:
+        """The path's observations, each read once."""
+        if path.key not in self._read:
+            made = self.observations.get(path.key, ())
+            self._read[path.key] = [read(path, each, self.topology) for each in made]
+        return self._read[path.key]
+
+
+def judge(cell: Cell, evidence: Evidence) -> Verdict:
+    """Judge one row."""
+    expected = say_expected(cell, evidence.topology)
     tally: dict[str, int] = {}
     shown: tuple[AddressClass, ...] = ()
-    missing = sorted(name for name in cell.features if features.get(name, "no").startswith("no"))
+
+    def verdict(status: Status, observed: str, reason: str = "", reference: str = "", ours: bool = False) -> Verdict:
+        return Verdict(cell.id, cell.level, status, expected, observed, reason, tally, reference, shown, ours)
+
+    missing = missing_features(cell, evidence.features)
     if missing:
-        why = "; ".join(f"{name}: {features.get(name, 'not found on this cluster')}" for name in missing)
-        return verdict(Status.UNSUPPORTED, "not asked", f"needs {why}")
+        why = "; ".join(f"{name}: {feature.why}" for name, feature in missing.items())
+        return verdict(Status.UNSUPPORTED, "not asked", f"needs {why}", ours=any(f.ours for f in missing.values()))
 
     for path in cell.paths:
-        if path.key in obstacles:
-            return verdict(Status.INCONCLUSIVE, "not asked", obstacles[path.key])
-    mine = observations.get(cell.path.key, ())
-    if not mine:
+        if path.key in evidence.obstacles:
+            return verdict(Status.INCONCLUSIVE, "not asked", evidence.obstacles[path.key])
+    readings = evidence.readings(cell.path)
+    if not readings:
         return verdict(Status.ERROR, "nothing", "the row was selected but its path was never probed")
-    readings = [read(cell.path, each, topology) for each in mine]
     tally = dict(Counter(reading.words for reading in readings))
     shown = tuple(sorted({_foremost(reading, cell.accept) for reading in readings}))
     observed = say_observed(tally)
+    if len(readings) != evidence.samples:
+        return verdict(Status.ERROR, observed, f"{len(readings)} probes were made where {evidence.samples} were asked")
     broken = next((r.harness_fault for r in readings if r.harness_fault), "")
     if broken:
         return verdict(Status.ERROR, observed, broken)
 
     for control in cell.controls:
-        doubt = _doubt(control, observations, topology)
+        doubt = _doubt(control, evidence)
         if doubt:
             return verdict(Status.INCONCLUSIVE, observed, doubt)
 
@@ -157,7 +172,7 @@ def judge(
     if _all_fit(readings, cell.accept):
         return verdict(Status.PASS, observed, say_bound(len(readings)))
     for override in cell.overrides:
-        if _applies(override, facts) and _all_fit(readings, override.accept):
+        if _applies(override, evidence.facts) and _all_fit(readings, override.accept):
             return verdict(Status.KNOWN, observed, override.reason, override.reference)
     faults = "; ".join(sorted({r.product_fault for r in readings if r.product_fault}))
     good = sum(1 for r in readings if _fits(r, cell.accept))
@@ -184,13 +199,12 @@ def _applies(override: Override, facts: Mapping[str, str]) -> bool:
     return all(facts.get(name) == value for name, value in override.when)
 
 
-def _doubt(control: Control, observations: Observations, topology: Topology) -> str:
+def _doubt(control: Control, evidence: Evidence) -> str:
     """Why a control does not hold, or an empty string."""
-    made = observations.get(control.path.key, ())
-    if not made:
+    readings = evidence.readings(control.path)
+    if not readings:
         return f"{control.why}, but {control.path.key} was never probed"
     accept = control.accept or frozenset(AddressClass) - NO_ANSWER - {AddressClass.OTHER}
-    readings = [read(control.path, each, topology) for each in made]
     if _all_fit(readings, accept):
         return ""
     return f"{control.why}, but {control.path.key} showed {say_observed(Counter(r.words for r in readings))}"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from esipp.labels import RUN_LABEL, labels_of
+from esipp.labels import OWNER, RUN_LABEL, labels_of
 from esipp.model import Service, ServiceType
 
 Json = dict[str, Any]
@@ -23,7 +23,7 @@ def namespace(name: str, run: str, owner: str) -> Json:
         "metadata": {
             "name": name,
             "labels": {**labels_of(run), "pod-security.kubernetes.io/enforce": "privileged"},
-            "annotations": {"esipp.dev/owner": owner},
+            "annotations": {OWNER: owner},
         },
     }
 

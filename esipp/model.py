@@ -241,6 +241,26 @@ class Cell:
         }
 
 
+@dataclass(frozen=True)
+class Feature:
+    """Something rows may need: whether it is there, and how that was decided.
+
+    ``ours`` marks what is missing through our own doing (left out by the user, no client outside at hand) and not
+    because the cluster lacks it: its core rows then count as left out, and the result is at best ``partial``.
+    """
+
+    present: bool
+    why: str
+    ours: bool = False
+
+
+def missing_features(cell: Cell, features: Mapping[str, Feature]) -> dict[str, Feature]:
+    """What a row needs and is not there, by name; a feature that nobody looked for counts as missing."""
+    unknown = Feature(False, "nobody looked for it")
+    found = {name: features.get(name, unknown) for name in sorted(cell.features)}
+    return {name: feature for name, feature in found.items() if not feature.present}
+
+
 class Outcome(StrEnum):
     """How a probe ended, in the prober's words (images/echoserver/README.md)."""
 
@@ -258,7 +278,8 @@ class Outcome(StrEnum):
 class Observation:
     """One probe on one path, as the prober and the echo server told it. Times are the prober's monotonic seconds.
 
-    ``source`` is the client's own view of its address and port, ``seen`` the backend's.
+    ``source`` is the client's own view of its address and port, ``seen`` the backend's; ``connected`` is when the
+    connection was accepted, None where it never was.
     """
 
     path: str
@@ -269,6 +290,7 @@ class Observation:
     seen: tuple[str, int] | None = None
     echo: Mapping[str, Any] | None = None
     started: float = 0.0
+    connected: float | None = None
     ended: float = 0.0
     time: float = 0.0
     detail: str = ""
@@ -298,6 +320,7 @@ class Observation:
             "observer": self.observer,
             "nonce": self.nonce,
             "started": self.started,
+            "connected": self.connected,
             "ended": self.ended,
             "time": self.time,
             "detail": self.detail,
@@ -310,7 +333,8 @@ class Verdict:
     """The judge's word on one row.
 
     ``expected`` and ``observed`` are sentences for people; ``tally`` counts the observations by what they showed, and
-    ``shown`` are the address classes among them.
+    ``shown`` are the address classes among them. ``left_out`` marks an unsupported row that the cluster itself would
+    have supported.
     """
 
     cell: str
@@ -322,6 +346,7 @@ class Verdict:
     tally: Mapping[str, int] = field(default_factory=dict)
     reference: str = ""
     shown: tuple[AddressClass, ...] = ()
+    left_out: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as the ledger keeps it."""
@@ -335,4 +360,5 @@ class Verdict:
             "tally": dict(sorted(self.tally.items())),
             "reference": self.reference,
             "shown": [each.value for each in self.shown],
+            "left_out": self.left_out,
         }

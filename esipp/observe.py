@@ -11,7 +11,7 @@ from esipp.model import AddressClass, Cell, EntryKind, Observation, Outcome, Pat
 from esipp.probing.prober import IN_FLIGHT, Job, Prober
 from esipp.topology import Topology
 
-DATA_PLANE = Budget("every path that must answer", 30.0, need=3, spacing=0.2)
+DATA_PLANE = Budget("every path that must answer", 30.0, need=3, spacing=0.2, stable=2.0)
 SETTLING_TIMEOUT = 1.0
 """Seconds a probe may take while the data plane is being programmed."""
 

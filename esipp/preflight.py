@@ -9,19 +9,23 @@ from typing import Any
 
 from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.errors import PreflightError
-from esipp.model import Family, Role
-from esipp.probing.outside import find_network
+from esipp.model import Family, Feature, Role
+from esipp.probing.outside import check_network, find_network
 from esipp.run import Settings
 from esipp.topology import Node, cast_roles, read_node
 
 RIGHTS = (
     ("list", "nodes", ""),
     ("create", "namespaces", ""),
+    ("get", "namespaces", ""),
+    ("list", "namespaces", ""),
+    ("watch", "namespaces", ""),
     ("delete", "namespaces", ""),
     ("create", "pods", ""),
     ("delete", "pods", ""),
     ("create", "pods/exec", ""),
     ("get", "pods/log", ""),
+    ("get", "pods", ""),
     ("list", "pods", ""),
     ("watch", "pods", ""),
     ("create", "services", ""),
@@ -30,7 +34,7 @@ RIGHTS = (
     ("watch", "services", ""),
     ("get", "serviceaccounts", ""),
 )
-"""Verb, resource, API group: what a run does. ``docs/`` explains each."""
+"""Verb, resource, API group: what a run does, clean-up included."""
 
 LEAST_DISK = 100 * 1024 * 1024
 
@@ -43,7 +47,7 @@ class Findings:
     roles: Mapping[Role, str]
     facts: Mapping[str, str]
     decided: Mapping[str, str]
-    features: dict[str, str]
+    features: dict[str, Feature]
     outside_network: str | None
 
 
@@ -105,14 +109,17 @@ def examine(cluster: Cluster, settings: Settings) -> Findings:
         fit = sorted(node.name for node in nodes.values() if node.schedulable)
         raise PreflightError(
             f"Only {len(fit)} of {len(nodes)} nodes can take pods ({', '.join(fit) or 'none'}); two are needed.",
-            "one node must have an endpoint and one must not: add a worker, or remove its taint or cordon.",
+            "one Linux node must have an endpoint and one must not: add a worker, or remove its taint or cordon.",
         ) from None
     facts = {"kubernetes": version, "nodes": str(len(nodes)), **_versions(raw)}
     decided = dict.fromkeys(facts, "API server /version and node status")
     facts["proxy-mode"], decided["proxy-mode"] = _proxy_mode(cluster)
     network = _outside_network(settings, list(nodes.values()))
     features = _features(nodes, roles, network)
-    features |= dict.fromkeys(settings.without, "no: left out by --without")
+    strange = sorted(set(settings.without) - set(features))
+    if strange:
+        raise PreflightError(f"--without {strange[0]}: there is no such feature.", f"known: {', '.join(features)}")
+    features |= {name: Feature(False, "left out by --without", ours=True) for name in settings.without}
     return Findings(nodes, roles, facts, decided, features, network)
 
 
@@ -142,7 +149,9 @@ def _outside_network(settings: Settings, nodes: list[Node]) -> str | None:
     if settings.outside == "none":
         return None
     if settings.outside.startswith("docker:"):
-        return settings.outside.removeprefix("docker:")
+        network = settings.outside.removeprefix("docker:")
+        check_network(network)
+        return network
     if settings.outside != "auto":
         raise PreflightError(
             f"--outside {settings.outside} is unknown.", "it is auto, none, or docker:NETWORK for containers."
@@ -150,19 +159,21 @@ def _outside_network(settings: Settings, nodes: list[Node]) -> str | None:
     return find_network(nodes)
 
 
-def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], network: str | None) -> dict[str, str]:
+def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], network: str | None) -> dict[str, Feature]:
     playing = [nodes[name] for name in roles.values()]
     features = {}
     for family in Family:
         without = sorted({node.name for node in playing if family not in node.internal})
-        features[f"family.{family.value.lower()}"] = (
-            f"no: node {without[0]} has no {family} InternalIP" if without else "yes: every node has an InternalIP"
-        )
-    outside = (
-        f"yes: containers on docker network {network}" if network else "no: no client outside the cluster is known"
+        why = f"node {without[0]} has no {family} InternalIP" if without else "every node has an InternalIP"
+        features[f"family.{family.value.lower()}"] = Feature(not without, why)
+    # that no client outside is at hand is our surroundings' lack, not the cluster's
+    outside = Feature(
+        network is not None,
+        f"containers on docker network {network}" if network else "no client outside the cluster is known",
+        ours=network is None,
     )
     features["vantage.outside"] = features["vantage.outside.two-addresses"] = outside
     three = len(set(roles.values())) == 3
-    features["nodes.three"] = "yes" if three else "no: only two schedulable nodes"
-    features["load-balancer"] = "yes: asked for; --without load-balancer leaves it out"
+    features["nodes.three"] = Feature(three, f"{'three' if three else 'only two'} schedulable nodes")
+    features["load-balancer"] = Feature(True, "asked for; --without load-balancer leaves it out")
     return features

@@ -3,9 +3,10 @@
 import contextlib
 import os
 import secrets
+import shlex
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from esipp import __version__
@@ -13,6 +14,8 @@ from esipp.errors import EsippError, ExitCode
 from esipp.model import Cell, Level, Verdict
 from esipp.report.conclusion import Conclusion, conclude
 from esipp.report.ledger import SCHEMA_VERSION, Ledger
+
+DEFAULT_SAMPLES = 20
 
 
 @dataclass(frozen=True)
@@ -31,17 +34,20 @@ class Settings:
     out: str | None = None
     outside: str = "auto"
     without: tuple[str, ...] = ()
-    samples: int = 20
+    samples: int = DEFAULT_SAMPLES
     fail_on: Level = Level.CORE
 
     @property
     def repeat(self) -> str:
         """The command that repeats this run, up to the rows; $ESIPP_REPEAT is its start where something wraps esipp."""
-        words = [os.environ.get("ESIPP_REPEAT") or f"esipp run --context {self.context}"]
-        words += [f"--kubeconfig {self.kubeconfig}"] if self.kubeconfig else []
-        words += [f"--outside {self.outside}"] if self.outside != "auto" else []
+        start = os.environ.get("ESIPP_REPEAT") or f"esipp run --context {shlex.quote(self.context)}"
+        told = {"--kubeconfig": self.kubeconfig, "--outside": self.outside, "--samples": str(self.samples)}
+        usual = {"--kubeconfig": None, "--outside": "auto", "--samples": str(DEFAULT_SAMPLES)}
+        told["--image"], usual["--image"] = self.image, os.environ.get("ESIPP_IMAGE", "")
+        told["--fail-on"], usual["--fail-on"] = self.fail_on.value, Level.CORE.value
+        words = [f"{name} {shlex.quote(str(value))}" for name, value in told.items() if value != usual[name]]
         words += [f"--without {name}" for name in self.without]
-        return " ".join(words)
+        return " ".join([start, *words])
 
 
 @dataclass
@@ -49,7 +55,7 @@ class Run:
     """A run in progress.
 
     ``say`` prints one line of progress; ``verdicts`` are filled by the judge, ``seconds`` by ``phase``; ``trouble`` is
-    the first failure of the harness, which ends the run.
+    the first failure of the harness, which ends the run; ``conclusion`` is there once it has ended.
     """
 
     settings: Settings
@@ -62,6 +68,7 @@ class Run:
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     trouble: EsippError | None = None
+    conclusion: Conclusion | None = None
 
     def begin(self, cells: list[Cell], left_out: int) -> None:
         """Open the run's folder and ledger.
@@ -87,6 +94,9 @@ class Run:
             context=self.settings.context,
             image=self.settings.image,
             samples=self.settings.samples,
+            outside=self.settings.outside,
+            without=list(self.settings.without),
+            fail_on=self.settings.fail_on.value,
             rows=[cell.as_json() for cell in cells],
             left_out_core_rows=left_out,
         )
@@ -116,35 +126,38 @@ class Run:
         self.verdicts[verdict.cell] = verdict
         self.record("verdict", **verdict.as_json())
 
-    def conclude(self) -> Conclusion:
-        """What all verdicts together say."""
-        return conclude(self.verdicts.values(), self.left_out, self.settings.fail_on)
-
-    def end(self, interrupted: bool = False) -> ExitCode:
-        """Write the closing record, close the ledger, and return the exit code. What is not whole is incomplete."""
-        conclusion = self.conclude() if len(self.verdicts) == len(self.cells) else None
-        code = conclusion.exit_code if conclusion else ExitCode.HARNESS
-        why = conclusion.why if conclusion else "not every selected row was judged"
-        if self.trouble and code is not ExitCode.NOT_CONFORMANT:
-            code, why = self.trouble.exit_code, self.trouble.sentence
+    def conclude(self, interrupted: bool = False) -> Conclusion:
+        """What all verdicts together say, and what the harness says of itself: one word, one exit code."""
+        said = conclude(self.verdicts.values(), self.left_out, self.settings.fail_on)
+        if len(self.verdicts) < len(self.cells):
+            said = replace(said, result="incomplete", exit_code=ExitCode.HARNESS, why="not every row was judged")
+        if self.trouble and said.exit_code is not ExitCode.NOT_CONFORMANT:
+            result = "incomplete" if said.result == "incomplete" else "error"
+            said = replace(said, result=result, exit_code=self.trouble.exit_code, why=self.trouble.sentence)
         if interrupted:
-            code, why = ExitCode.INTERRUPTED, "interrupted"
+            said = replace(said, result="incomplete", exit_code=ExitCode.INTERRUPTED, why="the run was interrupted")
+        return said
+
+    def end(self, interrupted: bool = False) -> Conclusion:
+        """Write the closing record, close the ledger, and return the conclusion."""
+        said = self.conclude(interrupted)
         if self.ledger is None:
-            return code
+            return said
         try:
             self.record(
                 "end",
-                result=conclusion.result if conclusion else "incomplete",
-                why=why,
-                counts=dict(conclusion.counts) if conclusion else {},
-                exit_code=int(code),
+                result=said.result,
+                why=said.why,
+                counts=dict(said.counts),
+                exit_code=int(said.exit_code),
                 seconds={name: round(spent, 3) for name, spent in self.seconds.items()},
             )
         except EsippError as error:  # the record is lost, so the run is not whole
-            self.trouble, code = self.trouble or error, error.exit_code
+            self.trouble = self.trouble or error
+            said = self.conclude(interrupted)
         self.ledger.close()
         self.ledger = None
-        return code
+        return said
 
 
 def _point(link: Path, target: str) -> None:

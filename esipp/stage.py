@@ -1,6 +1,7 @@
 """Arranges, once, what a set of rows needs: pinned pods, services, VIPs. And takes it all down again."""
 
 import contextlib
+import hashlib
 import json
 import os
 import socket
@@ -8,13 +9,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from typing import Any
 
 from esipp import manifests
 from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge
 from esipp.errors import HarnessError
-from esipp.labels import MANAGED_BY, RUN_LABEL
+from esipp.labels import MANAGED_BY, OWNER, RUN_LABEL
 from esipp.model import EntryKind, Family, Path, Role, Service, ServiceType, Vantage
 from esipp.topology import Node, Pod, by_family
 
@@ -36,8 +38,13 @@ BACKEND = "backend"
 
 
 def agent_name(node: str) -> str:
-    """The agent pod of a node; node names may hold dots, pod names of ours do not."""
-    return f"agent-{node.replace('.', '-')}"[:63].rstrip("-")
+    """The agent pod of a node: readable, and unique where the node's name is too long to be part of it."""
+    name = f"agent-{node.replace('.', '-')}"
+    return name if len(name) <= 63 and "." not in node else f"{name[:54].rstrip('-')}-{_digest(node)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 @dataclass
@@ -58,6 +65,7 @@ class Stage:
     services: dict[str, Json] = field(default_factory=dict)
     obstacles: dict[tuple[str, Family], str] = field(default_factory=dict)
     listeners: dict[str, int] = field(default_factory=dict)
+    _identities: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def arrange(self, paths: Iterable[Path]) -> None:
         """Create everything the paths need, together, and wait until it stands.
@@ -131,6 +139,26 @@ class Stage:
         cluster_ip = by_family(spec["spec"].get("clusterIPs") or []).get(path.family)
         return (cluster_ip, manifests.SERVICE_PORT) if cluster_ip else f"the service has no {path.family} ClusterIP"
 
+    def check_intact(self) -> None:
+        """Make sure that our own pods are those that were arranged: what they missed says nothing about the product.
+
+        Raises:
+            HarnessError: one is gone, was restarted or is not ready any more.
+        """
+        try:
+            now = {item["metadata"]["name"]: item for item in self.cluster.list(self._in("pods"))}
+        except (ApiError, UnreachableError) as broken:
+            raise HarnessError(f"Our pods cannot be looked at after the window: {broken}.", "run again.") from None
+        for name, identity in self._identities.items():
+            state = "is gone" if name not in now else "" if is_ready(now[name]) else "is not ready any more"
+            if not state and _identity(now[name]) != identity:
+                state = "was restarted or replaced"
+            if state:
+                raise HarnessError(
+                    f"Our own pod {name} {state}: the window cannot be judged.",
+                    "was it evicted or out of memory? kubectl get events -A --sort-by=.lastTimestamp; run again.",
+                )
+
     # ------------------------------------------------------------------------------------------------- creation
 
     def _in(self, kind: str) -> str:
@@ -152,7 +180,8 @@ class Stage:
             assert client.role is not None
             pods.append(manifests.echo_pod(client.name, self.run, self.roles[client.role], self.image))
         with_role = set(self.roles.values())
-        ready = sorted((node.name for node in self.nodes.values() if node.ready), key=lambda n: (n not in with_role, n))
+        usable = (node.name for node in self.nodes.values() if node.usable)
+        ready = sorted(usable, key=lambda name: (name not in with_role, name))
         for node in ready[:MOST_AGENTS]:
             pods.append(manifests.agent_pod(agent_name(node), self.run, node, self.image))
         return pods
@@ -171,6 +200,7 @@ class Stage:
         for name, item in last.items():
             addresses = by_family(each["ip"] for each in item["status"].get("podIPs") or [])
             self.pods[name] = Pod(name, item["spec"]["nodeName"], addresses)
+            self._identities[name] = _identity(item)
 
     def _wait_for_services(self, shapes: Sequence[Service]) -> None:
         balanced = {shape.name for shape in shapes if shape.type is ServiceType.LOAD_BALANCER}
@@ -229,6 +259,12 @@ def is_ready(pod: Json) -> bool:
     if status.get("phase") == "Failed":
         raise HarnessError(f"Pod {pod['metadata']['name']} failed: {status.get('reason')} {status.get('message')}")
     return any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or [])
+
+
+def _identity(pod: Json) -> tuple[str, int]:
+    """What changes when a pod is replaced or one of its containers starts again."""
+    restarts = sum(each.get("restartCount", 0) for each in pod.get("status", {}).get("containerStatuses") or [])
+    return pod["metadata"]["uid"], restarts
 
 
 def _say_pod(pod: Json) -> str:
@@ -304,12 +340,26 @@ def remove_namespace(cluster: Cluster, name: str) -> None:
         )
 
 
-def sweep(cluster: Cluster, run: str | None = None) -> list[str]:
-    """Remove the namespaces that earlier runs left (all of ours, or one run's), and return their names."""
+def left_behind(cluster: Cluster) -> dict[str, tuple[str, str]]:
+    """The namespaces of earlier runs: name, and with it the run's id and its owner (``host/pid``)."""
     selector = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
-    if run is not None:
-        selector += f",{RUN_LABEL}={run}"
-    names = [item["metadata"]["name"] for item in cluster.list("/api/v1/namespaces", labelSelector=selector)]
-    for name in names:
-        remove_namespace(cluster, name)
-    return names
+    found = {}
+    for item in cluster.list("/api/v1/namespaces", labelSelector=selector):
+        metadata = item["metadata"]
+        found[metadata["name"]] = (
+            metadata.get("labels", {}).get(RUN_LABEL, ""),
+            metadata.get("annotations", {}).get(OWNER, ""),
+        )
+    return found
+
+
+def is_alive(owner: str) -> bool:
+    """Whether the process that made a run is still there; only known of this host's, and then only if it is ours."""
+    host, _, pid = owner.rpartition("/")
+    if host != socket.gethostname() or not pid.isdigit():
+        return False
+    try:
+        command = FilePath(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return b"esipp" in command or b"pytest" in command

@@ -4,8 +4,9 @@ Addresses are compared as addresses, never as strings: v4-mapped and zero-compre
 """
 
 import ipaddress
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from esipp.model import AddressClass, Client, Family, Path, Role, Vantage
@@ -41,13 +42,17 @@ def by_family(addresses: Iterable[str]) -> dict[Family, str]:
 
 @dataclass(frozen=True)
 class Node:
-    """A node: its name, the InternalIP of each family, and every address it is known to hold."""
+    """A node: its name, the InternalIP of each family, and every address it is known to hold.
+
+    ``usable`` means that a pod pinned to it can run our image (ready, Linux); ``schedulable`` also that it takes pods
+    of its own accord.
+    """
 
     name: str
     internal: Mapping[Family, str]
     addresses: frozenset[IPAddress]
     schedulable: bool = True
-    ready: bool = True
+    usable: bool = True
     provider_id: str = ""
 
 
@@ -165,19 +170,32 @@ class Topology:
         return f" ({', '.join(parts)})" if parts else ""
 
 
+def without_shared(nodes: Mapping[str, Node]) -> dict[str, Node]:
+    """The nodes without the addresses that several of them hold (a bridge's, a local DNS cache's, an IPVS VIP).
+
+    Such an address names no node, and a source that shows it is nobody's.
+    """
+    held = Counter(address for node in nodes.values() for address in node.addresses)
+    return {
+        name: replace(node, addresses=frozenset(a for a in node.addresses if held[a] == 1))
+        for name, node in nodes.items()
+    }
+
+
 def read_node(item: Mapping[str, Any]) -> Node:
     """A node from the API's JSON; pods may be scheduled on it unless it is cordoned or tainted against them."""
     metadata, spec, status = item["metadata"], item.get("spec", {}), item.get("status", {})
     listed = [a["address"] for a in status.get("addresses", []) if a["type"] in ("InternalIP", "ExternalIP")]
     internal = by_family(a["address"] for a in status.get("addresses", []) if a["type"] == "InternalIP")
     repelled = any(taint.get("effect") in ("NoSchedule", "NoExecute") for taint in spec.get("taints") or [])
+    linux = status.get("nodeInfo", {}).get("operatingSystem", "linux") == "linux"
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", []))
     return Node(
         name=metadata["name"],
         internal=internal,
         addresses=frozenset(parse_address(a) for a in listed),
-        schedulable=ready and not repelled and not spec.get("unschedulable", False),
-        ready=ready,
+        schedulable=ready and linux and not repelled and not spec.get("unschedulable", False),
+        usable=ready and linux,
         provider_id=spec.get("providerID", ""),
     )
 

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Sequence
 
 from esipp.errors import HarnessError, PreflightError
-from esipp.labels import RUN_LABEL
+from esipp.labels import RUN_LABEL, SERVER_LABEL
 from esipp.topology import Node
 
 DOCKER_SECONDS = 60.0
@@ -41,6 +41,20 @@ def find_network(nodes: Sequence[Node]) -> str | None:
     return None
 
 
+def check_network(network: str) -> None:
+    """Make sure that a docker network is there.
+
+    Raises:
+        PreflightError: it is not.
+    """
+    if _docker("network", "inspect", network).returncode != 0:
+        known = _docker("network", "ls", "--format", "{{.Name}}").stdout.split()
+        raise PreflightError(
+            f"There is no docker network '{network}'.",
+            f"known: {', '.join(sorted(known)) or 'none'}; is DOCKER_HOST the engine of the nodes?",
+        )
+
+
 class OutsideContainers:
     """Containers that stand outside the cluster, one address of each family a container.
 
@@ -48,10 +62,11 @@ class OutsideContainers:
         run: the run's id; it is on every container as a label, so that a later sweep finds them.
         network: the docker network of the nodes.
         image: the echo image, which holds the prober too.
+        server: the API server of the cluster; a label too, so that a sweep of one cluster spares another's.
     """
 
-    def __init__(self, run: str, network: str, image: str) -> None:
-        self._run, self._network, self._image = run, network, image
+    def __init__(self, run: str, network: str, image: str, server: str) -> None:
+        self._run, self._network, self._image, self._server = run, network, image, server
         self.names: list[str] = []
 
     def start(self, client: str) -> str:
@@ -64,8 +79,8 @@ class OutsideContainers:
         self.names.append(name)
         started = _docker(
             "run", "--detach", "--rm", "--name", name, "--network", self._network,
-            "--label", f"{RUN_LABEL}={self._run}", "--read-only", "--cap-drop", "ALL",
-            "--security-opt", "no-new-privileges", self._image,
+            "--label", f"{RUN_LABEL}={self._run}", "--label", f"{SERVER_LABEL}={self._server}",
+            "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", self._image,
         )  # fmt: skip
         if started.returncode != 0:
             raise HarnessError(
@@ -75,20 +90,42 @@ class OutsideContainers:
         return name
 
     def remove(self) -> None:
-        """Remove those that were started."""
+        """Remove those that were started.
+
+        Raises:
+            HarnessError: one could not be removed.
+        """
         if self.names:
-            _docker("rm", "--force", *self.names)
+            _remove(self.names)
             self.names = []
 
 
-def sweep(run: str | None) -> list[str]:
-    """Remove containers that a killed run left (all runs, or one), and return their names."""
-    label = RUN_LABEL if run is None else f"{RUN_LABEL}={run}"
+def _remove(names: Sequence[str]) -> None:
+    gone = _docker("rm", "--force", *names)
+    left = [line for line in gone.stderr.splitlines() if line and "No such container" not in line]
+    if gone.returncode != 0 and left:
+        raise HarnessError(
+            f"The containers {', '.join(names)} could not be removed: {left[0][:200]}",
+            f"docker rm --force {' '.join(names)}",
+        )
+
+
+def left_behind(server: str) -> dict[str, str]:
+    """The containers of runs against one cluster, with their run."""
+    label = f"label={SERVER_LABEL}={server}"
     try:
-        found = _docker("ps", "--all", "--filter", f"label={label}", "--format", "{{.Names}}")
+        found = _docker("ps", "--all", "--filter", label, "--format", '{{.Names}} {{.Label "' + RUN_LABEL + '"}}')
     except PreflightError:
-        return []
-    names = found.stdout.split() if found.returncode == 0 else []
+        return {}
+    lines = found.stdout.splitlines() if found.returncode == 0 else []
+    return {name: run for name, _, run in (line.partition(" ") for line in lines)}
+
+
+def sweep(names: Sequence[str]) -> None:
+    """Remove containers that killed runs left.
+
+    Raises:
+        HarnessError: one could not be removed.
+    """
     if names:
-        _docker("rm", "--force", *names)
-    return names
+        _remove(names)

@@ -191,6 +191,7 @@ def read_result(job: Job, message: dict[str, Any]) -> Observation:
     source = None
     if message.get("source_address"):
         source = (str(message["source_address"]), int(message.get("source_port") or 0))
+    connected = message.get("connected")
     return Observation(
         path=job.path.key,
         seq=int(message["seq"]),
@@ -200,6 +201,7 @@ def read_result(job: Job, message: dict[str, Any]) -> Observation:
         seen=seen,
         echo=echo,
         started=float(message.get("started") or 0.0),
+        connected=None if connected is None else float(connected),
         ended=float(message.get("ended") or 0.0),
         time=float(message.get("time") or 0.0),
         detail=str(message.get("detail") or ""),

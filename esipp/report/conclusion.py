@@ -38,8 +38,9 @@ def conclude(verdicts: Iterable[Verdict], left_out: int, fail_on: Level = Level.
 
     Args:
         verdicts: one for each selected row.
-        left_out: core rows that were not selected; any makes the best result ``partial``, never ``conformant``.
-        fail_on: the least binding level whose failures make the run fail.
+        left_out: core rows that were not selected. With those that were left out by --without, or for want of a
+            client outside, they make the best result ``partial``, never ``conformant``.
+        fail_on: the least binding level whose failures make the run fail, and whose doubts leave it open.
     """
     verdicts = list(verdicts)
     counts = Counter(verdict.status.value for verdict in verdicts)
@@ -50,7 +51,8 @@ def conclude(verdicts: Iterable[Verdict], left_out: int, fail_on: Level = Level.
 
     both = (Level.CORE, Level.EXTENDED)
     failed, flaky = count(Status.FAIL, binding), count(Status.FLAKY, both)
-    errors, open_core = count(Status.ERROR, Level), count(Status.INCONCLUSIVE, [Level.CORE])
+    errors, undecided = count(Status.ERROR, Level), count(Status.INCONCLUSIVE, binding)
+    left_out += sum(1 for verdict in verdicts if verdict.left_out and verdict.level is Level.CORE)
     differing = count(Status.FAIL, both) - failed
     aside = f"; {differing} extended rows differ" if differing else ""
 
@@ -62,8 +64,8 @@ def conclude(verdicts: Iterable[Verdict], left_out: int, fail_on: Level = Level.
         return say("nonconformant", ExitCode.NOT_CONFORMANT, " and ".join(parts))
     if errors:
         return say("error", ExitCode.HARNESS, f"{errors} rows could not be judged through our own fault")
-    if open_core:
-        return say("inconclusive", ExitCode.HARNESS, f"{open_core} core rows could not be decided")
+    if undecided:
+        return say("inconclusive", ExitCode.HARNESS, f"{undecided} binding rows could not be decided")
     if not verdicts:
         return say("empty", ExitCode.NOTHING_SELECTED, "no row was selected")
     if left_out:

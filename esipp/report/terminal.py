@@ -53,7 +53,8 @@ def matrix(cells: Sequence[Cell], verdicts: Mapping[str, Verdict]) -> list[str]:
     if not fields:
         return []
     first = max(len(row) for row in rows) + 1
-    field = max(4, min(6, (WIDTH - first) // (len(clients) * len(families))))
+    widest = 6 if len(families) > 1 else 12
+    field = max(4, min(widest, (WIDTH - first) // (len(clients) * len(families))))
     width = field * len(families)
     heads = [textwrap.wrap(client, width=max(width - 1, 8)) for client in clients]
     depth = max(len(head) for head in heads)
@@ -88,37 +89,38 @@ def _field(verdicts: Sequence[Verdict] | None) -> str:
 
 
 def failures(cells: Iterable[Cell], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
-    """For each row that is not fine: what is required, what was expected, what was seen by whom, how to repeat it."""
-    lines: list[str] = []
+    """For each row that is not fine: what is required, what was expected, what was seen by whom, how to repeat it.
+
+    Rows of one way in that show the same are one cause: the first is told in full, the others by their ids.
+    """
     wanted = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE)
-    told: dict[str, int] = {}
+    groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in cells:
         verdict = verdicts.get(cell.id)
         if verdict is None or verdict.status not in wanted:
             continue
-        if verdict.status is Status.INCONCLUSIVE:
-            told[verdict.reason] = told.get(verdict.reason, 0) + 1
-            if told[verdict.reason] > 1:
-                continue
-        lines += ["", f"{verdict.status.value.upper()} ({cell.level.value}) {cell.id}"]
-        lines += _fold("required", cell.requirement)
-        lines += _fold("expected", verdict.expected)
-        witnesses = f" (by the echo server and the prober of {cell.path.client.name})" if verdict.tally else ""
-        lines += _fold("observed", verdict.observed + witnesses)
-        if verdict.reason:
-            lines += _fold("reason", verdict.reason)
-        likely = diagnose(cell, verdict)
-        if likely:
-            lines += _fold("likely", likely)
-        lines += _fold("see", "; ".join(cell.references))
-        lines += [f"  {'repeat':<9} {repeat} {cell.id}"]
-    for reason, count in told.items():
-        if count > 1:
-            lines += [
-                "",
-                *textwrap.wrap(f"{count - 1} more rows are inconclusive for the same reason: {reason}", WIDTH),
-            ]
+        open_question = verdict.status is Status.INCONCLUSIVE
+        cause = verdict.reason.partition(", but ")[0] if open_question else (_row_title(cell.path), verdict.shown)
+        groups.setdefault((verdict.status, cause, diagnose(cell, verdict)), []).append(cell)
+    lines: list[str] = []
+    for group in groups.values():
+        lines += ["", *_in_full(group[0], verdicts[group[0].id], repeat)]
+        if len(group) > 1:
+            lines.append(f"  and {len(group) - 1} more rows, for the same reason:")
+            lines += [f"            {cell.id}" for cell in group[1:]]
     return lines
+
+
+def _in_full(cell: Cell, verdict: Verdict, repeat: str) -> list[str]:
+    lines = [f"{verdict.status.value.upper()} ({cell.level.value}) {cell.id}"]
+    lines += _fold("required", cell.requirement)
+    lines += _fold("expected", verdict.expected)
+    witnesses = f" (by the echo server and the prober of {cell.path.client.name})" if verdict.tally else ""
+    lines += _fold("observed", verdict.observed + witnesses)
+    for label, text in (("reason", verdict.reason), ("likely", diagnose(cell, verdict))):
+        lines += _fold(label, text) if text else []
+    lines += _fold("see", "; ".join(cell.references))
+    return [*lines, f"  {'repeat':<9} {repeat} {cell.id}"]
 
 
 def _fold(label: str, text: str) -> list[str]:

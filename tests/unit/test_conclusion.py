@@ -49,9 +49,16 @@ def test_nothing_but_unsupported_core_rows_is_not_conformance() -> None:
     assert conclude(only, left_out=0).exit_code is ExitCode.HARNESS
 
 
+def test_core_rows_that_we_left_out_make_it_partial() -> None:
+    ours = Verdict("row", Level.CORE, Status.UNSUPPORTED, "", "", left_out=True)
+    assert conclude([*verdicts(), ours], left_out=0).result == "partial"
+
+
 def test_a_lane_may_demand_the_extended_rows() -> None:
-    end = conclude(verdicts((Status.FAIL, Level.EXTENDED)), left_out=0, fail_on=Level.EXTENDED)
-    assert end.exit_code is ExitCode.NOT_CONFORMANT
+    failed = conclude(verdicts((Status.FAIL, Level.EXTENDED)), left_out=0, fail_on=Level.EXTENDED)
+    assert failed.exit_code is ExitCode.NOT_CONFORMANT
+    doubtful = conclude(verdicts((Status.INCONCLUSIVE, Level.EXTENDED)), left_out=0, fail_on=Level.EXTENDED)
+    assert doubtful.exit_code is ExitCode.HARNESS
 
 
 def test_extended_differences_are_told_beside_a_good_result() -> None:

@@ -29,6 +29,14 @@ def test_it_ends_early_on_the_hopeless() -> None:
     assert ended.looks == 1
 
 
+def test_what_was_wrong_before_must_stay_right_for_a_while() -> None:
+    moving = Budget("x", 5, need=2, spacing=0.01, stable=0.2)
+    assert converge(looks([True] * 1000), moving).looks == 2
+    ended = converge(looks([False] + [True] * 1000), moving)
+    assert ended.held
+    assert ended.seconds >= 0.2
+
+
 def test_flapping_never_settles() -> None:
     flip = iter(range(10_000))
     ended = converge(lambda: Reading(next(flip) % 3 != 0, "flapping"), Budget("x", 0.1, need=3, spacing=0.001))

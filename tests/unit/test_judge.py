@@ -5,8 +5,20 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.judge import judge
-from esipp.model import NO_ANSWER, AddressClass, Cell, Family, Level, Observation, Outcome, Status, Vantage, Verdict
+from esipp.judge import Evidence, judge
+from esipp.model import (
+    NO_ANSWER,
+    AddressClass,
+    Cell,
+    Family,
+    Feature,
+    Level,
+    Observation,
+    Outcome,
+    Status,
+    Vantage,
+    Verdict,
+)
 from suites.source_ip.cells import CELLS
 from tests.unit.world import (
     CLIENT_ADDRESSES,
@@ -28,11 +40,12 @@ OUTSIDE_BARE = "nodeport.local.tcp.ipv4.outside-1-to-bare-node"
 def verdict(
     cell: Cell,
     seen: Mapping[str, Sequence[Observation]],
-    features: Mapping[str, str] = FEATURES,
+    features: Mapping[str, Feature] = FEATURES,
     facts: Mapping[str, str] | None = None,
     obstacles: Mapping[str, str] | None = None,
 ) -> Verdict:
-    return judge(cell, seen, topology(), features, facts or {}, obstacles or {})
+    samples = len(seen.get(cell.path.key, ()))
+    return judge(cell, Evidence(seen, topology(), features, samples, facts or {}, obstacles or {}))
 
 
 def test_every_row_holds_in_a_healthy_world() -> None:
@@ -103,6 +116,20 @@ def test_dropped_and_refused_both_count_as_no_answer_and_are_told_apart() -> Non
     )
 
 
+def test_a_connection_that_is_accepted_and_stays_silent_is_no_silence() -> None:
+    cell = by_id(OUTSIDE_BARE)
+    held = Observation(cell.path.key, 0, Outcome.TIMEOUT, connected=1.0, detail="connected, no answer")
+    said = verdict(cell, changed(healthy(), cell.path, held))
+    assert said.status is Status.FAIL
+    assert "accepted" in said.reason
+
+
+def test_a_path_that_was_probed_too_little_is_our_error() -> None:
+    cell = by_id(OUTSIDE_LOCAL)
+    evidence = Evidence(healthy(samples=19), topology(), FEATURES, samples=20)
+    assert judge(cell, evidence).status is Status.ERROR
+
+
 @pytest.mark.parametrize(
     ("lie", "words"),
     [
@@ -164,9 +191,21 @@ def test_what_was_never_probed_is_our_error() -> None:
 
 
 def test_a_missing_feature_is_unsupported_by_name() -> None:
-    said = verdict(by_id(OUTSIDE_LOCAL), healthy(), {**FEATURES, "family.ipv4": "no: single-stack IPv6"})
+    said = verdict(by_id(OUTSIDE_LOCAL), healthy(), {**FEATURES, "family.ipv4": Feature(False, "single-stack IPv6")})
     assert said.status is Status.UNSUPPORTED
     assert "single-stack IPv6" in said.reason
+    assert not said.left_out
+
+
+def test_a_feature_that_we_lack_makes_a_row_left_out() -> None:
+    ours = {**FEATURES, "vantage.outside": Feature(False, "no client outside", ours=True)}
+    said = verdict(by_id(OUTSIDE_LOCAL), healthy(), ours)
+    assert said.status is Status.UNSUPPORTED
+    assert said.left_out
+
+
+def test_a_feature_nobody_looked_for_is_missing() -> None:
+    assert verdict(by_id(OUTSIDE_LOCAL), healthy(), {}).status is Status.UNSUPPORTED
 
 
 def test_an_obstacle_makes_a_row_and_those_it_controls_inconclusive() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from esipp.errors import PreflightError
-from esipp.judge import judge
+from esipp.errors import HarnessError, PreflightError
+from esipp.judge import Evidence, judge
 from esipp.model import Level
 from esipp.report.ledger import SCHEMA, Ledger, read_ledger
 from esipp.run import Run, Settings
@@ -23,7 +23,8 @@ def a_run(out: Path) -> list[dict[str, Any]]:
     run = Run(Settings("kind-test", image="x", out=str(out)), say=lambda _: None)
     run.begin(list(CELLS), left_out=0)
     run.record("fact", name="kubernetes", value="v1.36.3", decided="made up")
-    run.record("feature", name="family.ipv4", value="yes")
+    run.record("feature", name="family.ipv4", present=True, why="made up", ours=False)
+    run.record("obstacle", path=CELLS[0].path.key, why="made up")
     run.record("topology", **topology().as_json())
     run.record("settled", held=True, seconds=0.1, state="72 paths answer")
     with run.phase("observe", "probing"):
@@ -31,8 +32,9 @@ def a_run(out: Path) -> list[dict[str, Any]]:
     for observations in seen.values():
         for each in observations:
             run.record("observation", **each.as_json())
+    evidence = Evidence(seen, topology(), FEATURES, samples=3)
     for cell in CELLS:
-        run.keep(judge(cell, seen, topology(), FEATURES, {}, {}))
+        run.keep(judge(cell, evidence))
     run.end()
     return list(read_ledger(out / "ledger.jsonl"))
 
@@ -44,6 +46,27 @@ def test_every_record_is_valid_and_the_run_is_closed(tmp_path: Path) -> None:
     assert records[0]["record"] == "header"
     assert records[-1] == {**records[-1], "record": "end", "result": "conformant", "exit_code": 0}
     assert {record["record"] for record in records} == set(VALIDATOR.schema["properties"]["record"]["enum"])
+
+
+def test_what_was_not_judged_is_incomplete_never_conformant(tmp_path: Path) -> None:
+    run = Run(Settings("kind-test", out=str(tmp_path)), say=lambda _: None)
+    run.begin(list(CELLS), left_out=0)
+    evidence = Evidence(healthy(), topology(), FEATURES, samples=3)
+    for cell in CELLS[1:]:
+        run.keep(judge(cell, evidence))
+    said = run.end()
+    assert (said.result, said.exit_code) == ("incomplete", 3)
+
+
+def test_trouble_after_the_verdicts_is_not_hidden_by_them(tmp_path: Path) -> None:
+    run = Run(Settings("kind-test", out=str(tmp_path)), say=lambda _: None)
+    run.begin(list(CELLS), left_out=0)
+    evidence = Evidence(healthy(), topology(), FEATURES, samples=3)
+    for cell in CELLS:
+        run.keep(judge(cell, evidence))
+    run.trouble = HarnessError("The namespace is still there.")
+    said = run.end()
+    assert (said.result, said.exit_code, said.why) == ("error", 3, "The namespace is still there.")
 
 
 def test_the_schema_refuses_what_is_not_a_record(tmp_path: Path) -> None:

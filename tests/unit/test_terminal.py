@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from esipp.judge import judge
-from esipp.model import AddressClass, Observation, Outcome, Status, Verdict
+from esipp.judge import Evidence, judge
+from esipp.model import AddressClass, Family, Feature, Observation, Outcome, Status, Verdict
 from esipp.report.conclusion import conclude
 from esipp.report.diagnosis import diagnose
 from esipp.report.terminal import WIDTH, summary
@@ -11,10 +11,11 @@ from suites.source_ip.cells import CELLS
 from tests.unit.world import FEATURES, by_id, changed, healthy, show, topology
 
 
-def told(seen: dict[str, list[Observation]], features: dict[str, str] | None = None) -> list[str]:
-    verdicts: dict[str, Verdict] = {
-        cell.id: judge(cell, seen, topology(), features or FEATURES, {}, {}) for cell in CELLS
-    }
+def told(seen: dict[str, list[Observation]], features: dict[str, Feature] | None = None) -> list[str]:
+    verdicts: dict[str, Verdict] = {}
+    for cell in CELLS:
+        samples = len(seen.get(cell.path.key, ()))
+        verdicts[cell.id] = judge(cell, Evidence(seen, topology(), features or FEATURES, samples))
     return summary(CELLS, verdicts, conclude(verdicts.values(), 0), "esipp run --context x")
 
 
@@ -37,6 +38,26 @@ def test_a_failure_says_all_a_reader_needs() -> None:
     assert any(line.startswith("NodePort Local, endpoint node") and "N!" in line for line in lines)
 
 
+def test_one_cause_in_many_rows_is_told_once() -> None:
+    seen = healthy()
+    local = [c for c in CELLS if c.path.service and c.path.service.slug == "nodeport.local" and not c.is_negative]
+    for cell in local:
+        seen = changed(seen, cell.path, show(cell.path, AddressClass.OTHER))
+    text = "\n".join(told(seen))
+    assert text.count("FAIL (") == 1
+    assert text.count("INCONCLUSIVE (") == 1, "the bare node rows, whose control is gone"
+    assert all(cell.id in text for cell in local)
+
+
+def test_one_family_has_a_readable_head() -> None:
+    only = {**FEATURES, "family.ipv6": Feature(False, "single-stack")}
+    cells = [cell for cell in CELLS if cell.path.family is Family.IPV4]
+    verdicts = {cell.id: judge(cell, Evidence(healthy(), topology(), only, 3)) for cell in cells}
+    head = summary(cells, verdicts, conclude(verdicts.values(), 0), "esipp run")[:3]
+    assert any("pod-on-endpoint-node" in line or "other-node " in line for line in head), head
+    assert not any("-pod" in line for line in head), head
+
+
 def test_a_bare_node_that_answers_is_marked() -> None:
     cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node")
     lines = told(changed(healthy(), cell.path, show(cell.path, AddressClass.NODE)))
@@ -48,11 +69,13 @@ def test_the_same_doubt_is_told_once_with_its_count() -> None:
     listener = cell.controls[0].path
     text = "\n".join(told(changed(healthy(), listener, replace(show(listener, AddressClass.DROPPED), seq=0))))
     assert text.count("INCONCLUSIVE (core)") == 1
-    assert "more rows are inconclusive for the same reason" in text
+    assert "more rows, for the same reason:" in text
 
 
 def test_what_was_not_tested_is_said_with_its_reason() -> None:
-    text = "\n".join(told(healthy(), {**FEATURES, "family.ipv6": "no: node worker-a has no IPv6 InternalIP"}))
+    text = "\n".join(
+        told(healthy(), {**FEATURES, "family.ipv6": Feature(False, "node worker-a has no IPv6 InternalIP")})
+    )
     assert "not tested, 51 rows" in text
     assert "no IPv6 InternalIP" in text
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from esipp.model import AddressClass, Cell, EntryKind, Family, Observation, Outcome, Path, Role, Vantage
+from esipp.model import AddressClass, Cell, EntryKind, Family, Feature, Observation, Outcome, Path, Role, Vantage
 from esipp.stage import BACKEND
 from esipp.topology import Node, Pod, Stand, Topology, parse_address
 from suites.source_ip.cells import CELLS
@@ -51,7 +51,7 @@ def topology() -> Topology:
     return Topology(nodes, ROLES, stands, {BACKEND: Pod(BACKEND, NODES[0], BACKEND_ADDRESSES)}, VIPS)
 
 
-FEATURES = {name: "yes" for cell in CELLS for name in cell.features}
+FEATURES = {name: Feature(True, "made up") for cell in CELLS for name in cell.features}
 ADDRESS_OF = {
     AddressClass.NODE: GATEWAYS[NODES[1]],
     AddressClass.POD: BACKEND_ADDRESSES,
