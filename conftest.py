@@ -99,8 +99,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     finally:
         run = session.config.stash.get(RUN, None)
         if run is not None and run.ledger is not None:
-            run.conclusion = run.end(interrupted=bool(_interrupts))
-            session.exitstatus = int(run.conclusion.exit_code)
+            session.exitstatus = int(run.end(interrupted=bool(_interrupts)).exit_code)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -55,7 +55,7 @@ class Run:
     """A run in progress.
 
     ``say`` prints one line of progress; ``verdicts`` are filled by the judge, ``seconds`` by ``phase``; ``trouble`` is
-    the first failure of the harness, which ends the run; ``conclusion`` is there once it has ended.
+    the first failure of the harness, which ends the run.
     """
 
     settings: Settings
@@ -68,7 +68,6 @@ class Run:
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     trouble: EsippError | None = None
-    conclusion: Conclusion | None = None
 
     def begin(self, cells: list[Cell], left_out: int) -> None:
         """Open the run's folder and ledger.
