@@ -26,6 +26,8 @@ NODE_PACKAGES = (
     *("libseccomp2", "runc", "containernetworking-plugins"),
 )
 SOURCES = Path("/etc/apt")
+POLICY = Path("/usr/sbin/policy-rc.d")
+POLICY_TEXT = "#!/bin/sh\n# esipp: the engine is started by ci/, in a network of its own\nexit 101\n"
 UNUSED = ("doc", "man", "info", "locale", "lintian", "bug", "zoneinfo", "bash-completion")
 # Runs on the machine with the root file system as $1: nothing of the machine's own sources may stay in it.
 TIDY = """set -e
@@ -42,6 +44,8 @@ rm -rf "$1"/usr/lib/cni
 
 def install_needed(journal: Journal) -> None:
     """Install what the hermetic path runs on this machine; an engine must not start in the machine's own network."""
+    if POLICY.is_file() and POLICY.read_bytes() == POLICY_TEXT.encode():
+        POLICY.unlink()  # of a run that was killed here
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     missing = sorted({package for program, package in NEEDED.items() if not shutil.which(program, path=path)})
     if not missing:
@@ -51,21 +55,20 @@ def install_needed(journal: Journal) -> None:
             f"There is no docker engine with a registry here, and no apt-get to install {', '.join(missing)} with.",
             "use Debian, or docker where images can be pulled",
         )
-    policy = Path("/usr/sbin/policy-rc.d")
-    ours = not policy.exists()
+    ours = not POLICY.exists()
     with journal.step(f"install {', '.join(missing)}", hint="does 'apt-get update' work here?") as step:
         env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         try:
             if ours:
-                policy.write_text(
-                    "#!/bin/sh\n# esipp: the engine is started by ci/, in a network of its own\nexit 101\n"
-                )
-                policy.chmod(0o755)
+                POLICY.write_text(POLICY_TEXT)
+                POLICY.chmod(0o755)
             step.run(["apt-get", "update"], env=env)
+            if "docker.io" in missing and output(["apt-cache", "show", "docker-cli"]):
+                missing.append("docker-cli")  # a package of its own from Debian 13 on
             step.run(["apt-get", "install", "--yes", "--no-install-recommends", *missing], env=env)
         finally:
             if ours:
-                policy.unlink(missing_ok=True)
+                POLICY.unlink(missing_ok=True)
 
 
 def root_file_system(name: str, store: Store, journal: Journal) -> Path:

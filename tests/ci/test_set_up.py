@@ -129,6 +129,54 @@ def test_package_sources_are_read_in_both_forms_and_only_for_this_release(
     ]
 
 
+APT_THAT_WRITES_DOWN = """#!/bin/sh
+test -x "$POLICY" && ! "$POLICY" && echo "$0 $*" >>"$CALLS"
+exit "${CODE:-0}"
+"""
+
+
+@pytest.fixture
+def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Nothing that is needed is there; apt only writes down what it was asked for, if no service may start."""
+    for name in ("apt-get", "apt-cache"):
+        (tmp_path / name).write_text(APT_THAT_WRITES_DOWN)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(apt, "NEEDED", {"no-such-dockerd": "docker.io", "no-such-iptables": "iptables", "sh": "dash"})
+    monkeypatch.setattr(apt, "POLICY", tmp_path / "policy-rc.d")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("POLICY", str(tmp_path / "policy-rc.d"))
+    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+    return tmp_path
+
+
+def calls_on(machine: Path) -> list[str]:
+    return [line.removeprefix(f"{machine}/") for line in (machine / "calls").read_text().splitlines()]
+
+
+def test_what_is_missing_is_installed_while_no_service_may_start(bare_machine: Path) -> None:
+    apt.install_needed(Journal(bare_machine / "logs"))
+    install = "apt-get install --yes --no-install-recommends docker.io iptables"
+    assert calls_on(bare_machine) == ["apt-get update", "apt-cache show docker-cli", install]
+    assert not apt.POLICY.exists()
+
+
+def test_a_failed_installation_leaves_no_policy(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODE", "100")
+    with pytest.raises(SetupError, match="exit code 100"):
+        apt.install_needed(Journal(bare_machine / "logs"))
+    assert not apt.POLICY.exists()
+
+
+def test_the_policy_of_a_killed_run_goes_and_another_s_stays(
+    bare_machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apt, "NEEDED", {})
+    for text, stays in [(apt.POLICY_TEXT, False), ("#!/bin/sh\nexit 101\n", True)]:
+        apt.POLICY.write_text(text)
+        apt.install_needed(Journal(bare_machine / "logs"))
+        assert apt.POLICY.exists() is stays
+
+
 def test_a_key_follows_content_names_and_modes(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_text("1")
