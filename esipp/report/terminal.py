@@ -91,7 +91,7 @@ def _field(verdicts: Sequence[Verdict] | None) -> str:
 def failures(cells: Iterable[Cell], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
     """For each row that is not fine: what is required, what was expected, what was seen by whom, how to repeat it.
 
-    Rows of one way in that show the same are one cause: the first is told in full, the others by their ids.
+    Rows of one way in that show the same are one cause: where to look is told once, what each saw is told of each.
     """
     wanted = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE)
     groups: dict[tuple[object, ...], list[Cell]] = {}
@@ -103,24 +103,28 @@ def failures(cells: Iterable[Cell], verdicts: Mapping[str, Verdict], repeat: str
         cause = verdict.reason.partition(", but ")[0] if open_question else (_row_title(cell.path), verdict.shown)
         groups.setdefault((verdict.status, cause, diagnose(cell, verdict)), []).append(cell)
     lines: list[str] = []
-    for group in groups.values():
-        lines += ["", *_in_full(group[0], verdicts[group[0].id], repeat)]
-        if len(group) > 1:
-            lines.append(f"  and {len(group) - 1} more rows, for the same reason:")
-            lines += [f"            {cell.id}" for cell in group[1:]]
+    for first, *others in groups.values():
+        verdict = verdicts[first.id]
+        lines += ["", f"{verdict.status.value.upper()} ({first.level.value}) {first.id}", *_what(first, verdict)]
+        for label, text in (("reason", verdict.reason), ("likely", diagnose(first, verdict))):
+            lines += _fold(label, text) if text else []
+        lines += _fold("see", "; ".join(first.references))
+        lines += [f"  {'repeat':<9} {repeat} {first.id}"]
+        if others:
+            lines.append(f"  {len(others)} more rows, for the same reason; each is repeated by its id:")
+        for cell in others:
+            lines += [f"    ({cell.level.value}) {cell.id}", *_what(cell, verdicts[cell.id])]
     return lines
 
 
-def _in_full(cell: Cell, verdict: Verdict, repeat: str) -> list[str]:
-    lines = [f"{verdict.status.value.upper()} ({cell.level.value}) {cell.id}"]
-    lines += _fold("required", cell.requirement)
-    lines += _fold("expected", verdict.expected)
+def _what(cell: Cell, verdict: Verdict) -> list[str]:
+    """What is required, what was expected here, what was seen and by whom."""
     witnesses = f" (by the echo server and the prober of {cell.path.client.name})" if verdict.tally else ""
-    lines += _fold("observed", verdict.observed + witnesses)
-    for label, text in (("reason", verdict.reason), ("likely", diagnose(cell, verdict))):
-        lines += _fold(label, text) if text else []
-    lines += _fold("see", "; ".join(cell.references))
-    return [*lines, f"  {'repeat':<9} {repeat} {cell.id}"]
+    return [
+        *_fold("required", cell.requirement),
+        *_fold("expected", verdict.expected),
+        *_fold("observed", verdict.observed + witnesses),
+    ]
 
 
 def _fold(label: str, text: str) -> list[str]:

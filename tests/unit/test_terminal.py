@@ -38,7 +38,7 @@ def test_a_failure_says_all_a_reader_needs() -> None:
     assert any(line.startswith("NodePort Local, endpoint node") and "N!" in line for line in lines)
 
 
-def test_one_cause_in_many_rows_is_told_once() -> None:
+def test_one_cause_in_many_rows_is_explained_once_and_shown_of_each() -> None:
     seen = healthy()
     local = [c for c in CELLS if c.path.service and c.path.service.slug == "nodeport.local" and not c.is_negative]
     for cell in local:
@@ -46,7 +46,10 @@ def test_one_cause_in_many_rows_is_told_once() -> None:
     text = "\n".join(told(seen))
     assert text.count("FAIL (") == 1
     assert text.count("INCONCLUSIVE (") == 1, "the bare node rows, whose control is gone"
-    assert all(cell.id in text for cell in local)
+    assert all(text.count(f" {cell.id}\n") >= 1 for cell in local)
+    assert text.count("an address of nobody in this run") == 1
+    for client in ("outside-1", "outside-2", "pod-on-endpoint-node", "pod-on-other-node"):
+        assert f"{client}, by its own address" in text
 
 
 def test_one_family_has_a_readable_head() -> None:
@@ -69,7 +72,7 @@ def test_the_same_doubt_is_told_once_with_its_count() -> None:
     listener = cell.controls[0].path
     text = "\n".join(told(changed(healthy(), listener, replace(show(listener, AddressClass.DROPPED), seq=0))))
     assert text.count("INCONCLUSIVE (core)") == 1
-    assert "more rows, for the same reason:" in text
+    assert "more rows, for the same reason;" in text
 
 
 def test_what_was_not_tested_is_said_with_its_reason() -> None:
