@@ -113,7 +113,9 @@ def failures(cells: Iterable[Cell], verdicts: Mapping[str, Verdict], repeat: str
         if others:
             lines.append(f"  {len(others)} more rows, for the same reason; each is repeated by its id:")
         for cell in others:
-            lines += [f"    ({cell.level.value}) {cell.id}", *_what(cell, verdicts[cell.id])]
+            lines.append(f"  {'also':<9} ({cell.level.value}) {cell.id}")
+            if verdict.status is not Status.INCONCLUSIVE:  # of what could not be decided, nothing was seen
+                lines += _what(cell, verdicts[cell.id])
     return lines
 
 
