@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 from esipp.cluster import kubeconfig_arguments
 from esipp.errors import HarnessError
@@ -97,6 +98,7 @@ class Clients:
                 raise HarnessError(f"The client {client.name} has no address at all.", "is its network up?")
             node = self._node_of(client) if client.role else None
             stands[client.name] = Stand(client, addresses, node)
+        tell_apart(stands.values())
         return Topology(
             nodes=nodes,
             roles=self.stage.roles,
@@ -104,3 +106,19 @@ class Clients:
             backends={BACKEND: self.stage.pods[BACKEND]},
             vips={name: by_family(vips(item.get("status", {}))) for name, item in self.stage.services.items()},
         )
+
+
+def tell_apart(stands: Iterable[Stand]) -> None:
+    """Make sure that no two clients outside share an address: else nobody could say that they were not mixed up.
+
+    Raises:
+        HarnessError: two do.
+    """
+    outside = [stand for stand in stands if stand.client.vantage is Vantage.OUTSIDE]
+    for one, other in combinations(outside, 2):
+        shared = sorted(str(address) for address in one.addresses & other.addresses)
+        if shared:
+            raise HarnessError(
+                f"The clients {one.client.name} and {other.client.name} share the address {shared[0]}.",
+                "they need different ones; --without vantage.outside.two-addresses leaves the second one out.",
+            )

@@ -93,7 +93,6 @@ class Cluster:
         *,
         body: Json | None = None,
         query: Mapping[str, str] | None = None,
-        content_type: str = "application/json",
         read_timeout: float = READ_TIMEOUT,
     ) -> Json:
         """One request, one JSON answer.
@@ -102,14 +101,12 @@ class Cluster:
             ApiError: the server refused.
             UnreachableError: no answer.
         """
-        response = self._send(method, path, body, query, content_type, read_timeout)
+        response = self._send(method, path, body, query, read_timeout)
         return dict(json.loads(response.data or b"{}"))
 
     def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
         """GET something that is not JSON, such as a pod's log."""
-        return bytes(self._send("GET", path, None, query, "application/json", READ_TIMEOUT).data).decode(
-            errors="replace"
-        )
+        return bytes(self._send("GET", path, None, query, READ_TIMEOUT).data).decode(errors="replace")
 
     def _send(
         self,
@@ -117,7 +114,6 @@ class Cluster:
         path: str,
         body: Json | None,
         query: Mapping[str, str] | None,
-        content_type: str,
         read_timeout: float,
         stream: bool = False,
     ) -> urllib3.BaseHTTPResponse:
@@ -125,7 +121,7 @@ class Cluster:
             method,
             path,
             query_params=list((query or {}).items()),
-            header_params={"Accept": "application/json", "Content-Type": content_type},
+            header_params={"Accept": "application/json", "Content-Type": "application/json"},
             body=body,
             auth_settings=["BearerToken"],
         )
@@ -182,7 +178,7 @@ class Cluster:
                 return
             opened = {**query, "watch": "1", "resourceVersion": version, "timeoutSeconds": str(max(1, int(left)))}
             try:
-                response = self._send("GET", collection, None, opened, "application/json", left + 1, stream=True)
+                response = self._send("GET", collection, None, opened, left + 1, stream=True)
                 try:
                     for line in _lines(response):
                         event = json.loads(line)
@@ -245,7 +241,7 @@ class Cluster:
         except UnreachableError as silent:
             raise PreflightError(
                 f"The API server {self.server} of context '{self.context}' does not answer: {silent}.",
-                "is the cluster up, and is this machine on its network (for a hermetic kind cluster: ./ci/enter)?"
+                "is the cluster up, and is this machine on its network (for one that ci/conformance made: ./ci/enter)?"
                 + _proxy_hint(),
             ) from None
         except ApiError as refused:

@@ -187,14 +187,16 @@ class Stage:
         return pods
 
     def _wait_for_pods(self, names: set[str]) -> None:
+        began = time.monotonic()
         last = self.cluster.wait_for(
             self._in("pods"), is_ready, names, budget=PODS_READY.seconds, labelSelector=f"{RUN_LABEL}={self.run}"
         )
         late = sorted(name for name in names if name not in last or not is_ready(last[name]))
         if late:
-            state = _say_pod(last[late[0]]) if late[0] in last else "it is not there"
+            gone = [name for name in late if name not in last]
+            state = f"{gone[0]}: it is not there" if gone else f"{late[0]}: {_say_pod(last[late[0]])}"
             raise HarnessError(
-                f"{len(late)} of {len(names)} pods are not ready after {PODS_READY.seconds:.0f} s; {late[0]}: {state}.",
+                f"{len(late)} of {len(names)} pods are not ready after {time.monotonic() - began:.0f} s; {state}.",
                 f"kubectl --context {self.cluster.context} get events -A --sort-by=.lastTimestamp",
             )
         for name, item in last.items():

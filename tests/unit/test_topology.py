@@ -1,9 +1,13 @@
 """Addresses are addresses, and every one has an owner or none."""
 
+from dataclasses import replace
+
 import pytest
 
+from esipp.clients import tell_apart
+from esipp.errors import HarnessError
 from esipp.model import AddressClass, Family, Role
-from esipp.topology import cast_roles, family_of, parse_address, read_node
+from esipp.topology import cast_roles, family_of, parse_address, read_node, without_shared
 from tests.unit.world import NODES, by_id, topology
 
 PATH = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").path
@@ -67,3 +71,17 @@ def test_two_nodes_are_enough_and_one_is_not() -> None:
     assert set(cast_roles(nodes).values()) == set(NODES[:2])
     with pytest.raises(ValueError, match="fewer than two"):
         cast_roles(nodes[:1])
+
+
+def test_two_outside_clients_with_one_address_are_not_believed() -> None:
+    stands = topology().stands
+    tell_apart(stands.values())
+    same = replace(stands["outside-2"], addresses=stands["outside-1"].addresses)
+    with pytest.raises(HarnessError, match=r"outside-1 and outside-2 share the address 172\.18\.0\.101"):
+        tell_apart([stands["outside-1"], same])
+
+
+def test_an_address_that_several_nodes_hold_names_none() -> None:
+    bridge = parse_address("172.17.0.1")
+    nodes = {name: replace(n, addresses=n.addresses | {bridge}) for name, n in topology().nodes.items()}
+    assert without_shared(nodes) == topology().nodes
