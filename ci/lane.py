@@ -16,7 +16,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import NoReturn
 
-from ci import cluster, lane_file, metallb
+from ci import cluster, lane_file, metallb, network
 from ci.lane_file import Lane
 from ci.places import CONTEXT, Places, places
 from ci.step import Journal, SetupError, guarded, interrupt_children, resume
@@ -123,6 +123,7 @@ def _standing(way: Way, lane: Lane, where: Places) -> Surroundings | None:
 def _renew(kept: Surroundings, way: Way, where: Places, journal: Journal) -> Surroundings:
     """Reuse a kept cluster, with the echo image of the checkout."""
     journal.line("         A kept cluster of this lane stands and is healthy: it is used.")
+    network.give_second_addresses(kept, journal)  # a node that was started again has lost them
     base = way.echo_base(kept.kubernetes) if isinstance(way, Hermetic) else None
     image = cluster.build_echo(kept, base, journal)
     if image != kept.image:
@@ -140,6 +141,7 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
     with ThreadPoolExecutor() as pool:
         echo = pool.submit(cluster.build_echo, there, prepared.echo_base, journal)
         cluster.create(there, config, journal, where.logs)
+        network.give_second_addresses(there, journal)
         image = echo.result()
         loading = pool.submit(way.load, there, image)
         metallb.install(there, prepared.metallb_manifest, journal)

@@ -1,11 +1,9 @@
-"""MetalLB in L2 mode, with pools of both families inside the kind network's subnets."""
+"""MetalLB in L2 mode, with pools inside the kind network's subnets, of the families that the cluster has."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import ipaddress
-import json
 import secrets
 import time
 import urllib.error
@@ -14,12 +12,12 @@ from pathlib import Path
 
 import yaml
 
+from ci import network
 from ci.cluster import kubectl
 from ci.places import CONTEXT, Places, versions
 from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
 
-POOL_SIZE = 100
 READY_SECONDS = 120
 NAMESPACE = "metallb-system"
 
@@ -50,26 +48,6 @@ def fetch_manifest(places: Places, journal: Journal) -> Path:
     return path
 
 
-def pools(subnets: list[str]) -> list[str]:
-    """Choose address ranges at the high end of each subnet: docker hands out from the low end."""
-    ranges = []
-    for subnet in subnets:
-        network = ipaddress.ip_network(subnet)
-        size = min(POOL_SIZE, network.num_addresses // 4)
-        last = int(network.broadcast_address) - 1
-        first = last - size + 1
-        ranges.append(f"{ipaddress.ip_address(first)}-{ipaddress.ip_address(last)}")
-    return ranges
-
-
-def kind_subnets(there: Surroundings) -> list[str]:
-    """Ask docker for the subnets of the kind network."""
-    text = there.ask("docker", "network", "inspect", "kind")
-    if text is None:
-        raise SetupError("The docker network 'kind' is not there.", "run ci/conformance --down and start again")
-    return [entry["Subnet"] for entry in json.loads(text)[0]["IPAM"]["Config"]]
-
-
 def install(there: Surroundings, manifest: Path, journal: Journal) -> None:
     """Install MetalLB and give it its pools; returns when it has accepted them and every speaker runs."""
     hint = f"ci/enter kubectl --context {CONTEXT} -n {NAMESPACE} get pods -o wide"
@@ -86,7 +64,8 @@ def install(there: Surroundings, manifest: Path, journal: Journal) -> None:
         kubectl(there, step, "annotate", "pods", "--selector=component=controller", noted, "--namespace", NAMESPACE)
         kubectl(there, step, "rollout", "status", "deployment/controller", *wait)
         kubectl(there, step, "rollout", "status", "daemonset/speaker", *wait)
-        ranges = pools(kind_subnets(there))
+        addresses = [address for found in network.node_addresses(there).values() for address in found]
+        ranges = network.pools(network.of_the_cluster(network.subnets(there), addresses))
         # The webhook answers only some time after its pod is ready, when every node's proxy knows it.
         apply = [*there.prefix, "kubectl", "--context", CONTEXT, "apply", "--server-side", "--filename"]
         path = step.log.with_suffix(".pools.yaml")

@@ -1,0 +1,98 @@
+"""The kind network: who has which part of its subnets, and the nodes' second addresses.
+
+Docker hands out the low end, to nodes and clients. The middle has the nodes' second addresses, as machines with more
+than one address have them: a nodePort is asked for there as well. The high end is the load balancer's.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ci.places import CONTEXT
+from ci.step import Journal, SetupError
+from ci.surroundings import Surroundings
+
+POOL_SIZE = 100
+INTERFACE = "eth0"
+
+
+def subnets(there: Surroundings) -> list[str]:
+    """Ask docker for the subnets of the kind network."""
+    text = there.ask("docker", "network", "inspect", "kind")
+    if text is None:
+        raise SetupError("The docker network 'kind' is not there.", "run ci/conformance --down and start again")
+    return [entry["Subnet"] for entry in json.loads(text)[0]["IPAM"]["Config"]]
+
+
+def node_addresses(there: Surroundings) -> dict[str, list[str]]:
+    """Ask the API for every node's InternalIPs: one of each family that the cluster has."""
+    text = there.ask("kubectl", "--context", CONTEXT, "--request-timeout=10s", "get", "nodes", "-o", "json")
+    if text is None:
+        raise SetupError("The API server does not list the nodes.", "run ci/conformance --down and start again")
+    return {node["metadata"]["name"]: _internal(node) for node in json.loads(text)["items"]}
+
+
+def _internal(node: dict[str, Any]) -> list[str]:
+    return [entry["address"] for entry in node["status"]["addresses"] if entry["type"] == "InternalIP"]
+
+
+def of_the_cluster(nets: Sequence[str], addresses: Sequence[str]) -> list[str]:
+    """Leave out the subnets of a family that the cluster does not have: kind's network may have both."""
+    families = {ipaddress.ip_address(address).version for address in addresses}
+    return [net for net in nets if ipaddress.ip_network(net).version in families]
+
+
+def pools(nets: Sequence[str]) -> list[str]:
+    """Choose the load balancer's range at the high end of each subnet."""
+    ranges = []
+    for net in nets:
+        network = ipaddress.ip_network(net)
+        size = min(POOL_SIZE, network.num_addresses // 4)
+        last = int(network.broadcast_address) - 1
+        first = last - size + 1
+        ranges.append(f"{ipaddress.ip_address(first)}-{ipaddress.ip_address(last)}")
+    return ranges
+
+
+def second_address(first: str, nets: Sequence[str]) -> str:
+    """Choose a node's second address: as far into the subnet's upper half as its first one is into the lower.
+
+    It has the subnet's prefix length, like the first.
+    """
+    address = ipaddress.ip_address(first)
+    network = next((net for net in map(ipaddress.ip_network, nets) if address in net), None)
+    if network is None:
+        raise SetupError(f"The node address {first} is not of the kind network ({', '.join(nets)}).", "what moved it?")
+    offset = int(address) - int(network.network_address)
+    if offset >= network.num_addresses // 4 - 1:  # above are, at most, the load balancer's
+        raise SetupError(
+            f"The kind network's subnet {network} is too small for second addresses of the nodes.",
+            "give docker's default-address-pools subnets of 24 bits or fewer",
+        )
+    second = ipaddress.ip_address(int(network.network_address) + network.num_addresses // 2 + offset)
+    return f"{second}/{network.prefixlen}"
+
+
+def command(second: str) -> str:
+    """Say how `ip` gives a node its second address; a node that has it stays as it is.
+
+    An IPv6 address that comes later would be what the node speaks from, an IPv4 one would not: hence deprecated, which
+    is so in both families and leaves incoming connections alone.
+    """
+    six = " nodad valid_lft forever preferred_lft 0" if ":" in second else ""
+    return f"address replace {second} dev {INTERFACE}{six}"
+
+
+def give_second_addresses(there: Surroundings, journal: Journal) -> None:
+    """Give every node a second address of each of the cluster's families, or see that it still has them."""
+    with journal.step("give the nodes second addresses", hint="ci/enter docker exec NODE ip address") as step:
+        nets = subnets(there)
+        nodes = node_addresses(there)
+        for node, firsts in nodes.items():
+            batch = "".join(f"{command(second_address(first, nets))}\n" for first in firsts)
+            there.run(step, "docker", "exec", "--interactive", node, "ip", "-batch", "-", stdin=batch.encode())
+            step.say(f"{node}:\n{batch}")
+        step.note = f"{sum(map(len, nodes.values()))} on {len(nodes)} nodes"

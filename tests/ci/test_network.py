@@ -1,0 +1,108 @@
+"""Who has which part of the kind network, and what is done to give the nodes their second addresses."""
+
+import ipaddress
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ci import network
+from ci.step import Journal, SetupError, Step
+from ci.surroundings import Surroundings
+
+KIND = ["172.18.0.0/16", "fc00:f853:ccd:e793::/64"]
+SUBNETS = ["172.18.0.0/16", "10.0.0.0/24", "192.168.5.64/26", "fc00:f853:ccd:e793::/64", "fd00::/120"]
+
+
+def ends(pool: str) -> tuple[int, int]:
+    first, last = pool.split("-")
+    return int(ipaddress.ip_address(first)), int(ipaddress.ip_address(last))
+
+
+@pytest.mark.parametrize("subnet", SUBNETS)
+def test_a_pool_is_inside_the_subnet_at_its_high_end(subnet: str) -> None:
+    first, last = ends(network.pools([subnet])[0])
+    whole = ipaddress.ip_network(subnet)
+    middle = int(whole.network_address) + whole.num_addresses // 2
+    assert middle < first <= last < int(whole.broadcast_address)
+    assert last - first + 1 == min(network.POOL_SIZE, whole.num_addresses // 4)
+
+
+@pytest.mark.parametrize("subnet", SUBNETS)
+def test_second_addresses_are_distinct_and_between_what_docker_and_the_load_balancer_hand_out(subnet: str) -> None:
+    whole = ipaddress.ip_network(subnet)
+    low = min(whole.num_addresses // 4 - 1, 300)  # docker counts from the low end; a quarter is room for every node
+    firsts = [str(ipaddress.ip_address(int(whole.network_address) + offset)) for offset in range(2, low)]
+    seconds = [ipaddress.ip_interface(network.second_address(first, [subnet])) for first in firsts]
+    assert len(set(seconds)) == len(firsts)
+    pool, _ = ends(network.pools([subnet])[0])
+    middle = int(whole.network_address) + whole.num_addresses // 2
+    assert all(second.network == whole and middle < int(second) < pool for second in seconds)
+
+
+def test_a_second_address_is_of_the_first_one_s_family_and_readable() -> None:
+    assert network.second_address("172.18.0.5", KIND) == "172.18.128.5/16"
+    assert network.second_address("fc00:f853:ccd:e793::5", KIND) == "fc00:f853:ccd:e793:8000::5/64"
+
+
+@pytest.mark.parametrize(
+    ("first", "nets", "said"),
+    [("10.1.2.3", KIND, "not of the kind network"), ("192.168.5.5", ["192.168.5.0/28"], "too small")],
+)
+def test_where_no_second_address_can_be_had_that_is_said(first: str, nets: list[str], said: str) -> None:
+    with pytest.raises(SetupError, match=said):
+        network.second_address(first, nets)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "kept"),
+    [
+        (["172.18.0.2"], KIND[:1]),
+        (["fc00:f853:ccd:e793::2"], KIND[1:]),
+        (["172.18.0.2", "fc00:f853:ccd:e793::2"], KIND),
+    ],
+)
+def test_subnets_of_a_family_that_the_cluster_lacks_are_left_out(addresses: list[str], kept: list[str]) -> None:
+    assert network.of_the_cluster(KIND, addresses) == kept
+
+
+@dataclass(frozen=True)
+class Scripted(Surroundings):
+    """Surroundings in which nothing is there but what the API and docker say; what is run is written down."""
+
+    firsts: dict[str, list[str]] = field(default_factory=dict)
+    ran: list[tuple[tuple[object, ...], bytes | None]] = field(default_factory=list)
+
+    def ask(self, *command: str | Path, timeout: float = 30) -> str | None:
+        if command[0] == "docker":
+            return json.dumps([{"IPAM": {"Config": [{"Subnet": net} for net in KIND]}}])
+        hostname = {"type": "Hostname", "address": "name"}
+        items = [
+            {
+                "metadata": {"name": node},
+                "status": {"addresses": [*({"type": "InternalIP", "address": one} for one in firsts), hostname]},
+            }
+            for node, firsts in self.firsts.items()
+        ]
+        return json.dumps({"items": items})
+
+    def run(self, step: Step, *command: str | Path, stdin: bytes | None = None, hint: str = "") -> None:
+        self.ran.append((command, stdin))
+        step.run([sys.executable, "-c", ""])
+
+
+def test_a_node_gets_a_second_address_of_each_family_it_has_in_the_cluster(tmp_path: Path) -> None:
+    firsts = {"one": ["172.18.0.2", "fc00:f853:ccd:e793::2"], "six": ["fc00:f853:ccd:e793::3"]}
+    there = Scripted("hermetic", "lane", "v1", "node:1", firsts=firsts)
+    network.give_second_addresses(there, Journal(tmp_path))
+    told = {command[3]: (stdin or b"").decode().splitlines() for command, stdin in there.ran}
+    six = "nodad valid_lft forever preferred_lft 0"  # else a node would speak from its second address
+    assert told == {
+        "one": [
+            "address replace 172.18.128.2/16 dev eth0",
+            f"address replace fc00:f853:ccd:e793:8000::2/64 dev eth0 {six}",
+        ],
+        "six": [f"address replace fc00:f853:ccd:e793:8000::3/64 dev eth0 {six}"],
+    }
