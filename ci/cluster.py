@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -19,17 +20,34 @@ ECHO_NAME = "localhost/esipp/echoserver"
 READY_SECONDS = 180
 
 
-def write_config(lane: Lane, places: Places, *, hermetic: bool) -> Path:
+def config_file(places: Places) -> Path:
+    """Where the kind config of the cluster at hand lies."""
+    return places.run / "kind.yaml"
+
+
+def config_of(lane: Lane, *, hermetic: bool) -> str:
     """Return the lane's kind config, with what only the hermetic path needs merged in."""
     config: dict[str, Any] = yaml.safe_load(lane.kind_config.read_text())
     if hermetic:
         # coredns is not built; naming skipPhases replaces kind's own, which is preflight.
         skip = {"kind": "InitConfiguration", "skipPhases": ["preflight", "addon/coredns"]}
         config["kubeadmConfigPatches"] = [*config.get("kubeadmConfigPatches", []), yaml.safe_dump(skip)]
-    path = places.run / "kind.yaml"
-    places.run.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return yaml.safe_dump(config, sort_keys=False)
+
+
+def write_config(lane: Lane, places: Places, *, hermetic: bool) -> Path:
+    """Write the kind config down: a kept cluster is used again only by the same one."""
+    path = config_file(places)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(config_of(lane, hermetic=hermetic))
     return path
+
+
+def made_as(lane: Lane, places: Places, *, hermetic: bool) -> bool:
+    """Say whether the cluster at hand was made by the kind config that the lane has now."""
+    with contextlib.suppress(OSError):
+        return config_file(places).read_text() == config_of(lane, hermetic=hermetic)
+    return False
 
 
 def create(there: Surroundings, config: Path, journal: Journal, logs: Path) -> None:

@@ -91,7 +91,10 @@ def _lane(options: argparse.Namespace, lane: Lane, where: Places, journal: Journ
     standing = None
     there = Surroundings(way.name, lane.name, lane.kubernetes, "")
     try:
-        standing = _standing(way, lane, where) if keep and not options.fresh else None
+        kept = Surroundings.load(where)
+        standing = kept if kept and keep and not options.fresh and _fits(kept, way, lane, where) else None
+        if kept and not standing:
+            journal.line(f"         A kept cluster (lane {kept.lane}, Kubernetes {kept.kubernetes}) goes for this one.")
         if standing:
             there = _renew(standing, way, where, journal)
         else:
@@ -111,13 +114,10 @@ def _lane(options: argparse.Namespace, lane: Lane, where: Places, journal: Journ
     return code
 
 
-def _standing(way: Way, lane: Lane, where: Places) -> Surroundings | None:
-    """Return the kept cluster if it is the one wanted, and healthy."""
-    kept = Surroundings.load(where)
-    wanted = (way.name, lane.name, way.expected_image(lane))
-    if kept and (kept.path, kept.lane, kept.node_image) == wanted and cluster.healthy(kept):
-        return kept
-    return None
+def _fits(kept: Surroundings, way: Way, lane: Lane, where: Places) -> bool:
+    """Say whether the kept cluster is the one wanted, and healthy."""
+    same = (kept.path, kept.lane, kept.node_image) == (way.name, lane.name, way.expected_image(lane))
+    return same and cluster.made_as(lane, where, hermetic=way.name == "hermetic") and cluster.healthy(kept)
 
 
 def _renew(kept: Surroundings, way: Way, where: Places, journal: Journal) -> Surroundings:

@@ -131,6 +131,18 @@ class Engine:
             INOTIFY.write_text(str(INOTIFY_WANTED))
             step.note = f"fs.inotify.max_user_instances {before} -> {INOTIFY_WANTED} for as long as it runs"
 
+    def _lower_inotify(self) -> None:
+        """Set the limit back, or leave that to another engine of ours that needs it still."""
+        noted = self.places.run / "inotify"
+        with contextlib.suppress(OSError, ValueError):
+            before = int(noted.read_text())
+            others = [run for run in _engines() if run != self.places.run]
+            if others:
+                (others[0] / "inotify").write_text(str(before))
+            else:
+                INOTIFY.write_text(str(before))
+            noted.unlink()
+
     def docker(self, step: Step, *args: str | Path, stdin: IO[bytes] | bytes | None = None) -> None:
         """Run a docker command against this engine."""
         step.run(["docker", *args], env=self.env, stdin=stdin)
@@ -174,10 +186,7 @@ class Engine:
         if self.netns.exists():
             subprocess.run(["ip", "netns", "delete", self.name], check=False, capture_output=True)
         _remove_cgroups(self.name)
-        with contextlib.suppress(OSError, ValueError):
-            before = int((self.places.run / "inotify").read_text())
-            INOTIFY.write_text(str(before))
-            (self.places.run / "inotify").unlink()
+        self._lower_inotify()
         for name in ("exec", "bin", "docker-config"):
             shutil.rmtree(self.places.run / name, ignore_errors=True)
         for path in (self.config, self.socket, self.pidfile, self.kubeconfig, self.places.cluster_file):
@@ -219,6 +228,18 @@ class Engine:
             ours |= more
             grown = bool(more)
         return sorted(ours - {os.getpid()})
+
+
+def _engines() -> list[Path]:
+    """List the run folders of all engines of ours that are alive on this machine."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            command = (entry / "cmdline").read_text().split("\0")
+            config = Path(command[command.index("--config-file") + 1])
+            if command[0].endswith("dockerd") and config.name == "engine.json":
+                found.append(config.parent)
+    return found
 
 
 def _is_dockerd(pid: int) -> bool:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ci import lane_file, metallb
-from ci.hermetic import apt, golang
+from ci import cluster, lane_file, metallb
+from ci.hermetic import apt, engine, golang
+from ci.hermetic.engine import Engine
 from ci.hermetic.images import _images_of
 from ci.hermetic.store import Store, key_of
 from ci.hermetic.thin import thin
@@ -288,3 +289,31 @@ def test_a_thin_archive_names_every_layer_and_holds_the_missing_ones(tmp_path: P
     assert blobs[manifest["config"]["digest"]] == configuration
     assert digest(own) in blobs
     assert digest(base) not in blobs
+
+
+def test_a_cluster_is_used_again_only_by_the_kind_config_that_made_it(tmp_path: Path) -> None:
+    where = Places(tmp_path / "cache", tmp_path / "run")
+    one, other = lane_file.load("kind-iptables"), lane_file.load("kind-nftables")
+    assert not cluster.made_as(one, where, hermetic=True)
+    cluster.write_config(one, where, hermetic=True)
+    assert cluster.made_as(one, where, hermetic=True)
+    assert not cluster.made_as(one, where, hermetic=False)
+    assert not cluster.made_as(other, where, hermetic=True)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_the_last_engine_of_the_machine_sets_inotify_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, alone: bool
+) -> None:
+    limit = tmp_path / "limit"
+    limit.write_text("1024")
+    first, other = tmp_path / "first", tmp_path / "other"
+    for folder in (first, other):
+        folder.mkdir()
+    (first / "inotify").write_text("128")
+    monkeypatch.setattr(engine, "INOTIFY", limit)
+    monkeypatch.setattr(engine, "_engines", lambda: [first] if alone else [first, other])
+    Engine(Places(first, first))._lower_inotify()
+    assert limit.read_text() == ("128" if alone else "1024")
+    assert (other / "inotify").exists() is not alone
+    assert not (first / "inotify").exists()
