@@ -28,14 +28,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 VERSION = "0.1.0"
-PROTOCOL = 1
+PROTOCOL = 2
 MAX_COUNT = 1_000_000
 MAX_LINE = 65536
 MAX_JOBS = 10_000
 MAX_SECONDS = 3600.0
 MAX_ANSWER = 65536
+MAX_PORTS = 1000  # pairs of ports that a group of a brief job names
 MAX_UNREAD = 4 << 20  # bytes of results that nobody reads; then nothing more is started
 BATCH = 32  # probes started before the sockets are looked at again
+FRESH = 64  # probes that the answering side may have to deal with at once; what waits longer is silence, not work
+FRESH_SECONDS = 0.03  # a probe is fresh for so long ...
+FRESH_SECONDS_ANSWERED = 0.25  # ... or, where probes of its job were answered: there it is work after all
 CLOSING_SECONDS = 1.0  # how long an answered connection is kept for the server to close it first
 NONCE_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 TOKEN_LETTERS = NONCE_LETTERS - set(".") | set("!#$%&'*+^`|~.")
@@ -47,7 +51,7 @@ UNREACHABLE = {
 RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}
 JOB_KEYS = {
     "id", "protocol", "host", "port", "source_address", "source_port", "count", "spacing", "timeout", "path", "headers",
-    "one_socket",
+    "one_socket", "brief", "parallel",
 }  # fmt: skip
 
 
@@ -171,6 +175,14 @@ class JobError(Exception):
     """A job that cannot be done as it is written."""
 
 
+def flag(job: dict[str, Any], key: str) -> bool:
+    """A yes or no of a job, checked."""
+    value = job.get(key, False)
+    if not isinstance(value, bool):
+        raise JobError(f"{key} is true or false")
+    return value
+
+
 def number(job: dict[str, Any], key: str, default: float, low: float, high: float) -> float:
     """A number of a job, checked."""
     value = job.get(key, default)
@@ -242,9 +254,11 @@ class Job:
         self.count = integer(job, "count", 1, 1, MAX_COUNT)
         self.spacing = number(job, "spacing", 0.0, 0.0, MAX_SECONDS)
         self.timeout = number(job, "timeout", 2.0, 0.001, MAX_SECONDS)
-        self.one_socket = job.get("one_socket", False)
-        if not isinstance(self.one_socket, bool) or (self.one_socket and self.protocol != "udp"):
-            raise JobError("one_socket is true or false, for udp only")
+        self.parallel = MAX_COUNT if job.get("parallel") is None else integer(job, "parallel", None, 1, MAX_COUNT)
+        self.brief = flag(job, "brief")
+        self.one_socket = flag(job, "one_socket")
+        if self.one_socket and self.protocol != "udp":
+            raise JobError("one_socket is for udp only")
         if self.protocol != "http" and ("path" in job or "headers" in job):
             raise JobError("path and headers are for http only")
         self.request = self._request(job) if self.protocol == "http" else ""
@@ -254,7 +268,10 @@ class Job:
         self.finished = 0
         self.planned = 0.0  # when the next probe was to start
         self.deadline = 0.0  # when the loop shall look at the job again; 0: not
+        self.answered = False  # a probe of it was
+        self.held = False  # has as many probes in flight as it may
         self.open: dict[str, Attempt] = {}
+        self.groups: dict[tuple[str | None, ...], dict[str, Any]] = {}  # of a brief job
         self.channel: Channel | None = None
 
     def _request(self, job: dict[str, Any]) -> str:
@@ -280,6 +297,30 @@ class Job:
             raise JobError("path and headers are longer than 8192 bytes")
         return request
 
+    def tally(self, result: dict[str, Any]) -> None:
+        """Count a result among those that equal it but for ports and times."""
+        echo, peer_port = result["echo"], None
+        if echo is not None:
+            peer_port = echo.pop("peer_port", None)
+            echo.pop("nonce", None)
+            echo.pop("time", None)
+        answered_from = result.get("answered_from")
+        key = (result["outcome"], result["detail"], answered_from, result["source_address"], repr(echo))
+        group = self.groups.get(key)
+        if group is None:
+            self.groups[key] = group = {
+                "id": self.id, "brief": True, "outcome": result["outcome"], "detail": result["detail"],
+                "answered_from": answered_from, "count": 0, "source_address": result["source_address"], "echo": echo,
+                "connected_count": 0, "ports": [], "started": result["started"], "ended": 0.0, "time": result["time"],
+            }  # fmt: skip
+        group["count"] += 1
+        group["connected_count"] += result["connected"] is not None
+        if len(group["ports"]) < MAX_PORTS:
+            group["ports"].append((result["source_port"], peer_port))
+        if result["started"] < group["started"]:  # they end in another order than they start
+            group["started"], group["time"] = result["started"], result["time"]
+        group["ended"] = result["ended"]
+
     def payload(self, nonce: str) -> bytes:
         """What a probe sends."""
         if self.protocol == "udp":
@@ -303,6 +344,7 @@ class Attempt:
         self.sock: socket.socket | None = None
         self.received = b""
         self.over = False
+        self.fresh = True
 
     def dial(self) -> None:
         """Open the connection."""
@@ -540,6 +582,8 @@ class Prober:
         self.waiting: list[tuple[float, int, Job | Attempt]] = []
         self.ticket = 0
         self.in_flight = 0
+        self.fresh = 0
+        self.fresh_queues: tuple[deque[Attempt], deque[Attempt]] = (deque(), deque())  # oldest first
         self.epoll = select.epoll()
         self.handlers: dict[int, Callable[[int], None]] = {}
         self.unread = b""
@@ -666,9 +710,8 @@ class Prober:
         if job is None:
             raise JobError("no such job")
         for attempt in job.open.values():
-            attempt.over = True
             attempt.close(abort=True)
-            self.in_flight -= 1
+            self._land(attempt)
         job.open.clear()
         self._done(job, cancelled=True)
 
@@ -678,16 +721,48 @@ class Prober:
         job.count = 0  # if it still stands among the runnable
         if job.channel is not None:
             job.channel.close()
+        for group in job.groups.values():
+            self.say(group)
         message = {"id": job.id, "done": True, "probes": job.finished}
         self.say({**message, "cancelled": True} if cancelled else message)
 
+    def _land(self, attempt: Attempt) -> None:
+        """It is in flight no more."""
+        attempt.over = True
+        self.in_flight -= 1
+        self.fresh -= attempt.fresh
+
+    def _age(self, now: float) -> None:
+        """See which probes are fresh no more."""
+        new, answered = self.fresh_queues
+        while new and (new[0].over or new[0].started + FRESH_SECONDS <= now):
+            first = new.popleft()
+            if first.job.answered:
+                answered.append(first)
+            elif not first.over:
+                first.fresh = False
+                self.fresh -= 1
+        while answered and (answered[0].over or answered[0].started + FRESH_SECONDS_ANSWERED <= now):
+            first = answered.popleft()
+            if not first.over:
+                first.fresh = False
+                self.fresh -= 1
+
+    def _room(self) -> bool:
+        """Whether another probe may be started, but for the fresh ones."""
+        return bool(self.runnable) and self.in_flight < self.limit and self.backlog <= MAX_UNREAD
+
     def start(self) -> None:
         """Start what is due, a probe of each job in turn."""
+        self._age(time.monotonic())
         for _ in range(BATCH):
-            if not self.runnable or self.in_flight >= self.limit or self.backlog > MAX_UNREAD:
+            if not self._room() or self.fresh >= FRESH:
                 return
             job = self.runnable.popleft()
             if not job.count:
+                continue
+            if len(job.open) >= job.parallel:
+                job.held = True
                 continue
             self._probe(job)
             if job.started >= job.count:
@@ -705,6 +780,8 @@ class Prober:
         job.started += 1
         job.open[attempt.nonce] = attempt
         self.in_flight += 1
+        self.fresh += 1
+        self.fresh_queues[job.answered].append(attempt)
         self.later(attempt.deadline, attempt)
         if job.protocol != "udp":
             attempt.dial()
@@ -728,7 +805,7 @@ class Prober:
         if attempt.over:
             return
         now = time.monotonic()
-        attempt.over = True
+        self._land(attempt)
         job, source = attempt.job, attempt.source
         known = source[0] not in ("", "0.0.0.0", "::")
         message = {
@@ -739,14 +816,20 @@ class Prober:
         }  # fmt: skip
         if answered_from is not None:
             message["answered_from"] = answered_from
-        self.say(message)
+        job.answered = job.answered or echo is not None
+        if job.brief:
+            job.tally(message)
+        else:
+            self.say(message)
         if keep:
             self.later(now + CLOSING_SECONDS, attempt)
         else:
             attempt.close(abort=outcome == "timeout")
         del job.open[attempt.nonce]
-        self.in_flight -= 1
         job.finished += 1
+        if job.held:
+            job.held = False
+            self.runnable.append(job)
         if job.finished == job.count:
             self._done(job)
 
@@ -767,10 +850,12 @@ class Prober:
             if self.regular_input:
                 self.read(0)
             wait = -1.0
-            if self.regular_input or (self.runnable and self.in_flight < self.limit and self.backlog <= MAX_UNREAD):
+            if self.regular_input or (self._room() and self.fresh < FRESH):
                 wait = 0.0
             elif self.waiting:
                 wait = max(0.0, self.waiting[0][0] - time.monotonic())
+                if self._room():
+                    wait = min(wait, FRESH_SECONDS / 4)
             for fd, mask in self.epoll.poll(wait):
                 if handler := self.handlers.get(fd):
                     handler(mask)
@@ -789,7 +874,7 @@ class Prober:
 def main() -> int:
     """Run the prober."""
     arguments = sys.argv[1:]
-    limit = "512"
+    limit = "4096"
     if arguments[:1] == ["--limit"] and len(arguments) == 2:
         limit = arguments[1]
     elif arguments:

@@ -47,7 +47,7 @@ def silent() -> Iterator[int]:
 def test_it_says_what_it_is() -> None:
     with Prober("--limit", "7") as prober:
         about = prober.about
-    assert about["prober"] == 1
+    assert about["prober"] == 2
     assert about["limit"] == 7
     assert about["hostname"] == socket.gethostname()
     assert about["pid"] == prober.process.pid
@@ -146,6 +146,9 @@ def test_describe(prober: Prober) -> None:
         ({"tiemout": 1}, "unknown: tiemout"),
         ({"path": "/"}, "for http only"),
         ({"one_socket": True}, "for udp only"),
+        ({"one_socket": 1}, "one_socket is true or false"),
+        ({"brief": "yes"}, "brief is true or false"),
+        ({"parallel": 0}, "parallel is"),
         ({"protocol": "http", "path": "x"}, "path is"),
         ({"protocol": "http", "path": "/ x"}, "path is"),
         ({"protocol": "http", "path": "/\r\nA: b"}, "path is"),
@@ -393,3 +396,87 @@ def test_thousands_of_probes_leave_no_sockets(server: EchoServer) -> None:
         while len(os.listdir(descriptors)) > 10:  # noqa: PTH208
             assert time.monotonic() < end
             prober.take(prober.give("udp", "::1", server.ports["udp"], spacing=0.1, count=2))
+
+
+def groups(prober: Prober, job: str) -> list[dict[str, Any]]:
+    """The lines of a brief job, once it is done; they are all it says."""
+    done = prober.wait_for(lambda line: line.get("id") == job and ("done" in line or "error" in line))
+    assert done.get("done"), done
+    lines = [line for line in prober.lines if line.get("id") == job]
+    assert lines.pop() == done
+    assert all(line["brief"] and "outcome" in line for line in lines)
+    assert sum(line["count"] for line in lines) == done["probes"]
+    return lines
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "http", "udp"])
+def test_a_brief_job_tells_equal_results_once(server: EchoServer, prober: Prober, protocol: str) -> None:
+    before, wall = time.monotonic(), time.time()
+    job = prober.give(protocol, "127.0.0.1", server.ports[protocol], count=1200, brief=True, parallel=50)
+    (group,) = groups(prober, job)
+    single = prober.probe(protocol, "127.0.0.1", server.ports[protocol])
+    after = time.monotonic()
+    assert group.keys() == {
+        "id", "brief", "outcome", "detail", "answered_from", "count", "source_address", "echo", "connected_count",
+        "ports", "started", "ended", "time",
+    }  # fmt: skip
+    assert (group["outcome"], group["detail"], group["answered_from"]) == ("answered", None, None)
+    assert (group["count"], group["connected_count"]) == (1200, 0 if protocol == "udp" else 1200)
+    assert group["source_address"] == "127.0.0.1"
+    assert group["echo"] == {k: v for k, v in single["echo"].items() if k not in ("nonce", "time", "peer_port")}
+    assert len(group["ports"]) == 1000
+    assert all(source == peer > 0 for source, peer in group["ports"])
+    assert before <= group["started"] < group["ended"] <= after
+    assert wall - 0.1 <= group["time"] <= time.time()
+
+
+def test_a_brief_job_tells_apart_what_differs(prober: Prober) -> None:
+    seen: list[int] = []
+
+    def serve(sock: socket.socket, data: bytes, peer: Any) -> None:
+        seen.append(1)
+        answer = {"schema": 1, "nonce": data.decode(), "peer_address": "192.0.2.1", "peer_port": len(seen), "time": 1}
+        if len(seen) % 10 == 3:
+            answer["peer_address"] = "192.0.2.2"
+        if len(seen) % 10 != 7:
+            sock.sendto(json.dumps(answer).encode(), peer)
+
+    with udp_server(serve) as port:
+        lines = groups(prober, prober.give("udp", "127.0.0.1", port, count=40, brief=True, timeout=0.5, parallel=10))
+    counts = {(line["outcome"], (line["echo"] or {}).get("peer_address")): line["count"] for line in lines}
+    assert counts == {("answered", "192.0.2.1"): 32, ("answered", "192.0.2.2"): 4, ("timeout", None): 4}
+    assert {peer for line in lines if line["echo"] is None for _, peer in line["ports"]} == {None}
+    assert len({peer for line in lines for _, peer in line["ports"] if peer}) == 36
+
+
+def test_a_brief_job_that_is_cancelled_tells_what_it_has(prober: Prober, silent: int) -> None:
+    since = len(prober.lines)
+    job = prober.give("udp", "127.0.0.1", silent, count=1000, spacing=0.01, timeout=0.05, brief=True)
+    other = prober.give("udp", "127.0.0.1", silent, count=1, timeout=0.3)
+    prober.take(other)
+    prober.send({"cancel": job})
+    done = prober.wait_for(lambda line: line.get("id") == job and "done" in line)
+    (group,) = [line for line in prober.lines[since:] if line.get("id") == job and "outcome" in line]
+    assert done == {"id": job, "done": True, "probes": group["count"], "cancelled": True}
+
+
+@pytest.mark.parametrize("spacing", [0, 0.01])
+def test_a_job_s_own_bound_is_kept(prober: Prober, silent: int, spacing: float) -> None:
+    job = prober.give("udp", "127.0.0.1", silent, count=9, timeout=0.2, parallel=3, spacing=spacing)
+    other = prober.give("udp", "127.0.0.1", silent, count=9, timeout=0.2)
+    results = prober.take(job)
+    starts = sorted(result["started"] for result in results)
+    ends = sorted(result["ended"] for result in results)
+    assert all(starts[n + 3] >= ends[n] for n in range(6))
+    others = [result["started"] for result in prober.take(other)]
+    assert max(others) - min(others) < 0.2  # it is bound alone
+
+
+def test_thousands_of_silent_probes_are_in_flight_together(prober: Prober, silent: int) -> None:
+    began = time.monotonic()
+    jobs = [prober.give("udp", "127.0.0.1", silent, count=2, timeout=2, brief=True) for _ in range(2000)]
+    for job in jobs:
+        (group,) = groups(prober, job)
+        assert (group["outcome"], group["count"]) == ("timeout", 2)
+    limit = prober.about["limit"]
+    assert time.monotonic() - began < PATIENCE + 2 * (1 + 4000 // limit)
