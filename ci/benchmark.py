@@ -1,4 +1,4 @@
-"""`ci/bench`: the phases of whole runs on a standing cluster, and beside them the floor.
+"""`ci/bench`: the phases of whole runs on a standing cluster, by number of rows, beside the floor; and memory.
 
 The floor is what no arrangement can go below: the start of one pod, one sync of the service proxy, and the pause of
 the namespace controller before it deletes anything. Nothing is asserted: machines are noisy.
@@ -14,120 +14,125 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ci.places import CONTEXT
-from esipp import manifests
+from ci.floor import floor_of
+from ci.memory import Peaks, Watch, node_process
+from ci.places import CLUSTER, CONTEXT, cores
+from ci.step import output
 from esipp.catalog import all_cells
-from esipp.cluster import Cluster, kubeconfig_arguments
-from esipp.convergence import Budget, Reading, converge
-from esipp.model import Outcome, Service, ServiceType
-from esipp.probing import transports
-from esipp.probing.prober import Job, Prober
-from esipp.stage import is_ready, remove_namespace, wait_for_account
-from esipp.topology import read_node
+from esipp.cluster import Cluster
 
-PHASES = ("preflight", "arrange", "clients", "settle", "observe", "judge", "strike")
-SYNCED = Budget("the service proxy's sync", 20.0, need=1, spacing=0.01)
+WHOLE = "whole"
+Seconds = Mapping[str, float]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="ci/bench", description="Times of whole runs, by phase, beside the floor.")
+    parser = argparse.ArgumentParser(prog="ci/bench", description="Times and memory of runs, beside the floor.")
     parser.add_argument("--context", default=CONTEXT, help="kubeconfig context (%(default)s)")
     parser.add_argument("--image", default=os.environ.get("ESIPP_IMAGE"), help="echo image ($ESIPP_IMAGE)")
-    parser.add_argument("--runs", type=int, default=5, help="runs, and samples of the floor (%(default)s)")
+    parser.add_argument("--runs", type=int, default=5, help="runs a column, and samples of the floor (%(default)s)")
+    parser.add_argument("--rows", default="", metavar="N,N…", help="a column for each number of rows (all rows)")
     options = parser.parse_args(arguments)
+    ids = [cell.id for cell in all_cells()]
+    try:
+        numbers = sorted({min(int(number), len(ids)) for number in options.rows.split(",") if number} or {len(ids)})
+    except ValueError:
+        numbers = []
+    if not numbers or numbers[0] < 1 or options.runs < 1:
+        parser.error("--rows is a list like 100,300,1000, and --runs at least 1")
 
-    cluster = Cluster(options.context)
-    floor = floor_of(cluster, options.image, options.runs)
-    runs = [one_run(options.context, options.image) for _ in range(options.runs)]
-    print(f"{len(all_cells())} rows, {os.cpu_count()} cores, {options.runs} runs; seconds: median (least to most)")
-    for name in (*PHASES, "whole"):
-        show(name, [run.get(name, 0.0) for run in runs])
+    node = node_process(f"{CLUSTER}-control-plane")
+    print(f"{len(ids)} rows; the run on {cores()} cores, the nodes on {cores(node) if node else 'unknown'}")
+    floor = floor_of(Cluster(options.context), options.image, options.runs)
+    columns = {}
+    for number in numbers:
+        chosen = [] if number == len(ids) else spread(ids, number)
+        columns[number] = [one_run(options.context, options.image, chosen) for _ in range(options.runs)]
+    print(f"seconds, median of {options.runs} runs (least to most):")
+    print("\n".join(table(columns)))
     print("the floor:")
     for name, values in floor.items():
-        show(name, values)
+        print(f"  {name:<16}{figures(values)}")
     least = statistics.median(floor["one pod"]) + statistics.median(floor["one proxy sync"])
-    arranged = statistics.median(run["arrange"] + run["settle"] for run in runs)
+    arranged = statistics.median(run["arrange"] + run["settle"] for run in columns[numbers[-1]])
     print(f"arrange + settle is {arranged / least:.1f} times one pod + one proxy sync")
+    show_memory(options.context, options.image, node)
     return 0
 
 
-def show(name: str, values: Sequence[float]) -> None:
-    """Print one line of figures."""
-    print(f"  {name:<16} {statistics.median(values):7.2f}  ({min(values):.2f} to {max(values):.2f})")
+def spread(ids: Sequence[str], number: int) -> list[str]:
+    """Choose that many ids, evenly over all of them."""
+    return [ids[index * len(ids) // number] for index in range(number)]
 
 
-def one_run(context: str, image: str) -> Mapping[str, float]:
-    """Run the whole suite once; its phases as the ledger has them, and the time of the whole command."""
+def figures(values: Sequence[float]) -> str:
+    """One cell: the median, and between what it lies."""
+    return f"{statistics.median(values):7.2f}  ({min(values):.2f} to {max(values):.2f})"
+
+
+def table(columns: Mapping[int, Sequence[Seconds]]) -> list[str]:
+    """The phases, one a line, by number of rows; and what a row more costs."""
+    first = next(iter(columns.values()))[0]
+    lines = ["  " + " " * 16 + "".join(f"{f'{number} rows':<28}" for number in columns)]
+    for name in first:
+        cells = (f"{figures([run.get(name, 0.0) for run in runs]):<28}" for runs in columns.values())
+        lines.append(f"  {name:<16}{''.join(cells)}")
+    if len(columns) > 1:
+        (few, *_, many) = columns
+        more = statistics.median(r[WHOLE] for r in columns[many]) - statistics.median(r[WHOLE] for r in columns[few])
+        lines.append(f"  a row more costs {1000 * more / (many - few):.1f} ms, between {few} and {many} rows")
+    return [line.rstrip() for line in lines]
+
+
+def command(context: str, image: str, ids: Sequence[str], out: Path) -> list[str]:
+    """The run; no ids are all rows."""
+    return [sys.executable, "-m", "esipp", "run", "--context", context, "--image", image, "--out", str(out), *ids]
+
+
+def one_run(context: str, image: str, ids: Sequence[str]) -> Seconds:
+    """Run the rows once; its phases as the ledger has them, and the time of the whole command."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        command = [sys.executable, "-m", "esipp", "run", "--context", context, "--image", image, "--out", str(out)]
         began = time.monotonic()
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command(context, image, ids, out), capture_output=True, text=True, check=False)
         whole = time.monotonic() - began
-        if done.returncode not in (0, 1):
-            raise SystemExit(f"the run ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        refuse_trouble(done.returncode, done.stdout + done.stderr)
         end = json.loads((out / "ledger.jsonl").read_text().splitlines()[-1])
-        return {**end["seconds"], "whole": whole}
+        return {**end["seconds"], WHOLE: whole}
 
 
-def floor_of(cluster: Cluster, image: str, samples: int) -> Mapping[str, Sequence[float]]:
-    """How long one pod takes to be ready, and one new service until it answers."""
-    nodes = sorted(node.name for node in map(read_node, cluster.list("/api/v1/nodes")) if node.schedulable)
-    run = f"bench-{os.getpid()}"
-    pods, syncs = [], []
-    with namespace(cluster, run) as where:
-        for number in range(samples):
-            name = f"pod-{number}"
-            labels = manifests.BACKEND if number == 0 else None
-            began = time.monotonic()
-            cluster.create(f"{where}/pods", manifests.echo_pod(name, run, nodes[0], image, extra_labels=labels))
-            cluster.wait_for(f"{where}/pods", is_ready, {name}, budget=60.0)
-            pods.append(time.monotonic() - began)
-        command = transports.kubectl(kubeconfig_arguments(cluster.context, None), f"esipp-{run}", "pod-0")
-        prober = Prober("pod-0", command)
-        try:
-            prober.hello()
-            for number in range(samples):
-                syncs.append(one_sync(cluster, where, run, f"sync-{number}", prober))
-        finally:
-            prober.close()
-    return {"one pod": pods, "one proxy sync": syncs}
+def refuse_trouble(code: int, said: str) -> None:
+    """A run that did not come to a verdict took no time worth telling."""
+    if code not in (0, 1):
+        raise SystemExit(f"the run ended with {code}:\n{said[-4000:]}")
 
 
-def one_sync(cluster: Cluster, where: str, run: str, name: str, prober: Prober) -> float:
-    """Seconds from the creation of a service over a ready pod until it answers on its ClusterIP."""
-    manifest = manifests.service(Service(ServiceType.CLUSTER_IP), run)
-    manifest["metadata"]["name"] = name
-    path = next(cell.path for cell in all_cells() if cell.path.service)
-    began = time.monotonic()
-    address = cluster.create(f"{where}/services", manifest)["spec"]["clusterIP"]
+def show_memory(context: str, image: str, node: int | None) -> None:
+    """Run all rows once more, not timed because looking costs time, and print what they held."""
+    with tempfile.TemporaryDirectory() as folder, (Path(folder) / "said").open("w+") as said:
+        argv = command(context, image, [], Path(folder) / "run")
+        with subprocess.Popen(argv, stdout=said, stderr=said) as process, Watch(process.pid, node) as watch:
+            process.wait()
+        said.seek(0)
+        refuse_trouble(process.returncode, said.read())
+    print("memory, the most at any time; what processes share counts once:")
+    show_peaks("the run", watch.harness)
+    if node:
+        show_peaks("our images", watch.images)
+    else:
+        print("  the nodes' processes are not seen from here")
+    size = (output(["docker", "image", "inspect", "--format", "{{.Size}}", image]) or "").strip()
+    print(f"image {image}: {f'{int(size) / 1e6:.0f} MB' if size.isdigit() else 'size unknown'}")
 
-    def look() -> Reading:
-        job = Job(path, address, manifests.SERVICE_PORT, 1, timeout=0.2)
-        seen = prober.submit(job).result(timeout=10)
-        return Reading(seen[0].outcome is Outcome.ANSWERED, seen[0].outcome.value)
 
-    waited = converge(look, SYNCED)
-    if not waited.held:
-        raise SystemExit(f"service {name} did not answer: {waited}")
-    return time.monotonic() - began
-
-
-@contextmanager
-def namespace(cluster: Cluster, run: str) -> Iterator[str]:
-    """A namespace of our own; the path of its objects."""
-    name = f"esipp-{run}"
-    cluster.create("/api/v1/namespaces", manifests.namespace(name, run, "ci/bench"))
-    try:
-        wait_for_account(cluster, name)
-        yield f"/api/v1/namespaces/{name}"
-    finally:
-        remove_namespace(cluster, name)
+def show_peaks(what: str, peaks: Peaks) -> None:
+    """Print the programs, the largest first."""
+    print(f"  {what:<16}{peaks.total / 1024:7.1f} MiB")
+    for name, (size, number) in sorted(peaks.each.items(), key=lambda item: -item[1][0]):
+        print(f"    {name:<14}{size / 1024:7.1f} MiB in {number} process{'es' if number > 1 else ''}")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from ci import cluster, lane_file, metallb, network
 from ci.lane_file import Lane
-from ci.places import CONTEXT, Places, places
+from ci.places import CONTEXT, Places, cores, places
 from ci.step import Journal, SetupError, guarded, interrupt_children, resume
 from ci.surroundings import Surroundings
 from ci.ways import Hermetic, Official, Way, choose
@@ -85,7 +85,7 @@ def _lane(options: argparse.Namespace, lane: Lane, where: Places, journal: Journ
     way = choose(options.path, lane, where, journal)
     journal.line(
         f"lane {lane.name} ({lane.description}), Kubernetes {lane.kubernetes}, {way.name} path, "
-        f"{_cores()} cores; logs in {where.logs}"
+        f"{cores()} cores; logs in {where.logs}"
     )
     done = False  # without a good end the cluster goes, unless it stood before
     standing = None
@@ -211,10 +211,6 @@ def _only_one(where: Places) -> Iterator[None]:
         lock.write(str(os.getpid()))
         lock.flush()
         yield
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _watch_signals() -> None:

@@ -57,6 +57,11 @@ def places() -> Places:
     return Places(cache, run)
 
 
+def cores(pid: int = 0) -> int:
+    """Count the cores that a process, by default this one, may use."""
+    return len(os.sched_getaffinity(pid)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def versions() -> dict[str, Any]:
     """Read ci/versions.toml."""
     return tomllib.loads((CI / "versions.toml").read_text())
