@@ -216,8 +216,8 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _clean(options: argparse.Namespace) -> int:
     from esipp.cluster import ApiError, Cluster, UnreachableError
+    from esipp.namespaces import is_alive, left_behind, remove_namespace
     from esipp.probing import outside
-    from esipp.stage import is_alive, left_behind, remove_namespace
 
     cluster = Cluster(options.context, options.kubeconfig)
     cluster.version()

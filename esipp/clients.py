@@ -1,19 +1,30 @@
 """Who dials: a prober at every place the selected rows dial from, and the topology their addresses make."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from esipp.cluster import kubeconfig_arguments
 from esipp.errors import HarnessError
-from esipp.manifests import vips
-from esipp.model import Client, Vantage
+from esipp.model import Client, Family, Vantage
 from esipp.probing import transports
 from esipp.probing.outside import OutsideContainers
 from esipp.probing.prober import Prober
-from esipp.stage import BACKEND, Stage
-from esipp.topology import Stand, Topology, by_family, parse_address, without_shared
+from esipp.stage import Stage
+from esipp.topology import (
+    HOST_BACKEND,
+    PAIR_BACKEND,
+    POD_BACKEND,
+    UNREADY_BACKEND,
+    IPAddress,
+    Node,
+    Stand,
+    Topology,
+    family_of,
+    parse_address,
+    without_shared,
+)
 
 
 @dataclass
@@ -21,11 +32,10 @@ class Clients:
     """The running probers by client name, and one on every agent's node for the list of its addresses."""
 
     stage: Stage
-    outside_network: str | None
+    outside: OutsideContainers | None
     probers: dict[str, Prober] = field(default_factory=dict)
-    _agents: dict[str, Prober] = field(default_factory=dict)
+    agents: dict[str, Prober] = field(default_factory=dict)
     _started: list[Prober] = field(default_factory=list)
-    _containers: OutsideContainers | None = None
 
     def start(self, clients: Iterable[Client]) -> Topology:
         """Start all probers side by side and return who owns which address.
@@ -33,45 +43,38 @@ class Clients:
         Raises:
             HarnessError: one does not start.
         """
-        wanted = sorted(set(clients))
-        if any(client.vantage is Vantage.OUTSIDE for client in wanted):
-            assert self.outside_network is not None
-            self._containers = OutsideContainers(
-                self.stage.run, self.outside_network, self.stage.image, self.stage.cluster.server
-            )
-        with ThreadPoolExecutor(max_workers=8) as pool:
+        wanted = sorted(set(clients), key=lambda client: client.name)
+        with ThreadPoolExecutor(max_workers=12) as pool:
             agents = {name: pool.submit(self._in_pod, name) for name in self.stage.pods if name.startswith("agent-")}
             own = {client: pool.submit(self._at, client) for client in wanted if client.vantage is not Vantage.NODE}
         for name, started in agents.items():
-            self._agents[self.stage.pods[name].node] = started.result()
+            self.agents[self.stage.pods[name].node] = started.result()
         for client, started in own.items():
             self.probers[client.name] = started.result()
         for client in wanted:
             if client.vantage is Vantage.NODE:
-                self.probers[client.name] = self._agents[self._node_of(client)]
+                self.probers[client.name] = self.agents[self._node_of(client)]
         return self._topology(wanted)
 
     def close(self) -> None:
-        """End every prober that was started, and remove the containers.
+        """End every prober that was started."""
+        with ThreadPoolExecutor(max_workers=12) as pool:
+            list(pool.map(Prober.close, self._started))
 
-        Raises:
-            HarnessError: a container could not be removed.
-        """
-        for prober in self._started:
-            prober.close()
-        if self._containers is not None:
-            self._containers.remove()
+    def exec_command(self, pod: str, command: Sequence[str]) -> list[str]:
+        """How a command is run in one of our pods."""
+        cluster = self.stage.cluster
+        arguments = kubeconfig_arguments(cluster.context, cluster.kubeconfig)
+        return ["kubectl", *arguments, "exec", "-i", "-n", self.stage.namespace, pod, "--", *command]
 
     def _at(self, client: Client) -> Prober:
         if client.vantage is Vantage.POD:
             return self._in_pod(client.name)
-        assert self._containers is not None
-        return self._keep(client.name, transports.docker(self._containers.start(client.name)))
+        assert self.outside is not None
+        return self._keep(client.name, transports.docker(self.outside.name_of(client.name)))
 
     def _in_pod(self, pod: str) -> Prober:
-        cluster = self.stage.cluster
-        arguments = kubeconfig_arguments(cluster.context, cluster.kubeconfig)
-        return self._keep(pod, transports.kubectl(arguments, self.stage.namespace, pod))
+        return self._keep(pod, self.exec_command(pod, transports.IN_IMAGE))
 
     def _keep(self, name: str, command: list[str]) -> Prober:
         """Start a prober; whatever fails later, close() knows it."""
@@ -85,10 +88,11 @@ class Clients:
 
     def _topology(self, clients: Iterable[Client]) -> Topology:
         nodes = dict(self.stage.nodes)
-        for name, agent in self._agents.items():
+        for name, agent in self.agents.items():
             own = frozenset(parse_address(address) for address in agent.hello()["addresses"])
             nodes[name] = replace(nodes[name], addresses=nodes[name].addresses | own)
         nodes = without_shared(nodes)
+        self.stage.second_addresses |= {name: second_addresses(node) for name, node in nodes.items()}
         stands = {}
         for client in clients:
             addresses = frozenset(parse_address(a) for a in self.probers[client.name].hello()["addresses"])
@@ -99,13 +103,38 @@ class Clients:
             node = self._node_of(client) if client.role else None
             stands[client.name] = Stand(client, addresses, node)
         tell_apart(stands.values())
+        backends = (POD_BACKEND, PAIR_BACKEND, HOST_BACKEND, UNREADY_BACKEND)
         return Topology(
             nodes=nodes,
             roles=self.stage.roles,
             stands=stands,
-            backends={BACKEND: self.stage.pods[BACKEND]},
-            vips={name: by_family(vips(item.get("status", {}))) for name, item in self.stage.services.items()},
+            backends={name: self.stage.pods[name] for name in backends if name in self.stage.pods},
+            balancers=_vip_owners(self.stage.vips),
         )
+
+
+def _vip_owners(vips: Mapping[str, Mapping[Family, str]]) -> dict[str, frozenset[IPAddress]]:
+    return {name: frozenset(parse_address(each) for each in given.values()) for name, given in vips.items()}
+
+
+def second_addresses(node: Node) -> dict[Family, str]:
+    """Of each family the address of a node that is nearest to its InternalIP, without being it.
+
+    Nearest by the longest common prefix: what stands in the same network is what a client outside can reach. An
+    address that shares less than a quarter of its bits is of another network (a pod bridge's, a tunnel's).
+    """
+    found = {}
+    for family, internal in node.internal.items():
+        own = parse_address(internal)
+        bits = own.max_prefixlen
+        near = [
+            (bits - (int(own) ^ int(each)).bit_length(), str(each))
+            for each in node.addresses
+            if family_of(each) is family and each != own and not each.is_link_local and not each.is_loopback
+        ]
+        if near and max(near)[0] >= bits // 4:
+            found[family] = max(near)[1]
+    return found
 
 
 def tell_apart(stands: Iterable[Stand]) -> None:

@@ -1,107 +1,31 @@
 """(row, observations, topology) -> verdict. Pure: it can judge an old run again with new rows.
 
-The order of questions is the order of trust: can the row be asked here, is the harness whole, do the controls hold,
-what did the backend see.
+The order of questions is the order of trust: can the row be asked here, is the harness whole, do both witnesses agree,
+do the controls hold, what did the backend see.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from esipp.model import (
     NO_ANSWER,
     AddressClass,
     Cell,
+    Claim,
     Control,
-    EntryKind,
     Feature,
     Level,
-    Observation,
-    Outcome,
     Override,
     Path,
+    Spread,
     Status,
     Vantage,
-    Verdict,
     missing_features,
 )
+from esipp.observation import Observation, Verdict, Witness
+from esipp.reading import Reading, read, told_address
 from esipp.topology import Topology, family_of, parse_address
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One observation, read: the classes it fits and how to say it."""
-
-    classes: frozenset[AddressClass]
-    words: str
-    product_fault: str = ""
-    harness_fault: str = ""
-
-
-def contradiction(observation: Observation) -> str:
-    """Why an echo document cannot be true, or an empty string.
-
-    Catches an echo server that lies or belongs to another version: its fields must agree with each other and with
-    the probe. What only a second witness could tell is left to packets.
-    """
-    echo = observation.echo or {}
-    try:
-        told, raw = parse_address(str(echo["peer_address"])), parse_address(str(echo["peer_address_raw"]))
-        local = parse_address(str(echo["local_address"]))
-    except (KeyError, ValueError) as broken:
-        return f"its document has no readable addresses ({broken})"
-    if told != raw:
-        return f"it says the peer is {told}, but its socket saw {raw}"
-    if told.version != local.version:
-        return f"it says the peer {told} reached it at {local}, of another IP family"
-    if echo.get("nonce") != observation.nonce:
-        return f"it answered with nonce {echo.get('nonce')!r} instead of {observation.nonce!r}"
-    return ""
-
-
-def read(path: Path, observation: Observation, topology: Topology) -> Reading:
-    """Say what one observation shows."""
-    outcome = observation.outcome
-    if outcome is Outcome.ANSWERED:
-        return _read_answer(path, observation, topology)
-    if outcome is Outcome.REFUSED:
-        return Reading(frozenset({AddressClass.REFUSED}), "refused")
-    if outcome is Outcome.TIMEOUT and observation.connected is not None:
-        fault = "the connection was accepted, and nothing was ever said on it"
-        return Reading(frozenset({AddressClass.OTHER}), "accepted, then silence", product_fault=fault)
-    if outcome in (Outcome.TIMEOUT, Outcome.UNREACHABLE):
-        return Reading(frozenset({AddressClass.DROPPED}), "no answer" if outcome is Outcome.TIMEOUT else "unreachable")
-    if outcome is Outcome.ERROR:
-        why = observation.detail or "no reason given"
-        return Reading(frozenset(), f"probe failed: {why}", harness_fault=f"the prober failed: {why}")
-    fault = {
-        Outcome.RESET: "the connection was made and then reset",
-        Outcome.INVALID: "something that is not our echo server answered",
-        Outcome.MISDIRECTED: "the answer came from another address than the one dialled",
-    }[outcome]
-    return Reading(frozenset({AddressClass.OTHER}), outcome.value, f"{fault} {observation.detail}".strip())
-
-
-def _read_answer(path: Path, observation: Observation, topology: Topology) -> Reading:
-    lie = contradiction(observation)
-    if lie:
-        return Reading(frozenset(), f"the echo server contradicts itself: {lie}", harness_fault=f"echo server: {lie}")
-    assert observation.seen is not None
-    seen = observation.seen[0]
-    origin = topology.origin(path, seen, observation.source[0] if observation.source else None)
-    words = f"{parse_address(seen)} = {origin.owner}"
-    if path.entry.kind is EntryKind.NODE_LISTENER:
-        dialled, answered = topology.roles.get(path.entry.role) if path.entry.role else None, observation.node
-        if dialled != answered:
-            fault = f"dialled the listener on node {dialled}, answered by node {answered}"
-            return Reading(origin.classes, f"{words}, {fault}", product_fault=fault)
-    elif observation.backend not in topology.backends:
-        fault = f"answered by pod {observation.backend}, which is no backend of this service"
-        return Reading(origin.classes, f"{words}, {fault}", product_fault=fault)
-    if family_of(seen) is not path.family:
-        fault = f"the backend saw an {family_of(seen)} address on an {path.family} path"
-        return Reading(origin.classes, words, product_fault=fault)
-    return Reading(origin.classes, words)
 
 
 @dataclass(frozen=True)
@@ -112,9 +36,11 @@ class Evidence:
         observations: the judged window, by path key; a row looks at its own path and those of its controls.
         topology: who owned which address.
         features: what the cluster and its surroundings offer, by name.
-        samples: how many observations every path must have.
+        samples: how many probes every path must have.
         facts: what was found about the cluster, for overrides (``pod-to-node.ipv4`` and the like).
         obstacles: why a path could not be dialled at all, by path key.
+        witnesses: what packets tell of the sampled connections, by path key.
+        blind: why there are no packets; empty where there are.
     """
 
     observations: Mapping[str, Sequence[Observation]]
@@ -123,6 +49,8 @@ class Evidence:
     samples: int
     facts: Mapping[str, str] = field(default_factory=dict)
     obstacles: Mapping[str, str] = field(default_factory=dict)
+    witnesses: Mapping[str, Sequence[Witness]] = field(default_factory=dict)
+    blind: str = "no packets were captured"
     _read: dict[str, list[Reading]] = field(default_factory=dict, compare=False)
 
     def readings(self, path: Path) -> list[Reading]:
@@ -132,71 +60,139 @@ class Evidence:
             self._read[path.key] = [read(path, each, self.topology) for each in made]
         return self._read[path.key]
 
+    def backends(self, path: Path) -> set[str]:
+        """The pods that answered on a path, by their own word."""
+        return {each.backend for each in self.observations.get(path.key, ()) if each.backend}
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What every verdict of a row says, whatever it is."""
+
+    expected: str
+    observed: str = "not asked"
+    tally: Mapping[str, int] = field(default_factory=dict)
+    shown: tuple[AddressClass, ...] = ()
+    ports: str = ""
+    change: str = ""
+    witnesses: str = ""
+
 
 def judge(cell: Cell, evidence: Evidence) -> Verdict:
     """Judge one row."""
-    expected = say_expected(cell, evidence.topology)
-    tally: dict[str, int] = {}
-    shown: tuple[AddressClass, ...] = ()
+    words = _Words(say_expected(cell, evidence.topology))
 
-    def verdict(status: Status, observed: str, reason: str = "", reference: str = "", ours: bool = False) -> Verdict:
-        return Verdict(cell.id, cell.level, status, expected, observed, reason, tally, reference, shown, ours)
+    def verdict(status: Status, reason: str = "", reference: str = "", ours: bool = False) -> Verdict:
+        return Verdict(
+            cell.id, cell.level, status, words.expected, words.observed, reason, words.tally, reference, words.shown,
+            ours, words.ports, words.change, words.witnesses,
+        )  # fmt: skip
 
     missing = missing_features(cell, evidence.features)
     if missing:
         why = "; ".join(f"{name}: {feature.why}" for name, feature in missing.items())
-        return verdict(Status.UNSUPPORTED, "not asked", f"needs {why}", ours=any(f.ours for f in missing.values()))
-
+        return verdict(Status.UNSUPPORTED, f"needs {why}", ours=any(f.ours for f in missing.values()))
     for path in cell.paths:
         if path.key in evidence.obstacles:
-            return verdict(Status.INCONCLUSIVE, "not asked", evidence.obstacles[path.key])
+            return verdict(Status.INCONCLUSIVE, evidence.obstacles[path.key])
+
     readings = evidence.readings(cell.path)
+    total = sum(reading.count for reading in readings)
     if not readings:
-        return verdict(Status.ERROR, "nothing", "the row was selected but its path was never probed")
-    tally = dict(Counter(reading.words for reading in readings))
-    shown = tuple(sorted({_foremost(reading, cell.accept) for reading in readings}))
-    observed = say_observed(tally)
-    if len(readings) != evidence.samples:
-        return verdict(Status.ERROR, observed, f"{len(readings)} probes were made where {evidence.samples} were asked")
+        return verdict(Status.ERROR, "the row was selected but its path was never probed")
+    words = _words(cell, evidence, words.expected)
+    if total != evidence.samples:
+        return verdict(Status.ERROR, f"{total} probes were made where {evidence.samples} were asked")
     broken = next((r.harness_fault for r in readings if r.harness_fault), "")
+    broken = broken or next((w.contradiction for w in evidence.witnesses.get(cell.path.key, ()) if w.contradiction), "")
     if broken:
-        return verdict(Status.ERROR, observed, broken)
+        return verdict(Status.ERROR, broken)
 
     for control in cell.controls:
         doubt = _doubt(control, evidence)
         if doubt:
-            return verdict(Status.INCONCLUSIVE, observed, doubt)
+            return verdict(Status.INCONCLUSIVE, doubt)
+    return _decide(cell, evidence, readings, verdict)
 
+
+def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict: Callable[..., Verdict]) -> Verdict:
+    """What was seen can be believed: is it what was required?"""
     if cell.level is Level.RECORD:
-        return verdict(Status.PASS, observed, "recorded")
-    if _all_fit(readings, cell.accept):
-        return verdict(Status.PASS, observed, say_bound(len(readings)))
+        return verdict(Status.PASS, "recorded")
+    total = sum(reading.count for reading in readings)
+    good = sum(reading.count for reading in readings if _fits(reading, cell.accept))
+    aside = _aside(cell, evidence)
+    if good == total and not aside:
+        band = f"preserved out of band, in {cell.told.value}; " if cell.told is not Claim.NOTHING else ""
+        return verdict(Status.PASS, band + say_bound(total))
     for override in cell.overrides:
-        if _applies(override, evidence.facts) and _all_fit(readings, override.accept):
-            return verdict(Status.KNOWN, observed, override.reason, override.reference)
-    faults = "; ".join(sorted({r.product_fault for r in readings if r.product_fault}))
-    good = sum(1 for r in readings if _fits(r, cell.accept))
-    if good:
-        return verdict(Status.FLAKY, observed, faults or f"{len(readings) - good} of {len(readings)} differ")
-    return verdict(Status.FAIL, observed, faults)
+        if not _applies(override, evidence.facts) or (aside and not override.forwarded):
+            continue
+        if all(_fits(r, override.accept) or (override.forwarded and r.misdirected) for r in readings):
+            return verdict(Status.KNOWN, override.reason, override.reference)
+    faults = "; ".join(sorted({r.product_fault for r in readings if r.product_fault} | {aside} - {""}))
+    if good and good < total:
+        return verdict(Status.FLAKY, f"{total - good} of {total} differ" + (f": {faults}" if faults else ""))
+    return verdict(Status.FAIL, faults)
+
+
+def _aside(cell: Cell, evidence: Evidence) -> str:
+    """What else is required than the address class, and does not hold: backends, headers, packets; or nothing."""
+    backends = evidence.backends(cell.path)
+    if cell.spread is Spread.ONE and len(backends) > 1:
+        return f"answered by {len(backends)} backends ({', '.join(sorted(backends))}), not by one"
+    if cell.told is not Claim.NOTHING:
+        for each in evidence.observations.get(cell.path.key, ()):
+            told, own = told_address(each, cell.told), each.source[0] if each.source else ""
+            if each.echo and (told is None or parse_address(told) != parse_address(own)):
+                return f"the backend was told {told or 'no address'} in {cell.told.value}, the client is {own}"
+    if cell.is_negative:
+        for witness in evidence.witnesses.get(cell.path.key, ()):
+            if witness.delivered:
+                return f"nothing answered, but packets went to a backend: {witness.words}"
+    return ""
+
+
+def _words(cell: Cell, evidence: Evidence, expected: str) -> _Words:
+    readings = evidence.readings(cell.path)
+    tally: Counter[str] = Counter()
+    for reading in readings:
+        tally[reading.words] += reading.count
+    witnesses = evidence.witnesses.get(cell.path.key, ())
+    return _Words(
+        expected,
+        say_observed(tally),
+        dict(tally),
+        tuple(sorted({_foremost(reading, cell.accept) for reading in readings})),
+        say_ports(evidence.observations.get(cell.path.key, ())),
+        "; ".join(sorted({each.change for each in witnesses if each.change})),
+        _say_witnesses(witnesses, evidence.blind),
+    )
 
 
 def _foremost(reading: Reading, accept: frozenset[AddressClass]) -> AddressClass:
     """The one class to show where an address fits several: an expected one, and of these the one that says more."""
     fitting = reading.classes & accept or reading.classes or {AddressClass.OTHER}
-    return AddressClass.NODE if AddressClass.NODE in fitting else min(fitting)
+    for most in (AddressClass.HAIRPIN, AddressClass.NODE):
+        if most in fitting:
+            return most
+    return min(fitting)
 
 
 def _fits(reading: Reading, accept: frozenset[AddressClass]) -> bool:
     return not reading.product_fault and not reading.harness_fault and bool(reading.classes & accept)
 
 
-def _all_fit(readings: Sequence[Reading], accept: frozenset[AddressClass]) -> bool:
-    return all(_fits(reading, accept) for reading in readings)
-
-
 def _applies(override: Override, facts: Mapping[str, str]) -> bool:
+    if override.before and not _version(facts.get("kubernetes", "")) < _version(override.before):
+        return False
     return all(facts.get(name) == value for name, value in override.when)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """Major and minor of ``v1.36.3``; of what cannot be read, one that is newer than all."""
+    parts = text.removeprefix("v").split(".")[:2]
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else (9999,)
 
 
 def _doubt(control: Control, evidence: Evidence) -> str:
@@ -205,16 +201,25 @@ def _doubt(control: Control, evidence: Evidence) -> str:
     if not readings:
         return f"{control.why}, but {control.path.key} was never probed"
     accept = control.accept or frozenset(AddressClass) - NO_ANSWER - {AddressClass.OTHER}
-    if _all_fit(readings, accept):
-        return ""
-    return f"{control.why}, but {control.path.key} showed {say_observed(Counter(r.words for r in readings))}"
+    if not all(_fits(reading, accept) for reading in readings):
+        tally: Counter[str] = Counter()
+        for reading in readings:
+            tally[reading.words] += reading.count
+        return f"{control.why}, but {control.path.key} showed {say_observed(tally)}"
+    if control.spread is Spread.SEVERAL and len(evidence.backends(control.path)) < 2:
+        return f"{control.why}, but only {', '.join(evidence.backends(control.path))} answered"
+    return ""
 
 
 def say_expected(cell: Cell, topology: Topology) -> str:
     """The expectation as a sentence, resolved to this cluster's addresses."""
+    if cell.level is Level.RECORD:
+        return "nothing: what is seen is recorded"
     if cell.is_negative:
         return "no answer (dropped or refused)"
-    return " or ".join(_say_class(each, cell.path, topology) for each in sorted(cell.accept))
+    said = " or ".join(_say_class(each, cell.path, topology) for each in sorted(cell.accept))
+    said += f", and the client's own in {cell.told.value}" if cell.told is not Claim.NOTHING else ""
+    return said + (", one backend for all" if cell.spread is Spread.ONE else "")
 
 
 def _say_class(wanted: AddressClass, path: Path, topology: Topology) -> str:
@@ -227,6 +232,8 @@ def _say_class(wanted: AddressClass, path: Path, topology: Topology) -> str:
         return f"{path.client.name}, by {whose} address" + (f" ({', '.join(addresses[:4])})" if addresses else "")
     if wanted is AddressClass.NODE:
         return "an address of a node"
+    if wanted is AddressClass.HAIRPIN:
+        return "an address of the backend's own node"
     return wanted.value.replace("_", " ")
 
 
@@ -239,4 +246,20 @@ def say_observed(tally: Mapping[str, int]) -> str:
 def say_bound(count: int) -> str:
     """What ``count`` equal answers say about all others, at 95 % confidence (the rule of three, exactly)."""
     share = 1 - 0.05 ** (1 / count)
-    return f"{count} of {count}: at most {share:.1%} of connections differ, at 95 % confidence"
+    return f"0 of {count} differ: at most {share:.1%} of all connections do, at 95 % confidence"
+
+
+def say_ports(observations: Sequence[Observation]) -> str:
+    """Whether the client's source port reached the backend; recorded, never judged."""
+    pairs = [pair for each in observations for pair in each.port_pairs if pair[1] is not None]
+    kept = sum(1 for own, seen in pairs if own == seen)
+    if not pairs:
+        return ""
+    return f"kept {kept} of {len(pairs)}" if kept else f"rewritten {len(pairs)} of {len(pairs)}"
+
+
+def _say_witnesses(witnesses: Sequence[Witness], blind: str) -> str:
+    found = sum(1 for each in witnesses if each.seen)
+    if found:
+        return f"echo server and packets ({found} connections)"
+    return f"one witness: {blind or 'its connections were not among the packets captured'}"

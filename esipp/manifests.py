@@ -1,18 +1,57 @@
 """What the stage deploys, as plain dicts."""
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from esipp.labels import OWNER, RUN_LABEL, labels_of
-from esipp.model import Service, ServiceType
+from esipp.model import Backends, Path, Port, Protocol, Service, TrafficPolicy
 
 Json = dict[str, Any]
 
-HTTP, TCP, UDP, CONTROL = 8080, 8081, 8082, 8079
+HTTP, TCP, UDP, SCTP, CONTROL = 8080, 8081, 8082, 8083, 8079
 """The echo server's ports in a pod (images/echoserver/README.md)."""
 
-SERVICE_PORT = 80
-BACKEND = {"esipp.dev/role": "backend"}
+BACKEND_LABEL, PAIR_LABEL = "esipp.dev/backend", "esipp.dev/pair"
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The ports this run uses on nodes themselves, told apart from other runs' by the run's id.
+
+    They lie below the usual ranges of nodePorts and of ephemeral ports.
+    """
+
+    base: int
+
+    @classmethod
+    def of(cls, run: str) -> "Numbers":
+        """The numbers of a run."""
+        return cls(20000 + zlib.crc32(run.encode()) % 900 * 10)
+
+    def external(self, policy: TrafficPolicy | None) -> int:
+        """The service port behind externalIPs; services share these addresses, so each policy has a port of its own."""
+        return self.base + {None: 6, TrafficPolicy.CLUSTER: 7, TrafficPolicy.LOCAL: 8}[policy]
+
+    @property
+    def agent_sctp(self) -> int:
+        """The port at which agents take SCTP; a raw socket claims none."""
+        return self.base + 9
+
+    def backend(self, backends: Backends) -> dict[str, int]:
+        """The ports at which a backend listens, by name; on the host network they are this run's own."""
+        if backends is Backends.HOST_NETWORK:
+            return {"http": self.base, "tcp": self.base + 1, "udp": self.base + 2, "sctp": self.base + 3}
+        return {"http": HTTP, "tcp": TCP, "udp": UDP, "sctp": SCTP}
+
+    def service_port(self, service: Service, port: Port, protocol: Protocol) -> int:
+        """``spec.ports[].port``."""
+        if port is Port.SAME:
+            return self.backend(service.backends)[protocol.value.lower()]
+        if service.external_ips:
+            return self.external(service.policy)
+        return int(port.value[1])
 
 
 def namespace(name: str, run: str, owner: str) -> Json:
@@ -28,37 +67,66 @@ def namespace(name: str, run: str, owner: str) -> Json:
     }
 
 
-def echo_pod(name: str, run: str, node: str, image: str, *, extra_labels: Json | None = None) -> Json:
-    """A pod of the echo image pinned to a node, unprivileged, ready only when every listener is up."""
-    pod = _pod(name, run, node, image, ["--on-sigterm", "stop"])
-    pod["metadata"]["labels"] |= extra_labels or {}
-    pod["spec"]["containers"][0]["ports"] = [
-        {"name": "http", "containerPort": HTTP},
-        {"name": "tcp", "containerPort": TCP},
-        {"name": "udp", "containerPort": UDP, "protocol": "UDP"},
-    ]
-    pod["spec"]["containers"][0]["readinessProbe"] = {
-        "httpGet": {"path": "/readyz", "port": HTTP},
-        "periodSeconds": 1,
-        "failureThreshold": 1,
-    }
+def echo_pod(name: str, run: str, node: str, image: str, *, raw: bool, labels: Mapping[str, str] | None = None) -> Json:
+    """A pod of the echo image pinned to a node, ready only when every listener is up."""
+    arguments = ["--on-sigterm", "stop", *(["--sctp", str(SCTP)] if raw else [])]
+    pod = _pod(name, run, node, image, arguments, raw)
+    pod["metadata"]["labels"] |= labels or {}
+    _listens(pod, {"http": HTTP, "tcp": TCP, "udp": UDP, "sctp": SCTP})
     return pod
 
 
-def agent_pod(name: str, run: str, node: str, image: str) -> Json:
-    """A host-network pod: the node's own vantage, its list of addresses, and its reference listener.
+def never_ready(pod: Json) -> Json:
+    """The same pod, with a readiness gate that nobody opens: it serves, and is never Ready."""
+    pod["spec"]["readinessGates"] = [{"conditionType": "esipp.dev/never"}]
+    return pod
+
+
+def host_backend(name: str, run: str, node: str, image: str, *, raw: bool, labels: Mapping[str, str]) -> Json:
+    """A backend on the host network, at this run's own ports."""
+    ports = Numbers.of(run).backend(Backends.HOST_NETWORK)
+    arguments = ["--control", "off"]
+    for listener in ("http", "tcp", "udp", *(["sctp"] if raw else [])):
+        arguments += [f"--{listener}", str(ports[listener])]
+    pod = _pod(name, run, node, image, arguments, raw)
+    pod["metadata"]["labels"] |= labels
+    pod["spec"]["hostNetwork"] = True
+    _listens(pod, ports)
+    return pod
+
+
+def agent_pod(name: str, run: str, node: str, image: str, *, raw: bool) -> Json:
+    """A host-network pod: the node's own vantage, its list of addresses, its reference listener, and its packets.
 
     Its ports are chosen by the kernel, so that it disturbs nobody on the node; its first log line tells them.
     """
-    pod = _pod(name, run, node, image, ["--http", "off", "--tcp", "0", "--udp", "0", "--control", "off"])
+    arguments = ["--http", "off", "--tcp", "0", "--udp", "0", "--control", "off"]
+    arguments += ["--sctp", str(Numbers.of(run).agent_sctp)] if raw else []
+    pod = _pod(name, run, node, image, arguments, raw)
     pod["spec"]["hostNetwork"] = True
     return pod
 
 
-def _pod(name: str, run: str, node: str, image: str, arguments: list[str]) -> Json:
+def _listens(pod: Json, ports: Mapping[str, int]) -> None:
+    protocols = {"udp": "UDP", "sctp": "SCTP"}
+    container = pod["spec"]["containers"][0]
+    container["ports"] = [
+        {"name": name, "containerPort": port, "protocol": protocols.get(name, "TCP")} for name, port in ports.items()
+    ]
+    container["readinessProbe"] = {
+        "httpGet": {"path": "/readyz", "port": ports["http"]},
+        "periodSeconds": 1,
+        "failureThreshold": 1,
+    }
+
+
+def _pod(name: str, run: str, node: str, image: str, arguments: list[str], raw: bool) -> Json:
+    """A pod of the echo image; ``raw`` gives it root and CAP_NET_RAW and nothing else, for SCTP and packets."""
+
     def field(path: str) -> Json:
         return {"valueFrom": {"fieldRef": {"fieldPath": path}}}
 
+    user = 0 if raw else 65532
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -70,9 +138,9 @@ def _pod(name: str, run: str, node: str, image: str, arguments: list[str]) -> Js
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": 1,
             "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": 65532,
-                "runAsGroup": 65532,
+                "runAsNonRoot": not raw,
+                "runAsUser": user,
+                "runAsGroup": user,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "containers": [
@@ -91,7 +159,7 @@ def _pod(name: str, run: str, node: str, image: str, arguments: list[str]) -> Js
                     "securityContext": {
                         "allowPrivilegeEscalation": False,
                         "readOnlyRootFilesystem": True,
-                        "capabilities": {"drop": ["ALL"]},
+                        "capabilities": {"drop": ["ALL"], **({"add": ["NET_RAW"]} if raw else {})},
                     },
                     "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "256Mi"}},
                 }
@@ -100,25 +168,54 @@ def _pod(name: str, run: str, node: str, image: str, arguments: list[str]) -> Js
     }
 
 
-def service(shape: Service, run: str) -> Json:
-    """A Service over the backends, of every family the cluster has."""
-    spec: Json = {
-        "type": shape.type.value,
-        "selector": {RUN_LABEL: run, **BACKEND},
-        "ipFamilyPolicy": "PreferDualStack",
-        "ports": [{"name": "tcp", "protocol": "TCP", "port": SERVICE_PORT, "targetPort": TCP}],
-    }
-    if shape.policy and shape.type is not ServiceType.CLUSTER_IP:
+def service(
+    name: str,
+    paths: Iterable[Path],
+    run: str,
+    external_ips: Sequence[str] = (),
+    ranges: Sequence[str] = (),
+) -> Json:
+    """The Service that these paths dial, with the ports they need.
+
+    Args:
+        name: the object's name.
+        paths: all paths of one object; they share the service's shape.
+        run: the run's id.
+        external_ips: addresses for a service with externalIPs.
+        ranges: CIDRs for a service with loadBalancerSourceRanges.
+    """
+    paths = list(paths)
+    shape = paths[0].service
+    assert shape is not None
+    numbers = Numbers.of(run)
+    ports = []
+    for port, protocol in sorted({(path.port, path.protocol) for path in paths}, key=lambda p: (p[0].label, p[1])):
+        listener = "http" if port is Port.HTTP else protocol.value.lower()
+        target: int | str = listener if port is Port.NAMED else numbers.backend(shape.backends)[listener]
+        ports.append(
+            {
+                "name": f"{port.label}-{protocol.value.lower()}",
+                "protocol": protocol.value,
+                "port": numbers.service_port(shape, port, protocol),
+                "targetPort": target,
+            }
+        )
+    selector = {PAIR_LABEL: "yes"} if shape.backends is Backends.PAIR else {BACKEND_LABEL: shape.backends.value}
+    spec: Json = {"type": shape.type.value, "selector": {RUN_LABEL: run, **selector}, "ports": ports}
+    if shape.families:
+        spec |= {"ipFamilyPolicy": "SingleStack", "ipFamilies": [shape.families.value]}
+    else:
+        spec["ipFamilyPolicy"] = "PreferDualStack"
+    if shape.policy and shape.is_external:
         spec["externalTrafficPolicy"] = shape.policy.value
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": shape.name, "labels": labels_of(run)},
-        "spec": spec,
-    }
-
-
-def vips(status: Json) -> Sequence[str]:
-    """The addresses of ``status.loadBalancer.ingress``; hostnames are left to those who resolve them."""
-    ingress = status.get("loadBalancer", {}).get("ingress") or []
-    return [each["ip"] for each in ingress if each.get("ip")]
+    if shape.internal:
+        spec["internalTrafficPolicy"] = shape.internal.value
+    if shape.publish_not_ready:
+        spec["publishNotReadyAddresses"] = True
+    if shape.affinity:
+        spec["sessionAffinity"] = "ClientIP"
+    if shape.external_ips:
+        spec["externalIPs"] = list(external_ips)
+    if shape.ranges:
+        spec["loadBalancerSourceRanges"] = list(ranges)
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels_of(run)}, "spec": spec}

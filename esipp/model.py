@@ -1,11 +1,11 @@
 """The words of the suite as types: frozen, typed, without any I/O.
 
-Names follow design.md ("Words") and the Kubernetes API.
+Names follow design.md ("Words") and the Kubernetes API. What is seen and said of a row is in observation.py.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
+from enum import Enum, StrEnum
 from typing import Any
 
 
@@ -34,7 +34,10 @@ class Status(StrEnum):
 
 
 class AddressClass(StrEnum):
-    """Whose address a backend sees as the source, or how the client was not answered."""
+    """Whose address a backend sees as the source, or how the client was not answered.
+
+    ``hairpin`` is an address of the backend's own node, seen by a backend that reached itself through a service.
+    """
 
     CLIENT = "client"
     NODE = "node"
@@ -61,6 +64,7 @@ class Protocol(StrEnum):
 
     TCP = "TCP"
     UDP = "UDP"
+    SCTP = "SCTP"
 
 
 class Vantage(StrEnum):
@@ -75,7 +79,7 @@ class Role(StrEnum):
     """What a node is to the stage.
 
     ``endpoint-node`` has a ready local backend; ``bare-node`` has none and is dialled; ``other-node`` has none either
-    and is where in-cluster clients stand, so that a client never dials its own node by accident.
+    and is where in-cluster clients stand, so that a client dials its own node only where a row means it to.
     """
 
     ENDPOINT_NODE = "endpoint-node"
@@ -98,13 +102,15 @@ class EntryKind(StrEnum):
     POD_IP = "pod-ip"
     CLUSTER_IP = "clusterip"
     NODE_PORT = "node-port"
+    SECOND_ADDRESS = "second-address"
     VIP = "vip"
+    EXTERNAL_IP = "external-ip"
     NODE_LISTENER = "node-listener"
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Entry:
-    """What is dialled; ``role`` names the node for a nodePort and for the reference listener on a node."""
+    """What is dialled; ``role`` names the node whose address it is: a nodePort's, an externalIP's, a listener's."""
 
     kind: EntryKind
     role: Role | None = None
@@ -112,7 +118,10 @@ class Entry:
     @property
     def slug(self) -> str:
         """The entry as it stands in a row's id."""
-        return self.role.value if self.role else self.kind.value
+        if self.role is None:
+            return self.kind.value
+        plain = self.kind in (EntryKind.NODE_PORT, EntryKind.NODE_LISTENER)
+        return self.role.value if plain else f"{self.kind.value}-of-{self.role.value}"
 
 
 class ServiceType(StrEnum):
@@ -124,35 +133,125 @@ class ServiceType(StrEnum):
 
 
 class TrafficPolicy(StrEnum):
-    """``spec.externalTrafficPolicy`` of the Service API."""
+    """``spec.externalTrafficPolicy`` and ``spec.internalTrafficPolicy`` of the Service API."""
 
     CLUSTER = "Cluster"
     LOCAL = "Local"
 
 
-@dataclass(frozen=True, order=True)
+class Backends(StrEnum):
+    """Which pods are behind a service; all of them stand on the endpoint node."""
+
+    POD = "pod"
+    HOST_NETWORK = "host-network"
+    NOT_READY = "not-ready"
+    PAIR = "pair"
+
+
+class Balancer(StrEnum):
+    """Which load balancer a service asks for, by ``spec.loadBalancerClass``.
+
+    ``default`` is the cluster's own; all others are the reference load balancer in one of its modes. What the pod
+    must see differs: a forwarder leaves the client's address, a proxy shows its own and may tell the client's in an
+    X-Forwarded-For or PROXY protocol header.
+    """
+
+    DEFAULT = "default"
+    FORWARD = "reference-forward"
+    ECMP = "reference-ecmp"
+    PROXY = "reference-proxy"
+    PROXY_FORWARDED_FOR = "reference-proxy-xff"
+    PROXY_V1 = "reference-proxy-v1"
+    PROXY_V2 = "reference-proxy-v2"
+
+
+class Port(Enum):
+    """A port of a service: name, ``port``, and how ``targetPort`` names the backend's port."""
+
+    MAIN = ("main", 80, "number")
+    NAMED = ("named", 81, "name")
+    SAME = ("same", 0, "number")
+    HTTP = ("http", 8000, "number")
+
+    @property
+    def label(self) -> str:
+        """The port as it stands in a row's id, and in the Service."""
+        return str(self.value[0])
+
+
+class Claim(StrEnum):
+    """What a client claims about itself in a header that nobody should believe."""
+
+    NOTHING = "nothing"
+    FORWARDED_FOR = "x-forwarded-for"
+    PROXY_V1 = "proxy-v1"
+    PROXY_V2 = "proxy-v2"
+
+
+@dataclass(frozen=True)
 class Service:
-    """A Service the stage has to create; equal shapes are one object, shared by all rows that need it."""
+    """A Service the stage has to create; equal shapes are one object, shared by all rows that need it.
+
+    Args:
+        type: ``spec.type``.
+        policy: ``spec.externalTrafficPolicy``, None where it is left unset.
+        internal: ``spec.internalTrafficPolicy``, None where it is left unset.
+        backends: the pods its selector finds.
+        families: ``spec.ipFamilies`` of a single-stack service; None takes every family the cluster has.
+        balancer: the load balancer, for type LoadBalancer.
+        several_ports: whether it has all ports of ``Port``; else it has the main one only.
+        publish_not_ready: ``spec.publishNotReadyAddresses``.
+        affinity: ``spec.sessionAffinity: ClientIP``.
+        external_ips: whether ``spec.externalIPs`` are the InternalIPs of the endpoint node and of the bare node.
+        ranges: clients whose addresses are the only ``spec.loadBalancerSourceRanges``.
+    """
 
     type: ServiceType
     policy: TrafficPolicy | None = None
+    internal: TrafficPolicy | None = None
+    backends: Backends = Backends.POD
+    families: Family | None = None
+    balancer: Balancer = Balancer.DEFAULT
+    several_ports: bool = False
+    publish_not_ready: bool = False
+    affinity: bool = False
+    external_ips: bool = False
+    ranges: tuple[str, ...] = ()
+
+    @property
+    def is_external(self) -> bool:
+        """Whether traffic from outside the cluster is meant to reach it, so that it has an external policy."""
+        return self.type is not ServiceType.CLUSTER_IP or self.external_ips
 
     @property
     def slug(self) -> str:
-        """The service as it stands in a row's id: ``nodeport.local``."""
-        return self.type.value.lower() + (f".{self.policy.value.lower()}" if self.policy else "")
+        """The service as it stands in a row's id: ``nodeport.local``, ``clusterip.itp-local``."""
+        parts = ["external-ips" if self.external_ips else self.type.value.lower()]
+        if self.balancer is not Balancer.DEFAULT:
+            parts.append(self.balancer.value)
+        if self.is_external:
+            parts.append(self.policy.value.lower() if self.policy else "unset")
+        if self.internal:
+            parts.append(f"itp-{self.internal.value.lower()}")
+        if self.backends is not Backends.POD:
+            parts.append(self.backends.value)
+        if self.families:
+            parts.append(f"only-{self.families.value.lower()}")
+        told = {
+            "several-ports": self.several_ports,
+            "publish-not-ready": self.publish_not_ready,
+            "affinity": self.affinity,
+            "source-ranges": bool(self.ranges),
+        }
+        return ".".join([*parts, *(name for name, given in told.items() if given)])
 
-    @property
-    def name(self) -> str:
-        """The object's name in the cluster."""
-        return self.slug.replace(".", "-")
 
-
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Path:
     """One way to dial: who, which service, at what entry. The unit of observation; several rows may share one.
 
     ``service`` is None where no Service is between: a pod's own address, or the reference listener on a node.
+    ``claim`` is what the client says of itself in a header; ``one_socket`` sends all datagrams from one source port.
     """
 
     client: Client
@@ -160,14 +259,34 @@ class Path:
     protocol: Protocol
     family: Family
     service: Service | None = None
+    port: Port = Port.MAIN
+    claim: Claim = Claim.NOTHING
+    one_socket: bool = False
 
     @property
     def key(self) -> str:
         """Stable text form, the stem of row ids: ``nodeport.local.tcp.ipv4.outside-1-to-endpoint-node``."""
         what = self.service.slug if self.service else self.entry.kind.value
-        return (
-            f"{what}.{self.protocol.value.lower()}.{self.family.value.lower()}.{self.client.name}-to-{self.entry.slug}"
-        )
+        extra = f".port-{self.port.label}" if self.port is not Port.MAIN else ""
+        extra += f".claims-{self.claim.value}" if self.claim is not Claim.NOTHING else ""
+        extra += ".one-socket" if self.one_socket else ""
+        way = f"{self.client.name}-to-{self.entry.slug}"
+        return f"{what}.{self.protocol.value.lower()}.{self.family.value.lower()}.{way}{extra}"
+
+    @property
+    def object_name(self) -> str:
+        """The Service object in the cluster; a load balancer is asked for one protocol only, as many carry no mix."""
+        assert self.service is not None
+        apart = f"-{self.protocol.value.lower()}" if self.service.type is ServiceType.LOAD_BALANCER else ""
+        return self.service.slug.replace(".", "-") + apart
+
+
+class Spread(StrEnum):
+    """Which of several backends answered: all connections by ``one``, or ``several`` of them."""
+
+    ANY = "any"
+    ONE = "one"
+    SEVERAL = "several"
 
 
 @dataclass(frozen=True)
@@ -180,16 +299,23 @@ class Control:
     path: Path
     accept: frozenset[AddressClass] = frozenset()
     why: str = ""
+    spread: Spread = Spread.ANY
 
 
 @dataclass(frozen=True)
 class Override:
-    """A legitimate difference: where all facts in ``when`` hold, ``accept`` is fine too, and the row is ``known``."""
+    """A legitimate difference: where all facts in ``when`` hold, ``accept`` is fine too, and the row is ``known``.
+
+    ``before`` limits it to Kubernetes versions older than that (``1.34``). ``forwarded`` excuses that packets reach a
+    backend whose answer the client cannot use.
+    """
 
     when: tuple[tuple[str, str], ...]
     accept: frozenset[AddressClass]
     reason: str
     reference: str
+    before: str = ""
+    forwarded: bool = False
 
 
 @dataclass(frozen=True)
@@ -197,7 +323,9 @@ class Cell:
     """A row: one behaviour, one requirement, one verdict (design.md, law 1).
 
     ``accept`` are the address classes that fulfil it; it is fulfilled only if every single observation falls in one.
-    ``controls`` must hold or the row is inconclusive. ``features`` that the cluster lacks make it unsupported.
+    ``told`` is for proxies: the header in which the client's own address must come out of band. ``spread`` says which
+    backends may answer. ``controls`` must hold or the row is inconclusive. ``features`` that the cluster lacks make
+    it unsupported.
     """
 
     id: str
@@ -210,6 +338,8 @@ class Cell:
     features: frozenset[str] = frozenset()
     controls: tuple[Control, ...] = ()
     overrides: tuple[Override, ...] = ()
+    told: Claim = Claim.NOTHING
+    spread: Spread = Spread.ANY
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -231,11 +361,14 @@ class Cell:
             "suite": self.suite,
             "service": service.type.value if service else None,
             "policy": service.policy.value if service and service.policy else None,
+            "internal_policy": service.internal.value if service and service.internal else None,
             "protocol": self.path.protocol.value,
             "family": self.path.family.value,
             "client": self.path.client.name,
             "entry": self.path.entry.slug,
             "expect": sorted(self.accept),
+            "told": self.told.value if self.told is not Claim.NOTHING else None,
+            "spread": self.spread.value,
             "features": sorted(self.features),
             "references": list(self.references),
         }
@@ -259,106 +392,3 @@ def missing_features(cell: Cell, features: Mapping[str, Feature]) -> dict[str, F
     unknown = Feature(False, "nobody looked for it")
     found = {name: features.get(name, unknown) for name in sorted(cell.features)}
     return {name: feature for name, feature in found.items() if not feature.present}
-
-
-class Outcome(StrEnum):
-    """How a probe ended, in the prober's words (images/echoserver/README.md)."""
-
-    ANSWERED = "answered"
-    REFUSED = "refused"
-    TIMEOUT = "timeout"
-    UNREACHABLE = "unreachable"
-    RESET = "reset"
-    INVALID = "invalid"
-    MISDIRECTED = "misdirected"
-    ERROR = "error"
-
-
-@dataclass(frozen=True)
-class Observation:
-    """One probe on one path, as the prober and the echo server told it. Times are the prober's monotonic seconds.
-
-    ``source`` is the client's own view of its address and port, ``seen`` the backend's; ``connected`` is when the
-    connection was accepted, None where it never was.
-    """
-
-    path: str
-    seq: int
-    outcome: Outcome
-    source: tuple[str, int] | None = None
-    dialled: tuple[str, int] | None = None
-    seen: tuple[str, int] | None = None
-    echo: Mapping[str, Any] | None = None
-    started: float = 0.0
-    connected: float | None = None
-    ended: float = 0.0
-    time: float = 0.0
-    detail: str = ""
-    observer: str = "echo"
-    nonce: str = ""
-
-    @property
-    def backend(self) -> str | None:
-        """The pod that answered, by its own word."""
-        return str(self.echo["pod"]) if self.echo and self.echo.get("pod") else None
-
-    @property
-    def node(self) -> str | None:
-        """The node of the pod that answered, by its own word."""
-        return str(self.echo["node"]) if self.echo and self.echo.get("node") else None
-
-    def as_json(self) -> dict[str, Any]:
-        """The observation as the ledger keeps it."""
-        return {
-            "path": self.path,
-            "seq": self.seq,
-            "outcome": self.outcome.value,
-            "source": list(self.source) if self.source else None,
-            "dialled": list(self.dialled) if self.dialled else None,
-            "seen": list(self.seen) if self.seen else None,
-            "backend": self.backend,
-            "observer": self.observer,
-            "nonce": self.nonce,
-            "started": self.started,
-            "connected": self.connected,
-            "ended": self.ended,
-            "time": self.time,
-            "detail": self.detail,
-            "echo": dict(self.echo) if self.echo else None,
-        }
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The judge's word on one row.
-
-    ``expected`` and ``observed`` are sentences for people; ``tally`` counts the observations by what they showed, and
-    ``shown`` are the address classes among them. ``left_out`` marks an unsupported row that the cluster itself would
-    have supported.
-    """
-
-    cell: str
-    level: Level
-    status: Status
-    expected: str
-    observed: str
-    reason: str = ""
-    tally: Mapping[str, int] = field(default_factory=dict)
-    reference: str = ""
-    shown: tuple[AddressClass, ...] = ()
-    left_out: bool = False
-
-    def as_json(self) -> dict[str, Any]:
-        """The verdict as the ledger keeps it."""
-        return {
-            "id": self.cell,
-            "level": self.level.value,
-            "status": self.status.value,
-            "expected": self.expected,
-            "observed": self.observed,
-            "reason": self.reason,
-            "tally": dict(sorted(self.tally.items())),
-            "reference": self.reference,
-            "shown": [each.value for each in self.shown],
-            "left_out": self.left_out,
-        }

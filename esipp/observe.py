@@ -1,15 +1,18 @@
-"""Paths in, observations out: every probe of every row flies at once, then nothing is tried again."""
+"""Paths in, observations out: every probe of every row flies in one window, and nothing is tried again.
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+The window has two parts. Of the sample, few connections a path, everything is kept, and packets are captured if they
+can be; then the rest, of which equal results come as one.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
 from esipp.convergence import Budget, Convergence, Reading, converge
 from esipp.errors import HarnessError
-from esipp.model import AddressClass, Cell, EntryKind, Observation, Outcome, Path, Vantage
-from esipp.probing.prober import IN_FLIGHT, Job, Prober
-from esipp.topology import Topology
+from esipp.model import Cell, Level, Path, Protocol
+from esipp.observation import Observation, Outcome
+from esipp.probing.prober import Job, Prober, job_on
 
 DATA_PLANE = Budget("every path that must answer", 30.0, need=3, spacing=0.2, stable=2.0)
 SETTLING_TIMEOUT = 1.0
@@ -17,6 +20,19 @@ SETTLING_TIMEOUT = 1.0
 
 JUDGED_TIMEOUT = 2.0
 """Seconds of silence that count as no answer in the judged window: one SYN retransmission is given its chance."""
+
+SAMPLED = 2
+"""Connections of a path that are kept whole and looked for among the packets."""
+
+JOBS_AT_ONCE = 12
+"""Jobs of a client under way at the same time, on paths that answer; silent ones wait beside them, all at once."""
+
+PARALLEL = {Protocol.TCP: 8, Protocol.UDP: 2, Protocol.SCTP: 2}
+"""Probes of one job in flight, on paths that answer: more would overrun the receive buffer of our own echo server,
+and be counted as the product's loss."""
+
+BOUND = 300.0
+"""Seconds after which a prober that has not finished is given up."""
 
 
 @dataclass(frozen=True)
@@ -42,71 +58,92 @@ def plan(cells: Iterable[Cell], address: Callable[[Path], tuple[str, int] | str]
 
 def must_answer(cells: Iterable[Cell]) -> set[Path]:
     """The paths on which something has to answer before the window may be judged."""
-    return {cell.path for cell in cells if not cell.is_negative} | {
+    cells = list(cells)
+    return {cell.path for cell in cells if not cell.is_negative and cell.level is not Level.RECORD} | {
         control.path for cell in cells for control in cell.controls
     }
 
 
-def settle(probers: Mapping[str, Prober], todo: Plan, expected: set[Path]) -> Convergence:
-    """Wait until every path that must answer does, three times in a row.
+@dataclass
+class Settling:
+    """Waits until every path that must answer does, three times in a row; ``answering`` are those that last did.
 
     Setting up may converge; only the judged window may not be tried again. A path that never answers uses up the
     budget and is then judged as it is: that it stays silent is the product's doing.
     """
-    waiting = [path for path in todo.targets if path in expected]
 
-    def look() -> Reading:
-        silent = [
-            path for path, seen in _fly(probers, todo, waiting, 1, SETTLING_TIMEOUT).items() if not _answered(seen)
-        ]
-        if not silent:
-            return Reading(True, f"{len(waiting)} paths answer")
-        return Reading(False, f"{len(silent)} of {len(waiting)} paths are silent, among them {silent[0].key}")
+    probers: Mapping[str, Prober]
+    todo: Plan
+    answering: set[Path] = field(default_factory=set)
 
-    return converge(look, DATA_PLANE)
+    def wait(self, expected: set[Path]) -> Convergence:
+        """Wait for the paths that are expected to answer."""
+        waiting = [path for path in self.todo.targets if path in expected]
+
+        def look() -> Reading:
+            seen = fly(self.probers, self.todo, waiting, 1, timeout=SETTLING_TIMEOUT)
+            self.answering = {path for path, made in seen.items() if all(o.outcome is Outcome.ANSWERED for o in made)}
+            silent = [path for path in waiting if path not in self.answering]
+            if not silent:
+                return Reading(True, f"{len(waiting)} paths answer")
+            return Reading(False, f"{len(silent)} of {len(waiting)} paths are silent, among them {silent[0].key}")
+
+        return converge(look, DATA_PLANE)
 
 
-def observe(probers: Mapping[str, Prober], todo: Plan, samples: int) -> dict[str, list[Observation]]:
-    """The judged window: ``samples`` new connections on every path, all paths at once."""
-    seen = _fly(probers, todo, list(todo.targets), samples, JUDGED_TIMEOUT)
-    return {path.key: observations for path, observations in seen.items()}
-
-
-def _fly(
-    probers: Mapping[str, Prober], todo: Plan, paths: Iterable[Path], count: int, timeout: float
+def fly(
+    probers: Mapping[str, Prober],
+    todo: Plan,
+    paths: Sequence[Path],
+    count: int,
+    *,
+    timeout: float = JUDGED_TIMEOUT,
+    brief: bool = False,
+    answering: set[Path] | None = None,
 ) -> dict[Path, list[Observation]]:
-    flying: dict[Path, Future[list[Observation]]] = {}
+    """Probe all paths at the same time, ``count`` new connections each.
+
+    Args:
+        probers: the prober of each client.
+        todo: where the paths lead.
+        paths: those to probe.
+        count: probes a path.
+        timeout: seconds a probe may take.
+        brief: equal results come as one.
+        answering: paths that are known to answer; of these only so many are under way at once as our own echo server
+            takes without loss. None starts all at once.
+    """
+    jobs: dict[Path, Job] = {}
     for path in paths:
         host, port = todo.targets[path]
-        flying[path] = probers[path.client.name].submit(Job(path, host, port, count, timeout))
-    # even if every probe runs into its timeout, and the machine is slow
-    bound = 30 + timeout + 2 * len(flying) * count * timeout / IN_FLIGHT
-    landed = {}
-    for path, future in flying.items():
-        try:
-            landed[path] = future.result(timeout=bound)
-        except TimeoutError:
-            raise HarnessError(
-                f"The prober of {path.client.name} has not finished {path.key} after {bound:.0f} s.",
-                "is the machine or the container it runs in overloaded?",
-            ) from None
-    return landed
+        made = job_on(path, host, port, count, timeout)
+        bounded = PARALLEL[path.protocol] if answering is not None and path in answering else 0
+        jobs[path] = replace(made, brief=brief, parallel=bounded)
+    flying: dict[Path, Future[list[Observation]]] = {}
+    for path, job in jobs.items():
+        if not job.parallel:
+            flying[path] = probers[path.client.name].submit(job)
+    clients = sorted({path.client.name for path, job in jobs.items() if job.parallel})
+    gates = {client: ThreadPoolExecutor(JOBS_AT_ONCE, thread_name_prefix=client) for client in clients}
+
+    def through(path: Path) -> list[Observation]:
+        return probers[path.client.name].submit(jobs[path]).result(timeout=BOUND)
+
+    try:
+        for path, job in jobs.items():
+            if job.parallel:
+                flying[path] = gates[path.client.name].submit(through, path)
+        return {path: _landed(path, future) for path, future in flying.items()}
+    finally:
+        for gate in gates.values():
+            gate.shutdown(wait=False, cancel_futures=True)
 
 
-def _answered(observations: Iterable[Observation]) -> bool:
-    return all(each.outcome is Outcome.ANSWERED for each in observations)
-
-
-def facts_of(
-    observations: Mapping[str, list[Observation]], paths: Iterable[Path], topology: Topology
-) -> dict[str, str]:
-    """What the reference listeners tell about the way, for overrides: do pods reach nodes with their own address?"""
-    seen: dict[str, set[str]] = defaultdict(set)
-    for path in paths:
-        if path.entry.kind is not EntryKind.NODE_LISTENER or path.client.vantage is not Vantage.POD:
-            continue
-        for each in observations.get(path.key, ()):
-            if each.seen and each.source:
-                own = AddressClass.CLIENT in topology.origin(path, each.seen[0], each.source[0]).classes
-                seen[f"pod-to-node.{path.family.value.lower()}"].add("unchanged" if own else "masqueraded")
-    return {name: values.pop() if len(values) == 1 else "mixed" for name, values in seen.items()}
+def _landed(path: Path, future: "Future[list[Observation]]") -> list[Observation]:
+    try:
+        return future.result(timeout=BOUND)
+    except TimeoutError:
+        raise HarnessError(
+            f"The prober of {path.client.name} has not finished {path.key} after {BOUND:.0f} s.",
+            "is the machine or the container it runs in overloaded?",
+        ) from None

@@ -9,7 +9,8 @@ from typing import Any
 
 from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.errors import PreflightError
-from esipp.model import Family, Feature, Role
+from esipp.facts import proxy_facts
+from esipp.model import Balancer, Family, Feature, Role
 from esipp.probing.outside import check_network, find_network
 from esipp.run import Settings
 from esipp.topology import Node, cast_roles, read_node
@@ -45,7 +46,7 @@ class Findings:
 
     nodes: Mapping[str, Node]
     roles: Mapping[Role, str]
-    facts: Mapping[str, str]
+    facts: dict[str, str]
     decided: Mapping[str, str]
     features: dict[str, Feature]
     outside_network: str | None
@@ -113,9 +114,15 @@ def examine(cluster: Cluster, settings: Settings) -> Findings:
         ) from None
     facts = {"kubernetes": version, "nodes": str(len(nodes)), **_versions(raw)}
     decided = dict.fromkeys(facts, "API server /version and node status")
-    facts["proxy-mode"], decided["proxy-mode"] = _proxy_mode(cluster)
+    for name, fact in proxy_facts(cluster).items():
+        facts[name], decided[name] = fact.value, fact.decided
     network = _outside_network(settings, list(nodes.values()))
     features = _features(nodes, roles, network)
+    features["external-ips"] = _external_ips(cluster)
+    everywhere = facts["node-port-addresses"] == "all"
+    features["node-ports.all-addresses"] = Feature(
+        everywhere, f"node-port-addresses: {facts['node-port-addresses']} ({decided['node-port-addresses']})"
+    )
     strange = sorted(set(settings.without) - set(features))
     if strange:
         raise PreflightError(f"--without {strange[0]}: there is no such feature.", f"known: {', '.join(features)}")
@@ -132,17 +139,19 @@ def _versions(raw: list[dict[str, Any]]) -> dict[str, str]:
     return found
 
 
-def _proxy_mode(cluster: Cluster) -> tuple[str, str]:
-    """kube-proxy's mode from its ConfigMap, as kubeadm writes it; empty there means the default, iptables."""
-    where = "ConfigMap kube-system/kube-proxy"
+def _external_ips(cluster: Cluster) -> Feature:
+    """Whether services with externalIPs are admitted at all; asked with a dry run."""
+    manifest: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"generateName": "esipp-dry-run-"},
+        "spec": {"ports": [{"port": 80}], "externalIPs": ["192.0.2.1"]},
+    }
     try:
-        data = cluster.request("GET", "/api/v1/namespaces/kube-system/configmaps/kube-proxy").get("data", {})
-    except (ApiError, UnreachableError) as broken:
-        return "unknown", f"{where} cannot be read ({broken})"
-    found = re.search(r'^mode:\s*"?(\w*)"?\s*$', data.get("config.conf", ""), re.MULTILINE)
-    if found is None:
-        return "unknown", f"{where} has no mode"
-    return found.group(1) or "iptables", where + ("" if found.group(1) else ", empty: the default")
+        cluster.request("POST", "/api/v1/namespaces/default/services", query={"dryRun": "All"}, body=manifest)
+    except (ApiError, UnreachableError) as refused:
+        return Feature(False, f"a dry run was refused: {refused}")
+    return Feature(True, "a dry run was admitted")
 
 
 def _outside_network(settings: Settings, nodes: list[Node]) -> str | None:
@@ -176,4 +185,14 @@ def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], network: str
     three = len(set(roles.values())) == 3
     features["nodes.three"] = Feature(three, f"{'three' if three else 'only two'} schedulable nodes")
     features["load-balancer"] = Feature(True, "asked for; --without load-balancer leaves it out")
+    for balancer in Balancer:
+        if balancer is not Balancer.DEFAULT:
+            features[f"load-balancer.{balancer.value}"] = Feature(False, "the reference load balancer is not there yet")
+    both = all(features[f"family.{family.value.lower()}"].present for family in Family)
+    features["families.dual"] = Feature(both, "every node has both families" if both else "nodes have one family")
+    features["sctp"] = Feature(True, "SCTP INITs from raw sockets; --without sctp leaves it out")
+    features["packets"] = Feature(True, "tcpdump in the agents; --without packets leaves it out")
+    for family in Family:
+        name = f"nodes.second-address.{family.value.lower()}"
+        features[name] = Feature(True, "told by the agents, once they run")
     return features

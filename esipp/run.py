@@ -11,11 +11,12 @@ from pathlib import Path
 
 from esipp import __version__
 from esipp.errors import EsippError, ExitCode
-from esipp.model import Cell, Level, Verdict
+from esipp.model import Cell, Level
+from esipp.observation import Verdict
 from esipp.report.conclusion import Conclusion, conclude
 from esipp.report.ledger import SCHEMA_VERSION, Ledger
 
-DEFAULT_SAMPLES = 20
+DEFAULT_SAMPLES = 200
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,10 @@ class Run:
         """Write a record to the ledger."""
         if self.ledger is not None:
             self.ledger.write(record, **fields)
+
+    def fact(self, name: str, value: str, decided: str) -> None:
+        """Write down something that was found about the cluster, and how that was decided."""
+        self.record("fact", name=name, value=value, decided=decided)
 
     @contextlib.contextmanager
     def phase(self, name: str, what: str) -> Iterator[None]:

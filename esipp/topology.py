@@ -7,13 +7,15 @@ import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
-from esipp.model import AddressClass, Client, Family, Path, Role, Vantage
+from esipp.model import AddressClass, Backends, Client, Family, Path, Role, Service, Vantage
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
+@cache
 def parse_address(text: str) -> IPAddress:
     """Read an address; a scope is cut off and a v4-mapped IPv6 address becomes the IPv4 address it stands for.
 
@@ -74,6 +76,20 @@ class Stand:
     node: str | None = None
 
 
+POD_BACKEND, PAIR_BACKEND, HOST_BACKEND, UNREADY_BACKEND = "backend", "backend-2", "backend-host", "backend-not-ready"
+BACKENDS = {
+    Backends.POD: frozenset({POD_BACKEND}),
+    Backends.PAIR: frozenset({POD_BACKEND, PAIR_BACKEND}),
+    Backends.HOST_NETWORK: frozenset({HOST_BACKEND}),
+    Backends.NOT_READY: frozenset({UNREADY_BACKEND}),
+}
+
+
+def backends_of(service: Service | None) -> frozenset[str]:
+    """The pods that may answer for a service; without a service it is the one whose own address is dialled."""
+    return BACKENDS[service.backends if service else Backends.POD]
+
+
 @dataclass(frozen=True)
 class Origin:
     """Whose address it is: the classes it fits for one client, and the owner in words."""
@@ -90,7 +106,7 @@ class Topology:
     roles: Mapping[Role, str] = field(default_factory=dict)
     stands: Mapping[str, Stand] = field(default_factory=dict)
     backends: Mapping[str, Pod] = field(default_factory=dict)
-    vips: Mapping[str, Mapping[Family, str]] = field(default_factory=dict)
+    balancers: Mapping[str, frozenset[IPAddress]] = field(default_factory=dict)
 
     def origin(self, path: Path, seen: str, source: str | None) -> Origin:
         """Whose address a backend saw.
@@ -110,7 +126,7 @@ class Topology:
             owners.append(f"client {path.client.name}")
         for other in self.stands.values():
             if other is not stand and other.client.vantage is not Vantage.NODE and address in other.addresses:
-                owners.append(f"client {other.client.name}")
+                owners += [f"client {other.client.name}"] if other.client.name not in self.backends else []
                 if other.client.vantage is Vantage.POD:
                     classes.add(AddressClass.POD)
         for node in self.nodes.values():
@@ -119,14 +135,17 @@ class Topology:
                 owners.append(f"node {node.name}{self._remark(node.name, path)}")
                 if stand and stand.client.vantage is Vantage.NODE and stand.node == node.name:
                     classes.add(AddressClass.CLIENT)
+                if path.client.name in self.backends and stand and stand.node == node.name:
+                    classes.add(AddressClass.HAIRPIN)
         for pod in self.backends.values():
-            if address in {parse_address(a) for a in pod.addresses.values()} and AddressClass.CLIENT not in classes:
+            own = {parse_address(a) for a in pod.addresses.values()}
+            if address in own and not classes & {AddressClass.CLIENT, AddressClass.NODE}:
                 classes.add(AddressClass.POD)
                 owners.append(f"pod {pod.name}")
-        for service, vips in self.vips.items():
-            if address in {parse_address(a) for a in vips.values()}:
+        for name, addresses in self.balancers.items():
+            if address in addresses:
                 classes.add(AddressClass.LOAD_BALANCER)
-                owners.append(f"load balancer of {service}")
+                owners.append(f"load balancer of {name}")
         if not classes:
             classes.add(AddressClass.OTHER)
         return Origin(frozenset(classes), " or ".join(owners) or "nobody we know")
@@ -154,7 +173,7 @@ class Topology:
                 pod.name: {"node": pod.node, "addresses": sorted(pod.addresses.values())}
                 for pod in self.backends.values()
             },
-            "vips": {name: sorted(vips.values()) for name, vips in self.vips.items() if vips},
+            "balancers": {name: sorted(str(a) for a in own) for name, own in self.balancers.items() if own},
         }
 
     def _remark(self, node: str, path: Path) -> str:

@@ -63,31 +63,38 @@ class OutsideContainers:
         network: the docker network of the nodes.
         image: the echo image, which holds the prober too.
         server: the API server of the cluster; a label too, so that a sweep of one cluster spares another's.
+        raw: whether they get CAP_NET_RAW, which SCTP needs.
     """
 
-    def __init__(self, run: str, network: str, image: str, server: str) -> None:
-        self._run, self._network, self._image, self._server = run, network, image, server
+    def __init__(self, run: str, network: str, image: str, server: str, *, raw: bool = False) -> None:
+        self._run, self._network, self._image, self._server, self._raw = run, network, image, server, raw
         self.names: list[str] = []
 
-    def start(self, client: str) -> str:
-        """Start one and return its container name.
+    def name_of(self, client: str) -> str:
+        """The container of a client."""
+        return f"esipp-{self._run}-{client}"
+
+    def start(self, client: str) -> list[str]:
+        """Start one and return its addresses.
 
         Raises:
             HarnessError: the engine refused.
         """
-        name = f"esipp-{self._run}-{client}"
+        name = self.name_of(client)
         self.names.append(name)
+        rights = ["--user", "0", "--cap-add", "NET_RAW"] if self._raw else []
         started = _docker(
             "run", "--detach", "--rm", "--name", name, "--network", self._network,
             "--label", f"{RUN_LABEL}={self._run}", "--label", f"{SERVER_LABEL}={self._server}",
-            "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", self._image,
+            "--read-only", "--cap-drop", "ALL", *rights, "--security-opt", "no-new-privileges", self._image,
         )  # fmt: skip
         if started.returncode != 0:
             raise HarnessError(
                 f"The outside client {client} cannot be started: {started.stderr.strip()[:300]}",
                 f"does 'docker run --rm --network {self._network} {self._image}' work?",
             )
-        return name
+        shown = "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{.GlobalIPv6Address}} {{end}}"
+        return _docker("inspect", "--format", shown, name).stdout.split()
 
     def remove(self) -> None:
         """Remove those that were started.

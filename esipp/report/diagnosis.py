@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from esipp.model import NO_ANSWER, AddressClass, Cell, Status, TrafficPolicy, Verdict
+from esipp.model import NO_ANSWER, AddressClass, Cell, Status, TrafficPolicy
+from esipp.observation import Verdict
 
 
 @dataclass(frozen=True)

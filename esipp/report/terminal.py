@@ -3,7 +3,8 @@
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
-from esipp.model import AddressClass, Cell, Client, Family, Level, Path, Status, Vantage, Verdict
+from esipp.model import AddressClass, Cell, Client, Family, Level, Path, Status, Vantage
+from esipp.observation import Verdict
 from esipp.report.conclusion import WORST_FIRST, Conclusion
 from esipp.report.diagnosis import diagnose
 

@@ -5,7 +5,8 @@ from operator import attrgetter
 
 import pytest
 
-from esipp.model import Cell, Verdict
+from esipp.model import Cell
+from esipp.observation import Verdict
 from fixtures.session import enforce
 from suites.source_ip.cells import CELLS
 

@@ -1,0 +1,51 @@
+"""What the API server says of our own pods."""
+
+from typing import Any
+
+from esipp.errors import HarnessError
+
+Json = dict[str, Any]
+
+NO_IMAGE = {"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
+NO_START = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CrashLoopBackOff"}
+
+
+def is_ready(pod: Json) -> bool:
+    """Ready; raises at once where waiting cannot help."""
+    status = pod.get("status", {})
+    for container in status.get("containerStatuses") or []:
+        waiting = container.get("state", {}).get("waiting") or {}
+        name, reason = pod["metadata"]["name"], waiting.get("reason", "")
+        if reason in NO_IMAGE:
+            raise HarnessError(
+                f"The image {container['image']} cannot be had on node {pod['spec'].get('nodeName')} ({reason}).",
+                "name one the nodes can pull with --image, or load it: kind load docker-image",
+            )
+        if reason in NO_START:
+            raise HarnessError(
+                f"Pod {name} cannot be started ({reason}): {waiting.get('message', '')[:200]}",
+                f"kubectl logs {name} --previous -n {pod['metadata']['namespace']}",
+            )
+    if status.get("phase") == "Failed":
+        raise HarnessError(f"Pod {pod['metadata']['name']} failed: {status.get('reason')} {status.get('message')}")
+    # one that is never to be Ready is done when its containers are
+    wanted = "ContainersReady" if pod["spec"].get("readinessGates") else "Ready"
+    return any(c["type"] == wanted and c["status"] == "True" for c in status.get("conditions") or [])
+
+
+def identity(pod: Json) -> tuple[str, int]:
+    """What changes when a pod is replaced or one of its containers starts again."""
+    restarts = sum(each.get("restartCount", 0) for each in pod.get("status", {}).get("containerStatuses") or [])
+    return pod["metadata"]["uid"], restarts
+
+
+def say_pod(pod: Json) -> str:
+    """Why a pod is not ready, as far as its status tells."""
+    status = pod.get("status", {})
+    for container in status.get("containerStatuses") or []:
+        waiting = container.get("state", {}).get("waiting")
+        if waiting:
+            return f"{waiting.get('reason')} {waiting.get('message', '')}".strip()
+    bad = [f"{c['type']}: {c.get('message') or c.get('reason')}" for c in status.get("conditions") or []
+           if c["status"] != "True"]  # fmt: skip
+    return "; ".join(bad) or f"phase {status.get('phase')}"

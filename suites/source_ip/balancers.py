@@ -1,0 +1,98 @@
+"""Load balancers of every kind, headers that tell or forge the client's address, and who else uses the source."""
+
+from collections.abc import Iterator
+
+from suites.source_ip.words import *
+
+Rows = Iterator[Cell]
+
+IN_A_HEADER = {
+    Balancer.PROXY_FORWARDED_FOR: Claim.FORWARDED_FOR,
+    Balancer.PROXY_V1: Claim.PROXY_V1,
+    Balancer.PROXY_V2: Claim.PROXY_V2,
+}
+
+
+def forwarders(protocol: Protocol, family: Family) -> Rows:
+    """The reference load balancer as a forwarder, to one node and to several: the client's address reaches the pod."""
+    for balancer in (Balancer.FORWARD, Balancer.ECMP):
+        for client in EVERYONE:
+            path = Path(client, VIP, protocol, family, replace(LB_LOCAL, balancer=balancer))
+            yield cell(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB)
+        for client in OUTSIDE:
+            path = Path(client, VIP, protocol, family, replace(LB_CLUSTER, balancer=balancer))
+            yield from answers_and_rewrites(path, TUTORIAL_LB)
+
+
+def proxies(family: Family) -> Rows:
+    """The reference load balancer as a proxy: the pod sees its address, and is told the client's out of band."""
+    for balancer in (Balancer.PROXY, *IN_A_HEADER):
+        told = IN_A_HEADER.get(balancer, Claim.NOTHING)
+        service = replace(LB_LOCAL, balancer=balancer, several_ports=True)
+        port = Port.HTTP if told is Claim.FORWARDED_FOR else Port.MAIN
+        reference = HAPROXY if told in (Claim.PROXY_V1, Claim.PROXY_V2) else TUTORIAL_PROXY
+        for client in EVERYONE:
+            path = Path(client, VIP, Protocol.TCP, family, service, port)
+            # under ipMode Proxy clients inside the cluster go through the balancer as well
+            level = Level.CORE if client in OUTSIDE else Level.EXTENDED
+            yield cell(path, BALANCER_IP, level, reference, API_IP_MODE, told=told)
+        if told is not Claim.NOTHING:
+            for client in OUTSIDE:
+                path = Path(client, VIP, Protocol.TCP, family, service, port, claim=told)
+                yield cell(path, BALANCER_IP, Level.CORE, reference, told=told)
+
+
+def forged_headers(family: Family) -> Rows:
+    """What a client claims about itself changes nothing about the address that the backend sees."""
+    for claim in (Claim.FORWARDED_FOR, Claim.PROXY_V1, Claim.PROXY_V2):
+        for client in OUTSIDE:
+            for entry, shape in ((ENDPOINT_NODE, NODE_PORT_LOCAL), (VIP, LB_LOCAL)):
+                service = replace(shape, several_ports=True)
+                path = Path(client, entry, Protocol.TCP, family, service, Port.HTTP, claim)
+                yield cell(path, CLIENT_IP, Level.CORE, API_ETP)
+
+
+def source_ranges(protocol: Protocol, family: Family) -> Rows:
+    """loadBalancerSourceRanges judge by the source: they admit exactly the client they name."""
+    service = replace(LB_LOCAL, ranges=(OUTSIDE_1.name,))
+    yield cell(Path(OUTSIDE_1, VIP, protocol, family, service), CLIENT_IP, Level.CORE, API_RANGES, API_ETP)
+    path = Path(OUTSIDE_2, VIP, protocol, family, service)
+    controls = (
+        same_client(path, LB_LOCAL, "the same client must be answered by a service without ranges"),
+        same_service(path, OUTSIDE_1, "the same service must answer the client it names"),
+    )
+    # "ignored if the cloud-provider does not support the feature" (API text); kube-proxy does it for VIPs
+    yield cell(path, NO_ANSWER, Level.EXTENDED, API_RANGES, KUBE_PROXY, controls=controls)
+    for client in (POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):
+        yield cell(Path(client, VIP, protocol, family, service), ANYTHING, Level.RECORD, API_RANGES)
+    for client in OUTSIDE:  # kube-proxy binds VIPs by them, never nodePorts
+        yield cell(Path(client, ENDPOINT_NODE, protocol, family, service), ANYTHING, Level.RECORD, API_RANGES)
+
+
+def affinity(protocol: Protocol, family: Family) -> Rows:
+    """sessionAffinity ClientIP goes by the source: under Local each outside client keeps to its own backend."""
+    for entry, shape in ((ENDPOINT_NODE, NODE_PORT_LOCAL), (VIP, LB_LOCAL)):
+        free = replace(shape, backends=Backends.PAIR)
+        for client in OUTSIDE:
+            choice = Control(
+                Path(client, entry, protocol, family, free),
+                CLIENT_IP,
+                "without affinity the same client must meet both backends",
+                Spread.SEVERAL,
+            )
+            path = Path(client, entry, protocol, family, replace(free, affinity=True))
+            yield cell(path, CLIENT_IP, Level.CORE, API_AFFINITY, API_ETP, controls=(choice,), spread=Spread.ONE)
+
+
+BOTH = (Protocol.TCP, Protocol.UDP)
+CELLS: tuple[Cell, ...] = (
+    *(row for protocol in BOTH for family in FAMILIES for row in forwarders(protocol, family)),
+    *(row for family in FAMILIES for rows in (proxies, forged_headers) for row in rows(family)),
+    *(
+        row
+        for protocol in BOTH
+        for family in FAMILIES
+        for rows in (source_ranges, affinity)
+        for row in rows(protocol, family)
+    ),
+)

@@ -1,0 +1,152 @@
+"""Where a data plane legitimately differs, or differs for a known reason: data, beside the rows.
+
+Every difference names the facts under which it holds; facts are found on the cluster (`esipp/facts.py`), never assumed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from esipp.model import (
+    NO_ANSWER,
+    AddressClass,
+    Balancer,
+    EntryKind,
+    Override,
+    Path,
+    Role,
+    TrafficPolicy,
+    Vantage,
+)
+
+CLIENT = frozenset({AddressClass.CLIENT})
+NODE = frozenset({AddressClass.NODE})
+
+
+@dataclass(frozen=True)
+class Difference:
+    """On which paths, where a row accepts what, which override holds."""
+
+    on: Callable[[Path], bool]
+    instead_of: frozenset[AddressClass]
+    override: Override
+
+
+def _local(path: Path) -> bool:
+    return path.service is not None and path.service.policy is TrafficPolicy.LOCAL
+
+
+def _own_balancer(path: Path) -> bool:
+    return path.entry.kind is EntryKind.VIP and path.service is not None and path.service.balancer is Balancer.DEFAULT
+
+
+def _towards_another_node(path: Path) -> bool:
+    node_port = path.entry.kind in (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
+    return node_port and path.client.vantage is Vantage.POD and path.entry.role is not path.client.role
+
+
+def _short_circuit(path: Path) -> bool:
+    """A client on a node without endpoints that dials an address which its own node takes for the service's."""
+    ways = path.entry.kind in (EntryKind.VIP, EntryKind.EXTERNAL_IP) or path.entry.role is path.client.role
+    return _local(path) and path.client.role is Role.OTHER_NODE and ways
+
+
+DIFFERENCES = (
+    *(
+        Difference(
+            lambda path, family=family: path.family.value.lower() == family and _towards_another_node(path),
+            CLIENT,
+            Override(
+                ((f"pod-to-node.{family}", "masqueraded"),),
+                NODE,
+                "the network add-on masquerades pod traffic to node addresses before any Service rule sees it",
+                "ip-masq-agent and kindnet: destinations outside the pod CIDRs are masqueraded",
+            ),
+        )
+        for family in ("ipv4", "ipv6")
+    ),
+    *(
+        Difference(
+            lambda path: path.entry.kind is EntryKind.SECOND_ADDRESS,
+            accepted,
+            Override(
+                (("node-port-addresses", "primary"),),
+                NO_ANSWER,
+                "nodePorts are served at the node's primary addresses only",
+                "kube-proxy --nodeport-addresses, 'primary' by default in nftables mode; KEP-3866",
+            ),
+        )
+        for accepted in (CLIENT, NODE, CLIENT | NODE)
+    ),
+    Difference(
+        lambda path: _local(path) and path.entry.role is Role.BARE_NODE and path.client.vantage is Vantage.POD,
+        NO_ANSWER,
+        Override(
+            (("detect-local", "ClusterCIDR"),),
+            NO_ANSWER,
+            "the bare node takes any pod for its own and hands its packets on unmasqueraded; the backend's answer "
+            "by-passes that node, so the client cannot use it",
+            "kubernetes/kubernetes#74383",
+            forwarded=True,
+        ),
+    ),
+    Difference(
+        _short_circuit,
+        CLIENT,
+        Override(
+            (("proxy-mode", "nftables"),),
+            NO_ANSWER,
+            "nftables mode had no short circuit from nodes without endpoints",
+            "kubernetes/kubernetes#131765, fixed by #132456",
+            before="1.34",
+        ),
+    ),
+    Difference(
+        lambda path: _short_circuit(path) and path.client.vantage is Vantage.NODE,
+        CLIENT,
+        Override(
+            (("proxy-mode", "ipvs"),),
+            NO_ANSWER,
+            "in IPVS mode a host process without a local endpoint does not reach a Local service's VIP",
+            "kubernetes/kubernetes#93456",
+        ),
+    ),
+    Difference(
+        lambda path: path.service is not None and path.service.internal is TrafficPolicy.LOCAL,
+        NO_ANSWER,
+        Override(
+            (("proxy-mode", "ipvs"),),
+            CLIENT | NODE,
+            "in IPVS mode internalTrafficPolicy Local falls back to the cluster's endpoints",
+            "kube-proxy: pkg/proxy/ipvs/proxier.go, internal policy without local endpoints",
+        ),
+    ),
+    Difference(
+        lambda path: path.entry.role is Role.ENDPOINT_NODE or path.entry.kind is EntryKind.VIP,
+        NODE,
+        Override(
+            (("service-proxy", "cilium"),),
+            CLIENT,
+            "Cilium does not rewrite the source on the way to a backend of the same node",
+            "cilium/cilium#33574",
+        ),
+    ),
+    *(
+        Difference(
+            _own_balancer,
+            accepted,
+            Override(
+                (("load-balancer.ingress", mode),),
+                CLIENT | NODE | {AddressClass.LOAD_BALANCER, AddressClass.OTHER},
+                f"the load balancer is a proxy (ingress {mode}): the backend sees whatever address it connects from",
+                "KEP-1860; kubernetes/kubernetes#123714: Local with ipMode Proxy has no defined semantics",
+            ),
+        )
+        for accepted in (CLIENT, NODE, CLIENT | NODE)
+        for mode in ("Proxy", "hostname")
+    ),
+)
+
+
+def differences(path: Path, accept: frozenset[AddressClass]) -> tuple[Override, ...]:
+    """The overrides of a row on this path that accepts these classes."""
+    return tuple(each.override for each in DIFFERENCES if each.instead_of == accept and each.on(path))

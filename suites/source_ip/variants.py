@@ -1,0 +1,92 @@
+"""Services that are made otherwise: host-network backends, several ports, one family only, pods that are not ready."""
+
+from collections.abc import Iterator
+
+from suites.source_ip.words import *
+
+Rows = Iterator[Cell]
+
+
+def host_network(protocol: Protocol, family: Family) -> Rows:
+    """A backend on the host network: nothing is different but that its address is its node's."""
+    plain, node_port, balanced = (
+        replace(shape, backends=Backends.HOST_NETWORK) for shape in (PLAIN, NODE_PORT_LOCAL, LB_LOCAL)
+    )
+    for client in OUTSIDE:
+        yield cell(Path(client, ENDPOINT_NODE, protocol, family, node_port), CLIENT_IP, Level.CORE, API_ETP)
+        yield silent_at_bare_node(Path(client, BARE_NODE, protocol, family, node_port), API_ETP)
+        yield cell(Path(client, VIP, protocol, family, balanced), CLIENT_IP, Level.CORE, API_ETP)
+        path = Path(client, BARE_NODE, protocol, family, replace(node_port, policy=CLUSTER))
+        yield from answers_and_rewrites(path, TUTORIAL_NODE_PORT)
+    for client in PODS:
+        path = Path(client, CLUSTER_IP, protocol, family, plain)
+        direct = Path(client, Entry(EntryKind.NODE_LISTENER, Role.ENDPOINT_NODE), protocol, family)
+        shows = Control(direct, CLIENT_OR_NODE_IP, "shows whether the add-on masquerades pods towards nodes")
+        yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, controls=(shows,))
+    for client in HOSTS:
+        path = Path(client, CLUSTER_IP, protocol, family, plain)
+        yield cell(path, NODE_IP, Level.CORE, TUTORIAL_CLUSTER_IP, KUBE_PROXY)
+
+
+def several_ports(protocol: Protocol, family: Family) -> Rows:
+    """Each port of a service alike: by a number, by a name, or the same on both sides."""
+    ports = (Port.MAIN, Port.NAMED, Port.SAME) + ((Port.HTTP,) if protocol is Protocol.TCP else ())
+    for port in ports:
+        for client in OUTSIDE:
+            for entry, shape in ((ENDPOINT_NODE, NODE_PORT_LOCAL), (VIP, LB_LOCAL)):
+                path = Path(client, entry, protocol, family, replace(shape, several_ports=True), port)
+                yield cell(path, CLIENT_IP, Level.CORE, API_ETP, API_PORTS)
+        for client in PODS:
+            path = Path(client, CLUSTER_IP, protocol, family, replace(NODE_PORT_LOCAL, several_ports=True), port)
+            yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_PORTS)
+
+
+def one_family(protocol: Protocol, family: Family) -> Rows:
+    """A single-stack service in a dual-stack cluster: right in its own family, silent in the other."""
+    single = replace(NODE_PORT_LOCAL, families=family)
+    for client in OUTSIDE:
+        yield cell(Path(client, ENDPOINT_NODE, protocol, family, single), CLIENT_IP, Level.CORE, API_ETP, API_FAMILIES)
+        yield cell(
+            Path(client, VIP, protocol, family, replace(LB_LOCAL, families=family)),
+            CLIENT_IP,
+            Level.CORE,
+            API_ETP,
+            API_FAMILIES,
+        )
+        other = next(each for each in FAMILIES if each is not family)
+        path = Path(client, ENDPOINT_NODE, protocol, other, single)
+        own = Control(
+            Path(client, ENDPOINT_NODE, protocol, family, single), frozenset(), "the service must answer in its family"
+        )
+        dual = same_client(path, NODE_PORT_LOCAL, "the same node must answer in this family for a dual-stack service")
+        yield cell(path, NO_ANSWER, Level.EXTENDED, API_FAMILIES, controls=(own, dual))
+    path = Path(POD_ON_OTHER_NODE, CLUSTER_IP, protocol, family, replace(PLAIN, families=family))
+    yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_FAMILIES)
+
+
+def not_ready(protocol: Protocol, family: Family) -> Rows:
+    """A pod that is not ready serves where its service publishes such addresses, and nowhere else."""
+    silent = replace(NODE_PORT_LOCAL, backends=Backends.NOT_READY)
+    published = replace(silent, publish_not_ready=True)
+    for client in OUTSIDE:
+        path = Path(client, ENDPOINT_NODE, protocol, family, published)
+        yield cell(path, CLIENT_IP, Level.CORE, API_ETP, API_NOT_READY)
+        yield silent_at_bare_node(Path(client, BARE_NODE, protocol, family, published), API_ETP, API_NOT_READY)
+        path = Path(client, ENDPOINT_NODE, protocol, family, silent)
+        controls = (
+            same_client(path, NODE_PORT_LOCAL, "the same node must answer this client for a ready backend"),
+            same_client(path, published, "the backend that is not ready must be able to answer"),
+        )
+        yield cell(path, NO_ANSWER, Level.CORE, API_NOT_READY, controls=controls)
+    for client in PODS:
+        path = Path(client, CLUSTER_IP, protocol, family, published)
+        yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_NOT_READY)
+
+
+CELLS: tuple[Cell, ...] = tuple(
+    row
+    for protocol in (Protocol.TCP, Protocol.UDP)
+    for family in FAMILIES
+    for rows in (host_network, several_ports, one_family, not_ready)
+    for row in rows(protocol, family)
+)
