@@ -1,9 +1,11 @@
-"""Echo server: tells every client, over TCP, HTTP and UDP, which address and port its packets came from.
+"""Echo server: tells every client, over TCP, HTTP, UDP and SCTP, which address and port its packets came from.
 
-usage: echoserver.py [--http PORT] [--tcp PORT] [--udp PORT] [--control PORT] [--on-sigterm stop|serve:SECONDS]
+usage: echoserver.py [--http PORT] [--tcp PORT] [--udp PORT] [--sctp PORT] [--control PORT]
+                     [--on-sigterm stop|serve:SECONDS]
        echoserver.py control ready=true|false [--control PORT]
 
-PORT is a number, 0 for any free one, or "off"; each option can also be given as ESIPP_HTTP, ESIPP_ON_SIGTERM ...
+PORT is a number, 0 for any free one (not for SCTP), or "off"; each option can also be given as ESIPP_HTTP,
+ESIPP_ON_SIGTERM ...
 The contract stands in README.md beside this file.
 
 Nothing is imported that is not needed, and one epoll loop does the serving: python images ship without compiled
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 else:  # in the image these files lie side by side and are no package
     from serving import EXCHANGE_SECONDS, Server
 
-DEFAULTS = {"http": "8080", "tcp": "8081", "udp": "8082", "control": "8079", "on-sigterm": "stop"}
+DEFAULTS = {"http": "8080", "tcp": "8081", "udp": "8082", "sctp": "off", "control": "8079", "on-sigterm": "stop"}
 
 
 def switch(setting: str, port: str) -> int:
@@ -71,10 +73,12 @@ def parse(arguments: list[str], environment: dict[str, str]) -> tuple[list[str],
         if name not in options or not argument.startswith("--"):
             raise usage(f"unknown option {argument}")
         options[name] = value if equals else next(rest, "")
-    for name in ("http", "tcp", "udp", "control"):
+    for name in ("http", "tcp", "udp", "sctp", "control"):
         port = options[name]
         if port != "off" and not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535):
             raise usage(f"--{name} is a port, 0 or off, not {port!r}")
+    if options["sctp"] != "off" and not int(options["sctp"]):  # nobody gives raw sockets a port
+        raise usage("--sctp is a port or off")
     mode, _, seconds = options["on-sigterm"].partition(":")
     if options["on-sigterm"] != "stop" and (
         mode != "serve" or not seconds.replace(".", "", 1).isdigit() or len(seconds) > 8

@@ -43,7 +43,14 @@ FRESH_SECONDS_ANSWERED = 0.25  # ... or, where probes of its job were answered: 
 CLOSING_SECONDS = 1.0  # how long an answered connection is kept for the server to close it first
 NONCE_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 TOKEN_LETTERS = NONCE_LETTERS - set(".") | set("!#$%&'*+^`|~.")
-IP_RECVERR, IPV6_RECVERR, IP_BIND_ADDRESS_NO_PORT = 11, 25, 24  # Linux; the socket module does not name them
+# Linux; the socket module does not name them.
+IP_PKTINFO, IP_RECVERR, IPV6_RECVERR, IP_BIND_ADDRESS_NO_PORT = 8, 11, 25, 24
+SCTP = 132
+SCTP_INIT, SCTP_INIT_ACK, SCTP_ABORT = 1, 2, 6
+SCTP_COOKIE = 7  # the parameter that holds the document
+SCTP_NONCE = 0xBE51  # the parameter that holds the nonce; its upper bits "10" tell others to skip it
+SCTP_CHUNK = struct.Struct("!BBHIIHHI")  # of INIT and INIT-ACK: type, flags, length, tag, window, streams, TSN
+SCTP_PORTS = range(32768, 61000)  # source ports, as other protocols have them
 UNREACHABLE = {
     errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ENONET, errno.EACCES,
     errno.ENOPROTOOPT, errno.EPROTO,
@@ -232,8 +239,8 @@ class Job:
         if unknown := job.keys() - JOB_KEYS:
             raise JobError(f"unknown: {', '.join(sorted(unknown))[:100]}")
         self.protocol = job.get("protocol")
-        if self.protocol not in ("tcp", "http", "udp"):
-            raise JobError("protocol is tcp, http or udp")
+        if self.protocol not in ("tcp", "http", "udp", "sctp"):
+            raise JobError("protocol is tcp, http, udp or sctp")
         self.family, self.target = sockaddr(job.get("host"), integer(job, "port", None, 1, 65535), "host")
         self.source = None
         if job.get("source_address") is not None:
@@ -340,6 +347,9 @@ class Attempt:
         self.started, self.time = time.monotonic(), time.time()
         self.connected: float | None = None
         self.source: tuple[Any, ...] = ("", 0)
+        self.tag: int | None = None  # SCTP
+        self.aborted = False  # SCTP: refused, unless something else comes
+        self.raw: Raw | None = None
         self.deadline = self.started + job.timeout
         self.sock: socket.socket | None = None
         self.received = b""
@@ -434,8 +444,12 @@ class Attempt:
             self.close()
         elif self.received:
             self.prober.finish(self, "invalid", detail=f"incomplete: {shown(self.received)}")
+        elif self.aborted:
+            self.prober.finish(self, "refused", detail="ABORT")
+        elif self.job.protocol in ("udp", "sctp"):
+            self.prober.finish(self, "timeout", detail="no answer")
         elif self.connected is None:
-            self.prober.finish(self, "timeout", detail="no answer" if self.job.protocol == "udp" else "not connected")
+            self.prober.finish(self, "timeout", detail="not connected")
         else:
             self.prober.finish(self, "timeout", detail="connected, no answer")
 
@@ -447,6 +461,9 @@ class Attempt:
                 self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.prober.close(self.sock)
             self.sock = None
+        if self.raw is not None:
+            self.raw.forget(self)
+            self.raw = None
 
 
 def bind_address(family: int, source: tuple[Any, ...] | None, port: int) -> tuple[Any, ...]:
@@ -456,25 +473,33 @@ def bind_address(family: int, source: tuple[Any, ...] | None, port: int) -> tupl
     return (source[0], port, *source[2:])
 
 
+def routed_source(job: Job) -> tuple[Any, ...]:
+    """The socket address that a job's packets have: its own, or the route's, which an unbound socket does not tell."""
+    with socket.socket(job.family, socket.SOCK_DGRAM) as scout:
+        if job.source:
+            scout.bind(job.source)
+        scout.connect(job.target)
+        source: tuple[Any, ...] = scout.getsockname()
+        return source
+
+
+def endpoint(address: str, port: int) -> str:
+    """An address and a port, written as usual."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
 class Channel:
     """A UDP socket with the probes whose answers it waits for; not connected, so that it hears whoever answers."""
 
     def __init__(self, prober: Prober, job: Job, port: int) -> None:
         self.prober, self.job = prober, job
         self.only: Attempt | None = None  # the probe this socket was opened for, if not for all of the job
-        source = job.source
-        if source is None:  # which address the route gives, as an unbound socket does not tell
-            with socket.socket(job.family, socket.SOCK_DGRAM) as scout:
-                scout.connect(job.target)
-                source = scout.getsockname()
+        source = job.source or routed_source(job)
         self.sock = socket.socket(job.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
-            level, option = (socket.IPPROTO_IP, IP_RECVERR)
-            if job.family == socket.AF_INET6:
-                level, option = (socket.IPPROTO_IPV6, IPV6_RECVERR)
             if job.one_socket:  # the kernel gives what it allows
                 self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-            self.sock.setsockopt(level, option, 1)  # else ICMP errors do not reach a socket that is not connected
+            hear_errors(self.sock)
             self.sock.bind(bind_address(job.family, source, port))
         except OSError:
             self.sock.close()
@@ -517,8 +542,7 @@ class Channel:
         document, problem = echo_document(data, attempt.nonce)
         detail = None if document else f"{problem}: {shown(data)}"
         if peer[:2] != self.job.target[:2]:
-            answered_from = f"{peer[0]}:{peer[1]}" if len(peer) == 2 else f"[{peer[0]}]:{peer[1]}"
-            self.prober.finish(attempt, "misdirected", document, detail, answered_from=answered_from)
+            self.prober.finish(attempt, "misdirected", document, detail, answered_from=endpoint(peer[0], peer[1]))
         else:
             self.prober.finish(attempt, "answered" if document else "invalid", document, detail)
 
@@ -538,21 +562,33 @@ class Channel:
                 data, ancillary, _flags, _target = self.sock.recvmsg(2048, 512, socket.MSG_ERRQUEUE)
             except OSError:
                 return
-            for level, kind, value in ancillary:
-                if (level, kind) not in ((socket.IPPROTO_IP, IP_RECVERR), (socket.IPPROTO_IPV6, IPV6_RECVERR)):
-                    continue
-                code, origin, icmp_type, icmp_code = struct.unpack_from("@IBBB", value)
-                attempt = self._owner(data)
-                if attempt is None:
-                    continue
-                detail = named(code)
-                if origin in (2, 3):
-                    detail += f" (ICMP type {icmp_type} code {icmp_code} from {offender(value[16:])})"
+            if (error := network_error(ancillary)) and (attempt := self._owner(data)):
+                code, detail = error
                 self.prober.finish(attempt, classify(code), detail=detail)
 
     def close(self) -> None:
         """Close the socket."""
         self.prober.close(self.sock)
+
+
+def hear_errors(sock: socket.socket) -> None:
+    """Have ICMP errors reach a socket that is not connected."""
+    if sock.family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, IPV6_RECVERR, 1)
+    else:
+        sock.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
+
+
+def network_error(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, str] | None:
+    """The errno of what a socket's error queue holds, and the detail that names who sent it."""
+    for level, kind, value in ancillary:
+        if (level, kind) in ((socket.IPPROTO_IP, IP_RECVERR), (socket.IPPROTO_IPV6, IPV6_RECVERR)):
+            code, origin, icmp_type, icmp_code = struct.unpack_from("@IBBB", value)
+            detail = named(code)
+            if origin in (2, 3):
+                detail += f" (ICMP type {icmp_type} code {icmp_code} from {offender(value[16:])})"
+            return code, detail
+    return None
 
 
 def offender(raw: bytes) -> str:
@@ -563,6 +599,151 @@ def offender(raw: bytes) -> str:
     if family == socket.AF_INET6 and len(raw) >= 24:
         return socket.inet_ntop(socket.AF_INET6, raw[8:24])
     return "unknown"
+
+
+def crc32c_table() -> list[int]:
+    """What each byte does to the checksum of SCTP packets."""
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ 0x82F63B78 if value & 1 else value >> 1
+        table.append(value)
+    return table
+
+
+CRC32C = crc32c_table()
+
+
+def sealed(header: bytes, chunk: bytes) -> bytes:
+    """An SCTP packet with its checksum."""
+    crc = 0xFFFFFFFF
+    for byte in header + bytes(4) + chunk:
+        crc = CRC32C[crc & 0xFF ^ byte] ^ crc >> 8
+    return header + struct.pack("<I", crc ^ 0xFFFFFFFF) + chunk
+
+
+def sctp_init(source: int, target: int, tag: int, nonce: bytes) -> bytes:
+    """The packet that asks for an association."""
+    parameter = struct.pack("!HH", SCTP_NONCE, 4 + len(nonce)) + nonce
+    chunk = SCTP_CHUNK.pack(SCTP_INIT, 0, SCTP_CHUNK.size + len(parameter), tag, 65536, 1, 1, tag) + parameter
+    return sealed(struct.pack("!HHI", source, target, 0), chunk + bytes(-len(chunk) % 4))
+
+
+def sctp_document(packet: bytes, nonce: str) -> tuple[dict[str, Any] | None, str]:
+    """The document in the state cookie of an INIT-ACK, or else what is wrong with it."""
+    if sealed(packet[:8], packet[12:]) != packet:
+        return None, "INIT-ACK with a bad checksum"
+    end = min(len(packet), 12 + int.from_bytes(packet[14:16], "big"))
+    at = 12 + SCTP_CHUNK.size
+    while at + 4 <= end:
+        kind, size = struct.unpack_from("!HH", packet, at)
+        if kind == SCTP_COOKIE:
+            return echo_document(packet[at + 4 : min(end, at + size)], nonce)
+        at += max(4, size + -size % 4)
+    return None, "INIT-ACK without a state cookie"
+
+
+class Raw:
+    """The SCTP socket of a family: a raw one, as many kernels have no other. The association is left at its beginning.
+
+    It hears every SCTP packet that comes to this network namespace; ours are known by tag and port.
+    """
+
+    def __init__(self, prober: Prober, family: int) -> None:
+        self.prober, self.family = prober, family
+        self.by_tag: dict[int, Attempt] = {}
+        self.by_flow: dict[tuple[str, int, int], Attempt] = {}  # target, its port, our port: what ICMP errors quote
+        self.sock = socket.socket(family, socket.SOCK_RAW | socket.SOCK_NONBLOCK, SCTP)
+        hear_errors(self.sock)
+        for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):  # the kernel gives what it allows
+            self.sock.setsockopt(socket.SOL_SOCKET, buffer, 4 << 20)
+        prober.watch(self.sock, self.ready, select.EPOLLIN)
+
+    def send(self, attempt: Attempt) -> None:
+        """Send a probe's packet, from the address that the result will name."""
+        job = attempt.job
+        try:
+            source = routed_source(job)
+        except OSError as error:
+            code = error.errno or 0
+            self.prober.finish(attempt, classify(code), detail=f"{named(code)} (at once)")
+            return
+        port, tag = attempt.port, 0
+        while not tag or tag in self.by_tag:
+            tag = int.from_bytes(os.urandom(4), "big")
+        while not port or (not attempt.port and (*job.target[:2], port) in self.by_flow):
+            port = SCTP_PORTS[int.from_bytes(os.urandom(4), "big") % len(SCTP_PORTS)]
+        attempt.source, attempt.tag = (source[0], port), tag
+        if (*job.target[:2], port) in self.by_flow:
+            self.prober.finish(attempt, "error", detail=f"{named(errno.EADDRINUSE)} (source)")
+            return
+        attempt.raw = self
+        self.by_tag[tag] = self.by_flow[(*job.target[:2], port)] = attempt
+        if self.family == socket.AF_INET:
+            info = struct.pack("@I", 0) + socket.inet_aton(source[0]) + bytes(4)
+            control = (socket.IPPROTO_IP, IP_PKTINFO, info)
+        else:
+            info = socket.inet_pton(socket.AF_INET6, source[0]) + struct.pack("@I", source[3])
+            control = (socket.IPPROTO_IPV6, socket.IPV6_PKTINFO, info)
+        packet = sctp_init(port, job.target[1], tag, attempt.nonce.encode())
+        try:
+            self.sock.sendmsg([packet], [control], 0, (job.target[0], 0, *job.target[2:]))
+        except OSError as error:
+            code = error.errno or 0
+            self.prober.finish(attempt, classify(code), detail=f"{named(code)} (at once)")
+
+    def forget(self, attempt: Attempt) -> None:
+        """Wait for this answer no more."""
+        self.by_tag.pop(attempt.tag or 0, None)
+        self.by_flow.pop((*attempt.job.target[:2], attempt.source[1]), None)
+
+    def ready(self, mask: int) -> None:
+        """Take what has arrived."""
+        if mask & select.EPOLLERR:
+            self._errors()
+        for _ in range(64):
+            try:
+                packet, peer = self.sock.recvfrom(MAX_ANSWER)
+            except OSError:
+                return
+            if self.family == socket.AF_INET:  # only there the IP header comes with it
+                packet = packet[(packet[0] & 15) * 4 :]
+            if len(packet) >= 16:
+                self._answer(packet, peer)
+
+    def _answer(self, packet: bytes, peer: tuple[Any, ...]) -> None:
+        source, port, tag = struct.unpack_from("!HHI", packet)
+        attempt = self.by_tag.get(tag)
+        if attempt is None or attempt.source[1] != port:
+            return  # not ours, late or twice
+        target = attempt.job.target
+        kind, document, detail = packet[12], None, None
+        if kind == SCTP_INIT_ACK:
+            document, problem = sctp_document(packet, attempt.nonce)
+            detail = None if document else f"{problem}: {shown(packet)}"
+        elif kind != SCTP_ABORT:
+            detail = f"neither INIT-ACK nor ABORT: {shown(packet)}"
+        if (peer[0], source) != target[:2]:
+            self.prober.finish(attempt, "misdirected", document, detail, answered_from=endpoint(peer[0], source))
+        elif kind == SCTP_ABORT:  # may be a kernel's that knows of no listener, beside the answer: the answer wins
+            attempt.aborted = True
+        else:
+            self.prober.finish(attempt, "answered" if document else "invalid", document, detail)
+
+    def _errors(self) -> None:
+        for _ in range(64):
+            try:
+                data, ancillary, _flags, target = self.sock.recvmsg(2048, 512, socket.MSG_ERRQUEUE)
+            except OSError:
+                return
+            if len(data) < 4 or not (error := network_error(ancillary)):
+                continue
+            port, dialled = struct.unpack_from("!HH", data)
+            attempt = self.by_flow.get((target[0], dialled, port))
+            if attempt is not None:
+                code, detail = error
+                refused = code in (errno.ENOPROTOOPT, errno.EPROTO)  # over there nobody speaks SCTP
+                self.prober.finish(attempt, "refused" if refused else classify(code), detail=detail)
 
 
 class Prober:
@@ -584,6 +765,7 @@ class Prober:
         self.in_flight = 0
         self.fresh = 0
         self.fresh_queues: tuple[deque[Attempt], deque[Attempt]] = (deque(), deque())  # oldest first
+        self.raws: dict[int, Raw] = {}
         self.epoll = select.epoll()
         self.handlers: dict[int, Callable[[int], None]] = {}
         self.unread = b""
@@ -783,6 +965,9 @@ class Prober:
         self.fresh += 1
         self.fresh_queues[job.answered].append(attempt)
         self.later(attempt.deadline, attempt)
+        if job.protocol == "sctp":
+            self._raw_probe(attempt)
+            return
         if job.protocol != "udp":
             attempt.dial()
             return
@@ -799,6 +984,17 @@ class Prober:
             attempt.sock = channel.sock
         channel.send(attempt)
 
+    def _raw_probe(self, attempt: Attempt) -> None:
+        family = attempt.job.family
+        if family not in self.raws:
+            try:
+                self.raws[family] = Raw(self, family)
+            except OSError as error:
+                detail = f"{named(error.errno or 0)} (raw socket: it needs root and CAP_NET_RAW)"
+                self.finish(attempt, "error", detail=detail)
+                return
+        self.raws[family].send(attempt)
+
     def finish(self, attempt: Attempt, outcome: str, echo: dict[str, Any] | None = None, detail: str | None = None,
                keep: bool = False, answered_from: str | None = None) -> None:  # fmt: skip
         """Tell what came of a probe, once."""
@@ -814,6 +1010,8 @@ class Prober:
             "source_address": source[0] if known else None, "source_port": source[1] or None,
             "echo": echo, "detail": detail,
         }  # fmt: skip
+        if attempt.tag is not None:
+            message["tag"] = attempt.tag
         if answered_from is not None:
             message["answered_from"] = answered_from
         job.answered = job.answered or echo is not None

@@ -7,7 +7,6 @@ import json
 import select
 import signal
 import socket
-import struct
 import time
 from collections import deque
 from functools import partial
@@ -17,61 +16,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from images.echoserver import sctp
+    from images.echoserver.documents import VERSION, Documents, unmapped
     from images.echoserver.http1 import MAX_NONCE, REASONS, HttpError, Request, reply, valid_nonce
     from images.echoserver.linelog import Log
+    from images.echoserver.sockets import bound, destination
 else:  # in the image these files lie side by side and are no package
+    import sctp
+    from documents import VERSION, Documents, unmapped
     from http1 import MAX_NONCE, REASONS, HttpError, Request, reply, valid_nonce
     from linelog import Log
+    from sockets import bound, destination
 
-VERSION = "0.1.0"
-SCHEMA = 1
 EXCHANGE_SECONDS = 5.0  # a connection lives no longer, whatever it does
 MAX_TCP_BYTES = 1024
 MAX_HEAD_BYTES = 8192
 MAX_DISCARD = 1 << 20  # bytes of an unwanted body that are taken so that the client reads our answer
 MAX_CONNECTIONS = 8192
-IP_PKTINFO = 8  # the socket module names it only from Python 3.14 on
-
-
-def unmapped(sockaddr: tuple[Any, ...]) -> tuple[str, str, str | None, str]:
-    """Of a socket address: its address in its own family, as the socket saw it, its scope, its family."""
-    address: str = sockaddr[0]
-    if len(sockaddr) == 2:
-        return address, address, None, "ipv4"
-    if address.startswith("::ffff:") and "." in address:
-        return address[7:], address, None, "ipv4"
-    if not sockaddr[3]:
-        return address, address, None, "ipv6"
-    try:
-        scope = socket.if_indextoname(sockaddr[3])
-    except OSError:  # the interface is gone
-        scope = str(sockaddr[3])
-    return address, f"{address}%{scope}", scope, "ipv6"
-
-
-def bound(address: str, port: int, kind: int) -> socket.socket:
-    """A non-blocking socket on that address, listening if it is of a stream; [::] takes both families."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    sock = socket.socket(family, kind)
-    try:
-        sock.setblocking(False)
-        if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address != "::")
-        if kind == socket.SOCK_DGRAM:  # the kernel gives what it allows; a burst that does not fit would look like loss
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-        if kind == socket.SOCK_DGRAM and family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
-        elif kind == socket.SOCK_DGRAM:
-            sock.setsockopt(socket.IPPROTO_IP, IP_PKTINFO, 1)
-        else:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((address, port))
-        if kind == socket.SOCK_STREAM:
-            sock.listen(4096)
-    except OSError:
-        sock.close()
-        raise
-    return sock
 
 
 class Connection:
@@ -179,16 +140,7 @@ class Server:
 
     def __init__(self, options: dict[str, str], environment: dict[str, str]) -> None:
         self.options = options
-        self.pod = environment.get("POD_NAME") or None
-        self.node = environment.get("NODE_NAME") or None
-        ips = environment.get("POD_IPS") or ""
-        self.identity = {
-            "pod": self.pod,
-            "namespace": environment.get("POD_NAMESPACE") or None,
-            "node": self.node,
-            "pod_ip": environment.get("POD_IP") or None,
-            "pod_ips": ips.split(",") if ips else None,
-        }
+        self.documents = Documents(environment)
         self.is_ready = True
         self.stop_at: float | None = None
         self.epoll = select.epoll()
@@ -222,7 +174,7 @@ class Server:
 
     def listen(self) -> None:
         """Open every listener, then say so."""
-        for name in ("http", "tcp", "udp", "control"):
+        for name in ("http", "tcp", "udp", "sctp", "control"):
             if self.options[name] == "off":
                 self.ports[name] = None
                 continue
@@ -230,10 +182,19 @@ class Server:
                 self._listen(name, int(self.options[name]))
             except OSError as error:
                 raise SystemExit(f"cannot listen on {name} port {self.options[name]}: {error.strerror}") from None
-        line = {"event": "listening", "version": VERSION, **self.ports, "pod": self.pod, "node": self.node}
+        line = {
+            "event": "listening",
+            "version": VERSION,
+            **self.ports,
+            "pod": self.documents.pod,
+            "node": self.documents.node,
+        }
         self.log.write(json.dumps(line))
 
     def _listen(self, name: str, port: int) -> None:
+        if name == "sctp":
+            self._listen_sctp(port)
+            return
         if name == "control":
             first = bound("127.0.0.1", port, socket.SOCK_STREAM)
             socks = [first]
@@ -257,6 +218,18 @@ class Server:
                 self._on(sock, partial(self._datagrams, sock))
             else:
                 self._on(sock, partial(self._accept, name, sock))
+
+    def _listen_sctp(self, port: int) -> None:
+        for family in (socket.AF_INET, socket.AF_INET6):
+            try:
+                listener = sctp.Listener(family, port, self.exchange)
+            except OSError as error:
+                if family == socket.AF_INET or error.errno != errno.EAFNOSUPPORT:
+                    raise
+                continue
+            self.listeners.append(listener.sock)
+            self._on(listener.sock, listener.ready)
+        self.ports["sctp"] = port
 
     def _accept(self, kind: str, listener: socket.socket, _mask: int) -> None:
         for _ in range(64):
@@ -302,36 +275,20 @@ class Server:
             nonce = data.removesuffix(b"\n")
             if not valid_nonce(nonce):  # silence: a source may be forged, garbage gets no answer
                 continue
-            for level, kind, value in ancillary:
-                if level == socket.IPPROTO_IPV6 and kind == socket.IPV6_PKTINFO:
-                    reached, index = socket.inet_ntop(socket.AF_INET6, value[:16]), struct.unpack("@I", value[16:20])[0]
-                    scope = index if reached.startswith("fe80:") else 0
-                    local: tuple[Any, ...] = (reached, sock.getsockname()[1], 0, scope)
-                    source = value[:16] + struct.pack("@I", scope)
-                    break
-                if level == socket.IPPROTO_IP and kind == IP_PKTINFO:
-                    local = (socket.inet_ntop(socket.AF_INET, value[8:12]), sock.getsockname()[1])
-                    source = struct.pack("@I", 0) + value[8:12] + bytes(4)
-                    break
-            else:
+            reached = destination(ancillary, self.ports["udp"] or 0)
+            if reached is None:
                 continue
+            local, control = reached
             document = self.exchange("udp", nonce.decode(), peer, local)
             try:
-                sock.sendmsg([document.encode()], [(level, kind, source)], 0, peer)
+                sock.sendmsg([document.encode()], [control], 0, peer)
             except OSError:  # no way back, or reached by broadcast
                 continue
 
     def exchange(self, protocol: str, nonce: str | None, peer: tuple[Any, ...], local: tuple[Any, ...],
-                 forwarded: list[str] | None = None) -> str:  # fmt: skip
+                 **more: Any) -> str:  # fmt: skip
         """Make the document of one exchange, and log it."""
-        address, raw, scope, family = unmapped(peer)
-        local_address, local_raw, _, _ = unmapped(local)
-        document = json.dumps({
-            "schema": SCHEMA, "version": VERSION, "nonce": nonce, "protocol": protocol, "family": family,
-            "peer_address": address, "peer_address_raw": raw, "peer_scope": scope, "peer_port": peer[1],
-            "local_address": local_address, "local_address_raw": local_raw, "local_port": local[1],
-            **self.identity, "time": time.time(), "x_forwarded_for": forwarded,
-        })  # fmt: skip
+        document = self.documents.make(protocol, nonce, peer, local, **more)
         self.log.write(document)
         return document
 
@@ -346,11 +303,11 @@ class Server:
             ready = self.is_ready and self.stop_at is None
             return reply(200, "ready\n", head=head) if ready else reply(503, "not ready\n", head=head)
         if request.path == "/hostname":
-            return reply(200, self.pod or socket.gethostname(), head=head)
+            return reply(200, self.documents.pod or socket.gethostname(), head=head)
         if request.path not in ("/", "/clientip"):
             raise HttpError(404)
         forwarded = request.headers.get("x-forwarded-for")
-        document = self.exchange("http", request.nonce(), peer, sock.getsockname(), forwarded)
+        document = self.exchange("http", request.nonce(), peer, sock.getsockname(), forwarded=forwarded)
         address, raw, scope, family = unmapped(peer)
         if request.path == "/clientip":  # no newline, as agnhost
             return reply(200, f"[{raw}]:{peer[1]}" if family == "ipv6" else f"{address}:{peer[1]}", head=head)
@@ -360,7 +317,8 @@ class Server:
         # Nothing the client wrote is repeated here: whoever searches it for client_address finds one line, ours.
         lines = ["CLIENT VALUES:", f"client_address={address if scope is None else raw}", f"command={request.method}",
                  f"real path={request.path}", f"request_version={request.version[5:]}", "", "SERVER VALUES:",
-                 f"server_version=esipp {VERSION}", f"pod={self.pod or ''}", f"node={self.node or ''}"]  # fmt: skip
+                 f"server_version=esipp {VERSION}", f"pod={self.documents.pod or ''}",
+                 f"node={self.documents.node or ''}"]  # fmt: skip
         return reply(200, "\n".join(lines) + "\n", head=head)
 
     def control(self, request: Request, body: bytes) -> bytes:

@@ -105,7 +105,8 @@ class EchoServer(Process):
             self.stop()
             raise
         self.listening = first
-        self.ports: dict[str, int] = {name: first[name] for name in ("http", "tcp", "udp", "control")}
+        names = ("http", "tcp", "udp", "sctp", "control")
+        self.ports: dict[str, int] = {name: first[name] for name in names if first[name] is not None}
 
     def documents(self) -> list[Line]:
         return [line for line in self.lines if line.get("schema") == 1]

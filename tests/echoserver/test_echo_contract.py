@@ -58,6 +58,7 @@ def test_document(server: EchoServer, protocol: str, family: str) -> None:
         "pod_ip": "10.244.1.5",
         "pod_ips": ["10.244.1.5", "fd00:10:244:1::5"],
         "x_forwarded_for": None,
+        "proxy_protocol": None,
     }
     assert "\n" not in text
     server.wait_for(lambda line: line.get("nonce") == nonce)
@@ -66,9 +67,10 @@ def test_document(server: EchoServer, protocol: str, family: str) -> None:
 
 def test_the_first_line_says_what_is_listening(server: EchoServer) -> None:
     assert json.loads(server.raw[0]) == server.listening
-    assert server.listening.keys() == {"event", "version", "http", "tcp", "udp", "control", "pod", "node"}
+    assert server.listening.keys() == {"event", "version", "http", "tcp", "udp", "sctp", "control", "pod", "node"}
     assert (server.listening["pod"], server.listening["node"]) == ("echo-1", "worker")
     assert all(isinstance(port, int) and port > 0 for port in server.ports.values())
+    assert server.listening["sctp"] is None
 
 
 def test_the_source_address_is_the_one_the_client_chose(server: EchoServer) -> None:

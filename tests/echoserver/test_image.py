@@ -99,7 +99,7 @@ def test_as_a_user_without_rights_on_a_read_only_file_system(tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(copied())
 
 
-@pytest.mark.parametrize("name", ["serving.py", "prober.py"])
+@pytest.mark.parametrize("name", ["documents.py", "prober.py"])
 def test_the_version_is_the_project_s(name: str) -> None:
     project = (IMAGE.parents[1] / "pyproject.toml").read_text()
     (version,) = re.findall(r'^version = "(.*)"$', project, re.M)

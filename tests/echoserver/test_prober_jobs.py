@@ -114,7 +114,9 @@ def test_describe(prober: Prober) -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"protocol": "sctp"}, "protocol is"),
+        ({"protocol": "dccp"}, "protocol is"),
+        ({"protocol": "sctp", "one_socket": True}, "for udp only"),
+        ({"protocol": "sctp", "path": "/"}, "for http only"),
         ({"protocol": None}, "protocol is"),
         ({"host": "localhost"}, "host is a literal"),
         ({"host": "127.1"}, "host is a literal"),
