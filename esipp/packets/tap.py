@@ -1,0 +1,194 @@
+"""tcpdump on a node, started and ended without leaving anything there."""
+
+import contextlib
+import re
+import subprocess
+import threading
+from collections.abc import Sequence
+from typing import IO
+
+from esipp.convergence import Budget, Reading, converge
+from esipp.packets.capture import Capture, read_capture
+from esipp.packets.scope import Scope
+
+START_SECONDS = 20.0
+"""Until tcpdump says that it listens: an exec into a container, and compiling the filter."""
+
+END_SECONDS = 10.0
+"""Until the exec ends after its input was closed."""
+
+MOST_SECONDS = 900
+MOST_PACKETS = 200_000
+MOST_BYTES = 64 * 2**20
+SNAP_LENGTH = 256
+"""Bytes of a packet: enough for every header, and for the nonce in the echo server's document."""
+
+DRAINED = Budget("the capture's last packets", 3.0, need=3, spacing=0.1)
+
+SCRIPT = """
+names() {
+    for each in /sys/class/net/*/ifindex; do
+        name=${each%/ifindex}
+        echo "interface $(cat "$each" 2>/dev/null) ${name##*/}" >&2
+    done
+}
+names
+exec 3<&0
+timeout "$0" tcpdump "$@" </dev/null 3<&- &
+tap=$!
+{ while read -r line <&3; do :; done; kill "$tap"; } >/dev/null 2>&1 &
+watch=$!
+wait "$tap"
+code=$?
+kill "$watch" 2>/dev/null
+names
+exit "$code"
+"""
+"""Ends tcpdump when its input ends, however that came about: an exec whose other side is gone leaves its process
+behind, but closes its input. Interfaces are named at the start and at the end, because veths come and go."""
+
+
+class Tap:
+    """A running capture of all interfaces of a node.
+
+    It starts at once and never raises: a capture that cannot be had is no failure of the run, and ``listening`` and
+    the capture itself say why.
+
+    Args:
+        node: the node's name.
+        command: what runs a command there, such as ``docker exec -i NODE`` or ``kubectl exec -i -n NS POD --``; it
+            has to pass stdin on. The command needs sh, timeout and tcpdump there, root, and the capabilities NET_RAW,
+            SETUID and SETGID (tcpdump changes its user even from root to root).
+        scope: the run's own packets.
+        packets: the capture ends after so many.
+        seconds: … and after so long, whatever happens here.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        command: Sequence[str],
+        scope: Scope,
+        *,
+        packets: int = MOST_PACKETS,
+        seconds: int = MOST_SECONDS,
+    ) -> None:
+        self.node = node
+        self._scope = scope
+        self._raw = bytearray()
+        self._names: dict[int, str] = {}
+        self._said: list[str] = []
+        self._dropped = 0
+        self._started = threading.Event()
+        self._listens = False
+        self._trouble = ""
+        self._capture: Capture | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._readers: list[threading.Thread] = []
+        tcpdump = [
+            "-i", "any", "-y", "LINUX_SLL2", "-n", "-s", str(SNAP_LENGTH), "-B", "4096", "--immediate-mode", "-U",
+            "-Z", "root", "-c", str(packets), "-w", "-", scope.expression(),
+        ]  # fmt: skip
+        try:
+            self._process = subprocess.Popen(
+                [*command, "sh", "-c", SCRIPT, str(seconds), *tcpdump],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )  # fmt: skip
+        except OSError as broken:
+            self._trouble = f"the capture on {node} cannot be started: {broken}"
+            return
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._readers = [
+            threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True),
+            threading.Thread(target=self._read_words, args=(self._process.stderr,), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def listening(self) -> str:
+        """Wait until tcpdump listens; empty, or why it does not, in a sentence."""
+        if self._process is not None and not self._started.wait(START_SECONDS):
+            self._trouble = f"the capture on {self.node} did not start within {START_SECONDS:.0f} s{self._words()}"
+        elif not self._listens:
+            self._trouble = self._trouble or f"the capture on {self.node} did not start{self._words()}"
+        return self._trouble
+
+    def stop(self) -> Capture:
+        """End the capture and read it; the second call returns the same."""
+        if self._capture is None:
+            self._capture = self._end()
+        return self._capture
+
+    def _end(self) -> Capture:
+        if self._process is None:
+            return Capture(self.node, trouble=self._trouble)
+        early = self._process.poll() is not None
+        if not early and self._listens:
+            converge(_Growth(self._raw), DRAINED)
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._complain(f"the capture on {self.node} did not end within {END_SECONDS:.0f} s")
+            self._process.kill()
+            self._process.wait()
+        for reader in self._readers:
+            reader.join(timeout=3)
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+        if not self._listens:
+            self.listening()
+        elif early:
+            self._complain(f"the capture on {self.node} ended before it was stopped{self._words()}")
+        if self._dropped:
+            self._complain(f"the kernel of {self.node} lost {self._dropped} packets")
+        return read_capture(
+            self.node, bytes(self._raw), self._names, self._scope, dropped=self._dropped, trouble=self._trouble
+        )
+
+    def _read(self, stream: IO[bytes]) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while chunk := stream.read1(65536):  # type: ignore[attr-defined]
+                if len(self._raw) < MOST_BYTES:
+                    self._raw += chunk
+                elif not self._trouble:
+                    self._complain(f"the capture on {self.node} has more than {MOST_BYTES} bytes")
+
+    def _read_words(self, stream: IO[bytes]) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            for line in stream:
+                self._take(line.decode(errors="replace").strip())
+        self._started.set()
+
+    def _take(self, line: str) -> None:
+        if named := re.fullmatch(r"interface (\d+) (\S+)", line):
+            self._names[int(named[1])] = named[2]
+        elif lost := re.match(r"(\d+) packets? dropped by (?:kernel|interface)", line):
+            self._dropped += int(lost[1])
+        elif "listening on" in line:
+            self._listens = True
+            self._started.set()
+        elif line and not re.match(r"interface |\d+ packets? |tcpdump: data link type", line):
+            self._said = [*self._said[-4:], line]
+
+    def _complain(self, what: str) -> None:
+        self._trouble = f"{self._trouble}; {what}" if self._trouble else what
+
+    def _words(self) -> str:
+        said = " ".join(self._said)
+        return f": {said[:300]}" if said else ""
+
+
+class _Growth:
+    """Right while a buffer no longer grows."""
+
+    def __init__(self, buffer: bytearray) -> None:
+        self._buffer, self._before = buffer, -1
+
+    def __call__(self) -> Reading:
+        before, self._before = self._before, len(self._buffer)
+        return Reading(before == self._before, f"{self._before} bytes")

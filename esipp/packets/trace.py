@@ -1,0 +1,272 @@
+"""One connection, followed through the captures: the four tuples of its packet view, and where its source changed."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from esipp.observation import Observation, Outcome
+from esipp.packets.capture import ERROR, IN, OTHER, OUT, REPLY, REQUEST, Capture, End, Sighting, plain, say
+
+CLOCKS_APART = 1.0
+"""Seconds by which the nodes' clocks may differ; the order between two nodes is as good as their clocks are."""
+
+REUSE = 30.0
+"""Seconds, at most, between the prober's and the nodes' time of a connection: a client may use its port again, but only
+after all others, and the client's clock may be another."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Where a request's source changed: between two sightings.
+
+    ``node`` is where both are, or ``A to B`` where it changed on the way from one to the other, or "before NODE" where
+    the first sighting has another source than the client told. ``before`` and ``after`` are the interfaces.
+    """
+
+    node: str
+    before: str
+    after: str
+    was: End
+    became: End
+
+    def __str__(self) -> str:
+        return f"{self.node}, between {self.before} and {self.after}: {say(self.was)} became {say(self.became)}"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """All sightings of one connection, and what they tell.
+
+    Args:
+        path, seq: the observation it is about.
+        requests, replies, errors: each packet once per interface and direction, in the order of time.
+        at_node: client -> service address: the first request to the address that was dialled.
+        at_pod: client -> backend: the last request to a backend, on the backend's node where that was captured.
+        back_at_pod: backend -> client: the first reply from a backend.
+        back_at_node: service address -> client: the last reply from the address that was dialled.
+        changes: where the source changed.
+        relayed: the backend's side was found by the backend's own word and is another connection than the client's:
+            a proxy stands between.
+        lost: packets that the captures lack for sure: what is not among the sightings may have been there.
+    """
+
+    path: str
+    seq: int
+    requests: tuple[Sighting, ...] = ()
+    replies: tuple[Sighting, ...] = ()
+    errors: tuple[Sighting, ...] = ()
+    at_node: Sighting | None = None
+    at_pod: Sighting | None = None
+    back_at_pod: Sighting | None = None
+    back_at_node: Sighting | None = None
+    changes: tuple[Change, ...] = ()
+    relayed: bool = False
+    lost: int = 0
+
+    @property
+    def seen(self) -> bool:
+        """Whether the connection was found among the packets."""
+        return bool(self.requests)
+
+    @property
+    def delivered(self) -> End | None:
+        """The source with which the request went to a backend; None where it was not seen to go to any."""
+        return self.at_pod.source if self.at_pod else None
+
+    @property
+    def sightings(self) -> tuple[Sighting, ...]:
+        """All of them, in the order of time."""
+        return tuple(sorted((*self.requests, *self.replies, *self.errors), key=lambda each: each.time))
+
+    @property
+    def port_kept(self) -> bool | None:
+        """Whether the source port that was delivered is that of the first sighting; None if nothing was delivered."""
+        return self.at_pod.source[1] == self.requests[0].source[1] if self.at_pod else None
+
+    def said(self) -> str:
+        """The trace for people: the packet view, a line a tuple, then what is remarkable."""
+        if not self.seen:
+            return "no packet of it was seen"
+        view = {
+            "at the node": self.at_node or self.requests[0],
+            "at the pod": self.at_pod,
+            "back at the pod": self.back_at_pod,
+            "back at the node": self.back_at_node,
+        }
+        lines = [f"{where + ':':<18}{_say(each)}" for where, each in view.items() if each]
+        lines += [f"{'source changed:':<18}{each}" for each in self.changes]
+        lines += [f"{'refused:':<18}{_say(each)}" for each in self.errors[:1]]
+        if self.relayed:
+            lines.append("a proxy stands between: the backend was reached by another connection")
+        if not self.at_pod:
+            last = self.requests[-1]
+            lines.append(f"it was seen to go to no backend; last seen on {last.node} {last.direction} {last.interface}")
+        elif self.back_at_pod and not self.back_at_node and not self.relayed:
+            last = self.replies[-1]
+            lines.append(
+                f"the answer was never seen to come from the address dialled; last seen {_say(last)}: it goes past"
+                " whoever rewrote the request"
+            )
+        if self.lost:
+            lines.append(f"the captures lost {self.lost} packets: more may have been there")
+        return "\n".join(lines)
+
+
+class Tracer:
+    """Follows connections through captures.
+
+    Args:
+        captures: those that are not blind.
+        endpoints: the backends by ``(address, port)`` of their targets, with the node each stands on; a backend on
+            the host network has its node's address, and only the port tells it from a nodePort.
+    """
+
+    def __init__(self, captures: Iterable[Capture], endpoints: Mapping[End, str]) -> None:
+        self._endpoints = {plain(end): node for end, node in endpoints.items()}
+        self._by_join: dict[tuple[str, int | str], list[Sighting]] = defaultdict(list)
+        self._by_ends: dict[tuple[End, End], list[Sighting]] = defaultdict(list)
+        self._lost = 0
+        for capture in captures:
+            self._lost += capture.dropped
+            for each in capture.sightings:
+                if each.direction == OTHER:
+                    continue
+                self._by_join[each.protocol, each.join].append(each)
+                if each.kind == REQUEST:
+                    self._by_ends[each.source, each.destination].append(each)
+
+    def trace(self, observation: Observation) -> Trace:
+        """All packets of one probe.
+
+        Found by the nonce or the SCTP tag, else by the addresses and ports that the client told; where those were
+        rewritten before the first node, or a proxy stands between, by those that the backend told. Of an observation
+        that stands for several probes it is the first's.
+        """
+        found = self._from_client(observation)
+        behind = self._from_backend(observation) if not self._reached(found) else []
+        relayed = bool(found and behind)
+        together = sorted((*found, *behind), key=lambda each: each.time)
+        requests = _once(each for each in together if each.kind == REQUEST)
+        replies = _once(each for each in together if each.kind == REPLY)
+        dialled = plain(observation.dialled)
+        at_pod = self._at_pod(requests)
+        client = None if relayed or not requests or observation.source is None else plain(observation.source)
+        return Trace(
+            path=observation.path,
+            seq=observation.seq,
+            requests=requests,
+            replies=replies,
+            errors=_once(each for each in together if each.kind == ERROR),
+            at_node=next((each for each in requests if each.destination == dialled), None),
+            at_pod=at_pod,
+            back_at_pod=next((each for each in replies if each.source in self._endpoints), None),
+            back_at_node=next((each for each in reversed(replies) if each.source == dialled), None),
+            changes=_changes(client, requests),
+            relayed=relayed,
+            lost=self._lost,
+        )
+
+    def _from_client(self, observation: Observation) -> list[Sighting]:
+        """What can be found by the client's own word."""
+        if observation.tag is not None:
+            return self._around(observation, self._by_join.get(("SCTP", observation.tag), []))
+        if observation.nonce and (found := self._by_join.get(("UDP", observation.nonce))):
+            return self._around(observation, found)
+        return self._joined(observation, observation.source, observation.dialled)
+
+    def _from_backend(self, observation: Observation) -> list[Sighting]:
+        """What can be found by the backend's word."""
+        return self._joined(observation, observation.seen, observation.local)
+
+    def _joined(self, observation: Observation, source: End | None, destination: End | None) -> list[Sighting]:
+        """All packets that share the join key of the request between these two ends."""
+        ends = plain(source), plain(destination)
+        if ends[0] is None or ends[1] is None:
+            return []
+        candidates = [each for each in self._by_ends.get((ends[0], ends[1]), []) if each.protocol != "UDP"]
+        if not candidates:
+            return []
+        first = min(candidates, key=lambda each: abs(each.time - observation.time))
+        if observation.time and abs(first.time - observation.time) > REUSE:
+            return []
+        return self._around(observation, self._by_join[first.protocol, first.join], first.time)
+
+    def _around(self, observation: Observation, found: list[Sighting], start: float | None = None) -> list[Sighting]:
+        """Those within the probe's time: of two probes in a run, some pair may share a sequence number."""
+        start = min((each.time for each in found), default=0.0) if start is None else start
+        end = start + max(0.0, observation.ended - observation.started) + CLOCKS_APART
+        return [each for each in found if start - CLOCKS_APART <= each.time <= end]
+
+    def _reached(self, found: Iterable[Sighting]) -> bool:
+        return any(each.kind == REQUEST and each.destination in self._endpoints for each in found)
+
+    def _at_pod(self, requests: Iterable[Sighting]) -> Sighting | None:
+        """The last request to a backend; on the backend's own node if it was seen there, whatever the clocks say."""
+        there = [each for each in requests if each.destination in self._endpoints]
+        at_home = [each for each in there if each.node == self._endpoints[each.destination]]
+        return next(reversed(at_home or there), None)
+
+
+class Agreement(StrEnum):
+    """Whether the two witnesses say the same."""
+
+    AGREED = "agreed"
+    UNSEEN = "unseen"
+    CONTRADICTION = "contradiction"
+
+
+def agree(observation: Observation, trace: Trace) -> tuple[Agreement, str]:
+    """What packets say of what the client and the backend said, and why in a sentence.
+
+    ``unseen`` is no contradiction: the observation then rests on one witness. That a request without an answer was
+    delivered all the same is none either: both witnesses may be right, and ``trace.delivered`` is what to judge.
+    """
+    if not trace.seen:
+        return Agreement.UNSEEN, "no packet of it was seen"
+    if observation.outcome is not Outcome.ANSWERED:
+        if trace.delivered is None:
+            return Agreement.AGREED, "no answer, and no packet went to a backend"
+        return Agreement.AGREED, f"no answer, but a backend was sent the request from {say(trace.delivered)}"
+    if trace.at_pod is None:
+        return Agreement.UNSEEN, "its way to the backend was not seen"
+    seen, local = plain(observation.seen), plain(observation.local)
+    if seen is None:
+        return Agreement.UNSEEN, "the backend did not tell its peer"
+    if local is not None and trace.at_pod.destination != local:
+        words = f"the backend says it was reached at {say(local)}, the packet went to {say(trace.at_pod.destination)}"
+    elif seen != trace.at_pod.source:
+        words = f"the backend says its peer is {say(seen)}, the packet that went to it came from {say(trace.delivered)}"
+    else:
+        return Agreement.AGREED, f"the packet that went to the backend came from {say(seen)}"
+    if trace.lost:
+        return Agreement.UNSEEN, f"{words}; but the captures lost {trace.lost} packets, and it may be among them"
+    where = f"{trace.at_pod.node} {trace.at_pod.direction} {trace.at_pod.interface}"
+    return Agreement.CONTRADICTION, f"{words} (seen on {where})"
+
+
+def _once(sightings: Iterable[Sighting]) -> tuple[Sighting, ...]:
+    """Without what was sent again: a SYN that is repeated has the same sequence number."""
+    first: dict[tuple[str, str, str, End, End], Sighting] = {}
+    for each in sightings:
+        first.setdefault((each.node, each.interface, each.direction, each.source, each.destination), each)
+    return tuple(first.values())
+
+
+def _changes(client: End | None, requests: tuple[Sighting, ...]) -> tuple[Change, ...]:
+    found = []
+    if client and requests and requests[0].source != client:
+        first = requests[0]
+        found.append(Change(f"before {first.node}", "the client", first.interface, client, first.source))
+    for one, other in itertools.pairwise(requests):
+        if one.source != other.source:
+            went_out = one.node == other.node and one.direction == OUT and other.direction == IN
+            there = f"beyond {one.node}" if went_out else one.node
+            node = there if one.node == other.node else f"{one.node} to {other.node}"
+            found.append(Change(node, one.interface, other.interface, one.source, other.source))
+    return tuple(found)
+
+
+def _say(each: Sighting) -> str:
+    return f"{say(each.source)} -> {say(each.destination)} on {each.node} {each.direction} {each.interface}"
