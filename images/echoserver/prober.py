@@ -34,6 +34,7 @@ MAX_LINE = 65536
 MAX_JOBS = 10_000
 MAX_SECONDS = 3600.0
 MAX_ANSWER = 65536
+MAX_PREAMBLE = 1024
 MAX_PORTS = 1000  # pairs of ports that a group of a brief job names
 MAX_UNREAD = 4 << 20  # bytes of results that nobody reads; then nothing more is started
 BATCH = 32  # probes started before the sockets are looked at again
@@ -58,7 +59,7 @@ UNREACHABLE = {
 RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}
 JOB_KEYS = {
     "id", "protocol", "host", "port", "source_address", "source_port", "count", "spacing", "timeout", "path", "headers",
-    "one_socket", "brief", "parallel",
+    "one_socket", "brief", "parallel", "preamble",
 }  # fmt: skip
 
 
@@ -268,6 +269,7 @@ class Job:
             raise JobError("one_socket is for udp only")
         if self.protocol != "http" and ("path" in job or "headers" in job):
             raise JobError("path and headers are for http only")
+        self.preamble = self._preamble(job.get("preamble", ""))
         self.request = self._request(job) if self.protocol == "http" else ""
         safe = "".join(letter if letter in NONCE_LETTERS else "-" for letter in self.id[:64])
         self.prefix = f"{os.urandom(8).hex()}:{safe}"
@@ -280,6 +282,16 @@ class Job:
         self.open: dict[str, Attempt] = {}
         self.groups: dict[tuple[str | None, ...], dict[str, Any]] = {}  # of a brief job
         self.channel: Channel | None = None
+
+    def _preamble(self, digits: object) -> bytes:
+        if digits and self.protocol not in ("tcp", "http"):
+            raise JobError("preamble is for tcp and http only")
+        if isinstance(digits, str) and len(digits) <= 2 * MAX_PREAMBLE and " " not in digits:
+            try:
+                return bytes.fromhex(digits)
+            except ValueError:
+                pass
+        raise JobError(f"preamble is {MAX_PREAMBLE} bytes at most, in hexadecimal")
 
     def _request(self, job: dict[str, Any]) -> str:
         path, headers = job.get("path", "/"), job.get("headers", {})
@@ -311,6 +323,8 @@ class Job:
             peer_port = echo.pop("peer_port", None)
             echo.pop("nonce", None)
             echo.pop("time", None)
+            if isinstance(proxied := echo.get("proxy_protocol"), dict):
+                proxied.pop("source_port", None)
         answered_from = result.get("answered_from")
         key = (result["outcome"], result["detail"], answered_from, result["source_address"], repr(echo))
         group = self.groups.get(key)
@@ -333,8 +347,8 @@ class Job:
         if self.protocol == "udp":
             return nonce.encode()
         if self.protocol == "tcp":
-            return nonce.encode() + b"\n"
-        return f"{self.request}X-Esipp-Nonce: {nonce}\r\nConnection: close\r\n\r\n".encode()
+            return self.preamble + nonce.encode() + b"\n"
+        return self.preamble + f"{self.request}X-Esipp-Nonce: {nonce}\r\nConnection: close\r\n\r\n".encode()
 
 
 class Attempt:

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from images.echoserver import sctp
+    from images.echoserver import proxy_protocol, sctp
     from images.echoserver.documents import VERSION, Documents, unmapped
     from images.echoserver.http1 import MAX_NONCE, REASONS, HttpError, Request, reply, valid_nonce
     from images.echoserver.linelog import Log
     from images.echoserver.sockets import bound, destination
 else:  # in the image these files lie side by side and are no package
+    import proxy_protocol
     import sctp
     from documents import VERSION, Documents, unmapped
     from http1 import MAX_NONCE, REASONS, HttpError, Request, reply, valid_nonce
@@ -38,13 +39,18 @@ MAX_CONNECTIONS = 8192
 class Connection:
     """One TCP connection: reads a request, answers, is closed."""
 
-    __slots__ = ("discards", "expires", "fd", "kind", "lingering", "out", "peer", "received", "server", "sock")
+    __slots__ = (
+        "discards", "expires", "fd", "kind", "lingering", "out", "peer", "proxied", "received", "server", "sock",
+        "unproxied",
+    )  # fmt: skip
 
     def __init__(self, server: Server, kind: str, sock: socket.socket, peer: tuple[Any, ...]) -> None:
         self.server, self.kind, self.sock, self.peer = server, kind, sock, peer
         self.fd = sock.fileno()
         self.expires = time.monotonic() + EXCHANGE_SECONDS
         self.received = b""
+        self.unproxied = kind != "control"  # what comes next may be a PROXY protocol header
+        self.proxied: dict[str, Any] | None = None
         self.out = b""
         self.lingering = False
         self.discards = MAX_DISCARD
@@ -67,23 +73,49 @@ class Connection:
             self.discards -= len(data)
             if self.discards < 0:
                 self.close()
-        elif self.kind == "tcp":
-            self._raw(data)
         else:
-            self._http(data)
+            self.received += data
+            if self.unproxied and not self._proxy_header():
+                return
+            if self.kind == "tcp":
+                self._raw()
+            else:
+                self._http()
 
-    def _raw(self, data: bytes) -> None:
-        self.received += data
+    def _proxy_header(self) -> bool:
+        """Take a PROXY protocol header off, if there is one; say whether the request can be looked at."""
+        try:
+            taken = proxy_protocol.take(self.received)
+        except proxy_protocol.ProxyError:
+            if self.kind == "tcp":
+                self.close()
+            else:
+                self._refuse(400)
+            return False
+        if taken is None:
+            return False
+        self.proxied, size = taken
+        self.received = self.received[size:]
+        self.unproxied = False
+        return True
+
+    def _refuse(self, status: int, head: bool = False) -> None:
+        self.out = reply(status, f"{status} {REASONS[status]}\n", head=head)
+        self.lingering = True
+        self._send()
+
+    def _raw(self) -> None:
         nonce, newline, _ = self.received.partition(b"\n")
         if newline and valid_nonce(nonce := nonce.removesuffix(b"\r")):
-            document = self.server.exchange("tcp", nonce.decode(), self.peer, self.sock.getsockname())
+            local = self.sock.getsockname()
+            document = self.server.exchange("tcp", nonce.decode(), self.peer, local, proxied=self.proxied)
             self.out = document.encode() + b"\n"
             self._send()
         elif newline or len(self.received) > MAX_TCP_BYTES:
             self.close()
 
-    def _http(self, data: bytes) -> None:
-        self.received = (self.received + data).lstrip(b"\r\n") if not self.received else self.received + data
+    def _http(self) -> None:
+        self.received = self.received.lstrip(b"\r\n")
         ends = [(at, size) for end, size in ((b"\n\r\n", 3), (b"\n\n", 2)) if (at := self.received.find(end)) >= 0]
         at, size = min(ends, default=(len(self.received), 0))
         head_only = False
@@ -100,12 +132,12 @@ class Connection:
                     return
                 self.out = self.server.control(request, body[: request.length])
             else:
-                self.out = self.server.http(request, self.peer, self.sock)
+                self.out = self.server.http(request, self.peer, self.sock, self.proxied)
             # Closing over unread data resets the connection, and the reset can overtake the answer.
             self.lingering = request.length > len(body) or "transfer-encoding" in request.headers
         except HttpError as error:
-            self.out = reply(error.status, f"{error.status} {REASONS[error.status]}\n", head=head_only)
-            self.lingering = True
+            self._refuse(error.status, head_only)
+            return
         self._send()
 
     def _send(self) -> None:
@@ -292,7 +324,8 @@ class Server:
         self.log.write(document)
         return document
 
-    def http(self, request: Request, peer: tuple[Any, ...], sock: socket.socket) -> bytes:
+    def http(self, request: Request, peer: tuple[Any, ...], sock: socket.socket,
+             proxied: dict[str, Any] | None) -> bytes:  # fmt: skip
         """Answer a client's request."""
         if request.method not in ("GET", "HEAD"):
             raise HttpError(405)
@@ -307,7 +340,8 @@ class Server:
         if request.path not in ("/", "/clientip"):
             raise HttpError(404)
         forwarded = request.headers.get("x-forwarded-for")
-        document = self.exchange("http", request.nonce(), peer, sock.getsockname(), forwarded=forwarded)
+        local = sock.getsockname()
+        document = self.exchange("http", request.nonce(), peer, local, forwarded=forwarded, proxied=proxied)
         address, raw, scope, family = unmapped(peer)
         if request.path == "/clientip":  # no newline, as agnhost
             return reply(200, f"[{raw}]:{peer[1]}" if family == "ipv6" else f"{address}:{peer[1]}", head=head)
