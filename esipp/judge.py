@@ -262,4 +262,5 @@ def _say_witnesses(witnesses: Sequence[Witness], blind: str) -> str:
     found = sum(1 for each in witnesses if each.seen)
     if found:
         return f"echo server and packets ({found} connections)"
-    return f"one witness: {blind or 'its connections were not among the packets captured'}"
+    unseen = "the packets captured do not show the way to a backend" if witnesses else "its packets were not captured"
+    return f"echo server only: {blind or unseen}"

@@ -104,6 +104,8 @@ def agent_pod(name: str, run: str, node: str, image: str, *, raw: bool) -> Json:
     arguments += ["--sctp", str(Numbers.of(run).agent_sctp)] if raw else []
     pod = _pod(name, run, node, image, arguments, raw)
     pod["spec"]["hostNetwork"] = True
+    if raw:  # tcpdump changes its user, even from root to root
+        pod["spec"]["containers"][0]["securityContext"]["capabilities"]["add"] += ["SETUID", "SETGID"]
     return pod
 
 
