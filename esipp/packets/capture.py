@@ -27,6 +27,7 @@ IN, OUT, OTHER = "in", "out", "other"
 LINUX_SLL2 = 276
 FILE_HEADER, RECORD_HEADER, COOKED = 24, 16, 20
 ICMP, TCP, UDP, ICMP6, SCTP = 1, 6, 17, 58, 132
+SCTP_INIT, SCTP_INIT_ACK, SCTP_ABORT = 1, 2, 6
 NAMES = {TCP: "TCP", UDP: "UDP", SCTP: "SCTP"}
 DIRECTIONS = {0: IN, 1: IN, 2: IN, 3: OTHER, 4: OUT}
 IN_REQUEST = re.compile(rb"([A-Za-z0-9._:-]{1,128})\n?\Z")
@@ -244,13 +245,11 @@ def _udp(body: bytes) -> tuple[str, Join] | None:
 
 
 def _sctp(body: bytes) -> tuple[str, Join] | None:
-    if len(body) < 20:
-        return None
-    (tag,) = struct.unpack_from("!I", body, 4)
-    chunk = body[12]
-    if chunk == 1:
+    chunk = body[12] if len(body) > 12 else 0
+    if chunk == SCTP_INIT and len(body) >= 20:
         return REQUEST, int(struct.unpack_from("!I", body, 16)[0])
-    return {2: (REPLY, tag), 6: (ERROR, tag)}.get(chunk)
+    kind = {SCTP_INIT_ACK: REPLY, SCTP_ABORT: ERROR}.get(chunk)
+    return (kind, int(struct.unpack_from("!I", body, 4)[0])) if kind else None
 
 
 _OPENING = {TCP: _tcp, UDP: _udp, SCTP: _sctp}
