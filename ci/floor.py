@@ -3,78 +3,102 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
-from esipp import manifests
-from esipp.catalog import all_cells
-from esipp.cluster import Cluster, kubeconfig_arguments
-from esipp.convergence import Budget, Reading, converge
-from esipp.model import Protocol, ServiceType
-from esipp.probing import transports
-from esipp.probing.prober import Job, Prober
-from esipp.stage import is_ready, remove_namespace, wait_for_account
-from esipp.topology import read_node
+from esipp.cluster import Cluster
+from esipp.labels import OWNER, labels_of
 
-SYNCED = Budget("the service proxy's sync", 20.0, need=1, spacing=0.01)
+BUDGET_SECONDS = 60.0
+PORT = 8080  # where the echo image listens if nobody says otherwise
+APP = {"esipp.dev/bench": "floor"}
+# Runs in the pod: for each address it is told it says when that address was first reached, or that it was not.
+DIAL = """
+import socket, sys, time
+for host in sys.stdin:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection((host.strip(), 80), 0.2).close()
+        except OSError:
+            time.sleep(0.01)
+        else:
+            print("reached", flush=True)
+            break
+    else:
+        print("not reached", flush=True)
+"""
 
 
 def floor_of(cluster: Cluster, image: str, samples: int) -> Mapping[str, Sequence[float]]:
     """How long one pod takes to be ready, and one new service until it answers."""
-    nodes = sorted(node.name for node in map(read_node, cluster.list("/api/v1/nodes")) if node.schedulable)
+    workers = (item for item in cluster.list("/api/v1/nodes") if not item["spec"].get("taints"))
+    node = sorted(item["metadata"]["name"] for item in workers)[0]
     run = f"bench-{os.getpid()}"
-    pods, syncs = [], []
-    with namespace(cluster, run) as where:
-        for number in range(samples):
-            name = f"pod-{number}"
-            labels = manifests.BACKEND if number == 0 else None
-            began = time.monotonic()
-            cluster.create(f"{where}/pods", manifests.echo_pod(name, run, nodes[0], image, extra_labels=labels))
-            cluster.wait_for(f"{where}/pods", is_ready, {name}, budget=60.0)
-            pods.append(time.monotonic() - began)
-        command = transports.kubectl(kubeconfig_arguments(cluster.context, None), f"esipp-{run}", "pod-0")
-        prober = Prober("pod-0", command)
-        try:
-            prober.hello()
-            for number in range(samples):
-                syncs.append(one_sync(cluster, where, run, f"sync-{number}", prober))
-        finally:
-            prober.close()
+    with _namespace(cluster, run) as where:
+        pods = [_one_pod(cluster, where, _pod(f"pod-{number}", node, image)) for number in range(samples)]
+        argv = ["kubectl", "--context", cluster.context, "exec", "-i", "-n", f"esipp-{run}", "pod-0"]
+        argv += ["--", "python3", "-u", "-c", DIAL]
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as dialler:
+            syncs = [_one_sync(cluster, where, f"sync-{number}", dialler) for number in range(samples)]
+            dialler.communicate()  # closes its input, which ends it
     return {"one pod": pods, "one proxy sync": syncs}
 
 
-def one_sync(cluster: Cluster, where: str, run: str, name: str, prober: Prober) -> float:
-    """Seconds from the creation of a service over a ready pod until it answers on its ClusterIP."""
-    path = next(cell.path for cell in all_cells() if _plain(cell.path.service, cell.path.protocol))
-    assert path.service
-    manifest = manifests.service(path.service, run)
-    manifest["metadata"]["name"] = name
+def _one_pod(cluster: Cluster, where: str, pod: dict[str, Any]) -> float:
+    """Seconds from the creation of a pod until it is ready."""
     began = time.monotonic()
-    address = cluster.create(f"{where}/services", manifest)["spec"]["clusterIP"]
-
-    def look() -> Reading:
-        job = Job(path, address, manifests.SERVICE_PORT, 1, timeout=0.2)
-        seen = prober.submit(job).result(timeout=10)
-        return Reading(seen[0].outcome == "answered", str(seen[0].outcome))
-
-    waited = converge(look, SYNCED)
-    if not waited.held:
-        raise SystemExit(f"service {name} did not answer: {waited}")
+    cluster.create(f"{where}/pods", pod)
+    name = pod["metadata"]["name"]
+    seen = cluster.wait_for(f"{where}/pods", _is_ready, {name}, budget=BUDGET_SECONDS)
+    if name not in seen or not _is_ready(seen[name]):
+        raise SystemExit(f"{name} was not ready within {BUDGET_SECONDS:.0f} s")
     return time.monotonic() - began
 
 
-def _plain(service: object, protocol: Protocol) -> bool:
-    return protocol is Protocol.TCP and getattr(service, "type", None) is ServiceType.CLUSTER_IP
+def _one_sync(cluster: Cluster, where: str, name: str, dialler: subprocess.Popen[str]) -> float:
+    """Seconds from the creation of a service over a ready pod until it answers on its ClusterIP."""
+    assert dialler.stdin
+    assert dialler.stdout
+    spec = {"selector": APP, "ports": [{"port": 80, "targetPort": PORT}]}
+    manifest = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+    began = time.monotonic()
+    address = cluster.create(f"{where}/services", manifest)["spec"]["clusterIP"]
+    dialler.stdin.write(f"{address}\n")
+    said = dialler.stdout.readline().strip()
+    if said != "reached":
+        raise SystemExit(f"service {name} at {address}: {said or 'the dialling pod is gone'}")
+    return time.monotonic() - began
+
+
+def _pod(name: str, node: str, image: str) -> dict[str, Any]:
+    """A pod of the echo image, without delays of its own."""
+    probe = {"httpGet": {"path": "/readyz", "port": PORT}, "periodSeconds": 1}
+    container = {"name": "echo", "image": image, "imagePullPolicy": "IfNotPresent", "readinessProbe": probe}
+    spec: dict[str, Any] = {"nodeName": node, "terminationGracePeriodSeconds": 1, "containers": [container]}
+    spec["automountServiceAccountToken"] = False  # a volume to be filled first
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": APP}, "spec": spec}
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or []
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 @contextmanager
-def namespace(cluster: Cluster, run: str) -> Iterator[str]:
-    """A namespace of our own; the path of its objects."""
-    name = f"esipp-{run}"
-    cluster.create("/api/v1/namespaces", manifests.namespace(name, run, "ci/bench"))
+def _namespace(cluster: Cluster, run: str) -> Iterator[str]:
+    """A namespace of our own, which `esipp clean` would find; the path of its objects."""
+    path = f"/api/v1/namespaces/esipp-{run}"
+    owner = {OWNER: f"{socket.gethostname()}/{os.getpid()}"}
+    metadata = {"name": f"esipp-{run}", "labels": labels_of(run), "annotations": owner}
+    cluster.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     try:
-        wait_for_account(cluster, name)
-        yield f"/api/v1/namespaces/{name}"
+        cluster.wait_for(f"{path}/serviceaccounts", lambda _: True, {"default"}, budget=BUDGET_SECONDS)
+        yield path
     finally:
-        remove_namespace(cluster, name)
+        cluster.delete(path)
+        cluster.wait_gone(path, budget=BUDGET_SECONDS)
