@@ -104,6 +104,11 @@ def classify(code: int) -> str:
     return "timeout" if code == errno.ETIMEDOUT else "error"
 
 
+def unsent(code: int) -> str:
+    """The outcome of a packet that the kernel would not send: EPERM says that a packet filter of this host drops it."""
+    return "unreachable" if code == errno.EPERM else classify(code)
+
+
 def named(code: int) -> str:
     """An errno by its name and meaning."""
     return f"{errno.errorcode.get(code, code)}: {os.strerror(code)}"
@@ -534,7 +539,7 @@ class Channel:
                     self.sock.sendto(payload, self.job.target)
         except OSError as error:
             code = error.errno or 0
-            self.prober.finish(attempt, classify(code), detail=f"{named(code)} (at once)")
+            self.prober.finish(attempt, unsent(code), detail=f"{named(code)} (at once)")
 
     def ready(self, mask: int) -> None:
         """Take what has arrived."""
@@ -704,7 +709,7 @@ class Raw:
             self.sock.sendmsg([packet], [control], 0, (job.target[0], 0, *job.target[2:]))
         except OSError as error:
             code = error.errno or 0
-            self.prober.finish(attempt, classify(code), detail=f"{named(code)} (at once)")
+            self.prober.finish(attempt, unsent(code), detail=f"{named(code)} (at once)")
 
     def forget(self, attempt: Attempt) -> None:
         """Wait for this answer no more."""

@@ -347,6 +347,16 @@ def test_a_firewall_that_rejects(lab: Lab, protocol: str, family: str) -> None:
 
 
 @pytest.mark.parametrize("family", SIDES)
+@pytest.mark.parametrize("protocol", ["tcp", "udp", "sctp"])
+def test_a_firewall_of_the_client_itself_that_drops(lab: Lab, protocol: str, family: str) -> None:
+    """As kube-proxy does on a node for its own processes; of UDP and SCTP the kernel tells it at once."""
+    server = SIDES[family][1]
+    with rules(lab.client, family, f"filter OUTPUT -d {server} -p {protocol} -j DROP"):
+        result = lab.probe(protocol, server, timeout=0.5)
+    assert result["outcome"] == ("timeout" if protocol == "tcp" else "unreachable"), result
+
+
+@pytest.mark.parametrize("family", SIDES)
 def test_sctp_to_a_host_without_it(lab: Lab, family: str) -> None:
     """The router listens to no SCTP at all, and says so; the server does, but not on that port."""
     if Path("/proc/net/sctp").exists():
