@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from functools import partial
@@ -35,9 +36,10 @@ def imports(path: Path) -> set[str]:
     return {name.split(".")[0] for name in found if not name.startswith("images.")}
 
 
-def test_the_dockerfile_needs_nothing_but_its_base() -> None:
-    words = [line.split()[0] for line in DOCKERFILE.splitlines() if line and not line.startswith("#")]
-    assert words == ["ARG", "FROM", "COPY", "ENV", "USER", "EXPOSE", "ENTRYPOINT"]
+def test_the_dockerfile_needs_nothing_but_its_base_and_tcpdump() -> None:
+    words = re.findall(r"^[A-Z]+", DOCKERFILE, re.M)
+    assert words == ["ARG", "FROM", "RUN", "COPY", "ENV", "USER", "EXPOSE", "ENTRYPOINT"]
+    assert re.search(r"^RUN command -v tcpdump \|\| ", DOCKERFILE, re.M)  # a base that has it needs no network
     assert re.search(r"^ARG BASE=\S+@sha256:[0-9a-f]{64}$", DOCKERFILE, re.M)
     assert re.search(r"^USER 65532:65532$", DOCKERFILE, re.M)
     (entrypoint,) = re.findall(r"^ENTRYPOINT (.*)$", DOCKERFILE, re.M)
@@ -97,6 +99,30 @@ def test_as_a_user_without_rights_on_a_read_only_file_system(tmp_path: Path) -> 
         for protocol in ("tcp", "http", "udp"):
             assert prober.wait_for(partial(is_result, protocol))["outcome"] == "answered"
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(copied())
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv") or not shutil.which("tcpdump"),
+    reason="capturing needs root and tcpdump",
+)
+def test_tcpdump_as_an_agent_runs_it() -> None:
+    """With -Z root it still sets its groups, which takes CAP_SETGID; nothing else is needed beside CAP_NET_RAW."""
+    drop = ["setpriv", "--bounding-set=-all,+net_raw,+setgid", "--inh-caps=-all", "--no-new-privs"]
+    command = [*drop, "tcpdump", "-Z", "root", "-i", "any", "-U", "-w", "-", "udp port 9 and host 127.0.0.1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            while b"listening on any" not in (line := process.stderr.readline()):
+                assert line, "tcpdump ended"
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+                sock.sendto(b"a packet to be seen", ("127.0.0.1", 9))
+            seen = b""
+            while b"a packet to be seen" not in seen:
+                assert (more := os.read(process.stdout.fileno(), 65536)), process.stderr.read()
+                seen += more
+        finally:
+            process.terminate()
 
 
 @pytest.mark.parametrize("name", ["documents.py", "prober.py"])
