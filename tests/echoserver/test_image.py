@@ -119,7 +119,8 @@ def test_tcpdump_as_an_agent_runs_it() -> None:
                 sock.sendto(b"a packet to be seen", ("127.0.0.1", 9))
             seen = b""
             while b"a packet to be seen" not in seen:
-                assert (more := os.read(process.stdout.fileno(), 65536)), process.stderr.read()
+                more = os.read(process.stdout.fileno(), 65536)
+                assert more, process.stderr.read()
                 seen += more
         finally:
             process.terminate()
