@@ -4,6 +4,7 @@ The order of questions is the order of trust: can the row be asked here, is the 
 do the controls hold, what did the backend see.
 """
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -120,8 +121,10 @@ def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict
     if cell.level is Level.RECORD:
         return verdict(Status.PASS, "recorded")
     total = sum(reading.count for reading in readings)
-    good = sum(reading.count for reading in readings if _fits(reading, cell.accept))
-    aside = _aside(cell, evidence)
+    mistold = [_mistold(cell, each) for each in evidence.observations[cell.path.key]]
+    fitting = (r.count for r, lie in zip(readings, mistold, strict=True) if not lie and _fits(r, cell.accept))
+    good = sum(fitting)
+    aside = _aside(cell, evidence) or next(filter(None, mistold), "")
     if good == total and not aside:
         band = f"preserved out of band, in {cell.told.value}; " if cell.told is not Claim.NOTHING else ""
         return verdict(Status.PASS, band + say_bound(total))
@@ -137,20 +140,26 @@ def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict
 
 
 def _aside(cell: Cell, evidence: Evidence) -> str:
-    """What else is required than the address class, and does not hold: backends, headers, packets; or nothing."""
+    """What else is required of all observations together, and does not hold: backends, packets; or nothing."""
     backends = evidence.backends(cell.path)
     if cell.spread is Spread.ONE and len(backends) > 1:
         return f"answered by {len(backends)} backends ({', '.join(sorted(backends))}), not by one"
-    if cell.told is not Claim.NOTHING:
-        for each in evidence.observations.get(cell.path.key, ()):
-            told, own = told_address(each, cell.told), each.source[0] if each.source else ""
-            if each.echo and (told is None or parse_address(told) != parse_address(own)):
-                return f"the backend was told {told or 'no address'} in {cell.told.value}, the client is {own}"
     if cell.is_negative:
         for witness in evidence.witnesses.get(cell.path.key, ()):
             if witness.delivered:
                 return f"nothing answered, but packets went to a backend: {witness.words}"
     return ""
+
+
+def _mistold(cell: Cell, observation: Observation) -> str:
+    """What is wrong with the address that a backend was told out of band, or nothing."""
+    if cell.told is Claim.NOTHING or not observation.echo or not observation.source:
+        return ""
+    told, own = told_address(observation, cell.told), observation.source[0]
+    with contextlib.suppress(ValueError):  # a balancer may put anything into a header
+        if told and parse_address(told) == parse_address(own):
+            return ""
+    return f"the backend was told {told or 'no address'} in {cell.told.value}, the client is {own}"
 
 
 def _words(cell: Cell, evidence: Evidence, expected: str) -> _Words:

@@ -35,7 +35,7 @@ def contradiction(observation: Observation) -> str:
         return f"it says the peer is {told}, but its socket saw {raw}"
     if told.version != local.version:
         return f"it says the peer {told} reached it at {local}, of another IP family"
-    if observation.count == 1 and echo.get("nonce") != observation.nonce:
+    if (echo.get("nonce") or "") != observation.nonce:  # results told as a group have none, however few they are
         return f"it answered with nonce {echo.get('nonce')!r} instead of {observation.nonce!r}"
     return ""
 

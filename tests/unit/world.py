@@ -1,14 +1,40 @@
 """A small made-up cluster and what its clients would see: for testing the judge, never a stand-in for Kubernetes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
-from esipp.model import AddressClass, Cell, EntryKind, Family, Feature, Observation, Outcome, Path, Role, Vantage
-from esipp.stage import BACKEND
-from esipp.topology import Node, Pod, Stand, Topology, parse_address
-from suites.source_ip.cells import CELLS
+from esipp.catalog import all_cells
+from esipp.judge import Evidence, judge
+from esipp.model import (
+    AddressClass,
+    Backends,
+    Balancer,
+    Cell,
+    Claim,
+    EntryKind,
+    Family,
+    Feature,
+    Level,
+    Path,
+    Role,
+    Vantage,
+)
+from esipp.observation import Observation, Outcome, Verdict
+from esipp.topology import (
+    HOST_BACKEND,
+    PAIR_BACKEND,
+    POD_BACKEND,
+    UNREADY_BACKEND,
+    Node,
+    Pod,
+    Stand,
+    Topology,
+    parse_address,
+)
 
+CELLS = tuple(all_cells())
 NODES = ("worker-a", "worker-b", "worker-c")
 ROLES = {Role.ENDPOINT_NODE: NODES[0], Role.BARE_NODE: NODES[1], Role.OTHER_NODE: NODES[2]}
 
@@ -19,19 +45,42 @@ def _pair(v4: str, v6: str) -> dict[Family, str]:
 
 NODE_ADDRESSES = {name: _pair(f"172.18.0.{i}", f"fc00:f853::{i}") for i, name in enumerate(NODES, 2)}
 GATEWAYS = {name: _pair(f"10.244.{i}.1", f"fd00:10:244:{i}::1") for i, name in enumerate(NODES, 2)}
-BACKEND_ADDRESSES = _pair("10.244.2.5", "fd00:10:244:2::5")
+BACKEND_ADDRESSES = {
+    POD_BACKEND: _pair("10.244.2.5", "fd00:10:244:2::5"),
+    PAIR_BACKEND: _pair("10.244.2.7", "fd00:10:244:2::7"),
+    HOST_BACKEND: NODE_ADDRESSES[NODES[0]],
+    UNREADY_BACKEND: _pair("10.244.2.8", "fd00:10:244:2::8"),
+}
 CLIENT_ADDRESSES = {
     "outside-1": _pair("172.18.0.101", "fc00:f853::101"),
     "outside-2": _pair("172.18.0.102", "fc00:f853::102"),
     "pod-on-endpoint-node": _pair("10.244.2.6", "fd00:10:244:2::6"),
     "pod-on-other-node": _pair("10.244.4.6", "fd00:10:244:4::6"),
-    "node": NODE_ADDRESSES[NODES[2]],
+    "host-on-endpoint-node": NODE_ADDRESSES[NODES[0]],
+    "host-on-other-node": NODE_ADDRESSES[NODES[2]],
+    "backend": BACKEND_ADDRESSES[POD_BACKEND],
 }
-VIPS = {"loadbalancer-local": _pair("172.18.255.1", "fc00:f853::ff01")}
+VIP = _pair("172.18.255.1", "fc00:f853::ff01")
+NOBODY = _pair("203.0.113.9", "2001:db8::9")
+ADDRESS_OF = {
+    AddressClass.NODE: GATEWAYS[NODES[1]],
+    AddressClass.POD: BACKEND_ADDRESSES[PAIR_BACKEND],
+    AddressClass.LOAD_BALANCER: VIP,
+    AddressClass.HAIRPIN: GATEWAYS[NODES[0]],
+    AddressClass.OTHER: NOBODY,
+}
+TELLS = {
+    Balancer.PROXY_FORWARDED_FOR: Claim.FORWARDED_FOR,
+    Balancer.PROXY_V1: Claim.PROXY_V1,
+    Balancer.PROXY_V2: Claim.PROXY_V2,
+}
+FEATURES = {name: Feature(True, "made up") for cell in CELLS for name in cell.features}
+SAMPLES = 3
 
 
+@cache
 def topology() -> Topology:
-    """Three nodes, one backend, five clients."""
+    """Three nodes, the backends, all clients."""
     nodes = {
         name: Node(
             name,
@@ -41,41 +90,60 @@ def topology() -> Topology:
         for name in NODES
     }
     stands = {}
-    for path in {path for cell in CELLS for path in cell.paths}:
-        client = path.client
+    for client in {path.client for cell in CELLS for path in cell.paths}:
         addresses = frozenset(parse_address(a) for a in CLIENT_ADDRESSES[client.name].values())
         node = ROLES[client.role] if client.role else None
         if client.vantage is Vantage.NODE and node:
             addresses = nodes[node].addresses
         stands[client.name] = Stand(client, addresses, node)
-    return Topology(nodes, ROLES, stands, {BACKEND: Pod(BACKEND, NODES[0], BACKEND_ADDRESSES)}, VIPS)
+    pods = {name: Pod(name, NODES[0], addresses) for name, addresses in BACKEND_ADDRESSES.items()}
+    balancers = {"loadbalancer-local-tcp": frozenset(parse_address(a) for a in VIP.values())}
+    return Topology(nodes, ROLES, stands, pods, balancers)
 
 
-FEATURES = {name: Feature(True, "made up") for cell in CELLS for name in cell.features}
-ADDRESS_OF = {
-    AddressClass.NODE: GATEWAYS[NODES[1]],
-    AddressClass.POD: BACKEND_ADDRESSES,
-    AddressClass.LOAD_BALANCER: VIPS["loadbalancer-local"],
-    AddressClass.OTHER: _pair("203.0.113.9", "2001:db8::9"),
-}
+def header(claim: Claim, address: str) -> dict[str, Any]:
+    """The fields of an echo document that was told an address out of band."""
+    if claim is Claim.FORWARDED_FOR:
+        return {"x_forwarded_for": [address]}
+    version = {Claim.PROXY_V1: 1, Claim.PROXY_V2: 2}.get(claim)
+    return {"proxy_protocol": {"version": version, "source_address": address}} if version else {}
+
+
+def _who_answers(path: Path, seq: int) -> tuple[str, str]:
+    """The pod that answers, and its address."""
+    if path.entry.kind is EntryKind.NODE_LISTENER and path.entry.role:
+        node = ROLES[path.entry.role]
+        return f"agent-{node}", NODE_ADDRESSES[node][path.family]
+    backends = path.service.backends if path.service else Backends.POD
+    turn = seq % 2 and not (path.service and path.service.affinity)
+    name = {
+        Backends.POD: POD_BACKEND,
+        Backends.PAIR: PAIR_BACKEND if turn else POD_BACKEND,
+        Backends.HOST_NETWORK: HOST_BACKEND,
+        Backends.NOT_READY: UNREADY_BACKEND,
+    }[backends]
+    return name, BACKEND_ADDRESSES[name][path.family]
 
 
 def answer(path: Path, seen: str, seq: int = 0, **echo: Any) -> Observation:
     """An answered probe: the backend saw ``seen``; ``echo`` overrides fields of its document."""
     source = CLIENT_ADDRESSES[path.client.name][path.family]
+    pod, local = _who_answers(path, seq)
     listener = path.entry.kind is EntryKind.NODE_LISTENER
-    node = ROLES[path.entry.role] if listener and path.entry.role else NODES[0]
     nonce = f"n-{path.key}-{seq}"
+    told = TELLS.get(path.service.balancer, Claim.NOTHING) if path.service else Claim.NOTHING
     document: dict[str, Any] = {
         "schema": 1,
         "nonce": nonce,
         "peer_address": seen,
         "peer_address_raw": f"::ffff:{seen}" if "." in seen else seen,
         "peer_port": 40000 + seq,
-        "local_address": BACKEND_ADDRESSES[path.family],
-        "pod": f"agent-{node}" if listener else BACKEND,
-        "node": node,
-    } | echo
+        "local_address": local,
+        "pod": pod,
+        "node": ROLES[path.entry.role] if listener and path.entry.role else NODES[0],
+        **header(told, source),
+        **echo,
+    }
     return Observation(
         path.key,
         seq,
@@ -88,31 +156,98 @@ def answer(path: Path, seen: str, seq: int = 0, **echo: Any) -> Observation:
     )
 
 
+def group(one: Observation, count: int, first_port: int = 40000) -> Observation:
+    """What a brief job tells of ``count`` probes that all showed the same as this one."""
+    echo = {key: value for key, value in (one.echo or {}).items() if key not in ("nonce", "time", "peer_port")}
+    seen = one.seen is not None
+    ports = tuple((port, port if seen else None) for port in range(first_port, first_port + count))
+    return replace(one, count=count, nonce="", echo=echo or None, ports=ports)
+
+
 def show(path: Path, what: AddressClass, seq: int = 0) -> Observation:
     """A probe that shows an address class."""
     if what is AddressClass.DROPPED:
         return Observation(path.key, seq, Outcome.TIMEOUT)
     if what is AddressClass.REFUSED:
         return Observation(path.key, seq, Outcome.REFUSED)
-    own = what is AddressClass.CLIENT or (what is AddressClass.NODE and path.client.vantage is Vantage.NODE)
+    own = what is AddressClass.CLIENT
     address = CLIENT_ADDRESSES[path.client.name] if own else ADDRESS_OF[what]
     return answer(path, address[path.family], seq)
 
 
-def healthy(samples: int = 3) -> dict[str, list[Observation]]:
-    """What every path of every row shows where all rows hold."""
+def fits(path: Path, shown: AddressClass) -> frozenset[AddressClass]:
+    """All classes that an address which ``show`` gives for one of them fits, for this client."""
+    also = set()
+    if path.client.vantage is Vantage.NODE and shown is AddressClass.CLIENT:
+        also.add(AddressClass.NODE)  # a process is known by its node's addresses
+    if shown is AddressClass.HAIRPIN:
+        also.add(AddressClass.NODE)
+        if path.client.name == "host-on-endpoint-node":
+            also.add(AddressClass.CLIENT)
+        if path.client.name != POD_BACKEND:
+            return frozenset(also)
+    return frozenset({shown, *also})
+
+
+@cache
+def _healthy(samples: int) -> Mapping[str, list[Observation]]:
     shown: dict[Path, AddressClass] = {}
     for cell in CELLS:
         for control in cell.controls:
             shown.setdefault(control.path, AddressClass.CLIENT)
     for cell in sorted(CELLS, key=lambda c: c.level):  # extended rows are the narrower ones and win
-        shown[cell.path] = min(cell.accept)
+        if cell.level is not Level.RECORD:
+            shown[cell.path] = min(cell.accept)
+        shown.setdefault(cell.path, AddressClass.CLIENT)
     return {path.key: [show(path, what, seq) for seq in range(samples)] for path, what in shown.items()}
+
+
+def healthy(samples: int = SAMPLES) -> dict[str, list[Observation]]:
+    """What every path of every row shows where all rows hold."""
+    return dict(_healthy(samples))
+
+
+@cache
+def evidence() -> Evidence:
+    """The healthy world, as the judge gets it; what it has read once is kept for all tests."""
+    made = Evidence(healthy(), topology(), FEATURES, SAMPLES)
+    for path in {path for cell in CELLS for path in cell.paths}:
+        made.readings(path)
+    return made
+
+
+def changed_evidence(changes: Mapping[str, list[Observation]], **fields: Any) -> Evidence:
+    """The healthy world with other observations on some paths, and other fields; nothing else is read again."""
+    base = evidence()
+    known = {} if "topology" in fields else dict(base._read)
+    for key in changes:
+        known.pop(key, None)
+    return replace(base, observations={**base.observations, **changes}, _read=known, **fields)
+
+
+def verdict(cell: Cell, *instead: Observation, also: Iterable[Observation] = (), **fields: Any) -> Verdict:
+    """The judge's word on a row where its path shows something else, and other paths do as well.
+
+    Args:
+        cell: the row.
+        instead: what its own path shows; nothing given leaves it healthy.
+        also: what other paths show, one observation a sample.
+        fields: other fields of the evidence (``facts``, ``features``, ``witnesses`` ...).
+    """
+    changes: dict[str, list[Observation]] = {}
+    for each in (*instead, *also):
+        changes.setdefault(each.path, []).append(each)
+    if instead:
+        fields.setdefault("samples", sum(each.count for each in instead))
+    return judge(cell, changed_evidence(changes, **fields))
+
+
+_BY_ID = {cell.id: cell for cell in CELLS}
 
 
 def by_id(identity: str) -> Cell:
     """A row by its id."""
-    return next(cell for cell in CELLS if cell.id == identity)
+    return _BY_ID[identity]
 
 
 def changed(seen: Mapping[str, list[Observation]], path: Path, *instead: Observation) -> dict[str, list[Observation]]:
