@@ -1,7 +1,7 @@
 """What a capture saw: a pcap file read into sightings of the packets that open or refuse a connection.
 
 scapy divides the file into records; of these, only the few header fields that are needed are taken here. Measured for
-10,000 packets: 0.1 s, against 2.7 s where scapy dissects every layer.
+10,000 packets: 0.2 s, against 2.7 s where scapy dissects every layer.
 """
 
 import ipaddress

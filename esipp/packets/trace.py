@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from esipp.observation import Observation, Outcome
+from esipp.observation import Observation
 from esipp.packets.capture import ERROR, IN, OTHER, OUT, REPLY, REQUEST, Capture, End, Sighting, plain, say
 
 CLOCKS_APART = 1.0
@@ -225,15 +225,15 @@ def agree(observation: Observation, trace: Trace) -> tuple[Agreement, str]:
     """
     if not trace.seen:
         return Agreement.UNSEEN, "no packet of it was seen"
-    if observation.outcome is not Outcome.ANSWERED:
-        if trace.delivered is None:
-            return Agreement.AGREED, "no answer, and no packet went to a backend"
-        return Agreement.AGREED, f"no answer, but a backend was sent the request from {say(trace.delivered)}"
-    if trace.at_pod is None:
-        return Agreement.UNSEEN, "its way to the backend was not seen"
     seen, local = plain(observation.seen), plain(observation.local)
     if seen is None:
-        return Agreement.UNSEEN, "the backend did not tell its peer"
+        if trace.delivered is not None:
+            words = f"{observation.outcome}, but a backend was sent the request from {say(trace.delivered)}"
+        else:
+            words = f"{observation.outcome}, and no packet was seen to go to a backend"
+        return Agreement.AGREED, words
+    if trace.at_pod is None:
+        return Agreement.UNSEEN, "its way to the backend was not seen"
     if local is not None and trace.at_pod.destination != local:
         words = f"the backend says it was reached at {say(local)}, the packet went to {say(trace.at_pod.destination)}"
     elif seen != trace.at_pod.source:

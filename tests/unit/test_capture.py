@@ -199,7 +199,7 @@ def test_a_bare_node_that_forwards_without_an_answer_is_seen() -> None:
     assert "the answer was never seen to come from the address dialled" in traced.said()
     assert agree(silent, traced) == (
         Agreement.AGREED,
-        "no answer, but a backend was sent the request from 172.18.0.9:5000",
+        "timeout, but a backend was sent the request from 172.18.0.9:5000",
     )
 
 
@@ -209,7 +209,7 @@ def test_a_bare_node_that_drops_is_seen_to_deliver_nothing() -> None:
     silent = observation(None, dialled=(NODE_B, NODE_PORT), outcome=Outcome.TIMEOUT)
     traced = Tracer([capture("worker-b", first, again)], ENDPOINTS).trace(silent)
     assert len(traced.requests) == 1  # a SYN that is repeated is the same request
-    assert agree(silent, traced) == (Agreement.AGREED, "no answer, and no packet went to a backend")
+    assert agree(silent, traced) == (Agreement.AGREED, "timeout, and no packet was seen to go to a backend")
     assert "it was seen to go to no backend; last seen on worker-b in eth0" in traced.said()
 
 
