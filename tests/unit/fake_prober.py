@@ -2,10 +2,42 @@
 
 import json
 import sys
+from typing import Any
+
+PROTOCOL = 2
 
 
 def say(**message: object) -> None:
     print(json.dumps(message), flush=True)
+
+
+def document(port: int | None, nonce: str | None) -> dict[str, Any]:
+    own = {"peer_address": "192.0.2.1", "pod": "backend"}
+    return own if port is None else {**own, "peer_port": port, "nonce": nonce}
+
+
+def groups(job: dict[str, Any]) -> None:
+    """All but the last probe showed the same; the last met silence."""
+    most = job["count"] - 1
+    ports = [[4000 + n, None if n == 1 else 4000 + n] for n in range(most)]
+    common = {"brief": True, "answered_from": None, "source_address": "192.0.2.1", "started": 1.0, "ended": 2.0}
+    say(
+        id=job["id"], outcome="answered", detail=None, echo=document(None, None), count=most, connected_count=most,
+        ports=ports, time=1e9, **common,
+    )  # fmt: skip
+    say(
+        id=job["id"], outcome="timeout", detail="not connected", echo=None, count=1, connected_count=0,
+        ports=[[4999, None]], time=1e9, **common,
+    )  # fmt: skip
+
+
+def single(job: dict[str, Any], seq: int) -> None:
+    port = 4000 if job.get("one_socket") else 4000 + seq
+    say(
+        id=job["id"], seq=seq, outcome="answered", nonce=f"n{seq}", source_address="192.0.2.1", source_port=port,
+        started=1.0, ended=1.5, time=1e9, echo=document(port, f"n{seq}"),
+        **({"tag": 7 + seq} if job["protocol"] == "sctp" else {}),
+    )  # fmt: skip
 
 
 def main(mode: str) -> None:
@@ -14,7 +46,8 @@ def main(mode: str) -> None:
     if mode == "dead":
         print("no such image", file=sys.stderr)
         sys.exit(3)
-    say(event="ready", prober=2 if mode == "newer" else 1, version="0", addresses=["192.0.2.1", "2001:db8::1"])
+    protocol = PROTOCOL + 1 if mode == "newer" else PROTOCOL
+    say(event="ready", prober=protocol, version="0", addresses=["192.0.2.1", "2001:db8::1"])
     for line in sys.stdin:
         job = json.loads(line)
         if mode == "dies-at-work":
@@ -24,19 +57,13 @@ def main(mode: str) -> None:
         if mode == "refuses":
             say(id=job["id"], error="no such protocol")
             continue
-        for seq in range(job["count"]):
-            say(
-                id=job["id"],
-                seq=seq,
-                outcome="answered",
-                nonce=f"n{seq}",
-                source_address="192.0.2.1",
-                source_port=4000 + seq,
-                started=1.0,
-                ended=1.5,
-                time=1e9,
-                echo={"peer_address": "192.0.2.1", "peer_port": 4000 + seq, "pod": "backend", "nonce": f"n{seq}"},
-            )
+        if mode == "echoes":
+            say(id=job["id"], seq=0, outcome="error", detail=json.dumps(job, sort_keys=True))
+        elif job.get("brief"):
+            groups(job)
+        else:
+            for seq in range(job["count"]):
+                single(job, seq)
         say(id=job["id"], done=True, probes=job["count"])
 
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from esipp.errors import ExitCode
-from esipp.model import Level, Status, Verdict
+from esipp.model import Level, Status
+from esipp.observation import Verdict
 from esipp.report.conclusion import conclude
 
 
