@@ -9,32 +9,44 @@ import jsonschema
 import pytest
 
 from esipp.errors import HarnessError, PreflightError
-from esipp.judge import Evidence, judge
-from esipp.model import Level
-from esipp.report.ledger import SCHEMA, Ledger, read_ledger
+from esipp.judge import judge
+from esipp.model import AddressClass, Cell, Level
+from esipp.observation import Witness
+from esipp.report.ledger import SCHEMA, SCHEMA_VERSION, Ledger, read_ledger
 from esipp.run import Run, Settings
-from suites.source_ip.cells import CELLS
-from tests.unit.world import FEATURES, healthy, topology
+from tests.unit.world import CELLS, evidence, group, show, topology, verdict
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
+SOME = [cell for number, cell in enumerate(CELLS) if cell.level is Level.RECORD or number % 40 == 0]
+"""Enough rows to have every kind of record; all of them would only take longer."""
+
+
+def begun(out: Path, cells: list[Cell] = SOME) -> Run:
+    run = Run(Settings("kind-test", image="x", out=str(out)), say=lambda _: None)
+    run.begin(cells, left_out=0)
+    return run
 
 
 def a_run(out: Path) -> list[dict[str, Any]]:
-    run = Run(Settings("kind-test", image="x", out=str(out)), say=lambda _: None)
-    run.begin(list(CELLS), left_out=0)
+    run = begun(out)
     run.record("fact", name="kubernetes", value="v1.36.3", decided="made up")
     run.record("feature", name="family.ipv4", present=True, why="made up", ours=False)
     run.record("obstacle", path=CELLS[0].path.key, why="made up")
     run.record("topology", **topology().as_json())
+    run.fact("proxy-mode", "nftables", "asked after preflight")
     run.record("settled", held=True, seconds=0.1, state="72 paths answer")
     with run.phase("observe", "probing"):
-        seen = healthy()
-    for observations in seen.values():
-        for each in observations:
-            run.record("observation", **each.as_json())
-    evidence = Evidence(seen, topology(), FEATURES, samples=3)
-    for cell in CELLS:
-        run.keep(judge(cell, evidence))
+        for cell in SOME:
+            for each in evidence().observations[cell.path.key]:
+                run.record("observation", **each.as_json())
+        for shown in AddressClass:
+            run.record("observation", **group(show(SOME[0].path, shown), 198).as_json())
+        run.record("observation", **replace(show(SOME[0].path, AddressClass.CLIENT), tag=2**32 - 1).as_json())
+    told = Witness(SOME[0].path.key, 0, True, "words", ("192.0.2.1", 7), "node a: A became B", "both cannot be")
+    for witness in (told, Witness(SOME[0].path.key, 1, False)):
+        run.record("witness", **witness.as_json())
+    for cell in SOME:
+        run.keep(judge(cell, evidence()))
     run.end()
     return list(read_ledger(out / "ledger.jsonl"))
 
@@ -43,47 +55,64 @@ def test_every_record_is_valid_and_the_run_is_closed(tmp_path: Path) -> None:
     records = a_run(tmp_path)
     for record in records:
         VALIDATOR.validate(record)
-    assert records[0]["record"] == "header"
+    assert records[0] == {**records[0], "record": "header", "schema": SCHEMA_VERSION}
     assert records[-1] == {**records[-1], "record": "end", "result": "conformant", "exit_code": 0}
     assert {record["record"] for record in records} == set(VALIDATOR.schema["properties"]["record"]["enum"])
 
 
+def test_every_row_and_every_verdict_is_valid(tmp_path: Path) -> None:
+    run = begun(tmp_path, list(CELLS))
+    for shown in AddressClass:
+        run.keep(verdict(CELLS[0], show(CELLS[0].path, shown)))
+    run.keep(verdict(CELLS[0], features={}))
+    run.end()
+    for record in read_ledger(tmp_path / "ledger.jsonl"):
+        VALIDATOR.validate(record)
+
+
 def test_what_was_not_judged_is_incomplete_never_conformant(tmp_path: Path) -> None:
-    run = Run(Settings("kind-test", out=str(tmp_path)), say=lambda _: None)
-    run.begin(list(CELLS), left_out=0)
-    evidence = Evidence(healthy(), topology(), FEATURES, samples=3)
-    for cell in CELLS[1:]:
-        run.keep(judge(cell, evidence))
+    run = begun(tmp_path)
+    for cell in SOME[1:]:
+        run.keep(judge(cell, evidence()))
     said = run.end()
     assert (said.result, said.exit_code) == ("incomplete", 3)
 
 
 def test_trouble_after_the_verdicts_is_not_hidden_by_them(tmp_path: Path) -> None:
-    run = Run(Settings("kind-test", out=str(tmp_path)), say=lambda _: None)
-    run.begin(list(CELLS), left_out=0)
-    evidence = Evidence(healthy(), topology(), FEATURES, samples=3)
-    for cell in CELLS:
-        run.keep(judge(cell, evidence))
+    run = begun(tmp_path)
+    for cell in SOME:
+        run.keep(judge(cell, evidence()))
     run.trouble = HarnessError("The namespace is still there.")
     said = run.end()
     assert (said.result, said.exit_code, said.why) == ("error", 3, "The namespace is still there.")
 
 
 def test_the_schema_refuses_what_is_not_a_record(tmp_path: Path) -> None:
-    verdict = next(record for record in a_run(tmp_path) if record["record"] == "verdict")
-    for broken in ({**verdict, "status": "green"}, {**verdict, "more": 1}, {"record": "verdict", "at": 0}):
+    records = {record["record"]: record for record in a_run(tmp_path)}
+    told = records["verdict"]
+    for broken in ({**told, "status": "green"}, {**told, "more": 1}, {"record": "verdict", "at": 0}):
         assert not VALIDATOR.is_valid(broken)
+    for name, change in (
+        ("observation", {"count": 0}),
+        ("observation", {"ports": [[1]]}),
+        ("witness", {"delivered": "192.0.2.1"}),
+        ("header", {"schema": SCHEMA_VERSION - 1}),
+    ):
+        assert VALIDATOR.is_valid(records[name])
+        assert not VALIDATOR.is_valid({**records[name], **change}), (name, change)
 
 
-def test_observations_keep_both_addresses(tmp_path: Path) -> None:
+def test_observations_keep_both_addresses_and_all_ports(tmp_path: Path) -> None:
     answered = [r for r in a_run(tmp_path) if r["record"] == "observation" and r["outcome"] == "answered"]
     assert answered
     assert all(record["source"] and record["seen"] for record in answered)
+    grouped = [record for record in answered if record["count"] > 1]
+    assert grouped
+    assert all(len(record["ports"]) == record["count"] for record in grouped)
 
 
 def test_a_killed_run_has_no_closing_record(tmp_path: Path) -> None:
-    run = Run(Settings("kind-test", out=str(tmp_path)), say=lambda _: None)
-    run.begin(list(CELLS), left_out=0)
+    run = begun(tmp_path)
     assert run.ledger is not None
     run.ledger.close()  # as the kernel does after kill -9
     assert [record["record"] for record in read_ledger(tmp_path / "ledger.jsonl")] == ["header"]
@@ -106,7 +135,7 @@ def test_latest_points_at_the_newest_run(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
         run = Run(replace(Settings("kind-test"), lane="a-lane", fail_on=Level.CORE), say=lambda _: None)
-        run.begin(list(CELLS), left_out=0)
+        run.begin(SOME, left_out=0)
         run.end(interrupted=True)
         assert (tmp_path / "runs" / "latest").resolve() == run.folder.resolve()
     assert len(list((tmp_path / "runs").glob("*-a-lane*"))) == 2
