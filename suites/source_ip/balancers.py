@@ -76,7 +76,7 @@ def affinity(protocol: Protocol, family: Family) -> Rows:
         for client in OUTSIDE:
             choice = Control(
                 Path(client, entry, protocol, family, free),
-                CLIENT_IP,
+                frozenset(),
                 "without affinity the same client must meet both backends",
                 Spread.SEVERAL,
             )

@@ -3,37 +3,59 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from esipp.catalog import HOUSE
 from esipp.cluster import Cluster
+from esipp.labels import MANAGED_BY, RUN_LABEL
+from esipp.model import Family
 from esipp.report.ledger import read_ledger
-from esipp.topology import read_node
+from esipp.topology import family_of, read_node
+
+Json = dict[str, Any]
+
+PROGRAMS = {Family.IPV4: "iptables", Family.IPV6: "ip6tables"}
+WORSE = {"fail", "flaky", "error", "inconclusive"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A nat rule at the top of a chain; on every node, or on those named."""
+
+    family: Family
+    chain: str
+    words: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a run of the suite said: exit code, and the status of every row."""
+    """What a run of the suite said: exit code, and the status and reason of every row."""
 
     exit_code: int
     statuses: dict[str, str]
+    reasons: dict[str, str]
     text: str
 
-    def not_passed(self) -> dict[str, str]:
-        """The rows that did not pass, with their status."""
-        return {row: status for row, status in self.statuses.items() if status != "pass"}
+    def worse(self) -> dict[str, str]:
+        """The rows that went wrong in any way, with their status."""
+        return {row: status for row, status in self.statuses.items() if status in WORSE}
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """The node containers, the pod CIDR of each family, and the context to reach the cluster by."""
+    """The node containers, the CIDRs of pods and services by family, and the cluster they make."""
 
-    context: str
+    cluster: Cluster
+    kubeconfig: str | None
     containers: tuple[str, ...]
-    pod_cidrs: dict[str, str]
+    pod_cidrs: dict[Family, str]
+    service_cidrs: dict[Family, str]
 
     @classmethod
     def of(cls, context: str, kubeconfig: str | None) -> "Nodes":
@@ -41,37 +63,108 @@ class Nodes:
         cluster = Cluster(context, kubeconfig)
         found = [read_node(item) for item in cluster.list("/api/v1/nodes")]
         assert all(node.provider_id.startswith("kind://docker/") for node in found), "only kind nodes are broken"
-        config = cluster.request("GET", "/api/v1/namespaces/kube-system/configmaps/kube-proxy")["data"]["config.conf"]
-        listed = re.search(r"^clusterCIDR: (\S+)$", config, re.MULTILINE)
-        assert listed is not None, "kube-proxy has no clusterCIDR"
-        cidrs = {("ip6tables" if ":" in cidr else "iptables"): cidr for cidr in listed[1].split(",")}
-        return cls(context, tuple(sorted(node.name for node in found)), cidrs)
-
-    def run(self, *command: str) -> None:
-        """Run a command on every node.
-
-        Raises:
-            CalledProcessError: it failed on one.
-        """
-        for container in self.containers:
-            subprocess.run(["docker", "exec", container, *command], check=True, capture_output=True, timeout=30)
+        maps = "/api/v1/namespaces/kube-system/configmaps"
+        config = cluster.request("GET", f"{maps}/kubeadm-config")["data"]["ClusterConfiguration"]
+        cidrs = {}
+        for name in ("podSubnet", "serviceSubnet"):
+            listed = re.search(rf"^\s*{name}: (\S+)$", config, re.MULTILINE)
+            assert listed is not None, f"kubeadm-config has no {name}"
+            cidrs[name] = {family_of(cidr.partition("/")[0]): cidr for cidr in listed[1].split(",")}
+        containers = tuple(sorted(node.name for node in found))
+        return cls(cluster, kubeconfig, containers, cidrs["podSubnet"], cidrs["serviceSubnet"])
 
     @contextmanager
-    def rule(self, program: str, chain: str, *rule: str) -> Iterator[None]:
-        """A nat rule at the top of a chain on every node, taken away again whatever happens."""
+    def rules(self, *rules: Rule) -> Iterator[None]:
+        """Rules on the nodes, taken away again whatever happens."""
         try:
-            self.run(program, "--wait", "--table", "nat", "--insert", chain, *rule)
+            for rule in rules:
+                self._each("--insert", rule, check=True)
             yield
         finally:
-            for container in self.containers:
-                away = ["docker", "exec", container, program, "--wait", "--table", "nat", "--delete", chain, *rule]
-                while subprocess.run(away, check=False, capture_output=True, timeout=30).returncode == 0:
+            for rule in rules:
+                while self._each("--delete", rule, check=False):
                     pass  # also those that an interrupted earlier test left
 
-    def qualify(self, out: Path) -> Result:
+    def _each(self, action: str, rule: Rule, *, check: bool) -> bool:
+        """One iptables command on each node; whether it worked on any."""
+        command = [PROGRAMS[rule.family], "--wait", "--table", "nat", action, rule.chain, *rule.words]
+        done = [
+            subprocess.run(["docker", "exec", node, *command], check=check, capture_output=True, timeout=30)
+            for node in rule.nodes or self.containers
+        ]
+        return any(each.returncode == 0 for each in done)
+
+    @contextmanager
+    def live(self, make: Callable[["Live"], list[Rule]]) -> Iterator[None]:
+        """Rules that can only be written once a run has arranged its services; put in before it observes them."""
+        with ExitStack() as stack:
+            ended = threading.Event()
+            broken: list[BaseException] = []
+
+            def watch() -> None:
+                done: set[str] = set()
+                while not ended.wait(0.2):
+                    try:
+                        for live in self._arranged(done):
+                            done.add(live.run)
+                            stack.enter_context(self.rules(*make(live)))
+                    except BaseException as error:  # told below, in the test's own thread
+                        broken.append(error)
+                        return
+
+            thread = threading.Thread(target=watch)
+            thread.start()
+            try:
+                yield
+            finally:
+                ended.set()
+                thread.join()
+            assert not broken, broken
+
+    def _arranged(self, done: set[str]) -> Iterator["Live"]:
+        """The runs whose pods are all there, and that were not seen before."""
+        selector = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
+        for namespace in self.cluster.list("/api/v1/namespaces", labelSelector=selector):
+            run, name = namespace["metadata"]["labels"][RUN_LABEL], namespace["metadata"]["name"]
+            if run in done or namespace["status"]["phase"] != "Active":
+                continue
+            pods = self.cluster.list(f"/api/v1/namespaces/{name}/pods")
+            if pods and all(pod.get("status", {}).get("podIPs") for pod in pods):
+                services = self.cluster.list(f"/api/v1/namespaces/{name}/services")
+                yield Live(run, pods, services)
+
+    def qualify(self, out: Path, samples: int = 20) -> Result:
         """Run the whole suite on the cluster, as a user would."""
-        command = [sys.executable, "-m", "esipp", "run", "--context", self.context, "--out", str(out)]
-        done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, timeout=300, check=False)
-        records = list(read_ledger(out / "ledger.jsonl"))
-        statuses = {record["id"]: record["status"] for record in records if record["record"] == "verdict"}
-        return Result(done.returncode, statuses, done.stdout + done.stderr)
+        command = [sys.executable, "-m", "esipp", "run", "--context", self.cluster.context, "--out", str(out)]
+        command += ["--samples", str(samples)]
+        done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, timeout=400, check=False)
+        verdicts = [record for record in read_ledger(out / "ledger.jsonl") if record["record"] == "verdict"]
+        statuses = {record["id"]: record["status"] for record in verdicts}
+        reasons = {record["id"]: record["reason"] for record in verdicts}
+        return Result(done.returncode, statuses, reasons, done.stdout + done.stderr)
+
+
+@dataclass(frozen=True)
+class Live:
+    """A run that has arranged its stage: its pods and services as the API shows them."""
+
+    run: str
+    pods: list[Json] = field(repr=False)
+    services: list[Json] = field(repr=False)
+
+    def targets(self, service: Json) -> Iterator[tuple[Json, str, str, int]]:
+        """Each port of a service with a backend's address: the port, its family's address, pod's node, target port."""
+        wanted = service["spec"]["selector"].items()
+        backends = [pod for pod in self.pods if wanted <= pod["metadata"]["labels"].items()]
+        for port in service["spec"]["ports"]:
+            for pod in backends[:1]:
+                named = {each["name"]: each["containerPort"] for each in pod["spec"]["containers"][0]["ports"]}
+                target = port["targetPort"]
+                for address in pod["status"]["podIPs"]:
+                    yield port, address["ip"], pod["spec"]["nodeName"], named.get(target, target)
+
+    def addresses_of(self, client: str) -> list[str]:
+        """The addresses of a client outside."""
+        shown = "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{.GlobalIPv6Address}} {{end}}"
+        command = ["docker", "inspect", "--format", shown, f"esipp-{self.run}-{client}"]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout.split()
