@@ -99,25 +99,30 @@ def one_run(context: str, image: str, ids: Sequence[str]) -> Seconds:
         began = time.monotonic()
         done = subprocess.run(command(context, image, ids, out), capture_output=True, text=True, check=False)
         whole = time.monotonic() - began
-        refuse_trouble(done.returncode, done.stdout + done.stderr)
-        end = json.loads((out / "ledger.jsonl").read_text().splitlines()[-1])
-        return {**end["seconds"], WHOLE: whole}
+        return {**phases(out, done.returncode, done.stdout + done.stderr), WHOLE: whole}
 
 
-def refuse_trouble(code: int, said: str) -> None:
-    """A run that did not come to a verdict took no time worth telling."""
-    if code not in (0, 1):
+def phases(out: Path, code: int, said: str) -> Seconds:
+    """The phases of a run that judged its rows, however well; another one took no time worth telling."""
+    ledger = out / "ledger.jsonl"
+    end = json.loads(ledger.read_text().splitlines()[-1]) if ledger.is_file() else {}
+    seconds: Seconds = end.get("seconds", {})
+    if "judge" not in seconds:
         raise SystemExit(f"the run ended with {code}:\n{said[-4000:]}")
+    if code:
+        print(f"(a run of it ended with {code}: {end['result']})", file=sys.stderr)
+    return seconds
 
 
 def show_memory(context: str, image: str, node: int | None) -> None:
     """Run all rows once more, not timed because looking costs time, and print what they held."""
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "said").open("w+") as said:
-        argv = command(context, image, [], Path(folder) / "run")
+        out = Path(folder) / "run"
+        argv = command(context, image, [], out)
         with subprocess.Popen(argv, stdout=said, stderr=said) as process, Watch(process.pid, node) as watch:
             process.wait()
         said.seek(0)
-        refuse_trouble(process.returncode, said.read())
+        phases(out, process.returncode, said.read())
     print("memory, the most at any time; what processes share counts once:")
     show_peaks("the run", watch.harness)
     if node:

@@ -1,10 +1,11 @@
 """What ci/bench makes of its readings: rows chosen, tables, and whose memory is counted."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from ci.benchmark import spread, table
+from ci.benchmark import phases, spread, table
 from ci.memory import Peaks, Process, engine_of, processes, tree
 
 ID, INNER = "0123456789abcdef" * 4, "f" * 64
@@ -25,6 +26,18 @@ def test_the_table_has_a_column_a_number_of_rows_and_the_price_of_one_more() -> 
     assert lines[1].split() == ["observe", "2.00", "(1.00", "to", "3.00)", "9.00", "(9.00", "to", "9.00)"]
     assert lines[-1] == "  a row more costs 95.0 ms, between 100 and 300 rows"
     assert len(table({100: few})) == 3  # with one column there is nothing to compare
+
+
+def test_only_a_run_that_judged_its_rows_is_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="the reason"):
+        phases(tmp_path, 4, "the reason")
+    end = {"result": "not conformant", "seconds": {"judge": 1.0}}
+    (tmp_path / "ledger.jsonl").write_text("{}\n" + json.dumps(end))
+    assert phases(tmp_path, 1, "") == {"judge": 1.0}
+    assert "not conformant" in capsys.readouterr().err
+    (tmp_path / "ledger.jsonl").write_text(json.dumps({"result": "error", "seconds": {"arrange": 1.0}}))
+    with pytest.raises(SystemExit, match="the reason"):
+        phases(tmp_path, 3, "the reason")
 
 
 @pytest.mark.parametrize(
