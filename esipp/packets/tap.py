@@ -1,7 +1,9 @@
 """tcpdump on a node, started and ended without leaving anything there."""
 
 import contextlib
+import os
 import re
+import signal
 import subprocess
 import threading
 from collections.abc import Sequence
@@ -93,6 +95,7 @@ class Tap:
             self._process = subprocess.Popen(
                 [*command, "sh", "-c", SCRIPT, str(seconds), *tcpdump],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                start_new_session=True,  # an interrupt at the terminal is ours to handle, not the exec's
             )  # fmt: skip
         except OSError as broken:
             self._trouble = f"the capture on {node} cannot be started: {broken}"
@@ -108,9 +111,13 @@ class Tap:
 
     def listening(self) -> str:
         """Wait until tcpdump listens; empty, or why it does not, in a sentence."""
-        if self._process is not None and not self._started.wait(START_SECONDS):
+        if self._process is not None:
+            self._started.wait(START_SECONDS)
+        if self._listens:
+            return ""
+        if not self._started.is_set() and self._process is not None:
             self._trouble = f"the capture on {self.node} did not start within {START_SECONDS:.0f} s{self._words()}"
-        elif not self._listens:
+        else:
             self._trouble = self._trouble or f"the capture on {self.node} did not start{self._words()}"
         return self._trouble
 
@@ -133,7 +140,8 @@ class Tap:
             self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             self._complain(f"the capture on {self.node} did not end within {END_SECONDS:.0f} s")
-            self._process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         for reader in self._readers:
             reader.join(timeout=3)
