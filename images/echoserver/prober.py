@@ -37,6 +37,9 @@ MAX_ANSWER = 65536
 MAX_PREAMBLE = 1024
 MAX_PORTS = 1000  # pairs of ports that a group of a brief job names
 MAX_UNREAD = 4 << 20  # bytes of results that nobody reads; then nothing more is started
+EVENTS = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
+ENDED = select.EPOLLERR | select.EPOLLHUP
+CHUNK = 16384
 BATCH = 32  # probes started before the sockets are looked at again
 FRESH = 64  # probes that the answering side may have to deal with at once; what waits longer is silence, not work
 FRESH_SECONDS = 0.03  # a probe is fresh for so long ...
@@ -394,7 +397,7 @@ class Attempt:
         if code not in (0, errno.EINPROGRESS):
             self.prober.finish(self, classify(code), detail=f"{named(code)} (at once)")
             return
-        self.prober.watch(sock, self.ready, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
+        self.prober.watch(sock, self.ready, EVENTS)
 
     def ready(self, mask: int) -> None:
         """Go on as far as the connection allows."""
@@ -403,18 +406,22 @@ class Attempt:
             return
         try:
             if self.connected is None:
-                if code := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                if mask & ENDED and (code := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)):
                     self.prober.finish(self, classify(code), detail=named(code))
                     return
                 if not mask & (select.EPOLLOUT | select.EPOLLHUP):
                     return
                 self.connected = time.monotonic()
                 sock.send(self.job.payload(self.nonce))
+                if not mask & (select.EPOLLIN | ENDED):
+                    return  # what comes now is an event of its own
             while True:
-                data = sock.recv(16384)
+                data = sock.recv(CHUNK)
                 if not data:
                     break
                 self.received += data
+                if mask & (select.EPOLLRDHUP | select.EPOLLERR) == select.EPOLLRDHUP and len(data) < CHUNK:
+                    break  # the end had arrived already, so that was all
                 if self.over or len(self.received) > MAX_ANSWER:
                     break
         except BlockingIOError:
