@@ -12,6 +12,7 @@ from esipp.errors import EsippError
 from esipp.model import Cell, Level
 from esipp.report.terminal import summary
 from esipp.run import Run
+from fixtures.artefacts import where_kept
 from fixtures.session import RUN
 
 pytest_plugins = ["fixtures.run", "fixtures.cluster", "fixtures.stage", "fixtures.clients", "fixtures.verdicts"]
@@ -111,6 +112,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     lines = summary(run.cells, run.verdicts, run.conclude(bool(_interrupts)), run.settings.repeat)
     lines.append("phases: " + ", ".join(f"{name} {spent:.1f} s" for name, spent in run.seconds.items()))
     lines.append(f"ledger: {run.folder / 'ledger.jsonl'}")
+    lines += where_kept(run.folder)
     lines += [f"esipp: {run.trouble}"] if run.trouble else []
     for line in lines:
         terminalreporter.write_line(line)

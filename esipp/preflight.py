@@ -51,6 +51,11 @@ class Findings:
     features: dict[str, Feature]
     outside_network: str | None
 
+    def on_node(self, node: str, command: list[str]) -> list[str] | None:
+        """How a command is run on a node itself, past Kubernetes; None where there is no such way."""
+        kind = self.nodes[node].provider_id.startswith("kind://docker/")
+        return ["docker", "exec", self.nodes[node].provider_id.rpartition("/")[2], *command] if kind else None
+
 
 def check_without_cluster(settings: Settings) -> None:
     """What can be known before the cluster is asked.
