@@ -1,43 +1,171 @@
-"""What a failure most likely means, by what was seen: a first place to look, not a proof."""
+"""What a failure most likely means, by what was seen and by what its siblings show: where to look, not a proof."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from esipp.model import NO_ANSWER, AddressClass, Cell, Status, TrafficPolicy
+from esipp.model import (
+    NO_ANSWER,
+    AddressClass,
+    Backends,
+    Cell,
+    Claim,
+    EntryKind,
+    Level,
+    Path,
+    Service,
+    Status,
+    TrafficPolicy,
+)
 from esipp.observation import Verdict
+
+
+def _anywhere(_: Cell) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """A symptom and where to look: ``expected`` and ``shown`` are classes of which one must be among the row's."""
+    """A symptom and where to look.
+
+    Args:
+        expected: classes of which the row must accept one.
+        shown: classes of which one must be among the wrong ones that were seen.
+        look: where to look.
+        on: the rows it is a symptom of.
+    """
 
     expected: frozenset[AddressClass]
     shown: frozenset[AddressClass]
     look: str
-    policy: TrafficPolicy | None = None
+    on: Callable[[Cell], bool] = _anywhere
 
 
 CLIENT, NODE = frozenset({AddressClass.CLIENT}), frozenset({AddressClass.NODE})
+BALANCER, HAIRPIN = frozenset({AddressClass.LOAD_BALANCER}), frozenset({AddressClass.HAIRPIN})
 ANSWERED = frozenset(AddressClass) - NO_ANSWER
 
+
+def _service(cell: Cell) -> Service | None:
+    return cell.path.service
+
+
+def _local(cell: Cell) -> bool:
+    service = _service(cell)
+    return service is not None and service.policy is TrafficPolicy.LOCAL and not _cluster_ip(cell)
+
+
+def _cluster_ip(cell: Cell) -> bool:
+    return cell.path.entry.kind is EntryKind.CLUSTER_IP
+
+
+def _trait(test: Callable[[Service], object]) -> Callable[[Cell], bool]:
+    return lambda cell: cell.path.service is not None and bool(test(cell.path.service))
+
+
+ASIDE = (
+    (
+        "packets went to a backend",
+        "the bare node hands the traffic on, and only because the answer takes another way back is the client left "
+        "without one: look there for a rule beside the service proxy's that forwards the port, or stale ones of it",
+    ),
+    (
+        "was told",
+        "the load balancer believes what a client claims of itself, or tells something else: it must put the address "
+        "of its own peer last into the header, and must not pass on a header that it did not make",
+    ),
+    (
+        "backends (",
+        "sessionAffinity ClientIP does not hold: is it in the service proxy's rules, and does the source reach them?",
+    ),
+)
+"""By words of a verdict's reason: what is wrong besides the address class, and where to look."""
+
+BROKEN = (
+    (
+        "from another address",
+        "the answer does not come back by the way it was asked: the backend's reply by-passes the node that was "
+        "dialled, or its connection tracking lost the flow",
+    ),
+    (
+        "accepted, and nothing",
+        "a proxy on the way, or a load balancer, accepts the connection and then finds no backend",
+    ),
+    ("made and then reset", "a proxy on the way that finds no backend, or connection tracking that lost the flow"),
+    ("is not our echo server", "another listener has that address and port: see the answer, and who owns it"),
+    ("which is no backend", "the traffic goes to a pod that is none of this service's: are its rules stale?"),
+)
+"""The same for a row that must be answered: what was wrong with the answer itself."""
+
 SYMPTOMS = (
+    # ------------------------------------------------------------------------------------ silence that was broken
     Symptom(
-        CLIENT,
-        NODE,
-        "that node masquerades: look there for a MASQUERADE or SNAT rule that is not kube-proxy's "
-        "(iptables-save -t nat, nft list ruleset), or one of the network add-on's for traffic into the pod network",
-        TrafficPolicy.LOCAL,
+        NO_ANSWER,
+        ANSWERED,
+        "the ClusterIP leaks to another node's endpoint: the service proxy of the client's node ignores "
+        "internalTrafficPolicy Local, or its rules are stale",
+        _cluster_ip,
     ),
     Symptom(
-        CLIENT,
-        NODE,
-        "kube-proxy may run with masqueradeAll, or without knowing the cluster's pod CIDR; or the network add-on "
-        "masquerades between pods",
+        NO_ANSWER,
+        ANSWERED,
+        "loadBalancerSourceRanges are not applied: neither by the load balancer nor by the service proxy of the node; "
+        "or the source was rewritten before they were asked",
+        _trait(lambda service: service.ranges),
+    ),
+    Symptom(
+        NO_ANSWER,
+        ANSWERED,
+        "traffic goes to a pod that is not ready: is the EndpointSlice right (conditions.serving), and the node's "
+        "service proxy up to date?",
+        _trait(lambda service: service.backends is Backends.NOT_READY and not service.publish_not_ready),
+    ),
+    Symptom(
+        NO_ANSWER,
+        ANSWERED,
+        "something answers in a family that the service does not have: another listener at that nodePort, or a rule "
+        "that is not the service proxy's",
+        _trait(lambda service: service.families),
     ),
     Symptom(
         NO_ANSWER,
         ANSWERED,
         "the bare node hands the traffic on: its service proxy ignores externalTrafficPolicy, or a rule beside it "
         "forwards the nodePort; the node's rules may also be stale (is kube-proxy there alive?)",
+    ),
+    # ----------------------------------------------------------------------------------------- hairpin and proxies
+    Symptom(
+        HAIRPIN,
+        NO_ANSWER,
+        "a backend cannot reach itself through its service: hairpin mode of its bridge port is off, or nothing "
+        "masquerades such packets, so that the pod drops what seems to come from itself",
+    ),
+    Symptom(HAIRPIN, ANSWERED, "the backend reached itself, but no rule of its own node masqueraded that"),
+    Symptom(
+        BALANCER,
+        CLIENT,
+        "the load balancer forwards, or the node answers in its stead (ipMode VIP): the proxy is by-passed",
+    ),
+    Symptom(BALANCER, ANSWERED, "behind the load balancer a node rewrites the source once more: see its NAT rules"),
+    # ------------------------------------------------------------------------------------------ a rewritten source
+    Symptom(
+        CLIENT,
+        ANSWERED,
+        "what the client claims in a header changes the address that the backend sees: something on the way, or our "
+        "own echo server, believes it",
+        lambda cell: cell.path.claim is not Claim.NOTHING,
+    ),
+    Symptom(
+        CLIENT,
+        NODE,
+        "that node masquerades: look there for a MASQUERADE or SNAT rule that is not kube-proxy's "
+        "(iptables-save -t nat, nft list ruleset), or one of the network add-on's for traffic into the pod network",
+        _local,
+    ),
+    Symptom(
+        CLIENT,
+        NODE,
+        "kube-proxy may run with masqueradeAll, or without knowing the cluster's pod CIDR; or the network add-on "
+        "masquerades between pods",
     ),
     Symptom(
         ANSWERED,
@@ -48,7 +176,12 @@ SYMPTOMS = (
     Symptom(
         NODE, CLIENT, "the data plane does not rewrite under Cluster, as some eBPF ones; the API does not demand it"
     ),
-    Symptom(ANSWERED, frozenset({AddressClass.LOAD_BALANCER}), "the load balancer is a proxy, or masquerades"),
+    Symptom(ANSWERED, BALANCER, "the load balancer is a proxy, or masquerades"),
+    Symptom(
+        ANSWERED,
+        frozenset({AddressClass.POD}),
+        "another pod's address: a proxy or gateway in a pod is on the way, or an address was given to two pods",
+    ),
     Symptom(ANSWERED, frozenset({AddressClass.OTHER}), "an address of nobody in this run: a NAT device on the way?"),
 )
 
@@ -57,9 +190,55 @@ def diagnose(cell: Cell, verdict: Verdict) -> str:
     """Where to look first; empty where there is nothing to say."""
     if verdict.status not in (Status.FAIL, Status.FLAKY):
         return ""
-    policy = cell.path.service.policy if cell.path.service else None
+    for words, look in ASIDE + (() if cell.is_negative else BROKEN):
+        if words in verdict.reason:
+            return look
     wrong = frozenset(verdict.shown) - cell.accept
     for symptom in SYMPTOMS:
-        if symptom.policy in (None, policy) and symptom.expected & cell.accept and symptom.shown & wrong:
+        if symptom.expected & cell.accept and symptom.shown & wrong and symptom.on(cell):
             return symptom.look
     return ""
+
+
+# ------------------------------------------------------------------------------------------- what failing rows share
+AXES: Mapping[str, Callable[[Path], str]] = {
+    "over": lambda path: path.protocol.value,
+    "over family": lambda path: path.family.value,
+    "for": lambda path: path.client.name,
+    "at": lambda path: path.entry.slug,
+    "at port": lambda path: path.port.label,
+    "where the client claims": lambda path: path.claim.value,
+    "with backend": lambda path: path.service.backends.value if path.service else "pod",
+}
+"""Ways in which rows are siblings, and the value that a path has on each."""
+
+
+def common_factor(failing: Sequence[Cell], cells: Iterable[Cell], verdicts: Mapping[str, Verdict]) -> str:
+    """What failing rows share and their passing siblings lack: ``over UDP, not TCP``; empty where nothing is.
+
+    A sibling differs in one thing only, and requires the same. A thing is named if all failing rows share it, and
+    none of their siblings in it fails as well.
+    """
+    judged = [cell for cell in cells if cell.id in verdicts and cell.level is not Level.RECORD]
+    said = []
+    for axis, value in AXES.items():
+        shared = {value(cell.path) for cell in failing}
+        if len(shared) != 1:
+            continue
+        (common,) = shared
+        wanted = {_but_for(axis, cell) for cell in failing}
+        siblings = [cell for cell in judged if value(cell.path) != common and _but_for(axis, cell) in wanted]
+        asked = [cell for cell in siblings if verdicts[cell.id].status is not Status.UNSUPPORTED]
+        if asked and all(verdicts[cell.id].status is Status.PASS for cell in asked):
+            others = sorted({value(cell.path) for cell in asked})
+            rest = " or ".join(others) if len(others) <= 2 else f"{len(others)} others"
+            said.append(f"{axis.removesuffix(' family')} {common}, not {rest}")
+    return "; ".join(said)
+
+
+def _but_for(axis: str, cell: Cell) -> tuple[object, ...]:
+    """All that makes a row but for its value on one axis."""
+    path = cell.path
+    service = replace(path.service, backends=Backends.POD) if path.service else None
+    values = tuple(value(path) for name, value in AXES.items() if name != axis)
+    return (*values, service, path.one_socket, cell.accept, cell.told, cell.spread)

@@ -1,138 +1,106 @@
 """What a run says on a terminal, or in a log: a matrix, the counts, each failure, the last word. No colour needed."""
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from esipp.model import AddressClass, Cell, Client, Family, Level, Path, Status, Vantage
+from esipp.model import Cell, Level, Status
 from esipp.observation import Verdict
 from esipp.report.conclusion import WORST_FIRST, Conclusion
-from esipp.report.diagnosis import diagnose
+from esipp.report.diagnosis import common_factor, diagnose
+from esipp.report.matrix import LEGEND, WIDTH, matrix, way_in
 
-WIDTH = 100
+MOST_OTHERS = 5
+"""Rows of one cause that are shown in a line each, after the first one; all of them are in the ledger."""
 
-LETTERS = {
-    AddressClass.CLIENT: "C",
-    AddressClass.NODE: "N",
-    AddressClass.POD: "P",
-    AddressClass.LOAD_BALANCER: "L",
-    AddressClass.HAIRPIN: "H",
-    AddressClass.OTHER: "X",
-    AddressClass.DROPPED: "-",
-    AddressClass.REFUSED: "-",
-}
-MARKS = {
-    Status.PASS: "",
-    Status.FAIL: "!",
-    Status.FLAKY: "~",
-    Status.KNOWN: "k",
-    Status.UNSUPPORTED: "u",
-    Status.INCONCLUSIVE: "?",
-    Status.ERROR: "E",
-}
-LEGEND = (
-    "The backend saw: C the client's address, N a node's, P another pod's, L the load balancer's, X any other; "
-    "- the client got no answer.",
-    "Verdict behind it: none as required, ! fail, ~ flaky, k known difference, ? inconclusive, u unsupported, "
-    "E error of ours; . no row. v4, v6: IPv4, IPv6.",
-)
+MOST_WAYS = 6
+"""Ways in that are named where rows of one cause have many."""
+
+TROUBLE = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE)
 
 
-def matrix(cells: Sequence[Cell], verdicts: Mapping[str, Verdict]) -> list[str]:
-    """Services and entries down, clients and families across; a field shows what was seen and the worst verdict."""
-    fields: dict[tuple[str, str, Family], list[Verdict]] = {}
-    rows: list[str] = []
-    seen_clients: set[Client] = set()
-    for cell in cells:
-        if cell.id not in verdicts:
-            continue
-        row, client = _row_title(cell.path), cell.path.client.name
-        fields.setdefault((row, client, cell.path.family), []).append(verdicts[cell.id])
-        rows += [row] if row not in rows else []
-        seen_clients.add(cell.path.client)
-    clients = [c.name for c in sorted(seen_clients, key=lambda c: (list(Vantage).index(c.vantage), c.name))]
-    families = [family for family in Family if any(key[2] is family for key in fields)]
-    if not fields:
-        return []
-    first = max(len(row) for row in rows) + 1
-    widest = 6 if len(families) > 1 else 12
-    field = max(4, min(widest, (WIDTH - first) // (len(clients) * len(families))))
-    width = field * len(families)
-    heads = [textwrap.wrap(client, width=max(width - 1, 8)) for client in clients]
-    depth = max(len(head) for head in heads)
-    lines = []
-    for level in range(depth):
-        words = [head[level - depth + len(head)] if level >= depth - len(head) else "" for head in heads]
-        lines.append(" " * first + "".join(f"{word:<{width}}" for word in words))
-    short = "".join(f"{'v4' if family is Family.IPV4 else 'v6':<{field}}" for family in families)
-    lines.append(" " * first + short * len(clients))
-    for row in rows:
-        marks = "".join(
-            f"{_field(fields.get((row, client, family))):<{field}}" for client in clients for family in families
-        )
-        lines.append(f"{row:<{first}}{marks}")
-    return [line.rstrip() for line in lines]
+def failures(cells: Sequence[Cell], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
+    """Each row that is not fine, cause by cause: the first whole, a few others in a line each, and how many more.
 
-
-def _row_title(path: Path) -> str:
-    if path.service is None:
-        return "pod IP"
-    policy = f" {path.service.policy.value}" if path.service.policy else ""
-    entry = f", {path.entry.slug.replace('-', ' ')}" if path.entry.role else ""
-    return f"{path.service.type.value}{policy}{entry}"
-
-
-def _field(verdicts: Sequence[Verdict] | None) -> str:
-    if not verdicts:
-        return "."
-    worst = min(verdicts, key=lambda verdict: WORST_FIRST.index(verdict.status))
-    seen = "".join(sorted({LETTERS[each] for verdict in verdicts for each in verdict.shown}))
-    return (seen[:2] or " ") + MARKS[worst.status] if worst.status is not Status.UNSUPPORTED else "u"
-
-
-def failures(cells: Iterable[Cell], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
-    """For each row that is not fine: what is required, what was expected, what was seen by whom, how to repeat it.
-
-    Rows of one way in that show the same are one cause: where to look is told once, what each saw is told of each.
+    Rows have one cause where the same was wrong with them and the same place is to be looked at first.
     """
-    wanted = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE)
     groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in cells:
         verdict = verdicts.get(cell.id)
-        if verdict is None or verdict.status not in wanted:
-            continue
-        open_question = verdict.status is Status.INCONCLUSIVE
-        cause = verdict.reason.partition(", but ")[0] if open_question else (_row_title(cell.path), verdict.shown)
-        groups.setdefault((verdict.status, cause, diagnose(cell, verdict)), []).append(cell)
+        if verdict is not None and verdict.status in TROUBLE:
+            groups.setdefault(_cause(cell, verdict), []).append(cell)
     lines: list[str] = []
-    for first, *others in groups.values():
-        verdict = verdicts[first.id]
-        lines += ["", f"{verdict.status.value.upper()} ({first.level.value}) {first.id}", *_what(first, verdict)]
-        for label, text in (("reason", verdict.reason), ("likely", diagnose(first, verdict))):
-            lines += _fold(label, text) if text else []
-        lines += _fold("see", "; ".join(first.references))
-        lines += [f"  {'repeat':<9} {repeat} {first.id}"]
-        if others:
-            lines.append(f"  {len(others)} more rows, for the same reason; each is repeated by its id:")
-        for cell in others:
-            lines.append(f"  {'also':<9} ({cell.level.value}) {cell.id}")
-            if verdict.status is not Status.INCONCLUSIVE:  # of what could not be decided, nothing was seen
-                lines += _what(cell, verdicts[cell.id])
+    for group in sorted(groups.values(), key=lambda group: TROUBLE.index(verdicts[group[0].id].status)):
+        lines += ["", *_tell(group, cells, verdicts, repeat)]
     return lines
 
 
-def _what(cell: Cell, verdict: Verdict) -> list[str]:
-    """What is required, what was expected here, what was seen and by whom."""
-    witnesses = f" (by the echo server and the prober of {cell.path.client.name})" if verdict.tally else ""
-    return [
-        *_fold("required", cell.requirement),
-        *_fold("expected", verdict.expected),
-        *_fold("observed", verdict.observed + witnesses),
-    ]
+def _cause(cell: Cell, verdict: Verdict) -> tuple[object, ...]:
+    """What rows of one cause have in common."""
+    if verdict.status is Status.INCONCLUSIVE:
+        return (verdict.status, verdict.reason.partition(", but ")[0])
+    if verdict.status is Status.ERROR:  # numbers and addresses differ from row to row
+        return (verdict.status, "".join(c for c in verdict.reason if not c.isdigit())[:40])
+    return (verdict.status, diagnose(cell, verdict), frozenset(verdict.shown) - cell.accept)
+
+
+def _tell(group: Sequence[Cell], cells: Sequence[Cell], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
+    """One cause: the plainest of its most binding rows whole, then what else it hits."""
+    first, *others = sorted(group, key=lambda cell: (list(Level).index(cell.level), len(cell.id)))
+    verdict = verdicts[first.id]
+    title = f"{verdict.status.value.upper()} ({first.level.value}) {first.id}"
+    by = f" (by the echo server and the prober of {first.path.client.name})" if verdict.tally else ""
+    seen = {
+        "expected": verdict.expected,
+        "observed": verdict.observed + by,
+        "packets": f"the source changed at {verdict.change}" if verdict.change else "",
+        "ports": f"source ports {verdict.ports}" if verdict.ports else "",
+        "rests on": verdict.witnesses,
+    }
+    told = {
+        "required": first.requirement,
+        **(seen if verdict.status is not Status.INCONCLUSIVE else {}),  # there nothing that was seen is believed
+        "reason": verdict.reason,
+        "only": common_factor(group, cells, verdicts) if verdict.status in (Status.FAIL, Status.FLAKY) else "",
+        "likely": diagnose(first, verdict),
+        "see": "; ".join(first.references),
+    }
+    lines = [title]
+    for label, text in told.items():
+        lines += _fold(label, text) if text else []
+    lines.append(f"  {'repeat':<9} {repeat} {first.id}")
+    if not others:
+        return lines
+    ways = Counter(way_in(cell.path) for cell in others).most_common()
+    hit = ", ".join(f"{way} ({count})" for way, count in ways[:MOST_WAYS])
+    hit += f" and {len(ways) - MOST_WAYS} more ways in" if len(ways) > MOST_WAYS else ""
+    lines += _fold("also", f"{len(others)} more rows show the same: {hit}")
+    for cell in _various(others):
+        what = verdicts[cell.id].observed if verdict.status is not Status.INCONCLUSIVE else ""
+        lines += _fold("", f"({cell.level.value}) {cell.id}" + (f": {what}" if what else ""))
+    if len(others) > MOST_OTHERS:
+        lines += _fold("", f"and {len(others) - MOST_OTHERS} more, all in the ledger")
+    return lines
+
+
+def _various(others: Sequence[Cell]) -> list[Cell]:
+    """A few of many rows, of as many ways in as can be."""
+    earlier: Counter[str] = Counter()
+    rank = {}
+    for cell in others:
+        rank[cell.id] = earlier[way_in(cell.path)]
+        earlier[way_in(cell.path)] += 1
+    return sorted(others, key=lambda cell: rank[cell.id])[:MOST_OTHERS]
 
 
 def _fold(label: str, text: str) -> list[str]:
     return textwrap.wrap(
-        text, WIDTH, initial_indent=f"  {label:<9} ", subsequent_indent=" " * 12, break_long_words=False
+        text,
+        WIDTH,
+        initial_indent=f"  {label:<9} ",
+        subsequent_indent=" " * 12,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 
@@ -155,14 +123,19 @@ def known_and_missing(cells: Iterable[Cell], verdicts: Mapping[str, Verdict]) ->
     """What differs for a known reason, and what was not tested and why, each reason once."""
     lines = []
     for status, title in ((Status.KNOWN, "known difference"), (Status.UNSUPPORTED, "not tested")):
-        reasons: dict[str, int] = {}
+        reasons: dict[str, Counter[str]] = {}
         for cell in cells:
             verdict = verdicts.get(cell.id)
             if verdict and verdict.status is status:
-                reason = verdict.reason + (f" [{verdict.reference}]" if verdict.reference else "")
-                reasons[reason] = reasons.get(reason, 0) + 1
-        for reason, count in reasons.items():
-            lines += textwrap.wrap(f"{title}, {count} rows: {reason}", WIDTH, subsequent_indent="  ")
+                # several features are often missing for one reason; a row that lacks two is told with the first
+                first = verdict.reason.removeprefix("needs ").partition("; ")[0]
+                what, _, why = (first if status is Status.UNSUPPORTED else verdict.reason).rpartition(": ")
+                why += f" [{verdict.reference}]" if verdict.reference else ""
+                reasons.setdefault(why, Counter())[what] += 1
+        for why, of in reasons.items():
+            said = ("needs " if status is Status.UNSUPPORTED else "") + ", ".join(of)
+            text = f"{title}, {of.total()} rows: " + (f"{said}: {why}" if said else why)
+            lines += textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     return lines
 
 

@@ -1,99 +1,222 @@
-"""What people read at the end."""
+"""What people read at the end: the matrix, and each failure cause by cause."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from esipp.judge import Evidence, judge
-from esipp.model import AddressClass, Family, Feature, Observation, Outcome, Status, Verdict
+from esipp.judge import judge
+from esipp.model import AddressClass, Cell, EntryKind, Family, Feature, Level, Path, Protocol, Status
+from esipp.observation import Observation, Outcome, Verdict, Witness
 from esipp.report.conclusion import conclude
-from esipp.report.diagnosis import diagnose
-from esipp.report.terminal import WIDTH, summary
-from suites.source_ip.cells import CELLS
-from tests.unit.world import FEATURES, by_id, changed, healthy, show, topology
+from esipp.report.matrix import WIDTH, matrix
+from esipp.report.terminal import failures, summary
+from tests.unit.world import CELLS, FEATURES, SAMPLES, by_id, changed_evidence, show
+
+LOCAL = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
+BARE = "nodeport.local.tcp.ipv4.outside-1-to-bare-node"
+NO_REFERENCE = {name: Feature(False, "not there yet") for name in FEATURES if "reference" in name}
+
+Changes = Mapping[Path, AddressClass]
 
 
-def told(seen: dict[str, list[Observation]], features: dict[str, Feature] | None = None) -> list[str]:
-    verdicts: dict[str, Verdict] = {}
-    for cell in CELLS:
-        samples = len(seen.get(cell.path.key, ()))
-        verdicts[cell.id] = judge(cell, Evidence(seen, topology(), features or FEATURES, samples))
-    return summary(CELLS, verdicts, conclude(verdicts.values(), 0), "esipp run --context x")
+def judged(changes: Changes | None = None, cells: Sequence[Cell] = CELLS, **fields: Any) -> dict[str, Verdict]:
+    seen = {path.key: [show(path, what, seq) for seq in range(SAMPLES)] for path, what in (changes or {}).items()}
+    seen |= fields.pop("seen", {})
+    fields.setdefault("features", {**FEATURES, **NO_REFERENCE})
+    made = changed_evidence(seen, **fields)
+    return {cell.id: judge(cell, made) for cell in cells}
 
 
+def told(verdicts: Mapping[str, Verdict], cells: Sequence[Cell] = CELLS) -> list[str]:
+    return summary(cells, verdicts, conclude(verdicts.values(), 0), "esipp run --context x")
+
+
+def rewritten(test: Callable[[Path], bool], what: AddressClass = AddressClass.NODE) -> dict[Path, AddressClass]:
+    """Every path of a Local service from outside on which the client was seen, as far as the test says."""
+    wanted = frozenset({AddressClass.CLIENT})
+    paths = {cell.path for cell in CELLS if cell.accept == wanted and cell.path.client.name.startswith("outside")}
+    return {path: what for path in paths if test(path)}
+
+
+def line_of(lines: Sequence[str], title: str) -> str:
+    """The fields of a line of the matrix, beside its title or below it."""
+    number = next(n for n, line in enumerate(lines) if line.startswith(title))
+    fields = lines[number].removeprefix(title)
+    return fields if fields.strip() else lines[number + 1]
+
+
+# -------------------------------------------------------------------------------------------------------- the matrix
 def test_a_healthy_run_fits_the_width_and_says_conformant() -> None:
-    lines = told(healthy())
+    lines = told(judged())
     assert max(len(line) for line in lines) <= WIDTH
-    assert lines[-1].startswith("CONFORMANT: all 64 core rows")
+    core = sum(1 for c in CELLS if c.level is Level.CORE and not c.features & set(NO_REFERENCE))
+    assert lines[-1].startswith(f"CONFORMANT: all {core} core rows")
 
 
-def test_a_failure_says_all_a_reader_needs() -> None:
-    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
-    lines = told(changed(healthy(), cell.path, show(cell.path, AddressClass.NODE)))
-    text = "\n".join(lines)
-    assert max(len(line) for line in lines if "repeat" not in line) <= WIDTH
-    assert f"FAIL (core) {cell.id}" in text
-    assert "172.18.0.101" in text, "expected, resolved to this cluster"
-    assert "worker-b" in text, "observed, with the owner of the address"
-    assert f"esipp run --context x {cell.id}" in text
-    assert "that node masquerades" in text, "where to look first"
-    assert any(line.startswith("NodePort Local, endpoint node") and "N!" in line for line in lines)
+def test_a_healthy_matrix_is_short_and_shows_every_client_in_both_families() -> None:
+    lines = matrix(CELLS, judged())
+    assert len(lines) < 40
+    head = next(line for line in lines if line.split()[:2] == ["v4", "v6"])
+    assert head.split() == ["v4", "v6"] * 7
+    assert line_of(lines, "clusterip (+7)").split() == [*"....CCCCNNNNHH"]
+    assert line_of(lines, "nodeport.local  bare-node (+3)").split() == [*"------------.."]
 
 
-def test_one_cause_in_many_rows_is_explained_once_and_shown_of_each() -> None:
-    seen = healthy()
-    local = [c for c in CELLS if c.path.service and c.path.service.slug == "nodeport.local" and not c.is_negative]
-    for cell in local:
-        seen = changed(seen, cell.path, show(cell.path, AddressClass.OTHER))
-    text = "\n".join(told(seen))
-    assert text.count("FAIL (") == 1
-    assert text.count("INCONCLUSIVE (") == 1, "the bare node rows, whose control is gone"
-    assert all(text.count(f" {cell.id}\n") >= 1 for cell in local)
-    assert text.count("an address of nobody in this run") == 1
-    for client in ("outside-1", "outside-2", "pod-on-endpoint-node", "pod-on-other-node"):
-        assert f"{client}, by its own address" in text
+def test_heads_break_between_words_only() -> None:
+    lines = matrix(CELLS, judged())
+    head = lines[: next(n for n, line in enumerate(lines) if "v4" in line)]
+    known = {word for cell in CELLS for word in cell.path.client.name.split("-")}
+    assert {word for line in head for word in line.split()} == known
 
 
-def test_one_family_has_a_readable_head() -> None:
-    only = {**FEATURES, "family.ipv6": Feature(False, "single-stack")}
+def test_one_family_alone_is_readable() -> None:
+    only = {**FEATURES, **NO_REFERENCE, "family.ipv6": Feature(False, "single-stack")}
     cells = [cell for cell in CELLS if cell.path.family is Family.IPV4]
-    verdicts = {cell.id: judge(cell, Evidence(healthy(), topology(), only, 3)) for cell in cells}
-    head = summary(cells, verdicts, conclude(verdicts.values(), 0), "esipp run")[:3]
-    assert any("pod-on-endpoint-node" in line or "other-node " in line for line in head), head
-    assert not any("-pod" in line for line in head), head
+    lines = matrix(CELLS, judged(cells=cells, features=only))
+    assert not any("v6" in line for line in lines)
+    assert max(map(len, lines)) <= WIDTH
+    assert line_of(lines, "nodeport.local  endpoint-node (+").split()[1:] == [*"CCCCCCH"]
+
+
+def test_what_could_not_be_asked_takes_no_line_and_no_column() -> None:
+    left = {**FEATURES, **NO_REFERENCE, "vantage.outside": Feature(False, "none", ours=True)}
+    lines = matrix(CELLS, judged(features=left))
+    assert not any("reference" in line or "outside" in line for line in lines)
+    assert line_of(lines, "clusterip (+").split()[1:] == [*"CCCCNNNNHH"]
+
+
+def test_an_unsupported_protocol_hides_no_other() -> None:
+    without = {**FEATURES, **NO_REFERENCE, "sctp": Feature(False, "left out", ours=True)}
+    lines = matrix(CELLS, judged(features=without))
+    assert lines == matrix(CELLS, judged())
+
+
+def test_a_protocol_that_differs_stands_in_its_own_line() -> None:
+    lines = matrix(CELLS, judged(rewritten(lambda path: path.protocol is Protocol.UDP)))
+    assert line_of(lines, "nodeport.local  endpoint-node  TCP SCTP (+5)").split()[:4] == ["C"] * 4
+    assert line_of(lines, "nodeport.local  endpoint-node  UDP (+5)").split()[:4] == ["N!"] * 4
+    assert any(line.startswith("clusterip (+7)") for line in lines), "what holds for all protocols names none"
+
+
+def test_a_family_or_a_client_that_differs_is_seen_in_its_column() -> None:
+    family = matrix(CELLS, judged(rewritten(lambda path: path.family is Family.IPV6)))
+    assert line_of(family, "nodeport.local  endpoint-node (+5)").split()[:4] == ["C", "N!", "C", "N!"]
+    client = matrix(CELLS, judged(rewritten(lambda path: path.client.name == "outside-2")))
+    assert line_of(client, "nodeport.local  endpoint-node (+5)").split()[:4] == ["C", "C", "N!", "N!"]
+
+
+def test_a_service_that_differs_from_its_kind_stands_in_its_own_line() -> None:
+    port = rewritten(lambda path: path.service is not None and path.service.slug == "nodeport.local.several-ports")
+    lines = matrix(CELLS, judged(port))
+    assert line_of(lines, "nodeport.local  endpoint-node (+4)").split()[0] == "C"
+    assert any("nodeport.local.several-ports  endpoint-node" in line for line in lines)
 
 
 def test_a_bare_node_that_answers_is_marked() -> None:
-    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node")
-    lines = told(changed(healthy(), cell.path, show(cell.path, AddressClass.NODE)))
-    assert any(line.startswith("NodePort Local, bare node") and "N!" in line for line in lines)
+    lines = told(judged({by_id(BARE).path: AddressClass.NODE}))
+    assert line_of(lines, "nodeport.local  bare-node  TCP").split()[0] == "N!"
+
+
+def test_mixed_answers_show_both() -> None:
+    cell = by_id(LOCAL)
+    mixed = [
+        show(cell.path, AddressClass.CLIENT),
+        show(cell.path, AddressClass.NODE),
+        show(cell.path, AddressClass.NODE),
+    ]
+    lines = matrix(CELLS, judged(seen={cell.path.key: mixed}))
+    assert line_of(lines, "nodeport.local  endpoint-node  TCP").split()[0] == "CN~"
+    assert max(map(len, lines)) <= WIDTH
+
+
+def test_what_is_only_recorded_says_so() -> None:
+    lines = matrix(CELLS, judged())
+    assert line_of(lines, "loadbalancer.local.source-ranges  endpoint-node").split()[:4] == ["Cr"] * 4
+
+
+# ------------------------------------------------------------------------------------------------------- each failure
+def test_a_failure_says_all_a_reader_needs() -> None:
+    cell = by_id(LOCAL)
+    change = "node worker-a between eth0 and veth1: 172.18.0.101 became 10.244.3.1"
+    seen = {cell.path.key: [Witness(cell.path.key, 0, True, change=change)]}
+    lines = told(judged({cell.path: AddressClass.NODE}, witnesses=seen, blind=""))
+    text = " ".join(" ".join(lines).split())
+    assert max(len(line) for line in lines if "repeat" not in line) <= WIDTH
+    assert f"FAIL (core) {cell.id}" in text
+    assert cell.requirement in text
+    assert "172.18.0.101" in text, "expected, resolved to this cluster"
+    assert "worker-b" in text, "observed, with the owner of the address"
+    assert f"packets the source changed at {change}" in text
+    assert "ports source ports kept 3 of 3" in text
+    assert "rests on echo server and packets (1 connections)" in text
+    assert f"esipp run --context x {cell.id}" in text
+    assert "that node masquerades" in text, "where to look first"
+    assert "over TCP, not SCTP or UDP; over IPv4, not IPv6" in text, "what its siblings tell"
+
+
+def test_one_cause_in_many_rows_is_told_once_with_a_few_others_and_the_number_of_the_rest() -> None:
+    changes = rewritten(lambda path: path.protocol is Protocol.UDP, AddressClass.OTHER)
+    lines = told(judged(changes))
+    text = " ".join(" ".join(lines).split())
+    failing = sum(1 for verdict in judged(changes).values() if verdict.status is Status.FAIL)
+    assert failing > 40
+    assert text.count("FAIL (core)") == 1
+    assert text.count("an address of nobody in this run") == 1
+    assert "only over UDP, not SCTP or TCP" in text
+    assert f"{failing - 1} more rows show the same" in text
+    assert f"and {failing - 6} more, all in the ledger" in text
+    told_of_each = text.partition("INCONCLUSIVE")[0]  # rows whose control is gone come after
+    assert told_of_each.count("nobody we know x3") == 6
+    lines = failures(CELLS, judged(changes), "esipp run")
+    first = next(number for number, line in enumerate(lines) if line.startswith("INCONCLUSIVE"))
+    assert first < 35
+
+
+def test_the_plainest_of_the_most_binding_rows_is_told_whole() -> None:
+    changes = rewritten(lambda path: path.protocol is not Protocol.TCP)
+    lines = told(judged(changes))
+    assert [line for line in lines if line.startswith("FAIL")] == [
+        "FAIL (core) loadbalancer.local.udp.ipv4.outside-1-to-vip"
+    ]
+
+
+def test_two_causes_are_two_failures() -> None:
+    changes = {by_id(BARE).path: AddressClass.NODE, **rewritten(lambda path: path.protocol is Protocol.UDP)}
+    assert sum(1 for line in told(judged(changes)) if line.startswith("FAIL")) == 2
+
+
+def test_failures_come_before_doubts() -> None:
+    listener = by_id(LOCAL).controls[0].path
+    lines = failures(CELLS, judged({listener: AddressClass.DROPPED, by_id(BARE).path: AddressClass.NODE}), "x")
+    kinds = [line.split()[0] for line in lines if line.startswith(("FAIL", "INCONCLUSIVE"))]
+    assert kinds == sorted(kinds)
 
 
 def test_the_same_doubt_is_told_once_with_its_count() -> None:
-    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
-    listener = cell.controls[0].path
-    text = "\n".join(told(changed(healthy(), listener, replace(show(listener, AddressClass.DROPPED), seq=0))))
+    listener = by_id(LOCAL).controls[0].path
+    text = "\n".join(told(judged({listener: AddressClass.DROPPED})))
     assert text.count("INCONCLUSIVE (core)") == 1
-    assert "more rows, for the same reason;" in text
+    assert "more rows show the same" in text
 
 
-def test_what_was_not_tested_is_said_with_its_reason() -> None:
-    text = "\n".join(
-        told(healthy(), {**FEATURES, "family.ipv6": Feature(False, "node worker-a has no IPv6 InternalIP")})
-    )
-    assert "not tested, 51 rows" in text
-    assert "no IPv6 InternalIP" in text
+def test_our_own_errors_are_told_once_each_kind() -> None:
+    cells = [cell for cell in CELLS if cell.path.entry.kind is EntryKind.POD_IP]
+    few = {cell.path.key: [show(cell.path, AddressClass.CLIENT)] * (n % 2 + 1) for n, cell in enumerate(cells)}
+    text = "\n".join(told(judged(seen=few)))
+    assert text.count("ERROR (") == 1
 
 
-def test_every_wrong_class_of_every_row_has_a_place_to_look_first() -> None:
-    silent = []
-    for cell in CELLS:
-        for shown in set(AddressClass) - cell.accept - {AddressClass.HAIRPIN, AddressClass.POD}:
-            verdict = Verdict(cell.id, cell.level, Status.FAIL, "", "", shown=(shown,))
-            if not diagnose(cell, verdict):
-                silent.append((cell.id, shown))
-    assert silent == []
+def test_what_was_not_tested_is_said_with_its_reason_once() -> None:
+    gone = {**FEATURES, **NO_REFERENCE, "family.ipv6": Feature(False, "node worker-a has no IPv6 InternalIP")}
+    lines = told(judged(features=gone))
+    text = " ".join(" ".join(lines).split())
+    reference = sum(1 for c in CELLS if c.features & set(NO_REFERENCE) and "family.ipv4" in c.features)
+    assert f"not tested, {reference} rows: needs load-balancer.reference-" in text
+    assert text.count("not there yet") == 1
+    assert text.count("needs family.ipv6: node worker-a has no IPv6 InternalIP") == 1
 
 
 def test_silence_and_refusal_differ_in_words() -> None:
     cell = by_id("loadbalancer.local.tcp.ipv4.outside-1-to-vip")
-    seen = changed(healthy(), cell.path, Observation(cell.path.key, 0, Outcome.REFUSED))
-    assert "refused x1" in "\n".join(told(seen))
+    refused = [replace(Observation(cell.path.key, 0, Outcome.REFUSED), count=SAMPLES)]
+    assert f"refused x{SAMPLES}" in "\n".join(told(judged(seen={cell.path.key: refused})))

@@ -1,0 +1,162 @@
+"""Where to look first: a symptom for every wrong class of every row, and what failing rows share."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from esipp.judge import judge
+from esipp.model import AddressClass, Claim, EntryKind, Family, Level, Path, Port, Protocol, Status, TrafficPolicy
+from esipp.observation import Observation, Outcome, Verdict, Witness
+from esipp.report.diagnosis import common_factor, diagnose
+from tests.unit.world import (
+    CELLS,
+    SAMPLES,
+    answer,
+    by_id,
+    changed_evidence,
+    header,
+    show,
+    verdict,
+)
+
+PROXIED = "loadbalancer.reference-proxy-xff.local.several-ports.tcp.ipv4.outside-1-to-vip.port-http"
+
+
+def test_every_wrong_class_of_every_row_has_a_place_to_look_first() -> None:
+    silent = []
+    for cell in CELLS:
+        if cell.level is Level.RECORD:
+            continue
+        for shown in set(AddressClass) - cell.accept - {AddressClass.HAIRPIN}:
+            made = Verdict(cell.id, cell.level, Status.FAIL, "", "", shown=(shown,))
+            if not diagnose(cell, made):
+                silent.append((cell.id, shown))
+    assert silent == []
+
+
+def test_what_is_fine_has_none() -> None:
+    assert diagnose(CELLS[0], verdict(CELLS[0])) == ""
+
+
+SEEN = [
+    ("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node", AddressClass.NODE, "that node masquerades"),
+    ("clusterip.tcp.ipv4.pod-on-other-node-to-clusterip", AddressClass.NODE, "masqueradeAll"),
+    ("clusterip.itp-local.tcp.ipv4.pod-on-other-node-to-clusterip", AddressClass.CLIENT, "internalTrafficPolicy Local"),
+    ("nodeport.local.tcp.ipv4.outside-1-to-bare-node", AddressClass.CLIENT, "the bare node hands the traffic on"),
+    ("clusterip.tcp.ipv4.backend-to-clusterip", AddressClass.DROPPED, "hairpin mode"),
+    ("clusterip.tcp.ipv4.backend-to-clusterip", AddressClass.CLIENT, "no rule of its own node masqueraded"),
+    ("loadbalancer.local.source-ranges.tcp.ipv4.outside-2-to-vip", AddressClass.CLIENT, "loadBalancerSourceRanges"),
+    ("nodeport.local.not-ready.tcp.ipv4.outside-1-to-endpoint-node", AddressClass.CLIENT, "not ready"),
+    ("nodeport.local.only-ipv4.tcp.ipv6.outside-1-to-endpoint-node", AddressClass.CLIENT, "a family that the service"),
+    (PROXIED, AddressClass.CLIENT, "the proxy is by-passed"),
+    ("loadbalancer.local.tcp.ipv4.outside-1-to-vip", AddressClass.LOAD_BALANCER, "is a proxy"),
+    ("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node", AddressClass.DROPPED, "has no rule for this service"),
+    (
+        "nodeport.local.several-ports.tcp.ipv4.outside-1-to-endpoint-node.port-http.claims-x-forwarded-for",
+        AddressClass.OTHER,
+        "claims in a header",
+    ),
+]
+
+
+@pytest.mark.parametrize(("identity", "shown", "words"), SEEN)
+def test_a_symptom_names_its_place(identity: str, shown: AddressClass, words: str) -> None:
+    cell = by_id(identity)
+    assert words in diagnose(cell, verdict(cell, show(cell.path, shown)))
+
+
+def test_a_forged_header_that_is_believed_is_the_load_balancers_doing() -> None:
+    cell = by_id(PROXIED + ".claims-x-forwarded-for")
+    said = verdict(cell, answer(cell.path, "172.18.255.1", **header(Claim.FORWARDED_FOR, "203.0.113.7")))
+    assert said.status is Status.FAIL
+    assert "believes what a client claims" in diagnose(cell, said)
+
+
+def test_packets_at_a_backend_are_the_bare_nodes_doing() -> None:
+    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node")
+    seen = {cell.path.key: [Witness(cell.path.key, 0, True, "words", ("192.0.2.1", 7))]}
+    assert "hands the traffic on" in diagnose(cell, verdict(cell, witnesses=seen))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (Outcome.RESET, "connection tracking"),
+        (Outcome.INVALID, "another listener"),
+        (Outcome.MISDIRECTED, "by-passes the node"),
+    ],
+)
+def test_a_broken_answer_is_no_nat_device(outcome: Outcome, words: str) -> None:
+    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
+    assert words in diagnose(cell, verdict(cell, Observation(cell.path.key, 0, outcome)))
+
+
+# ------------------------------------------------------------------------------------------- what failing rows share
+def factor(test: Callable[[Path], bool], what: AddressClass = AddressClass.NODE, **fields: Any) -> str:
+    """What is said where every client of a Local service that the test picks is rewritten."""
+    wanted = frozenset({AddressClass.CLIENT})
+    hit = {
+        cell.path
+        for cell in CELLS
+        if cell.accept == wanted and cell.path.entry.kind is not EntryKind.CLUSTER_IP and test(cell.path)
+    }
+    assert hit
+    changes = {path.key: [show(path, what, seq) for seq in range(SAMPLES)] for path in hit}
+    made = changed_evidence(changes, **fields)
+    verdicts = {cell.id: judge(cell, made) for cell in CELLS}
+    failing = [cell for cell in CELLS if verdicts[cell.id].status is Status.FAIL]
+    assert failing
+    return common_factor(failing, CELLS, verdicts)
+
+
+def outside(path: Path) -> bool:
+    return path.client.name.startswith("outside")
+
+
+def test_one_protocol() -> None:
+    assert factor(lambda path: outside(path) and path.protocol is Protocol.UDP) == "over UDP, not SCTP or TCP"
+
+
+def test_one_family() -> None:
+    assert factor(lambda path: outside(path) and path.family is Family.IPV6) == "over IPv6, not IPv4"
+
+
+def test_one_of_two_outside_clients() -> None:
+    assert factor(lambda path: path.client.name == "outside-2") == "for outside-2, not 5 others"
+
+
+def test_one_client_over_one_family() -> None:
+    said = factor(lambda path: path.client.name == "outside-2" and path.family is Family.IPV6)
+    assert said == "over IPv6, not IPv4; for outside-2, not 5 others"
+
+
+def test_one_port() -> None:
+    named = factor(lambda path: path.port is Port.NAMED)
+    assert "at port named, not 3 others" in named
+
+
+def test_one_kind_of_backend() -> None:
+    host = factor(lambda p: outside(p) and p.service is not None and p.service.backends.value == "host-network")
+    assert "with backend host-network, not pod" in host
+
+
+def test_everything_shares_nothing() -> None:
+    assert factor(outside) == ""
+
+
+def test_siblings_that_fail_as_well_take_the_factor_away() -> None:
+    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
+    sibling = by_id("nodeport.local.udp.ipv4.outside-1-to-endpoint-node")
+    changes = {each.path.key: [show(each.path, AddressClass.NODE)] * SAMPLES for each in (cell, sibling)}
+    made = changed_evidence(changes)
+    verdicts = {each.id: judge(each, made) for each in CELLS}
+    assert "over TCP" not in common_factor([cell], CELLS, verdicts)
+    assert "over IPv4, not IPv6" in common_factor([cell], CELLS, verdicts)
+
+
+def test_what_was_not_asked_proves_nothing() -> None:
+    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
+    assert cell.path.service is not None
+    assert cell.path.service.policy is TrafficPolicy.LOCAL
+    assert common_factor([cell], [cell], {cell.id: verdict(cell, show(cell.path, AddressClass.NODE))}) == ""
