@@ -44,7 +44,6 @@ BATCH = 32  # probes started before the sockets are looked at again
 FRESH = 64  # probes that the answering side may have to deal with at once; what waits longer is silence, not work
 FRESH_SECONDS = 0.03  # a probe is fresh for so long ...
 FRESH_SECONDS_ANSWERED = 0.25  # ... or, where probes of its job were answered: there it is work after all
-CLOSING_SECONDS = 1.0  # how long an answered connection is kept for the server to close it first
 NONCE_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 TOKEN_LETTERS = NONCE_LETTERS - set(".") | set("!#$%&'*+^`|~.")
 # Linux; the socket module does not name them.
@@ -462,7 +461,7 @@ class Attempt:
         except ValueError as error:
             self.prober.finish(self, "invalid", detail=f"{error}: {shown(self.received)}")
             return
-        self.prober.finish(self, "answered", echo=document, keep=not ended)
+        self.prober.finish(self, "answered", echo=document)
 
     def due(self) -> None:
         """Its time is up."""
@@ -480,7 +479,12 @@ class Attempt:
             self.prober.finish(self, "timeout", detail="connected, no answer")
 
     def close(self, abort: bool = False) -> None:
-        """Close the connection; an unfinished one at once, so that nothing of it is repeated later."""
+        """Close the connection, if told so with a reset.
+
+        Of an unfinished one nothing is then repeated later. And of an answered one no side keeps the pair of ports in
+        TIME_WAIT: a service's NAT maps many addresses to one backend, so that a client's next connection may well
+        have the ports of an earlier one, and would be held up for a second.
+        """
         self.deadline = 0.0
         if self.sock is not None:
             if abort and self.connected is not None:
@@ -1022,7 +1026,7 @@ class Prober:
         self.raws[family].send(attempt)
 
     def finish(self, attempt: Attempt, outcome: str, echo: dict[str, Any] | None = None, detail: str | None = None,
-               keep: bool = False, answered_from: str | None = None) -> None:  # fmt: skip
+               answered_from: str | None = None) -> None:  # fmt: skip
         """Tell what came of a probe, once."""
         if attempt.over:
             return
@@ -1045,10 +1049,7 @@ class Prober:
             job.tally(message)
         else:
             self.say(message)
-        if keep:
-            self.later(now + CLOSING_SECONDS, attempt)
-        else:
-            attempt.close(abort=outcome == "timeout")
+        attempt.close(abort=outcome in ("answered", "timeout"))
         del job.open[attempt.nonce]
         job.finished += 1
         if job.held:
