@@ -3,6 +3,7 @@
 import os
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from esipp.cluster import ApiError, Cluster
@@ -51,9 +52,10 @@ def remove_namespace(cluster: Cluster, name: str) -> None:
     began = time.monotonic()
     cluster.delete(f"/api/v1/namespaces/{name}")
     # the namespace controller only starts after 5 s; what it would delete then is deleted while it waits
-    for kind in ("services", "pods"):
-        for item in cluster.list(f"/api/v1/namespaces/{name}/{kind}"):
-            cluster.delete(f"/api/v1/namespaces/{name}/{kind}/{item['metadata']['name']}")
+    kinds = [f"/api/v1/namespaces/{name}/{kind}" for kind in ("pods", "services")]
+    objects = [f"{kind}/{item['metadata']['name']}" for kind in kinds for item in cluster.list(kind)]
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        list(pool.map(cluster.delete, objects))
     if not cluster.wait_gone(f"/api/v1/namespaces/{name}", budget=GONE.seconds):
         raise HarnessError(
             f"The namespace {name} is still there after {time.monotonic() - began:.0f} s.",
