@@ -1,70 +1,136 @@
 """A row in prose, generated from the row itself, so that it cannot drift from what is checked."""
 
 import textwrap
+from collections.abc import Iterable
 
-from esipp.model import AddressClass, Cell, EntryKind, Path, Role, Vantage
+from esipp.model import AddressClass, Cell, Claim, Control, EntryKind, Level, Override, Path, Port, Protocol, Spread
+from esipp.picture import picture
 
 WIDTH = 100
 
-WHERE = {
-    Role.ENDPOINT_NODE: "the endpoint node (it has the only ready backend)",
-    Role.BARE_NODE: "a bare node (no backend, while the endpoint node has one)",
-    Role.OTHER_NODE: "another node (no backend, and not the one that is dialled)",
-}
 MEANING = {
     AddressClass.CLIENT: "the source is the client's own address",
     AddressClass.NODE: "the source is an address of a node: it was masqueraded",
     AddressClass.POD: "the source is another pod's address",
     AddressClass.LOAD_BALANCER: "the source is the load balancer's address",
-    AddressClass.HAIRPIN: "the source is a hairpin address",
+    AddressClass.HAIRPIN: "the source is an address of the backend's own node: it reached itself, masqueraded",
     AddressClass.OTHER: "the source is nobody's we know, or something else answered",
     AddressClass.DROPPED: "silence until the timeout",
     AddressClass.REFUSED: "the connection is refused",
 }
+HEADERS = {
+    Claim.FORWARDED_FOR: "X-Forwarded-For (its last entry: those before it may be the client's own words)",
+    Claim.PROXY_V1: "the PROXY protocol header, version 1",
+    Claim.PROXY_V2: "the PROXY protocol header, version 2",
+}
+PORTS = {
+    Port.MAIN: "its main port",
+    Port.NAMED: "the port whose targetPort is a name",
+    Port.SAME: "the port whose targetPort is the same number",
+    Port.HTTP: "its HTTP port",
+}
 
 
 def explain(cell: Cell) -> str:
-    """Requirement, why, what is sent where, what each answer would mean, what must hold besides, differences."""
-    lines = [cell.id, "=" * len(cell.id), *textwrap.wrap(cell.requirement, WIDTH), ""]
-    lines += [f"level       {cell.level.value}"]
+    """Requirement, why, topology, what is sent where, what each answer would mean, controls, known differences."""
+    lines = [cell.id, "=" * len(cell.id), *textwrap.wrap(cell.requirement, WIDTH, break_on_hyphens=False), ""]
+    lines += [f"  {line}" for line in picture(cell)] + [""]
+    lines += [f"{'level':<12}{cell.level.value}"]
     lines += _fold("because", "; ".join(cell.references))
     lines += _fold("sent", _sent(cell.path))
-    lines += _fold("holds if", " or ".join(MEANING[each] for each in sorted(cell.accept)) + ", every single time")
-    wrong = [MEANING[each] for each in AddressClass if each not in cell.accept]
-    lines += _fold("fails if", "; or ".join(wrong))
-    if cell.features:
-        lines += _fold("needs", ", ".join(sorted(cell.features)))
+    lines += _fold("service", _service(cell.path)) if cell.path.service else []
+    lines += _verdicts(cell)
+    lines += _fold("recorded", "whether source ports are kept, and where packets see the source change")
+    lines += _fold("needs", ", ".join(sorted(cell.features)))
     for control in cell.controls:
-        shows = " or ".join(sorted(control.accept)) or "any answer of our echo server"
-        lines += _fold("control", f"{control.path.key} shows {shows}: {control.why}")
+        lines += _fold("control", _control(control))
     for override in cell.overrides:
-        when = ", ".join(f"{name} is {value}" for name, value in override.when)
-        shows = " or ".join(sorted(override.accept))
-        lines += _fold("known", f"where {when}: {shows}, as {override.reason} [{override.reference}]")
+        lines += _fold("known", _override(override))
     return "\n".join(lines)
 
 
+def _verdicts(cell: Cell) -> list[str]:
+    """What each address class would mean for this row."""
+    if cell.level is Level.RECORD:
+        return _fold("holds", "always: what is seen is recorded, " + "; or ".join(MEANING.values()))
+    lines = _fold("holds if", _any_of(cell.accept) + ", every single time")
+    if cell.told is not Claim.NOTHING:
+        lines += _fold("", f"and the backend is told the client's own address in {HEADERS[cell.told]}")
+    if cell.spread is Spread.ONE:
+        lines += _fold("", "and one and the same backend answers all of them")
+    if cell.is_negative:
+        lines += _fold("", "and packets, where they are captured, go to no backend either")
+    lines += _fold("flaky if", "some are so and some are not")
+    return lines + _fold("fails if", _any_of(set(AddressClass) - cell.accept))
+
+
+def _any_of(classes: Iterable[AddressClass]) -> str:
+    wanted = set(classes)
+    return "; or ".join(MEANING[each] for each in AddressClass if each in wanted)
+
+
 def _sent(path: Path) -> str:
-    client = f"from {path.client.name}"
-    if path.client.vantage is Vantage.OUTSIDE:
-        client += ", outside the cluster,"
-    elif path.client.role is not None:
-        what = "a pod" if path.client.vantage is Vantage.POD else "the host network"
-        client += f", {what} on {WHERE[path.client.role]},"
-    entries = {
+    what = {
+        Protocol.TCP: "TCP connections, each from a source port of its own,",
+        Protocol.UDP: "UDP datagrams, each from a source port of its own,",
+        Protocol.SCTP: "SCTP INITs from a raw socket, each with a source port of its own,",
+    }[path.protocol]
+    if path.one_socket:
+        what = "UDP datagrams, all from one source port,"
+    if path.port is Port.HTTP:
+        what = "HTTP requests, each on a TCP connection and from a source port of its own,"
+    sent = f"{what} over {path.family.value} from {path.client.name} to {_where(path)}"
+    if path.claim is not Claim.NOTHING:
+        sent += f"; the client claims another address in {HEADERS[path.claim].partition(' (')[0]}"
+    return sent
+
+
+def _where(path: Path) -> str:
+    node = f" of the {path.entry.role.value.replace('-', ' ')}" if path.entry.role else ""
+    return {
         EntryKind.POD_IP: "the backend pod's own address",
         EntryKind.CLUSTER_IP: "the service's ClusterIP",
         EntryKind.VIP: "the service's load balancer VIP",
-        EntryKind.NODE_PORT: "the service's nodePort",
-        EntryKind.NODE_LISTENER: "the reference listener",
+        EntryKind.NODE_PORT: f"the service's nodePort at the InternalIP{node}",
+        EntryKind.SECOND_ADDRESS: f"the service's nodePort at a second address{node}",
+        EntryKind.EXTERNAL_IP: f"the service's externalIP that is the InternalIP{node}",
+        EntryKind.NODE_LISTENER: f"the reference listener{node}",
+    }[path.entry.kind]
+
+
+def _service(path: Path) -> str:
+    """The Service's spec, as far as it matters."""
+    service = path.service
+    assert service is not None
+    fields = {
+        "type": service.type.value,
+        "externalTrafficPolicy": (service.policy.value if service.policy else "unset") if service.is_external else "",
+        "internalTrafficPolicy": service.internal.value if service.internal else "",
+        "loadBalancerClass": service.balancer.value if service.balancer.value != "default" else "",
+        "ipFamilies": f"{service.families.value} only" if service.families else "",
+        "sessionAffinity": "ClientIP" if service.affinity else "",
+        "publishNotReadyAddresses": "true" if service.publish_not_ready else "",
+        "externalIPs": "the InternalIPs of the endpoint node and of the bare node" if service.external_ips else "",
+        "loadBalancerSourceRanges": f"the addresses of {', '.join(service.ranges)}" if service.ranges else "",
     }
-    entry = entries[path.entry.kind] + (f" on {WHERE[path.entry.role]}" if path.entry.role else "")
-    service = ""
-    if path.service:
-        policy = f" with externalTrafficPolicy {path.service.policy.value}" if path.service.policy else ""
-        service = f"; the service is of type {path.service.type.value}{policy}"
-    return f"new {path.protocol.value} connections over {path.family.value} {client} to {entry}{service}"
+    said = ", ".join(f"{name} {value}" for name, value in fields.items() if value)
+    return f"{said}; dialled at {PORTS[path.port]}"
+
+
+def _control(control: Control) -> str:
+    shows = " or ".join(sorted(control.accept)) or "any answer of our echo server"
+    if control.spread is Spread.SEVERAL:
+        shows += " from several backends"
+    return f"{control.path.key} shows {shows}: {control.why}"
+
+
+def _override(override: Override) -> str:
+    when = " and ".join(f"{name} is {value}" for name, value in override.when)
+    when += f", before Kubernetes {override.before}" if override.before else ""
+    shows = " or ".join(sorted(override.accept))
+    shows += ", and packets may reach a backend" if override.forwarded else ""
+    return f"where {when}: {shows}, as {override.reason} [{override.reference}]"
 
 
 def _fold(label: str, text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=f"{label:<12}", subsequent_indent=" " * 12)
+    return textwrap.wrap(text, WIDTH, initial_indent=f"{label:<12}", subsequent_indent=" " * 12, break_on_hyphens=False)
