@@ -465,9 +465,7 @@ class Attempt:
 
     def due(self) -> None:
         """Its time is up."""
-        if self.over:
-            self.close()
-        elif self.received:
+        if self.received:
             self.prober.finish(self, "invalid", detail=f"incomplete: {shown(self.received)}")
         elif self.aborted:
             self.prober.finish(self, "refused", detail="ABORT")
