@@ -1,0 +1,128 @@
+"""What is dialled, what must answer before the window, and how much is under way at once."""
+
+from concurrent.futures import Future
+from typing import cast
+
+import pytest
+
+from esipp import observe
+from esipp.errors import HarnessError
+from esipp.model import Level, Path, Protocol
+from esipp.observation import Observation, Outcome
+from esipp.observe import JOBS_AT_ONCE, PARALLEL, Plan, Settling, fly, must_answer, plan
+from esipp.probing.prober import Job, Prober
+from tests.unit.world import CELLS, by_id
+
+OUTSIDE = [by_id(f"nodeport.local.{p}.ipv4.outside-1-to-endpoint-node") for p in ("tcp", "udp", "sctp")]
+
+
+class Answering:
+    """A prober that answers all but some paths at once, and keeps the jobs it was given."""
+
+    def __init__(self, *silent: str) -> None:
+        self.silent = silent
+        self.jobs: list[Job] = []
+
+    def submit(self, job: Job) -> "Future[list[Observation]]":
+        self.jobs.append(job)
+        future: Future[list[Observation]] = Future()
+        outcome = Outcome.TIMEOUT if job.key in self.silent else Outcome.ANSWERED
+        future.set_result([Observation(job.key, seq, outcome) for seq in range(job.count)])
+        return future
+
+
+def probers(*silent: str) -> tuple[Answering, dict[str, Prober]]:
+    made = Answering(*silent)
+    return made, {cell.path.client.name: cast(Prober, made) for cell in CELLS}
+
+
+def a_plan(*paths: Path) -> Plan:
+    return Plan(dict.fromkeys(paths, ("192.0.2.1", 80)))
+
+
+# --------------------------------------------------------------------------------------------------------------- plan
+def test_a_plan_has_every_path_once_controls_included() -> None:
+    asked: list[Path] = []
+
+    def address(path: Path) -> tuple[str, int] | str:
+        asked.append(path)
+        return "no way" if path.protocol is Protocol.SCTP else ("192.0.2.1", 80)
+
+    made = plan(OUTSIDE, address)
+    wanted = {path for cell in OUTSIDE for path in cell.paths}
+    assert set(asked) == wanted
+    assert len(asked) == len(wanted)
+    assert set(made.targets) == {path for path in wanted if path.protocol is not Protocol.SCTP}
+    assert made.obstacles == {path.key: "no way" for path in wanted if path.protocol is Protocol.SCTP}
+
+
+def test_what_must_answer_is_positive_or_a_control() -> None:
+    expected = must_answer(CELLS)
+    controls = {control.path for cell in CELLS for control in cell.controls}
+    assert controls <= expected
+    for cell in CELLS:
+        binding = not cell.is_negative and cell.level is not Level.RECORD
+        assert (cell.path in expected) == (binding or cell.path in controls), cell.id
+
+
+def test_a_path_that_must_be_silent_is_no_control_of_another_row() -> None:
+    assert [cell.id for cell in CELLS if cell.is_negative and cell.path in must_answer(CELLS)] == []
+
+
+# ------------------------------------------------------------------------------------------------------------- flying
+def test_paths_that_answer_are_bounded_by_their_protocol_and_silent_ones_are_not() -> None:
+    paths = [cell.path for cell in OUTSIDE]
+    prober, all_of_them = probers()
+    seen = fly(all_of_them, a_plan(*paths), paths, 7, brief=True, answering=set(paths[:2]))
+    assert {path: len(made) for path, made in seen.items()} == dict.fromkeys(paths, 7)
+    told = {job.key: job for job in prober.jobs}
+    assert [told[path.key].parallel for path in paths] == [PARALLEL[Protocol.TCP], PARALLEL[Protocol.UDP], 0]
+    assert all(job.brief and job.count == 7 for job in prober.jobs)
+
+
+def test_without_knowledge_all_start_at_once() -> None:
+    paths = [cell.path for cell in OUTSIDE]
+    prober, all_of_them = probers()
+    fly(all_of_them, a_plan(*paths), paths, 1)
+    assert {job.parallel for job in prober.jobs} == {0}
+
+
+def test_many_more_paths_than_jobs_at_once_all_land() -> None:
+    paths = [cell.path for cell in CELLS if cell.path.client.name == "outside-1"]
+    paths = list(dict.fromkeys(paths))
+    assert len(paths) > 3 * JOBS_AT_ONCE
+    _, all_of_them = probers()
+    assert set(fly(all_of_them, a_plan(*paths), paths, 1, answering=set(paths))) == set(paths)
+
+
+def test_a_prober_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observe, "BOUND", 0.05)
+
+    class Mute(Answering):
+        def submit(self, job: Job) -> "Future[list[Observation]]":
+            return Future()
+
+    path = OUTSIDE[0].path
+    for answering in (None, {path}):
+        with pytest.raises(HarnessError, match="has not finished"):
+            fly({path.client.name: cast(Prober, Mute())}, a_plan(path), [path], 1, answering=answering)
+
+
+# ----------------------------------------------------------------------------------------------------------- settling
+def test_settling_knows_which_paths_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observe, "DATA_PLANE", observe.Budget("x", 0.2, need=2, spacing=0.01))
+    paths = [cell.path for cell in OUTSIDE]
+    _, all_of_them = probers(paths[1].key)
+    settling = Settling(all_of_them, a_plan(*paths))
+    ended = settling.wait(set(paths))
+    assert not ended.held
+    assert f"1 of 3 paths are silent, among them {paths[1].key}" in ended.state
+    assert settling.answering == {paths[0], paths[2]}
+
+
+def test_only_what_is_expected_is_waited_for() -> None:
+    paths = [cell.path for cell in OUTSIDE]
+    prober, all_of_them = probers(paths[1].key)
+    ended = Settling(all_of_them, a_plan(*paths)).wait({paths[0]})
+    assert ended.held
+    assert {job.key for job in prober.jobs} == {paths[0].key}
