@@ -6,6 +6,7 @@ Names follow design.md ("Words") and the Kubernetes API. What is seen and said o
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from functools import cached_property
 from typing import Any
 
 
@@ -263,7 +264,7 @@ class Path:
     claim: Claim = Claim.NOTHING
     one_socket: bool = False
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Stable text form, the stem of row ids: ``nodeport.local.tcp.ipv4.outside-1-to-endpoint-node``."""
         what = self.service.slug if self.service else self.entry.kind.value

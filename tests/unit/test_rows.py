@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from esipp.catalog import suite_names
 from esipp.explain import explain
@@ -43,6 +44,13 @@ def negative(cell: Cell) -> bool:
 def test_ids_are_unique_and_fit_for_files() -> None:
     assert [name for name, count in Counter(cell.id for cell in CELLS).items() if count > 1] == []
     assert offenders(lambda cell: set(cell.id) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-")) == []
+
+
+def test_a_path_that_is_made_from_another_has_a_key_of_its_own() -> None:
+    path = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").path
+    assert path.key != replace(path, family=Family.IPV6).key
+    same = replace(path)
+    assert (same, hash(same)) == (path, hash(path)), "whether its key was asked for makes no difference"
 
 
 def test_requirements_are_unique() -> None:
