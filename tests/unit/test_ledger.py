@@ -32,6 +32,7 @@ def a_run(out: Path) -> list[dict[str, Any]]:
     run.record("fact", name="kubernetes", value="v1.36.3", decided="made up")
     run.record("feature", name="family.ipv4", present=True, why="made up", ours=False)
     run.record("obstacle", path=CELLS[0].path.key, why="made up")
+    run.record("note", about="artefacts", note="made up")
     run.record("topology", **topology().as_json())
     run.fact("proxy-mode", "nftables", "asked after preflight")
     run.record("settled", held=True, seconds=0.1, state="72 paths answer")

@@ -4,11 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.clients import tell_apart
+from esipp.clients import second_addresses, tell_apart
 from esipp.errors import HarnessError
-from esipp.model import AddressClass, Family, Role
-from esipp.topology import cast_roles, family_of, parse_address, read_node, without_shared
-from tests.unit.world import NODES, by_id, topology
+from esipp.model import AddressClass, Backends, Family, Role
+from esipp.topology import (
+    BACKENDS,
+    Node,
+    backends_of,
+    cast_roles,
+    family_of,
+    parse_address,
+    read_node,
+    without_shared,
+)
+from tests.unit.world import BACKEND_ADDRESSES, CELLS, NODES, by_id, topology
 
 PATH = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").path
 
@@ -40,7 +49,7 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         ("10.244.3.1", AddressClass.NODE, "node worker-b"),
         ("10.244.4.6", AddressClass.POD, "client pod-on-other-node"),
         ("10.244.2.5", AddressClass.POD, "pod backend"),
-        ("172.18.255.1", AddressClass.LOAD_BALANCER, "load balancer of loadbalancer-local"),
+        ("172.18.255.1", AddressClass.LOAD_BALANCER, "load balancer of loadbalancer-local-tcp"),
         ("203.0.113.1", AddressClass.OTHER, "nobody we know"),
     ],
 )
@@ -48,6 +57,64 @@ def test_who_owns_an_address(seen: str, wanted: AddressClass, owner: str) -> Non
     origin = topology().origin(PATH, seen, "172.18.0.101")
     assert wanted in origin.classes
     assert owner in origin.owner
+
+
+HAIRPIN = by_id("clusterip.tcp.ipv4.backend-to-clusterip").path
+HOST = by_id("nodeport.local.tcp.ipv4.host-on-endpoint-node-to-endpoint-node").path
+
+
+@pytest.mark.parametrize(
+    ("seen", "classes"),
+    [
+        ("10.244.2.1", {AddressClass.HAIRPIN, AddressClass.NODE}),
+        ("172.18.0.2", {AddressClass.HAIRPIN, AddressClass.NODE}),
+        ("10.244.3.1", {AddressClass.NODE}),
+        ("10.244.2.5", {AddressClass.CLIENT}),
+        ("10.244.2.7", {AddressClass.POD}),
+    ],
+)
+def test_a_backend_that_reaches_itself(seen: str, classes: set[AddressClass]) -> None:
+    assert topology().origin(HAIRPIN, seen, "10.244.2.5").classes == classes
+
+
+def test_a_host_network_backend_is_its_node_and_no_pod() -> None:
+    own = BACKEND_ADDRESSES["backend-host"][Family.IPV4]
+    assert topology().origin(PATH, own, "172.18.0.101").classes == {AddressClass.NODE}
+    assert topology().origin(HOST, own, own).classes == {AddressClass.NODE, AddressClass.CLIENT}
+
+
+def test_the_backend_as_a_client_is_named_once() -> None:
+    assert topology().origin(PATH, "10.244.2.5", "172.18.0.101").owner == "pod backend"
+    assert topology().origin(HAIRPIN, "10.244.2.5", "10.244.2.5").owner == "client backend"
+
+
+def test_each_kind_of_backend_has_pods_of_its_own() -> None:
+    assert set(BACKENDS) == set(Backends)
+    assert backends_of(None) == BACKENDS[Backends.POD]
+    named = {name for cell in CELLS for name in backends_of(cell.path.service)}
+    assert named == set(topology().backends)
+
+
+# ------------------------------------------------------------------------------------------ a second address of a node
+def a_node(internal: str, *others: str) -> Node:
+    addresses = frozenset(parse_address(each) for each in (internal, *others))
+    return Node("n", {family_of(internal): internal}, addresses)
+
+
+@pytest.mark.parametrize(
+    ("internal", "others", "second"),
+    [
+        ("172.18.0.2", ["172.18.9.2", "10.244.0.1"], "172.18.9.2"),
+        ("172.18.0.2", ["172.18.0.3", "172.18.9.2"], "172.18.0.3"),
+        ("172.18.0.2", ["10.244.0.1", "127.0.0.2", "169.254.1.1"], None),
+        ("172.18.0.2", [], None),
+        ("172.18.0.2", ["fc00::1"], None),
+        ("fc00:f853::2", ["fe80::1", "fc00:f853::9:2", "fd00:10:244::1"], "fc00:f853::9:2"),
+        ("fc00:f853::2", ["2001:db8::1"], None),
+    ],
+)
+def test_a_second_address_is_of_the_same_network(internal: str, others: list[str], second: str | None) -> None:
+    assert second_addresses(a_node(internal, *others)).get(family_of(internal)) == second
 
 
 def node(name: str, **spec: object) -> dict[str, object]:
