@@ -129,7 +129,7 @@ def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict
         band = f"preserved out of band, in {cell.told.value}; " if cell.told is not Claim.NOTHING else ""
         return verdict(Status.PASS, band + say_bound(total))
     for override in cell.overrides:
-        if not _applies(override, evidence.facts) or (aside and not override.forwarded):
+        if not applies(override, evidence.facts) or (aside and not override.forwarded):
             continue
         if all(_fits(r, override.accept) or (override.forwarded and r.misdirected) for r in readings):
             return verdict(Status.KNOWN, override.reason, override.reference)
@@ -192,7 +192,8 @@ def _fits(reading: Reading, accept: frozenset[AddressClass]) -> bool:
     return not reading.product_fault and not reading.harness_fault and bool(reading.classes & accept)
 
 
-def _applies(override: Override, facts: Mapping[str, str]) -> bool:
+def applies(override: Override, facts: Mapping[str, str]) -> bool:
+    """Whether a known difference is to be expected on this cluster."""
     if override.before and not _version(facts.get("kubernetes", "")) < _version(override.before):
         return False
     return all(facts.get(name) == value for name, value in override.when)

@@ -115,10 +115,13 @@ def _listens(pod: Json, ports: Mapping[str, int]) -> None:
     container["ports"] = [
         {"name": name, "containerPort": port, "protocol": protocols.get(name, "TCP")} for name, port in ports.items()
     ]
+    # Asked often, so that the start of a pod costs little; but a backend that answers late, because it is busy with
+    # thousands of connections, must not leave its services in the judged window.
     container["readinessProbe"] = {
         "httpGet": {"path": "/readyz", "port": ports["http"]},
         "periodSeconds": 1,
-        "failureThreshold": 1,
+        "timeoutSeconds": 10,
+        "failureThreshold": 60,
     }
 
 

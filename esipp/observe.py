@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from esipp.convergence import Budget, Convergence, Reading, converge
 from esipp.errors import HarnessError
-from esipp.model import Cell, Level, Path, Protocol
+from esipp.judge import applies
+from esipp.model import NO_ANSWER, Cell, Level, Path, Protocol
 from esipp.observation import Observation, Outcome
 from esipp.probing.prober import Job, Prober, job_on
 
@@ -56,12 +57,20 @@ def plan(cells: Iterable[Cell], address: Callable[[Path], tuple[str, int] | str]
     return Plan(targets, obstacles)
 
 
-def must_answer(cells: Iterable[Cell]) -> set[Path]:
-    """The paths on which something has to answer before the window may be judged."""
+def must_answer(cells: Iterable[Cell], facts: Mapping[str, str]) -> set[Path]:
+    """The paths on which something has to answer before the window may be judged.
+
+    Not those of which it is known that on this cluster they may stay silent.
+    """
     cells = list(cells)
-    return {cell.path for cell in cells if not cell.is_negative and cell.level is not Level.RECORD} | {
-        control.path for cell in cells for control in cell.controls
+    wanted = {cell.path for cell in cells if not cell.is_negative and cell.level is not Level.RECORD}
+    may_be_silent = {
+        cell.path
+        for cell in cells
+        for override in cell.overrides
+        if override.accept & NO_ANSWER and applies(override, facts)
     }
+    return wanted - may_be_silent | {control.path for cell in cells for control in cell.controls} - may_be_silent
 
 
 @dataclass

@@ -33,10 +33,12 @@ def is_ready(pod: Json) -> bool:
     return any(c["type"] == wanted and c["status"] == "True" for c in status.get("conditions") or [])
 
 
-def identity(pod: Json) -> tuple[str, int]:
-    """What changes when a pod is replaced or one of its containers starts again."""
-    restarts = sum(each.get("restartCount", 0) for each in pod.get("status", {}).get("containerStatuses") or [])
-    return pod["metadata"]["uid"], restarts
+def identity(pod: Json) -> tuple[str, int, str]:
+    """What changes when a pod is replaced, one of its containers starts again, or it was not ready for a while."""
+    status = pod.get("status", {})
+    restarts = sum(each.get("restartCount", 0) for each in status.get("containerStatuses") or [])
+    since = [c.get("lastTransitionTime", "") for c in status.get("conditions") or [] if c["type"] == "ContainersReady"]
+    return pod["metadata"]["uid"], restarts, "".join(since)
 
 
 def say_pod(pod: Json) -> str:

@@ -78,7 +78,7 @@ class Stage:
     listeners: dict[str, dict[Protocol, int]] = field(default_factory=dict)
     second_addresses: dict[str, dict[Family, str]] = field(default_factory=dict)
     ingress: str = "none"
-    _identities: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _identities: dict[str, tuple[str, int, str]] = field(default_factory=dict)
 
     def arrange(self, paths: Iterable[Path]) -> None:
         """Create everything the paths need, together, and wait until it stands.
@@ -172,7 +172,7 @@ class Stage:
         for name, known in self._identities.items():
             state = "is gone" if name not in now else "" if is_ready(now[name]) else "is not ready any more"
             if not state and identity(now[name]) != known:
-                state = "was restarted or replaced"
+                state = "was replaced, restarted, or not ready for a while"
             if state:
                 raise HarnessError(
                     f"Our own pod {name} {state}: the window cannot be judged.",

@@ -57,7 +57,7 @@ def test_a_plan_has_every_path_once_controls_included() -> None:
 
 
 def test_what_must_answer_is_positive_or_a_control() -> None:
-    expected = must_answer(CELLS)
+    expected = must_answer(CELLS, {})
     controls = {control.path for cell in CELLS for control in cell.controls}
     assert controls <= expected
     for cell in CELLS:
@@ -66,7 +66,7 @@ def test_what_must_answer_is_positive_or_a_control() -> None:
 
 
 def test_a_path_that_must_be_silent_is_no_control_of_another_row() -> None:
-    assert [cell.id for cell in CELLS if cell.is_negative and cell.path in must_answer(CELLS)] == []
+    assert [cell.id for cell in CELLS if cell.is_negative and cell.path in must_answer(CELLS, {})] == []
 
 
 # ------------------------------------------------------------------------------------------------------------- flying
