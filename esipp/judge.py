@@ -24,7 +24,7 @@ from esipp.model import (
     Vantage,
     missing_features,
 )
-from esipp.observation import Observation, Verdict, Witness
+from esipp.observation import Observation, Outcome, Verdict, Witness
 from esipp.reading import Reading, read, told_address
 from esipp.topology import Topology, family_of, parse_address
 
@@ -145,8 +145,9 @@ def _aside(cell: Cell, evidence: Evidence) -> str:
     if cell.spread is Spread.ONE and len(backends) > 1:
         return f"answered by {len(backends)} backends ({', '.join(sorted(backends))}), not by one"
     if cell.is_negative:
+        answered = {o.seq for o in evidence.observations.get(cell.path.key, ()) if o.outcome is Outcome.ANSWERED}
         for witness in evidence.witnesses.get(cell.path.key, ()):
-            if witness.delivered:
+            if witness.delivered and witness.seq not in answered:
                 return f"nothing answered, but packets went to a backend: {witness.words}"
     return ""
 

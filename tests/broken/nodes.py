@@ -1,10 +1,12 @@
 """Running commands on the nodes of a kind cluster, and the suite against it."""
 
 import re
+import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,24 +77,30 @@ class Nodes:
 
     @contextmanager
     def rules(self, *rules: Rule) -> Iterator[None]:
-        """Rules on the nodes, taken away again whatever happens."""
+        """Rules on the nodes, taken away again whatever happens; one command a node, so that they come quickly."""
         try:
-            for rule in rules:
-                self._each("--insert", rule, check=True)
+            self._on_nodes("--insert", rules, check=True)
             yield
         finally:
-            for rule in rules:
-                while self._each("--delete", rule, check=False):
-                    pass  # also those that an interrupted earlier test left
+            self._on_nodes("--delete", rules, check=False)
 
-    def _each(self, action: str, rule: Rule, *, check: bool) -> bool:
-        """One iptables command on each node; whether it worked on any."""
-        command = [PROGRAMS[rule.family], "--wait", "--table", "nat", action, rule.chain, *rule.words]
-        done = [
-            subprocess.run(["docker", "exec", node, *command], check=check, capture_output=True, timeout=30)
-            for node in rule.nodes or self.containers
-        ]
-        return any(each.returncode == 0 for each in done)
+    def _on_nodes(self, action: str, rules: Sequence[Rule], *, check: bool) -> None:
+        """Add all rules, or take away all there are of them, also those that an interrupted earlier test left."""
+
+        def on(node: str) -> None:
+            lines = []
+            for rule in rules:
+                if not rule.nodes or node in rule.nodes:
+                    words = [PROGRAMS[rule.family], "--wait", "--table", "nat", action, rule.chain, *rule.words]
+                    command = shlex.join(words)
+                    lines.append(command if action == "--insert" else f"while {command} 2>/dev/null; do :; done")
+            script = " && ".join(lines) if check else "; ".join(lines)
+            if lines:
+                command = ["docker", "exec", node, "sh", "-c", script]
+                subprocess.run(command, check=check, capture_output=True, timeout=120)
+
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(on, self.containers))
 
     @contextmanager
     def live(self, make: Callable[["Live"], list[Rule]]) -> Iterator[None]:
