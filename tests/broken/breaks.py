@@ -148,6 +148,13 @@ def _refused_at_bare_node(cell: Cell) -> bool:
     return cell.is_negative and cell.path.entry.kind in kinds and cell.path.entry.role is Role.BARE_NODE
 
 
+def _stays_on_the_node(cell: Cell) -> bool:
+    """Whether the packets go to a process of the client's own node, past POSTROUTING."""
+    service = cell.path.service
+    host_network = service is not None and service.backends is Backends.HOST_NETWORK
+    return host_network and cell.path.client.role is Role.ENDPOINT_NODE
+
+
 def _of(client: Client, name: str) -> bool:
     return client.name == name
 
@@ -184,6 +191,7 @@ BREAKS = (
             cell.accept == CLIENT
             and cell.path.client.vantage is Vantage.POD
             and cell.path.entry.kind is EntryKind.CLUSTER_IP
+            and not _stays_on_the_node(cell)
         ),
     ),
     Break(

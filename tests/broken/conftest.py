@@ -14,5 +14,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.fixture(scope="session")
 def nodes(request: pytest.FixtureRequest) -> Nodes:
-    """The nodes of the cluster, as containers."""
-    return Nodes.of(request.config.getoption("context"), request.config.getoption("kubeconfig"))
+    """The nodes of the cluster, as containers; whole, whatever an earlier session left."""
+    found = Nodes.of(request.config.getoption("context"), request.config.getoption("kubeconfig"))
+    found.heal()
+    return found

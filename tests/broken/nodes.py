@@ -5,7 +5,7 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +22,7 @@ from esipp.topology import family_of, read_node
 Json = dict[str, Any]
 
 PROGRAMS = {Family.IPV4: "iptables", Family.IPV6: "ip6tables"}
+MARK = ("--match", "comment", "--comment", "esipp-broken")
 WORSE = {"fail", "flaky", "error", "inconclusive"}
 
 
@@ -78,26 +79,31 @@ class Nodes:
     @contextmanager
     def rules(self, *rules: Rule) -> Iterator[None]:
         """Rules on the nodes, taken away again whatever happens; one command a node, so that they come quickly."""
+
+        def script(node: str) -> str:
+            ours = [rule for rule in rules if not rule.nodes or node in rule.nodes]
+            return " && ".join(
+                shlex.join([PROGRAMS[r.family], "--wait", "--table", "nat", "--insert", r.chain, *MARK, *r.words])
+                for r in ours
+            )
+
         try:
-            self._on_nodes("--insert", rules, check=True)
+            self._on_nodes(script)
             yield
         finally:
-            self._on_nodes("--delete", rules, check=False)
+            self.heal()
 
-    def _on_nodes(self, action: str, rules: Sequence[Rule], *, check: bool) -> None:
-        """Add all rules, or take away all there are of them, also those that an interrupted earlier test left."""
+    def heal(self) -> None:
+        """Take away every rule of these tests, also those that an interrupted one left."""
+        away = "{0} -t nat -S | grep -- {1} | sed s/^-A/-D/ | while read -r rule; do eval {0} -w -t nat $rule; done"
+        both = "; ".join(away.format(program, MARK[-1]) for program in PROGRAMS.values())
+        self._on_nodes(lambda _: both)
 
+    def _on_nodes(self, script: Callable[[str], str]) -> None:
         def on(node: str) -> None:
-            lines = []
-            for rule in rules:
-                if not rule.nodes or node in rule.nodes:
-                    words = [PROGRAMS[rule.family], "--wait", "--table", "nat", action, rule.chain, *rule.words]
-                    command = shlex.join(words)
-                    lines.append(command if action == "--insert" else f"while {command} 2>/dev/null; do :; done")
-            script = " && ".join(lines) if check else "; ".join(lines)
-            if lines:
-                command = ["docker", "exec", node, "sh", "-c", script]
-                subprocess.run(command, check=check, capture_output=True, timeout=120)
+            if script(node):
+                command = ["docker", "exec", node, "sh", "-c", script(node)]
+                subprocess.run(command, check=True, capture_output=True, timeout=120)
 
         with ThreadPoolExecutor() as pool:
             list(pool.map(on, self.containers))
