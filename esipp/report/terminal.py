@@ -53,7 +53,7 @@ def _tell(group: Sequence[Cell], cells: Sequence[Cell], verdicts: Mapping[str, V
     seen = {
         "expected": verdict.expected,
         "observed": verdict.observed + by,
-        "packets": f"the source changed at {verdict.change}" if verdict.change else "",
+        "packets": f"the source changed: {_one_of(verdict.change)}" if verdict.change else "",
         "ports": f"source ports {verdict.ports}" if verdict.ports else "",
         "rests on": verdict.witnesses,
     }
@@ -81,6 +81,12 @@ def _tell(group: Sequence[Cell], cells: Sequence[Cell], verdicts: Mapping[str, V
     if len(others) > MOST_OTHERS:
         lines += _fold("", f"and {len(others) - MOST_OTHERS} more, all in the ledger")
     return lines
+
+
+def _one_of(changes: str) -> str:
+    """The first of several changes: those of other connections mostly differ by their ports only."""
+    first, *others = changes.split("; ")
+    return first + (f" (and {len(others)} more, in the ledger)" if others else "")
 
 
 def _various(others: Sequence[Cell]) -> list[Cell]:

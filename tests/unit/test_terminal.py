@@ -137,8 +137,8 @@ def test_what_is_only_recorded_says_so() -> None:
 # ------------------------------------------------------------------------------------------------------- each failure
 def test_a_failure_says_all_a_reader_needs() -> None:
     cell = by_id(LOCAL)
-    change = "node worker-a between eth0 and veth1: 172.18.0.101 became 10.244.3.1"
-    seen = {cell.path.key: [Witness(cell.path.key, 0, True, change=change)]}
+    change = "node worker-a, between eth0 and veth1: 172.18.0.101:{} became 10.244.3.1:7"
+    seen = {cell.path.key: [Witness(cell.path.key, seq, True, change=change.format(seq)) for seq in range(2)]}
     lines = told(judged({cell.path: AddressClass.NODE}, witnesses=seen, blind=""))
     text = " ".join(" ".join(lines).split())
     assert max(len(line) for line in lines if "repeat" not in line) <= WIDTH
@@ -146,9 +146,9 @@ def test_a_failure_says_all_a_reader_needs() -> None:
     assert cell.requirement in text
     assert "172.18.0.101" in text, "expected, resolved to this cluster"
     assert "worker-b" in text, "observed, with the owner of the address"
-    assert f"packets the source changed at {change}" in text
+    assert f"packets the source changed: {change.format(0)} (and 1 more, in the ledger)" in text
     assert "ports source ports kept 3 of 3" in text
-    assert "rests on echo server and packets (1 connections)" in text
+    assert "rests on echo server and packets (2 connections)" in text
     assert f"esipp run --context x {cell.id}" in text
     assert "that node masquerades" in text, "where to look first"
     assert "over TCP, not SCTP or UDP; over IPv4, not IPv6" in text, "what its siblings tell"
