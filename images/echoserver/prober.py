@@ -41,19 +41,19 @@ EVENTS = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 ENDED = select.EPOLLERR | select.EPOLLHUP
 CHUNK = 16384
 BATCH = 32  # probes started before the sockets are looked at again
+PORTS_TRIED = 200  # source ports that others hold, one after the other, until that is told
 FRESH = 64  # probes that the answering side may have to deal with at once; what waits longer is silence, not work
 FRESH_SECONDS = 0.03  # a probe is fresh for so long ...
 FRESH_SECONDS_ANSWERED = 0.25  # ... or, where probes of its job were answered: there it is work after all
 NONCE_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 TOKEN_LETTERS = NONCE_LETTERS - set(".") | set("!#$%&'*+^`|~.")
 # Linux; the socket module does not name them.
-IP_PKTINFO, IP_RECVERR, IPV6_RECVERR, IP_BIND_ADDRESS_NO_PORT = 8, 11, 25, 24
+IP_PKTINFO, IP_RECVERR, IPV6_RECVERR = 8, 11, 25
 SCTP = 132
 SCTP_INIT, SCTP_INIT_ACK, SCTP_ABORT = 1, 2, 6
 SCTP_COOKIE = 7  # the parameter that holds the document
 SCTP_NONCE = 0xBE51  # the parameter that holds the nonce; its upper bits "10" tell others to skip it
 SCTP_CHUNK = struct.Struct("!BBHIIHHI")  # of INIT and INIT-ACK: type, flags, length, tag, window, streams, TSN
-SCTP_PORTS = range(32768, 61000)  # source ports, as other protocols have them
 UNREACHABLE = {
     errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ENONET, errno.EACCES,
     errno.ENOPROTOOPT, errno.EPROTO,
@@ -81,6 +81,16 @@ def local_addresses(fib_trie: str, if_inet6: str) -> list[str]:
             packed = bytes.fromhex(digits)
             found[socket.inet_ntop(socket.AF_INET6, packed)] = b"6" + packed
     return sorted(found, key=lambda address: found[address])
+
+
+def local_ports() -> range:
+    """The source ports that this network namespace gives out."""
+    try:
+        with open("/proc/sys/net/ipv4/ip_local_port_range") as file:  # noqa: PTH123 - pathlib would double the start
+            low, high = map(int, file.read().split())
+    except (OSError, ValueError):
+        low, high = 32768, 60999
+    return range(low, high + 1)
 
 
 def own_addresses() -> list[str]:
@@ -382,12 +392,8 @@ class Attempt:
         job = self.job
         try:
             self.sock = sock = socket.socket(job.family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-            if self.port:  # a port that rests from an earlier run may be used
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            elif job.source:  # else a port is taken that is free to all destinations, and they run out
-                sock.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
-            if job.source or self.port:
-                sock.bind(bind_address(job.family, job.source, self.port))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that rests from an earlier run will do
+            self.prober.bind(sock, job, job.source, self.port)
             code = sock.connect_ex(job.target)
         except OSError as error:
             self.prober.finish(self, "error", detail=f"{named(error.errno or 0)} (source)")
@@ -528,7 +534,7 @@ class Channel:
             if job.one_socket:  # the kernel gives what it allows
                 self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
             hear_errors(self.sock)
-            self.sock.bind(bind_address(job.family, source, port))
+            prober.bind(self.sock, job, source, port)
         except OSError:
             self.sock.close()
             raise
@@ -700,7 +706,7 @@ class Raw:
         while not tag or tag in self.by_tag:
             tag = int.from_bytes(os.urandom(4), "big")
         while not port or (not attempt.port and (*job.target[:2], port) in self.by_flow):
-            port = SCTP_PORTS[int.from_bytes(os.urandom(4), "big") % len(SCTP_PORTS)]
+            port = self.prober.next_port(job)
         attempt.source, attempt.tag = (source[0], port), tag
         if (*job.target[:2], port) in self.by_flow:
             self.prober.finish(attempt, "error", detail=f"{named(errno.EADDRINUSE)} (source)")
@@ -794,6 +800,8 @@ class Prober:
         self.fresh = 0
         self.fresh_queues: tuple[deque[Attempt], deque[Attempt]] = (deque(), deque())  # oldest first
         self.raws: dict[int, Raw] = {}
+        self.ports = local_ports()
+        self.turns: dict[tuple[str, int], int] = {}  # by protocol and family: the last port that was given
         self.epoll = select.epoll()
         self.handlers: dict[int, Callable[[int], None]] = {}
         self.unread = b""
@@ -803,6 +811,30 @@ class Prober:
         self.input = b""
         self.skipping = False
         self.regular_input = False
+
+    def next_port(self, job: Job) -> int:
+        """The next source port in turn.
+
+        The kernel would give two connections to different destinations the same port. But many services lead to one
+        backend: behind their NAT that would be one connection twice, and the second would be rewritten or held up.
+        """
+        key = ("tcp" if job.protocol == "http" else str(job.protocol), job.family)
+        last = self.turns.get(key, int.from_bytes(os.urandom(2), "big"))
+        self.turns[key] = last + 1
+        return self.ports[last % len(self.ports)]
+
+    def bind(self, sock: socket.socket, job: Job, source: tuple[Any, ...] | None, port: int) -> None:
+        """Bind a probe's socket to the port that it must have, or to the next one that is free."""
+        if port:
+            sock.bind(bind_address(job.family, source, port))
+            return
+        for left in reversed(range(PORTS_TRIED)):
+            try:
+                sock.bind(bind_address(job.family, source, self.next_port(job)))
+                return
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE or not left:
+                    raise
 
     def watch(self, sock: socket.socket, handler: Callable[[int], None], mask: int) -> None:
         """Call this when something happens on the socket."""

@@ -369,6 +369,16 @@ def test_source_port_range(server: EchoServer, prober: Prober, protocol: str) ->
         assert [result["echo"]["peer_port"] for result in results] == [low, low + 1, low + 2] * 2
 
 
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_no_two_probes_share_a_source_port_whatever_they_dial(
+    server: EchoServer, prober: Prober, protocol: str
+) -> None:
+    port = server.ports[protocol]
+    jobs = [prober.give(protocol, f"127.0.0.{last}", port, count=100) for last in (1, 2, 3)]
+    seen = [result["source_port"] for job in jobs for result in prober.take(job)]
+    assert len(set(seen)) == len(seen) == 300
+
+
 def test_one_socket(server: EchoServer, prober: Prober) -> None:
     for host in ("127.0.0.1", "::1"):
         job = prober.give("udp", host, server.ports["udp"], count=50, one_socket=True)
