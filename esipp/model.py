@@ -357,6 +357,7 @@ class Cell:
         service = self.path.service
         return {
             "id": self.id,
+            "path": self.path.key,
             "requirement": self.requirement,
             "level": self.level.value,
             "suite": self.suite,

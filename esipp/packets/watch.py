@@ -11,7 +11,7 @@ from esipp.observation import Observation, Witness
 from esipp.packets.capture import Capture, End
 from esipp.packets.scope import Scope
 from esipp.packets.tap import Tap
-from esipp.packets.trace import Agreement, Trace, Tracer, agree
+from esipp.packets.trace import Agreement, Change, Trace, Tracer, agree
 from esipp.probing.prober import Job
 from esipp.stage import Stage, agent_name
 from esipp.topology import BACKENDS
@@ -127,6 +127,11 @@ class Watch:
             self._known.setdefault(node, []).extend(future.result(timeout=KNOWN_TIMEOUT + 10))
 
 
+def _say(change: Change) -> str:
+    """A change without the ports, which differ from connection to connection."""
+    return f"{change.node}, between {change.before} and {change.after}: {change.was[0]} became {change.became[0]}"
+
+
 def _witness(observation: Observation, trace: Trace) -> Witness:
     agreement, why = agree(observation, trace)
     return Witness(
@@ -135,6 +140,6 @@ def _witness(observation: Observation, trace: Trace) -> Witness:
         seen=agreement is Agreement.AGREED,
         words=trace.said(),
         delivered=trace.delivered,
-        change="; ".join(str(change) for change in trace.changes),
+        change="; ".join(dict.fromkeys(_say(change) for change in trace.changes)),
         contradiction=why if agreement is Agreement.CONTRADICTION else "",
     )

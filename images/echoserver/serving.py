@@ -83,21 +83,27 @@ class Connection:
                 self._http()
 
     def _proxy_header(self) -> bool:
-        """Take a PROXY protocol header off, if there is one; say whether the request can be looked at."""
-        try:
-            taken = proxy_protocol.take(self.received)
-        except proxy_protocol.ProxyError:
-            if self.kind == "tcp":
-                self.close()
-            else:
-                self._refuse(400)
-            return False
-        if taken is None:
-            return False
-        self.proxied, size = taken
-        self.received = self.received[size:]
-        self.unproxied = False
-        return True
+        """Take PROXY protocol headers off, and keep the first; say whether the request can be looked at.
+
+        The first is the proxy's own; what a client claims to the proxy comes after it.
+        """
+        while True:
+            try:
+                taken = proxy_protocol.take(self.received)
+            except proxy_protocol.ProxyError:
+                if self.kind == "tcp":
+                    self.close()
+                else:
+                    self._refuse(400)
+                return False
+            if taken is None:
+                return False
+            said, size = taken
+            if not size:
+                self.unproxied = False
+                return True
+            self.proxied = self.proxied or said
+            self.received = self.received[size:]
 
     def _refuse(self, status: int, head: bool = False) -> None:
         self.out = reply(status, f"{status} {REASONS[status]}\n", head=head)

@@ -115,6 +115,17 @@ def test_it_is_reported(server: EchoServer, protocol: str, kind: str) -> None:
     assert document["x_forwarded_for"] == (None if protocol == "tcp" else ["1.2.3.4"])
 
 
+@pytest.mark.parametrize("protocol", ["tcp", "http"])
+@pytest.mark.parametrize("claimed", ["1 TCP6", "2 TCP6", "2 LOCAL"])
+def test_what_a_client_claims_to_a_proxy_comes_second_and_is_skipped(
+    server: EchoServer, protocol: str, claimed: str
+) -> None:
+    for proxys in ("1 TCP4", "2 TCP4"):
+        answer = ask(server, protocol, GOOD[proxys][0] + GOOD[claimed][0])
+        document = json.loads(answer if protocol == "tcp" else Response(answer).text)
+        assert document["proxy_protocol"] == GOOD[proxys][1]
+
+
 @pytest.mark.parametrize("kind", BAD)
 def test_a_broken_one_is_refused(server: EchoServer, kind: str) -> None:
     assert ask(server, "tcp", BAD[kind]) == b""

@@ -25,7 +25,7 @@ from esipp.model import (
 from tests.unit.world import CELLS, by_id
 
 JSON_FIELDS = (
-    "id requirement level suite service policy internal_policy protocol family client entry expect told spread "
+    "id path requirement level suite service policy internal_policy protocol family client entry expect told spread "
     "features references"
 )
 
