@@ -103,8 +103,8 @@ def leaking_internal_policy(nodes: Nodes) -> AbstractContextManager[None]:
     return nodes.live(rules)
 
 
-def forwarding_bare_nodes(*, masquerade: bool) -> Callable[[Nodes], AbstractContextManager[None]]:
-    """Nodes without an endpoint hand traffic to Local nodePorts on to the one that has, with or without rewriting."""
+def forwarding_bare_node(*, masquerade: bool) -> Callable[[Nodes], AbstractContextManager[None]]:
+    """The bare node hands traffic to Local nodePorts on to the node with the endpoint, with or without rewriting."""
 
     def apply(nodes: Nodes) -> AbstractContextManager[None]:
         def rules(live: Live) -> list[Rule]:
@@ -120,17 +120,16 @@ def _forwarded(nodes: Nodes, live: Live, service: dict[str, object], masquerade:
     if spec.get("externalTrafficPolicy") != "Local" or spec["type"] == "ClusterIP":
         return
     families = spec["ipFamilies"]
-    for port, address, home, target in live.targets(service):
+    for port, address, _, target in live.targets(service):
         family, node_port = family_of(address), str(port["nodePort"])
         if family.value not in families:  # type: ignore[operator]
             continue
-        others = tuple(node for node in nodes.containers if node != home)
         local = ("--match", "addrtype", "--dst-type", "LOCAL")
         words = (*_matches(port, node_port), *local, *_hands_to(address, target))
-        yield Rule(family, "PREROUTING", words, others)
+        yield Rule(family, "PREROUTING", words, (nodes.bare,))
         if masquerade:
             back = ("--match", "conntrack", "--ctorigdstport", node_port, "--jump", "MASQUERADE")
-            yield Rule(family, "POSTROUTING", ("--protocol", port["protocol"].lower(), *back), others)
+            yield Rule(family, "POSTROUTING", ("--protocol", port["protocol"].lower(), *back), (nodes.bare,))
 
 
 def _matches(port: dict[str, object], number: str = "") -> tuple[str, ...]:
@@ -204,6 +203,10 @@ BREAKS = (
             and cell.path.service.internal is TrafficPolicy.LOCAL
         ),
     ),
-    Break("bare-node-forwards", forwarding_bare_nodes(masquerade=True), _refused_at_bare_node),
-    Break("bare-node-forwards-unmasqueraded", forwarding_bare_nodes(masquerade=False), _refused_at_bare_node),
+    Break("bare-node-forwards", forwarding_bare_node(masquerade=True), _refused_at_bare_node),
+    Break(
+        "bare-node-forwards-unmasqueraded",  # silent to the client: only packets tell. Of pods it is known anyway
+        forwarding_bare_node(masquerade=False),
+        lambda cell: _refused_at_bare_node(cell) and cell.path.client.vantage is not Vantage.POD,
+    ),
 )

@@ -15,9 +15,9 @@ from typing import Any
 from esipp.catalog import HOUSE
 from esipp.cluster import Cluster
 from esipp.labels import MANAGED_BY, RUN_LABEL
-from esipp.model import Family
+from esipp.model import Family, Role
 from esipp.report.ledger import read_ledger
-from esipp.topology import family_of, read_node
+from esipp.topology import cast_roles, family_of, read_node
 
 Json = dict[str, Any]
 
@@ -52,11 +52,12 @@ class Result:
 
 @dataclass(frozen=True)
 class Nodes:
-    """The node containers, the CIDRs of pods and services by family, and the cluster they make."""
+    """The node containers, which of them is the bare one, the CIDRs of pods and services, and the cluster they make."""
 
     cluster: Cluster
     kubeconfig: str | None
     containers: tuple[str, ...]
+    bare: str
     pod_cidrs: dict[Family, str]
     service_cidrs: dict[Family, str]
 
@@ -74,7 +75,8 @@ class Nodes:
             assert listed is not None, f"kubeadm-config has no {name}"
             cidrs[name] = {family_of(cidr.partition("/")[0]): cidr for cidr in listed[1].split(",")}
         containers = tuple(sorted(node.name for node in found))
-        return cls(cluster, kubeconfig, containers, cidrs["podSubnet"], cidrs["serviceSubnet"])
+        bare = cast_roles(found)[Role.BARE_NODE]
+        return cls(cluster, kubeconfig, containers, bare, cidrs["podSubnet"], cidrs["serviceSubnet"])
 
     @contextmanager
     def rules(self, *rules: Rule) -> Iterator[None]:
