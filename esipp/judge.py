@@ -148,7 +148,8 @@ def _aside(cell: Cell, evidence: Evidence) -> str:
         answered = {o.seq for o in evidence.observations.get(cell.path.key, ()) if o.outcome is Outcome.ANSWERED}
         for witness in evidence.witnesses.get(cell.path.key, ()):
             if witness.delivered and witness.seq not in answered:
-                return f"nothing answered, but packets went to a backend: {witness.words}"
+                view = "; ".join(" ".join(line.split()) for line in witness.words.splitlines())
+                return f"nothing answered, but packets went to a backend: {view}"
     return ""
 
 
