@@ -3,8 +3,23 @@
 import textwrap
 from collections.abc import Iterable
 
-from esipp.model import AddressClass, Cell, Claim, Control, EntryKind, Level, Override, Path, Port, Protocol, Spread
+from esipp.model import (
+    AddressClass,
+    Cell,
+    Claim,
+    Client,
+    Control,
+    EntryKind,
+    Level,
+    Override,
+    Path,
+    Port,
+    Protocol,
+    Spread,
+    Vantage,
+)
 from esipp.picture import picture
+from esipp.topology import POD_BACKEND
 
 WIDTH = 100
 
@@ -18,6 +33,14 @@ MEANING = {
     AddressClass.DROPPED: "silence until the timeout",
     AddressClass.REFUSED: "the connection is refused",
 }
+OF_A_HOST = {
+    AddressClass.CLIENT: "the source is an address of the client's own node",
+    AddressClass.NODE: "the source is an address of another node: it was masqueraded on the way",
+}
+"""What differs where the client is a process on the host network."""
+
+OF_THE_BACKEND = {AddressClass.NODE: "the source is an address of another node than the backend's own"}
+
 HEADERS = {
     Claim.FORWARDED_FOR: "X-Forwarded-For (its last entry: those before it may be the client's own words)",
     Claim.PROXY_V1: "the PROXY protocol header, version 1",
@@ -52,8 +75,8 @@ def explain(cell: Cell) -> str:
 def _verdicts(cell: Cell) -> list[str]:
     """What each address class would mean for this row."""
     if cell.level is Level.RECORD:
-        return _fold("holds", "always: what is seen is recorded, " + "; or ".join(MEANING.values()))
-    lines = _fold("holds if", _any_of(cell.accept) + ", every single time")
+        return _fold("holds", "always: what is seen is recorded, " + _any_of(AddressClass, cell.path.client))
+    lines = _fold("holds if", _any_of(cell.accept, cell.path.client) + ", every single time")
     if cell.told is not Claim.NOTHING:
         lines += _fold("", f"and the backend is told the client's own address in {HEADERS[cell.told]}")
     if cell.spread is Spread.ONE:
@@ -61,12 +84,20 @@ def _verdicts(cell: Cell) -> list[str]:
     if cell.is_negative:
         lines += _fold("", "and packets, where they are captured, go to no backend either")
     lines += _fold("flaky if", "some are so and some are not")
-    return lines + _fold("fails if", _any_of(set(AddressClass) - cell.accept))
+    return lines + _fold("fails if", _any_of(set(AddressClass) - cell.accept, cell.path.client))
 
 
-def _any_of(classes: Iterable[AddressClass]) -> str:
-    wanted = set(classes)
-    return "; or ".join(MEANING[each] for each in AddressClass if each in wanted)
+def _any_of(classes: Iterable[AddressClass], client: Client) -> str:
+    wanted, meaning = set(classes), meaning_for(client)
+    return "; or ".join(meaning[each] for each in AddressClass if each in wanted and each in meaning)
+
+
+def meaning_for(client: Client) -> dict[AddressClass, str]:
+    """What each class means that this client's address can fall in: only the backend itself can be a hairpin."""
+    if client.name == POD_BACKEND:
+        return MEANING | OF_THE_BACKEND
+    own = OF_A_HOST if client.vantage is Vantage.NODE else {}
+    return {each: text for each, text in (MEANING | own).items() if each is not AddressClass.HAIRPIN}
 
 
 def _sent(path: Path) -> str:

@@ -15,6 +15,7 @@ from esipp.model import (
     Service,
     Status,
     TrafficPolicy,
+    Vantage,
 )
 from esipp.observation import Verdict
 
@@ -56,6 +57,10 @@ def _local(cell: Cell) -> bool:
 
 def _cluster_ip(cell: Cell) -> bool:
     return cell.path.entry.kind is EntryKind.CLUSTER_IP
+
+
+def _from_a_host(cell: Cell) -> bool:
+    return cell.path.client.vantage is Vantage.NODE
 
 
 def _trait(test: Callable[[Service], object]) -> Callable[[Cell], bool]:
@@ -159,7 +164,7 @@ SYMPTOMS = (
         NODE,
         "that node masquerades: look there for a MASQUERADE or SNAT rule that is not kube-proxy's "
         "(iptables-save -t nat, nft list ruleset), or one of the network add-on's for traffic into the pod network",
-        _local,
+        lambda cell: _local(cell) or _from_a_host(cell),  # what its own node rewrites keeps an address of that node
     ),
     Symptom(
         CLIENT,

@@ -51,8 +51,9 @@ MARKS = {
     Status.ERROR: "E",
 }
 LEGEND = (
-    "The backend saw: C the client's address, N a node's, H its own node's (hairpin), P another pod's, L the load "
-    "balancer's, X any other; - the client got no answer. Two letters: some of each.",
+    "The backend saw: C the client's address (a host process: one of its node's), N a node's, H its own node's "
+    "(hairpin), P another pod's, L the load balancer's, X any other; - the client got no answer. Two letters: some of "
+    "each.",
     "Verdict behind it: none as required, ! fail, ~ flaky, k known difference, ? inconclusive, u unsupported, E error "
     "of ours, r recorded only; the worst of all rows in the field. . no row.",
     "A line holds for every protocol that was tested, unless it names some. (+n): n services that are made otherwise, "

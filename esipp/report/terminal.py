@@ -40,7 +40,8 @@ def _cause(cell: Cell, verdict: Verdict) -> tuple[object, ...]:
     if verdict.status is Status.INCONCLUSIVE:
         return (verdict.status, verdict.reason.partition(", but ")[0])
     if verdict.status is Status.ERROR:  # numbers and addresses differ from row to row
-        return (verdict.status, "".join(c for c in verdict.reason if not c.isdigit())[:40])
+        kind = verdict.reason.partition(" (on ")[0]  # on whichever path it was
+        return (verdict.status, "".join(c for c in kind if not c.isdigit())[:40])
     return (verdict.status, diagnose(cell, verdict), frozenset(verdict.shown) - cell.accept)
 
 

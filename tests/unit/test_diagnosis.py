@@ -42,6 +42,12 @@ def test_what_is_fine_has_none() -> None:
 SEEN = [
     ("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node", AddressClass.NODE, "that node masquerades"),
     ("clusterip.tcp.ipv4.pod-on-other-node-to-clusterip", AddressClass.NODE, "masqueradeAll"),
+    ("pod-ip.tcp.ipv4.host-on-other-node-to-pod-ip", AddressClass.NODE, "that node masquerades"),
+    (
+        "nodeport.cluster.tcp.ipv4.host-on-other-node-to-bare-node",
+        AddressClass.CLIENT,
+        "does not rewrite under Cluster",
+    ),
     ("clusterip.itp-local.tcp.ipv4.pod-on-other-node-to-clusterip", AddressClass.CLIENT, "internalTrafficPolicy Local"),
     ("nodeport.local.tcp.ipv4.outside-1-to-bare-node", AddressClass.CLIENT, "the bare node hands the traffic on"),
     ("clusterip.tcp.ipv4.backend-to-clusterip", AddressClass.DROPPED, "hairpin mode"),
@@ -148,9 +154,12 @@ def test_everything_shares_nothing() -> None:
 def test_siblings_that_fail_as_well_take_the_factor_away() -> None:
     cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
     sibling = by_id("nodeport.local.udp.ipv4.outside-1-to-endpoint-node")
-    changes = {each.path.key: [show(each.path, AddressClass.NODE)] * SAMPLES for each in (cell, sibling)}
+    changes = {
+        each.path.key: [show(each.path, AddressClass.NODE, seq) for seq in range(SAMPLES)] for each in (cell, sibling)
+    }
     made = changed_evidence(changes)
     verdicts = {each.id: judge(each, made) for each in CELLS}
+    assert verdicts[sibling.id].status is Status.FAIL
     assert "over TCP" not in common_factor([cell], CELLS, verdicts)
     assert "over IPv4, not IPv6" in common_factor([cell], CELLS, verdicts)
 

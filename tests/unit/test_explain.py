@@ -2,11 +2,13 @@
 
 import pytest
 
-from esipp.explain import WIDTH, explain
-from esipp.model import AddressClass
+from esipp.explain import WIDTH, explain, meaning_for
+from esipp.model import AddressClass, Level
 from esipp.picture import ARROW, BLOCKED, picture
+from esipp.topology import POD_BACKEND
 from tests.unit.world import CELLS, by_id
 
+HAIRPIN = AddressClass.HAIRPIN
 PROXIED = "loadbalancer.reference-proxy-xff.local.several-ports.tcp.ipv4.outside-1-to-vip.port-http"
 
 
@@ -72,8 +74,34 @@ def test_a_row_tells_what_makes_it_special(identity: str, words: list[str]) -> N
 
 
 def test_every_class_is_either_what_holds_or_what_fails() -> None:
-    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
-    text = " ".join(explain(cell).split())
-    holds, _, fails = text.partition("fails if")
-    assert "the source is the client's own address" in holds
-    assert fails.count("; or ") >= len(AddressClass) - 2
+    for cell in CELLS:
+        if cell.level is Level.RECORD:
+            continue
+        text = " ".join(explain(cell).split())
+        holds = text[text.index("holds if") : text.index("flaky if")]
+        fails = text[text.index("fails if") : text.index("recorded")]
+        meaning = meaning_for(cell.path.client)
+        possible = set(AddressClass) if cell.path.client.name == POD_BACKEND else set(AddressClass) - {HAIRPIN}
+        assert set(meaning) == possible
+        for each, words in meaning.items():
+            assert (words in holds, words in fails) == (each in cell.accept, each not in cell.accept), (cell.id, each)
+
+
+OWN, ANOTHER = "an address of the client's own node", "an address of another node"
+
+
+@pytest.mark.parametrize(
+    ("identity", "holds", "fails"),
+    [
+        ("nodeport.cluster.tcp.ipv4.host-on-other-node-to-endpoint-node", ANOTHER, OWN),
+        ("nodeport.cluster.tcp.ipv4.host-on-other-node-to-other-node", OWN, ANOTHER),
+        ("pod-ip.tcp.ipv4.host-on-other-node-to-pod-ip", OWN, ANOTHER),
+        ("clusterip.tcp.ipv4.host-on-other-node-to-clusterip", OWN, ANOTHER),
+    ],
+)
+def test_a_host_process_is_told_by_its_nodes_addresses(identity: str, holds: str, fails: str) -> None:
+    good, _, bad = " ".join(explain(by_id(identity)).split()).partition("fails if")
+    assert holds in good
+    assert fails not in good
+    assert fails in bad
+    assert holds not in bad

@@ -137,6 +137,7 @@ def test_latest_points_at_the_newest_run(tmp_path: Path, monkeypatch: pytest.Mon
     for _ in range(2):
         run = Run(replace(Settings("kind-test"), lane="a-lane", fail_on=Level.CORE), say=lambda _: None)
         run.begin(SOME, left_out=0)
-        run.end(interrupted=True)
+        run.interrupted = True
+        run.end()
         assert (tmp_path / "runs" / "latest").resolve() == run.folder.resolve()
     assert len(list((tmp_path / "runs").glob("*-a-lane*"))) == 2

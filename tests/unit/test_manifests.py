@@ -149,6 +149,15 @@ def test_the_default_load_balancer_is_asked_for_by_no_class() -> None:
     assert all("loadBalancerClass" not in made(name)["spec"] for name in default)
 
 
+def test_the_reference_load_balancer_is_asked_for_by_its_mode() -> None:
+    told = {}
+    for name, paths in objects().items():
+        service = paths[0].service
+        if service and service.balancer is not Balancer.DEFAULT:
+            told[service.balancer] = made(name)["spec"]["loadBalancerClass"]
+    assert told == {each: f"esipp.dev/{each.value}" for each in Balancer if each is not Balancer.DEFAULT}
+
+
 # --------------------------------------------------------------------------------------------------------------- pods
 def security(pod: dict[str, Any]) -> tuple[int, list[str]]:
     container = pod["spec"]["containers"][0]

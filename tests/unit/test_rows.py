@@ -101,6 +101,32 @@ def test_an_outside_client_proves_that_it_is_not_masqueraded() -> None:
     assert offenders(proofs, (c for c in CELLS if c.path.client.vantage is Vantage.OUTSIDE)) == []
 
 
+def test_a_pod_that_dials_another_node_shows_whether_it_is_masqueraded_before_it_is_believed() -> None:
+    """Silence at a bare node too: to a masqueraded pod that node is as it is to any node, and says nothing of pods."""
+
+    def listened(cell: Cell) -> bool:
+        return any(
+            (control.path.entry.kind, control.path.entry.role, control.path.client)
+            == (EntryKind.NODE_LISTENER, cell.path.entry.role, cell.path.client)
+            for control in cell.controls
+        )
+
+    node_ports = [c for c in CELLS if c.path.entry.kind is EntryKind.NODE_PORT and c.path.client.vantage is Vantage.POD]
+    elsewhere = [c for c in node_ports if c.path.entry.role is not c.path.client.role]
+    silent = [c for c in elsewhere if c.is_negative]
+    kept = [c for c in elsewhere if c.accept == {AddressClass.CLIENT}]
+    assert offenders(listened, silent) == []
+    assert offenders(listened, kept) == []
+
+
+def test_a_host_process_expects_another_nodes_address_only_at_another_node() -> None:
+    hosts = [c for c in CELLS if c.path.client.vantage is Vantage.NODE and AddressClass.NODE in c.accept]
+    rewritten = [c for c in hosts if not c.id.endswith(".answers") and c.level is not Level.RECORD]
+    at_a_node = (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
+    assert offenders(lambda c: c.path.entry.kind in at_a_node, rewritten) == []
+    assert offenders(lambda c: c.path.entry.role is not c.path.client.role, rewritten) == []
+
+
 def test_no_row_is_its_own_control() -> None:
     assert offenders(lambda cell: cell.path not in [control.path for control in cell.controls]) == []
 

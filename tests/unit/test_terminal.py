@@ -10,7 +10,7 @@ from esipp.observation import Observation, Outcome, Verdict, Witness
 from esipp.report.conclusion import conclude
 from esipp.report.matrix import WIDTH, matrix
 from esipp.report.terminal import failures, summary
-from tests.unit.world import CELLS, FEATURES, SAMPLES, by_id, changed_evidence, show
+from tests.unit.world import CELLS, FEATURES, SAMPLES, by_id, changed_evidence, numbered, show
 
 LOCAL = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
 BARE = "nodeport.local.tcp.ipv4.outside-1-to-bare-node"
@@ -21,7 +21,7 @@ Changes = Mapping[Path, AddressClass]
 
 def judged(changes: Changes | None = None, cells: Sequence[Cell] = CELLS, **fields: Any) -> dict[str, Verdict]:
     seen = {path.key: [show(path, what, seq) for seq in range(SAMPLES)] for path, what in (changes or {}).items()}
-    seen |= fields.pop("seen", {})
+    seen |= {key: numbered(made) for key, made in fields.pop("seen", {}).items()}
     fields.setdefault("features", {**FEATURES, **NO_REFERENCE})
     made = changed_evidence(seen, **fields)
     return {cell.id: judge(cell, made) for cell in cells}
@@ -58,7 +58,7 @@ def test_a_healthy_matrix_is_short_and_shows_every_client_in_both_families() -> 
     assert len(lines) < 40
     head = next(line for line in lines if line.split()[:2] == ["v4", "v6"])
     assert head.split() == ["v4", "v6"] * 7
-    assert line_of(lines, "clusterip (+7)").split() == [*"....CCCCNNNNHH"]
+    assert line_of(lines, "clusterip (+7)").split() == [*"....CCCCCCCCHH"]
     assert line_of(lines, "nodeport.local  bare-node (+3)").split() == [*"------------.."]
 
 
@@ -82,7 +82,7 @@ def test_what_could_not_be_asked_takes_no_line_and_no_column() -> None:
     left = {**FEATURES, **NO_REFERENCE, "vantage.outside": Feature(False, "none", ours=True)}
     lines = matrix(CELLS, judged(features=left))
     assert not any("reference" in line or "outside" in line for line in lines)
-    assert line_of(lines, "clusterip (+").split()[1:] == [*"CCCCNNNNHH"]
+    assert line_of(lines, "clusterip (+").split()[1:] == [*"CCCCCCCCHH"]
 
 
 def test_an_unsupported_protocol_hides_no_other() -> None:

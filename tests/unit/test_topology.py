@@ -66,8 +66,8 @@ HOST = by_id("nodeport.local.tcp.ipv4.host-on-endpoint-node-to-endpoint-node").p
 @pytest.mark.parametrize(
     ("seen", "classes"),
     [
-        ("10.244.2.1", {AddressClass.HAIRPIN, AddressClass.NODE}),
-        ("172.18.0.2", {AddressClass.HAIRPIN, AddressClass.NODE}),
+        ("10.244.2.1", {AddressClass.HAIRPIN}),
+        ("172.18.0.2", {AddressClass.HAIRPIN}),
         ("10.244.3.1", {AddressClass.NODE}),
         ("10.244.2.5", {AddressClass.CLIENT}),
         ("10.244.2.7", {AddressClass.POD}),
@@ -80,7 +80,26 @@ def test_a_backend_that_reaches_itself(seen: str, classes: set[AddressClass]) ->
 def test_a_host_network_backend_is_its_node_and_no_pod() -> None:
     own = BACKEND_ADDRESSES["backend-host"][Family.IPV4]
     assert topology().origin(PATH, own, "172.18.0.101").classes == {AddressClass.NODE}
-    assert topology().origin(HOST, own, own).classes == {AddressClass.NODE, AddressClass.CLIENT}
+    assert topology().origin(HOST, own, own).classes == {AddressClass.CLIENT}
+
+
+@pytest.mark.parametrize(
+    ("seen", "classes"),
+    [
+        ("172.18.0.2", {AddressClass.CLIENT}),
+        ("10.244.2.1", {AddressClass.CLIENT}),
+        ("172.18.0.3", {AddressClass.NODE}),
+        ("10.244.4.1", {AddressClass.NODE}),
+        ("10.244.2.5", {AddressClass.POD}),
+    ],
+)
+def test_a_host_process_is_any_address_of_its_own_node_and_of_no_other(seen: str, classes: set[AddressClass]) -> None:
+    assert topology().origin(HOST, seen, "172.18.0.2").classes == classes
+
+
+def test_a_pod_is_not_its_node() -> None:
+    path = by_id("nodeport.local.tcp.ipv4.pod-on-other-node-to-other-node").path
+    assert topology().origin(path, "10.244.4.1", "10.244.4.6").classes == {AddressClass.NODE}
 
 
 def test_the_backend_as_a_client_is_named_once() -> None:

@@ -1,6 +1,6 @@
 """A small made-up cluster and what its clients would see: for testing the judge, never a stand-in for Kubernetes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -176,17 +176,11 @@ def show(path: Path, what: AddressClass, seq: int = 0) -> Observation:
 
 
 def fits(path: Path, shown: AddressClass) -> frozenset[AddressClass]:
-    """All classes that an address which ``show`` gives for one of them fits, for this client."""
-    also = set()
-    if path.client.vantage is Vantage.NODE and shown is AddressClass.CLIENT:
-        also.add(AddressClass.NODE)  # a process is known by its node's addresses
-    if shown is AddressClass.HAIRPIN:
-        also.add(AddressClass.NODE)
-        if path.client.name == "host-on-endpoint-node":
-            also.add(AddressClass.CLIENT)
-        if path.client.name != POD_BACKEND:
-            return frozenset(also)
-    return frozenset({shown, *also})
+    """The classes that an address which ``show`` gives for one of them fits, for this client."""
+    if shown is AddressClass.HAIRPIN and path.client.name != POD_BACKEND:  # an address of the endpoint node
+        own = path.client.vantage is Vantage.NODE and path.client.role is Role.ENDPOINT_NODE
+        return frozenset({AddressClass.CLIENT if own else AddressClass.NODE})
+    return frozenset({shown})
 
 
 @cache
@@ -225,20 +219,58 @@ def changed_evidence(changes: Mapping[str, list[Observation]], **fields: Any) ->
     return replace(base, observations={**base.observations, **changes}, _read=known, **fields)
 
 
+def numbered(made: Iterable[Observation]) -> list[Observation]:
+    """The same observations, each with a number and source ports of its own; a port that was kept is kept."""
+    found, port = [], 40000
+    for seq, each in enumerate(made):
+        pairs = tuple(
+            (port + n, None if seen is None else seen + port + n - own) for n, (own, seen) in enumerate(each.port_pairs)
+        )
+        one = replace(each, seq=seq)
+        if each.ports:
+            one = replace(one, ports=pairs)
+        elif each.source:
+            seen = (each.seen[0], pairs[0][1] or 0) if each.seen else None
+            one = replace(one, source=(each.source[0], pairs[0][0]), seen=seen)
+        found.append(one)
+        port += max(each.count, 1)
+    return found
+
+
+def as_many(made: Sequence[Observation], samples: int) -> list[Observation]:
+    """As many probes as every path has: what is there already, and more of the last one, told as a group."""
+    missing = samples - sum(each.count for each in made)
+    if not made or missing <= 0:
+        return list(made)[:samples]
+    return numbered([*made, group(made[-1], missing)])
+
+
+def _told(made: Sequence[Observation], samples: int) -> list[Observation]:
+    """What a test tells of a path: one probe stands for all, several are as they are."""
+    return numbered(made * samples if len(made) == 1 and made[0].count == 1 else made)
+
+
 def verdict(cell: Cell, *instead: Observation, also: Iterable[Observation] = (), **fields: Any) -> Verdict:
     """The judge's word on a row where its path shows something else, and other paths do as well.
+
+    Every path keeps as many probes as the others have, each with a source port of its own: of a path of which one
+    probe is told, all show the same; where more are told, the row's other paths show more of what they show anyway.
 
     Args:
         cell: the row.
         instead: what its own path shows; nothing given leaves it healthy.
-        also: what other paths show, one observation a sample.
-        fields: other fields of the evidence (``facts``, ``features``, ``witnesses`` ...).
+        also: what other paths show.
+        fields: other fields of the evidence (``facts``, ``features``, ``witnesses``, ``samples`` ...).
     """
-    changes: dict[str, list[Observation]] = {}
+    told: dict[str, list[Observation]] = {}
     for each in (*instead, *also):
-        changes.setdefault(each.path, []).append(each)
-    if instead:
-        fields.setdefault("samples", sum(each.count for each in instead))
+        told.setdefault(each.path, []).append(each)
+    totals = [sum(each.count for each in made) for made in told.values()]
+    samples = fields.setdefault("samples", max((total for total in totals if total > 1), default=SAMPLES))
+    changes = {key: _told(made, samples) for key, made in told.items()}
+    if samples != SAMPLES:
+        rest = {path.key for path in cell.paths} - changes.keys()
+        changes |= {key: as_many(evidence().observations[key], samples) for key in rest}
     return judge(cell, changed_evidence(changes, **fields))
 
 
@@ -248,8 +280,3 @@ _BY_ID = {cell.id: cell for cell in CELLS}
 def by_id(identity: str) -> Cell:
     """A row by its id."""
     return _BY_ID[identity]
-
-
-def changed(seen: Mapping[str, list[Observation]], path: Path, *instead: Observation) -> dict[str, list[Observation]]:
-    """The same observations with other ones on one path."""
-    return {**seen, path.key: [replace(each, seq=seq) for seq, each in enumerate(instead)]}

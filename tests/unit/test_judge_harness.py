@@ -1,0 +1,146 @@
+"""What is wrong with the harness is an error of ours, on a row's own path and on those of its controls."""
+
+from dataclasses import replace
+
+import pytest
+
+from esipp.judge import judge
+from esipp.model import AddressClass, Family, Status
+from esipp.observation import Observation, Outcome, Witness
+from tests.unit.world import (
+    CLIENT_ADDRESSES,
+    SAMPLES,
+    answer,
+    as_many,
+    by_id,
+    changed_evidence,
+    evidence,
+    group,
+    show,
+    verdict,
+)
+
+OUTSIDE_LOCAL = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
+OUTSIDE_BARE = "nodeport.local.tcp.ipv4.outside-1-to-bare-node"
+OWN = CLIENT_ADDRESSES["outside-1"][Family.IPV4]
+
+
+def test_a_path_that_was_probed_too_little_is_our_error() -> None:
+    cell = by_id(OUTSIDE_LOCAL)
+    said = verdict(cell, group(show(cell.path, AddressClass.CLIENT), 199), samples=200)
+    assert said.status is Status.ERROR
+    assert said.reason == "199 probes were made where 200 were asked"
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        ({"peer_address_raw": "::ffff:198.51.100.1"}, "its socket saw"),
+        ({"peer_address": "not an address"}, "no readable addresses"),
+        ({"nonce": "of another probe"}, "of another probe"),
+        ({"nonce": None}, "nonce None"),
+        ({"local_address": "fd00::1"}, "another IP family"),
+    ],
+)
+def test_an_echo_that_lies_is_our_error_not_the_products(lie: dict[str, str], words: str) -> None:
+    cell = by_id(OUTSIDE_LOCAL)
+    said = verdict(cell, answer(cell.path, OWN, **lie))
+    assert said.status is Status.ERROR
+    assert words in said.reason
+
+
+def test_a_group_of_one_has_no_nonce_and_is_no_lie() -> None:
+    cell = by_id(OUTSIDE_LOCAL)
+    assert verdict(cell, group(show(cell.path, AddressClass.CLIENT), 1)).status is Status.PASS
+
+
+def test_a_prober_in_trouble_is_our_error() -> None:
+    cell = by_id(OUTSIDE_LOCAL)
+    said = verdict(cell, Observation(cell.path.key, 0, Outcome.ERROR, detail="too many open files"))
+    assert said.status is Status.ERROR
+    assert "too many open files" in said.reason
+
+
+def test_what_was_never_probed_is_our_error() -> None:
+    assert judge(by_id(OUTSIDE_LOCAL), replace(evidence(), observations={}, _read={})).status is Status.ERROR
+
+
+CONTROLS = [
+    (identity, number) for identity in (OUTSIDE_LOCAL, OUTSIDE_BARE) for number in range(len(by_id(identity).controls))
+]
+
+
+@pytest.mark.parametrize(("identity", "number"), CONTROLS)
+def test_a_control_that_was_probed_too_little_is_our_error(identity: str, number: int) -> None:
+    cell = by_id(identity)
+    control = cell.controls[number].path
+    few = as_many(evidence().observations[control.key], SAMPLES)[:-1]
+    said = judge(cell, changed_evidence({control.key: few}))
+    assert said.status is Status.ERROR
+    assert said.reason == f"2 probes were made where 3 were asked (on {control.key}, a control)"
+
+
+@pytest.mark.parametrize(("identity", "number"), CONTROLS)
+def test_a_prober_in_trouble_on_a_control_is_our_error(identity: str, number: int) -> None:
+    cell = by_id(identity)
+    control = cell.controls[number].path
+    said = verdict(cell, also=[Observation(control.key, 0, Outcome.ERROR, detail="too many open files")])
+    assert said.status is Status.ERROR
+    assert said.reason == f"the prober failed: too many open files (on {control.key}, a control)"
+
+
+@pytest.mark.parametrize(("identity", "number"), CONTROLS)
+def test_a_lie_or_a_contradiction_on_a_control_is_our_error(identity: str, number: int) -> None:
+    cell = by_id(identity)
+    control = cell.controls[number].path
+    lie = verdict(cell, also=[answer(control, OWN, peer_address_raw="::ffff:198.51.100.1")])
+    assert lie.status is Status.ERROR
+    assert "its socket saw 198.51.100.1" in lie.reason
+    witness = Witness(control.key, 0, True, contradiction="packets show 10.244.3.1")
+    said = verdict(cell, witnesses={control.key: [witness]})
+    assert (said.status, said.reason) == (Status.ERROR, f"packets show 10.244.3.1 (on {control.key}, a control)")
+
+
+def test_our_own_error_comes_before_a_control_that_does_not_hold() -> None:
+    cell = by_id(OUTSIDE_BARE)
+    listener, sibling = cell.controls[0].path, cell.controls[1].path
+    broken = Observation(sibling.key, 0, Outcome.ERROR, detail="x")
+    assert verdict(cell, also=[show(listener, AddressClass.DROPPED), broken]).status is Status.ERROR
+
+
+def test_a_source_port_twice_is_one_connection_less() -> None:
+    cell = by_id(OUTSIDE_LOCAL)
+    twice = [replace(show(cell.path, AddressClass.CLIENT), seq=seq) for seq in range(SAMPLES)]
+    said = judge(cell, changed_evidence({cell.path.key: twice}))
+    assert said.status is Status.ERROR
+    assert said.reason == "3 probes had only 1 source ports: they were not as many connections"
+    control = cell.controls[0].path
+    twice = [replace(show(control, AddressClass.CLIENT), seq=seq) for seq in range(SAMPLES)]
+    assert judge(cell, changed_evidence({control.key: twice})).status is Status.ERROR
+
+
+def test_a_source_port_twice_is_found_among_what_is_told_as_groups() -> None:
+    cell = by_id(OUTSIDE_LOCAL)
+    one = show(cell.path, AddressClass.CLIENT)
+    for first_port, status in ((40199, Status.PASS), (40198, Status.ERROR)):
+        groups = [group(one, 199, 40000), group(one, 1, first_port)]
+        listener = {c.path.key: [group(show(c.path, AddressClass.CLIENT), 200)] for c in cell.controls}
+        made = changed_evidence({cell.path.key: groups, **listener}, samples=200)
+        assert judge(cell, made).status is status
+
+
+def test_one_socket_has_one_source_port_and_says_so() -> None:
+    cell = by_id("nodeport.local.udp.ipv4.outside-1-to-endpoint-node.one-socket")
+    one = show(cell.path, AddressClass.CLIENT)
+    made = changed_evidence({cell.path.key: [replace(one, seq=seq) for seq in range(SAMPLES)]})
+    said = judge(cell, made)
+    assert (said.status, said.reason) == (Status.PASS, "0 of 3 differ, of one flow")
+
+
+@pytest.mark.parametrize("pod", [None, ""])
+def test_an_echo_server_that_does_not_know_its_pod_is_our_error(pod: str | None) -> None:
+    cell = by_id(OUTSIDE_LOCAL)
+    said = verdict(cell, answer(cell.path, OWN, pod=pod))
+    assert (said.status, said.reason) == (Status.ERROR, "the echo server does not know which pod it is")
+    sibling = by_id(OUTSIDE_BARE).controls[1].path
+    assert verdict(by_id(OUTSIDE_BARE), also=[answer(sibling, OWN, pod=pod)]).status is Status.ERROR

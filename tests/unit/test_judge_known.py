@@ -1,0 +1,114 @@
+"""What cannot be asked on a cluster, and what differs there for a known reason."""
+
+import pytest
+
+from esipp.model import (
+    AddressClass,
+    EntryKind,
+    Feature,
+    Status,
+)
+from tests.unit.world import (
+    CELLS,
+    FEATURES,
+    by_id,
+    show,
+    verdict,
+)
+
+OUTSIDE_LOCAL = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
+OUTSIDE_BARE = "nodeport.local.tcp.ipv4.outside-1-to-bare-node"
+
+
+def test_a_missing_feature_is_unsupported_by_name() -> None:
+    said = verdict(by_id(OUTSIDE_LOCAL), features={**FEATURES, "family.ipv4": Feature(False, "single-stack IPv6")})
+    assert said.status is Status.UNSUPPORTED
+    assert "single-stack IPv6" in said.reason
+    assert not said.left_out
+
+
+def test_a_feature_that_we_lack_makes_a_row_left_out() -> None:
+    ours = {**FEATURES, "vantage.outside": Feature(False, "no client outside", ours=True)}
+    said = verdict(by_id(OUTSIDE_LOCAL), features=ours)
+    assert said.status is Status.UNSUPPORTED
+    assert said.left_out
+
+
+def test_a_feature_nobody_looked_for_is_missing() -> None:
+    assert verdict(by_id(OUTSIDE_LOCAL), features={}).status is Status.UNSUPPORTED
+
+
+def test_an_obstacle_makes_a_row_and_those_it_controls_inconclusive() -> None:
+    cell = by_id("loadbalancer.local.source-ranges.tcp.ipv4.outside-1-to-vip")
+    said = verdict(cell, obstacles={cell.path.key: "no VIP within 45 s"})
+    assert (said.status, said.reason) == (Status.INCONCLUSIVE, "no VIP within 45 s")
+    leaning = [each for each in CELLS if cell.path in {control.path for control in each.controls}]
+    assert leaning
+    for each in leaning:
+        assert verdict(each, obstacles={cell.path.key: "no VIP"}).status is Status.INCONCLUSIVE
+
+
+def test_an_override_makes_a_difference_known_only_where_its_fact_holds() -> None:
+    cell = by_id("nodeport.local.tcp.ipv4.pod-on-other-node-to-endpoint-node")
+    listener = cell.controls[-1].path
+    instead, also = show(cell.path, AddressClass.NODE), [show(listener, AddressClass.NODE)]
+    assert verdict(cell, instead, also=also).status is Status.FAIL
+    said = verdict(cell, instead, also=also, facts={"pod-to-node.ipv4": "masqueraded"})
+    assert said.status is Status.KNOWN
+    assert said.reason
+    assert said.reference
+
+
+@pytest.mark.parametrize(
+    ("version", "status"),
+    [
+        ("v1.33.9", Status.KNOWN),
+        ("v1.9.0", Status.KNOWN),
+        ("v1.34.0", Status.FAIL),
+        ("v1.36.3", Status.FAIL),
+        ("v2.0.0", Status.FAIL),
+        ("v1.33.1-gke.100+x", Status.KNOWN),
+        ("", Status.FAIL),
+        ("unknown", Status.FAIL),
+    ],
+)
+def test_an_override_ends_with_the_version_that_mended_it(version: str, status: Status) -> None:
+    cell = by_id("loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip")
+    facts = {"proxy-mode": "nftables", "kubernetes": version}
+    assert verdict(cell, show(cell.path, AddressClass.DROPPED), facts=facts).status is status
+
+
+def test_a_known_difference_is_no_licence_for_anything_else() -> None:
+    cell = by_id("loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip")
+    facts = {"proxy-mode": "nftables", "kubernetes": "v1.33.0"}
+    assert verdict(cell, show(cell.path, AddressClass.OTHER), facts=facts).status is Status.FAIL
+
+
+# -------------------------------------------------------------------------------------------- differences, one by one
+def test_ipvs_falls_back_at_cluster_ips_and_nowhere_else() -> None:
+    facts = {"proxy-mode": "ipvs"}
+    for client in ("pod-on-other-node", "host-on-other-node"):
+        cell = by_id(f"clusterip.itp-local.tcp.ipv4.{client}-to-clusterip")
+        assert verdict(cell, show(cell.path, AddressClass.CLIENT)).status is Status.FAIL
+        assert verdict(cell, show(cell.path, AddressClass.CLIENT), facts=facts).status is Status.KNOWN
+    cell = by_id("nodeport.local.itp-local.tcp.ipv4.outside-1-to-bare-node")
+    for shown in (AddressClass.CLIENT, AddressClass.NODE):
+        assert verdict(cell, show(cell.path, shown), facts=facts).status is Status.FAIL
+
+
+def test_no_silent_row_at_a_node_port_may_answer_in_ipvs_mode() -> None:
+    node_ports = [cell for cell in CELLS if cell.is_negative and cell.path.entry.kind is EntryKind.NODE_PORT]
+    assert node_ports
+    for cell in node_ports:
+        shown = show(cell.path, AddressClass.CLIENT)
+        assert verdict(cell, shown, facts={"proxy-mode": "ipvs"}).status is Status.FAIL, cell.id
+
+
+def test_without_a_way_to_detect_local_traffic_pods_have_no_short_circuit() -> None:
+    facts = {"detect-local": "none"}
+    pod, host = (by_id(f"loadbalancer.local.tcp.ipv4.{who}-on-other-node-to-vip") for who in ("pod", "host"))
+    assert verdict(pod, show(pod.path, AddressClass.DROPPED), facts=facts).status is Status.KNOWN
+    assert verdict(pod, show(pod.path, AddressClass.NODE), facts=facts).status is Status.FAIL
+    assert verdict(host, show(host.path, AddressClass.DROPPED), facts=facts).status is Status.FAIL
+    near = by_id("loadbalancer.local.tcp.ipv4.pod-on-endpoint-node-to-vip")
+    assert verdict(near, show(near.path, AddressClass.DROPPED), facts=facts).status is Status.FAIL

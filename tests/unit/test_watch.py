@@ -1,0 +1,103 @@
+"""What packets testify of silence: only captures of every backend's node, without loss, can say that nothing came."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from esipp.clients import Clients
+from esipp.errors import HarnessError
+from esipp.model import AddressClass, Family, Protocol
+from esipp.observation import Observation, Outcome, Witness
+from esipp.packets.capture import IN, OUT, REQUEST, Capture, Sighting
+from esipp.packets.watch import Watch, endpoints_of
+from tests.unit.test_stage import set_stage
+from tests.unit.world import CLIENT_ADDRESSES, NODE_ADDRESSES, NODES, by_id, show, verdict
+
+CELL = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node")
+CLIENT = (CLIENT_ADDRESSES["outside-1"][Family.IPV4], 40000)
+DIALLED = (NODE_ADDRESSES[NODES[1]][Family.IPV4], 30123)
+SILENT = Observation(CELL.path.key, 0, Outcome.TIMEOUT, CLIENT, DIALLED, started=1.0, ended=3.0, time=10.0)
+
+
+def watching(*captures: Capture, blind: str = "") -> Watch:
+    return Watch(set_stage(CELL.path), cast(Clients, SimpleNamespace(agents={})), list(captures), blind)
+
+
+def backend() -> tuple[str, int]:
+    """A backend's address and port on the endpoint node."""
+    ends = endpoints_of(set_stage(CELL.path))
+    return next(end for end, node in ends.items() if node == NODES[0] and end[0] == "10.244.2.5")
+
+
+def sighting(node: str, destination: tuple[str, int], direction: str = IN, time: float = 10.0) -> Sighting:
+    return Sighting(node, "eth0", direction, time, "TCP", REQUEST, 1000, CLIENT, destination)
+
+
+def word_of(watch: Watch, observation: Observation = SILENT) -> Witness:
+    (witness,) = watch.witnesses({CELL.path.key: [observation]})[CELL.path.key]
+    return witness
+
+
+AT_BARE = Capture(NODES[1], sightings=(sighting(NODES[1], DIALLED),))
+AT_HOME = Capture(NODES[0])
+
+
+def test_silence_is_witnessed_where_every_backends_node_was_watched() -> None:
+    witness = word_of(watching(AT_HOME, AT_BARE))
+    assert (witness.seen, witness.delivered, witness.contradiction) == (True, None, "")
+
+
+def test_silence_is_not_witnessed_where_the_backends_node_is_blind() -> None:
+    watch = watching(AT_BARE, blind="the capture on worker-a lacks 1 of 2 known connections")
+    witness = word_of(watch)
+    assert (witness.seen, witness.delivered) == (False, None)
+    said = verdict(CELL, witnesses={CELL.path.key: [witness]}, blind=watch.blind)
+    assert said.witnesses == f"echo server only: {watch.blind}"
+
+
+@pytest.mark.parametrize("lossy", [0, 1])
+def test_silence_is_not_witnessed_by_captures_that_lost_packets(lossy: int) -> None:
+    captures = [AT_HOME, AT_BARE]
+    captures[lossy] = replace(captures[lossy], dropped=1)
+    assert not word_of(watching(*captures)).seen
+
+
+def test_what_was_delivered_is_witnessed_however_little_was_watched() -> None:
+    went_on = replace(AT_BARE, sightings=(*AT_BARE.sightings, sighting(NODES[1], backend(), OUT, 10.001)))
+    witness = word_of(watching(went_on))
+    assert (witness.seen, witness.delivered) == (True, CLIENT)
+
+
+def test_an_answer_is_witnessed_by_what_was_seen_of_it_alone() -> None:
+    seen = show(CELL.path, AddressClass.CLIENT)
+    local = backend()
+    assert seen.echo is not None
+    echo = {**seen.echo, "local_address": local[0], "local_port": local[1]}
+    answered = replace(seen, source=CLIENT, dialled=DIALLED, seen=CLIENT, echo=echo, time=10.0)
+    went_on = replace(AT_BARE, sightings=(*AT_BARE.sightings, sighting(NODES[1], local, OUT, 10.001)))
+    assert word_of(watching(went_on), answered).seen
+
+
+class Agent:
+    """A prober that never comes back with what it was sent for."""
+
+    def __init__(self, trouble: Exception) -> None:
+        self.trouble = trouble
+
+    def submit(self, job: object) -> Any:
+        def result(timeout: float) -> list[Observation]:
+            raise self.trouble
+
+        return SimpleNamespace(result=result)
+
+
+@pytest.mark.parametrize("trouble", [TimeoutError(), HarnessError("it ended", "x")])
+def test_an_agent_in_trouble_blinds_its_capture_and_ends_nothing(trouble: Exception) -> None:
+    stage = set_stage(CELL.path)
+    assert Protocol.TCP in stage.listeners[NODES[0]]
+    watch = Watch(stage, cast(Clients, SimpleNamespace(agents={NODES[0]: Agent(trouble)})))
+    watch._send_known()
+    assert watch._known.get(NODES[0], []) == []
+    assert "nothing is known" in AT_HOME.blindness(watch._known.get(NODES[0], []))
