@@ -3,7 +3,8 @@
 import contextlib
 import signal
 from collections.abc import Generator, Iterator
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 import pytest
 
@@ -13,7 +14,7 @@ from esipp.model import Cell, Level
 from esipp.report.terminal import summary
 from esipp.run import Run
 from fixtures.artefacts import where_kept
-from fixtures.session import RUN
+from fixtures.session import ENDING, RUN
 
 pytest_plugins = ["fixtures.run", "fixtures.cluster", "fixtures.stage", "fixtures.clients", "fixtures.verdicts"]
 
@@ -38,8 +39,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[RUN] = Run(settings_of(config.option), say=lambda text: _say(config, text))
     except EsippError as error:
         raise pytest.UsageError(str(error)) from None
-    for name in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, signal.default_int_handler)
+    run = config.stash[RUN]
+
+    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+        run.interrupted = True
+        raise KeyboardInterrupt
+
+    for name in ENDING:
+        signal.signal(name, interrupt)
 
 
 def _say(config: pytest.Config, text: str) -> None:
@@ -84,14 +91,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Keep that the session was interrupted; the closing record says so."""
-    _interrupts.append(excinfo.value)
-
-
-_interrupts: list[BaseException] = []
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     """After teardown: the exit code follows from the verdicts (design.md, law 8)."""
@@ -100,7 +99,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     finally:
         run = session.config.stash.get(RUN, None)
         if run is not None and run.ledger is not None:
-            session.exitstatus = int(run.end(interrupted=bool(_interrupts)).exit_code)
+            session.exitstatus = int(run.end().exit_code)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -109,7 +108,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if run is None or not run.cells:
         return
     terminalreporter.section("source IP qualification", sep="=")
-    lines = summary(run.cells, run.verdicts, run.conclude(bool(_interrupts)), run.settings.repeat)
+    lines = summary(run.cells, run.verdicts, run.conclude(), run.settings.repeat)
     lines.append("phases: " + ", ".join(f"{name} {spent:.1f} s" for name, spent in run.seconds.items()))
     lines.append(f"ledger: {run.folder / 'ledger.jsonl'}")
     lines += where_kept(run.folder)

@@ -105,11 +105,12 @@ def measured_proxy_mode(agents: Mapping[str, Prober]) -> Fact | None:
 def listener_facts(
     observations: Mapping[str, Sequence[Observation]], paths: Iterable[Path], topology: Topology
 ) -> dict[str, Fact]:
-    """What the reference listeners tell about the way: do pods reach nodes with their own address?"""
+    """What the reference listeners tell about the way: do pods reach other nodes with their own address?"""
     seen: dict[str, set[str]] = defaultdict(set)
     for path in paths:
-        if path.entry.kind is not EntryKind.NODE_LISTENER or path.client.vantage is not Vantage.POD:
-            continue
+        to_another_node = path.client.vantage is Vantage.POD and path.client.role is not path.entry.role
+        if path.entry.kind is not EntryKind.NODE_LISTENER or not to_another_node:
+            continue  # what stays on a node is masqueraded by nobody
         for each in observations.get(path.key, ()):
             if each.seen and each.source:
                 own = AddressClass.CLIENT in topology.origin(path, each.seen[0], each.source[0]).classes

@@ -98,17 +98,13 @@ def judge(cell: Cell, evidence: Evidence) -> Verdict:
             return verdict(Status.INCONCLUSIVE, evidence.obstacles[path.key])
 
     readings = evidence.readings(cell.path)
-    total = sum(reading.count for reading in readings)
     if not readings:
         return verdict(Status.ERROR, "the row was selected but its path was never probed")
     words = _words(cell, evidence, words.expected)
-    if total != evidence.samples:
-        return verdict(Status.ERROR, f"{total} probes were made where {evidence.samples} were asked")
-    broken = next((r.harness_fault for r in readings if r.harness_fault), "")
-    broken = broken or next((w.contradiction for w in evidence.witnesses.get(cell.path.key, ()) if w.contradiction), "")
-    if broken:
-        return verdict(Status.ERROR, broken)
-
+    for path in cell.paths:
+        broken = _broken(path, evidence)
+        if broken:
+            return verdict(Status.ERROR, broken if path == cell.path else f"{broken} (on {path.key}, a control)")
     for control in cell.controls:
         doubt = _doubt(control, evidence)
         if doubt:
@@ -127,7 +123,9 @@ def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict
     aside = _aside(cell, evidence) or next(filter(None, mistold), "")
     if good == total and not aside:
         band = f"preserved out of band, in {cell.told.value}; " if cell.told is not Claim.NOTHING else ""
-        return verdict(Status.PASS, band + say_bound(total))
+        return verdict(
+            Status.PASS, band + (f"0 of {total} differ, of one flow" if cell.path.one_socket else say_bound(total))
+        )
     for override in cell.overrides:
         if not applies(override, evidence.facts) or (aside and not override.forwarded):
             continue
@@ -207,6 +205,21 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else (9999,)
 
 
+def _broken(path: Path, evidence: Evidence) -> str:
+    """Why what was observed on a path cannot be used at all, through no fault of the product; or an empty string."""
+    readings, made = evidence.readings(path), evidence.observations.get(path.key, ())
+    total = sum(reading.count for reading in readings)
+    if readings and total != evidence.samples:
+        return f"{total} probes were made where {evidence.samples} were asked"
+    fault = next((reading.harness_fault for reading in readings if reading.harness_fault), "")
+    if fault:
+        return fault
+    own = [pair[0] for each in made for pair in each.port_pairs]
+    if not path.one_socket and len(set(own)) < len(own):
+        return f"{len(own)} probes had only {len(set(own))} source ports: they were not as many connections"
+    return next((each.contradiction for each in evidence.witnesses.get(path.key, ()) if each.contradiction), "")
+
+
 def _doubt(control: Control, evidence: Evidence) -> str:
     """Why a control does not hold, or an empty string."""
     readings = evidence.readings(control.path)
@@ -243,7 +256,7 @@ def _say_class(wanted: AddressClass, path: Path, topology: Topology) -> str:
         whose = "its node's" if path.client.vantage is Vantage.NODE else "its own"
         return f"{path.client.name}, by {whose} address" + (f" ({', '.join(addresses[:4])})" if addresses else "")
     if wanted is AddressClass.NODE:
-        return "an address of a node"
+        return "an address of another node" if path.client.vantage is Vantage.NODE else "an address of a node"
     if wanted is AddressClass.HAIRPIN:
         return "an address of the backend's own node"
     return wanted.value.replace("_", " ")
@@ -273,6 +286,6 @@ def say_ports(observations: Sequence[Observation]) -> str:
 def _say_witnesses(witnesses: Sequence[Witness], blind: str) -> str:
     found = sum(1 for each in witnesses if each.seen)
     if found:
-        return f"echo server and packets ({found} connections)"
+        return f"echo server and packets ({found} connections)" + (f"; {blind}" if blind else "")
     unseen = "the packets captured do not show the way to a backend" if witnesses else "its packets were not captured"
     return f"echo server only: {blind or unseen}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from esipp.labels import OWNER, RUN_LABEL, labels_of
-from esipp.model import Backends, Path, Port, Protocol, Service, TrafficPolicy
+from esipp.model import Backends, Balancer, Path, Port, Protocol, Service, TrafficPolicy
 
 Json = dict[str, Any]
 
@@ -219,6 +219,8 @@ def service(
         spec["publishNotReadyAddresses"] = True
     if shape.affinity:
         spec["sessionAffinity"] = "ClientIP"
+    if shape.balancer is not Balancer.DEFAULT:
+        spec["loadBalancerClass"] = f"esipp.dev/{shape.balancer.value}"
     if shape.external_ips:
         spec["externalIPs"] = list(external_ips)
     if shape.ranges:

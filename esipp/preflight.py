@@ -122,7 +122,7 @@ def examine(cluster: Cluster, settings: Settings) -> Findings:
     for name, fact in proxy_facts(cluster).items():
         facts[name], decided[name] = fact.value, fact.decided
     network = _outside_network(settings, list(nodes.values()))
-    features = _features(nodes, roles, network)
+    features = _features(nodes, roles, network, _service_families(cluster))
     features["external-ips"] = _external_ips(cluster)
     everywhere = facts["node-port-addresses"] == "all"
     features["node-ports.all-addresses"] = Feature(
@@ -144,19 +144,28 @@ def _versions(raw: list[dict[str, Any]]) -> dict[str, str]:
     return found
 
 
+def _dry_run(cluster: Cluster, **spec: Any) -> dict[str, Any]:
+    """What the API server would make of a Service."""
+    manifest = {"apiVersion": "v1", "kind": "Service", "metadata": {"generateName": "esipp-dry-run-"}}
+    body = {**manifest, "spec": {"ports": [{"port": 80}], **spec}}
+    return cluster.request("POST", "/api/v1/namespaces/default/services", query={"dryRun": "All"}, body=body)
+
+
 def _external_ips(cluster: Cluster) -> Feature:
-    """Whether services with externalIPs are admitted at all; asked with a dry run."""
-    manifest: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"generateName": "esipp-dry-run-"},
-        "spec": {"ports": [{"port": 80}], "externalIPs": ["192.0.2.1"]},
-    }
+    """Whether services with externalIPs are admitted at all."""
     try:
-        cluster.request("POST", "/api/v1/namespaces/default/services", query={"dryRun": "All"}, body=manifest)
+        _dry_run(cluster, externalIPs=["192.0.2.1"])
     except (ApiError, UnreachableError) as refused:
         return Feature(False, f"a dry run was refused: {refused}")
     return Feature(True, "a dry run was admitted")
+
+
+def _service_families(cluster: Cluster) -> set[str] | None:
+    """The families that services can have; None where a dry run does not tell."""
+    try:
+        return set(_dry_run(cluster, ipFamilyPolicy="PreferDualStack")["spec"].get("ipFamilies") or []) or None
+    except (ApiError, UnreachableError):
+        return None
 
 
 def _outside_network(settings: Settings, nodes: list[Node]) -> str | None:
@@ -173,13 +182,17 @@ def _outside_network(settings: Settings, nodes: list[Node]) -> str | None:
     return find_network(nodes)
 
 
-def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], network: str | None) -> dict[str, Feature]:
+def _features(
+    nodes: Mapping[str, Node], roles: Mapping[Role, str], network: str | None, services: set[str] | None
+) -> dict[str, Feature]:
     playing = [nodes[name] for name in roles.values()]
     features = {}
     for family in Family:
         without = sorted({node.name for node in playing if family not in node.internal})
+        served = services is None or family.value in services
         why = f"node {without[0]} has no {family} InternalIP" if without else "every node has an InternalIP"
-        features[f"family.{family.value.lower()}"] = Feature(not without, why)
+        why += "" if served else f", but a Service gets only {', '.join(sorted(services or ()))} (a dry run)"
+        features[f"family.{family.value.lower()}"] = Feature(not without and served, why)
     # that no client outside is at hand is our surroundings' lack, not the cluster's
     outside = Feature(
         network is not None,
@@ -192,9 +205,13 @@ def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], network: str
     features["load-balancer"] = Feature(True, "asked for; --without load-balancer leaves it out")
     for balancer in Balancer:
         if balancer is not Balancer.DEFAULT:
-            features[f"load-balancer.{balancer.value}"] = Feature(False, "the reference load balancer is not there yet")
+            features[f"load-balancer.{balancer.value}"] = Feature(
+                False, "no reference load balancer in this mode is there"
+            )
     both = all(features[f"family.{family.value.lower()}"].present for family in Family)
-    features["families.dual"] = Feature(both, "every node has both families" if both else "nodes have one family")
+    features["families.dual"] = Feature(
+        both, "nodes and services have both families" if both else "nodes or services have one family"
+    )
     features["sctp"] = Feature(True, "SCTP INITs from raw sockets; --without sctp leaves it out")
     features["packets"] = Feature(True, "tcpdump in the agents; --without packets leaves it out")
     for family in Family:

@@ -99,6 +99,8 @@ def _read_answer(path: Path, observation: Observation, topology: Topology) -> Re
         if dialled != answered:
             fault = f"dialled the listener on node {dialled}, answered by node {answered}"
             words = f"{words}, {fault}"
+    elif observation.backend is None:
+        return Reading(frozenset(), words, harness_fault="the echo server does not know which pod it is", count=count)
     elif observation.backend not in backends_of(path.service):
         fault = f"answered by pod {observation.backend}, which is no backend of this service"
         words = f"{words}, {fault}"

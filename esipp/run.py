@@ -56,7 +56,7 @@ class Run:
     """A run in progress.
 
     ``say`` prints one line of progress; ``verdicts`` are filled by the judge, ``seconds`` by ``phase``; ``trouble`` is
-    the first failure of the harness, which ends the run.
+    the first failure of the harness, which ends the run. ``interrupted`` is set by SIGINT, SIGTERM and SIGHUP.
     """
 
     settings: Settings
@@ -69,6 +69,7 @@ class Run:
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     trouble: EsippError | None = None
+    interrupted: bool = False
 
     def begin(self, cells: list[Cell], left_out: int) -> None:
         """Open the run's folder and ledger.
@@ -130,7 +131,7 @@ class Run:
         self.verdicts[verdict.cell] = verdict
         self.record("verdict", **verdict.as_json())
 
-    def conclude(self, interrupted: bool = False) -> Conclusion:
+    def conclude(self) -> Conclusion:
         """What all verdicts together say, and what the harness says of itself: one word, one exit code."""
         said = conclude(self.verdicts.values(), self.left_out, self.settings.fail_on)
         if len(self.verdicts) < len(self.cells):
@@ -138,13 +139,13 @@ class Run:
         if self.trouble and said.exit_code is not ExitCode.NOT_CONFORMANT:
             result = "incomplete" if said.result == "incomplete" else "error"
             said = replace(said, result=result, exit_code=self.trouble.exit_code, why=self.trouble.sentence)
-        if interrupted:
+        if self.interrupted:
             said = replace(said, result="incomplete", exit_code=ExitCode.INTERRUPTED, why="the run was interrupted")
         return said
 
-    def end(self, interrupted: bool = False) -> Conclusion:
+    def end(self) -> Conclusion:
         """Write the closing record, close the ledger, and return the conclusion."""
-        said = self.conclude(interrupted)
+        said = self.conclude()
         if self.ledger is None:
             return said
         try:
@@ -158,7 +159,7 @@ class Run:
             )
         except EsippError as error:  # the record is lost, so the run is not whole
             self.trouble = self.trouble or error
-            said = self.conclude(interrupted)
+            said = self.conclude()
         self.ledger.close()
         self.ledger = None
         return said

@@ -131,15 +131,17 @@ class Topology:
                     classes.add(AddressClass.POD)
         for node in self.nodes.values():
             if address in node.addresses:
-                classes.add(AddressClass.NODE)
                 owners.append(f"node {node.name}{self._remark(node.name, path)}")
-                if stand and stand.client.vantage is Vantage.NODE and stand.node == node.name:
-                    classes.add(AddressClass.CLIENT)
-                if path.client.name in self.backends and stand and stand.node == node.name:
+                own = stand is not None and stand.node == node.name
+                if own and path.client.vantage is Vantage.NODE:
+                    classes.add(AddressClass.CLIENT)  # and no other: else nobody could tell a rewritten source
+                elif own and path.client.name in self.backends:
                     classes.add(AddressClass.HAIRPIN)
+                else:
+                    classes.add(AddressClass.NODE)
         for pod in self.backends.values():
-            own = {parse_address(a) for a in pod.addresses.values()}
-            if address in own and not classes & {AddressClass.CLIENT, AddressClass.NODE}:
+            held = {parse_address(a) for a in pod.addresses.values()}
+            if address in held and not classes & {AddressClass.CLIENT, AddressClass.NODE, AddressClass.HAIRPIN}:
                 classes.add(AddressClass.POD)
                 owners.append(f"pod {pod.name}")
         for name, addresses in self.balancers.items():

@@ -1,13 +1,15 @@
 """Packets of the judged window: a tap on every agent's node while the sampled connections fly."""
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from esipp.clients import Clients
+from esipp.errors import HarnessError
 from esipp.manifests import Numbers
 from esipp.model import Protocol
-from esipp.observation import Observation, Witness
+from esipp.observation import Observation, Outcome, Witness
 from esipp.packets.capture import Capture, End
 from esipp.packets.scope import Scope
 from esipp.packets.tap import Tap
@@ -106,14 +108,17 @@ class Watch:
 
     def witnesses(self, observations: Mapping[str, Iterable[Observation]]) -> dict[str, list[Witness]]:
         """What the packets tell of each connection that was kept whole, by path."""
-        tracer = Tracer(self.captures, endpoints_of(self.stage))
+        endpoints = endpoints_of(self.stage)
+        tracer = Tracer(self.captures, endpoints)
+        seeing = {capture.node for capture in self.captures}
+        whole = set(endpoints.values()) <= seeing and not any(capture.dropped for capture in self.captures)
         found: dict[str, list[Witness]] = {}
         for key, made in observations.items():
             for each in made:
                 if each.ports or not each.source:
                     continue  # stands for many, or never left its client
                 trace = self.traces[key, each.seq] = tracer.trace(each)
-                found.setdefault(key, []).append(_witness(each, trace))
+                found.setdefault(key, []).append(_witness(each, trace, whole=whole))
         return found
 
     def _send_known(self) -> None:
@@ -124,7 +129,8 @@ class Watch:
             if address and port:
                 flying[node] = agent.submit(Job(f"known {node}", "tcp", address, port, 1, KNOWN_TIMEOUT))
         for node, future in flying.items():
-            self._known.setdefault(node, []).extend(future.result(timeout=KNOWN_TIMEOUT + 10))
+            with contextlib.suppress(TimeoutError, HarnessError):  # then that capture lacks its proof
+                self._known.setdefault(node, []).extend(future.result(timeout=KNOWN_TIMEOUT + 10))
 
 
 def _say(change: Change) -> str:
@@ -132,8 +138,11 @@ def _say(change: Change) -> str:
     return f"{change.node}, between {change.before} and {change.after}: {change.was[0]} became {change.became[0]}"
 
 
-def _witness(observation: Observation, trace: Trace) -> Witness:
+def _witness(observation: Observation, trace: Trace, *, whole: bool) -> Witness:
+    """What a trace testifies; that nothing went to a backend only if every backend's node was watched, without loss."""
     agreement, why = agree(observation, trace)
+    if observation.outcome is not Outcome.ANSWERED and trace.delivered is None and not whole:
+        agreement = Agreement.UNSEEN
     return Witness(
         observation.path,
         observation.seq,

@@ -40,6 +40,7 @@ MAX_UNREAD = 4 << 20  # bytes of results that nobody reads; then nothing more is
 EVENTS = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 ENDED = select.EPOLLERR | select.EPOLLHUP
 CHUNK = 16384
+DRAIN = 4096  # packets taken from a socket before times are looked at: what has arrived is no timeout
 BATCH = 32  # probes started before the sockets are looked at again
 PORTS_TRIED = 200  # source ports that others hold, one after the other, until that is told
 FRESH = 64  # probes that the answering side may have to deal with at once; what waits longer is silence, not work
@@ -560,7 +561,7 @@ class Channel:
         """Take what has arrived."""
         if mask & select.EPOLLERR:
             self._errors()
-        for _ in range(64):
+        for _ in range(DRAIN):
             try:
                 data, peer = self.sock.recvfrom(MAX_ANSWER)
             except OSError:
@@ -591,7 +592,7 @@ class Channel:
         return self.job.open.get(nonce) if isinstance(nonce, str) else None
 
     def _errors(self) -> None:
-        for _ in range(64):
+        for _ in range(DRAIN):
             try:
                 data, ancillary, _flags, _target = self.sock.recvmsg(2048, 512, socket.MSG_ERRQUEUE)
             except OSError:
@@ -735,7 +736,7 @@ class Raw:
         """Take what has arrived."""
         if mask & select.EPOLLERR:
             self._errors()
-        for _ in range(64):
+        for _ in range(DRAIN):
             try:
                 packet, peer = self.sock.recvfrom(MAX_ANSWER)
             except OSError:
@@ -765,7 +766,7 @@ class Raw:
             self.prober.finish(attempt, "answered" if document else "invalid", document, detail)
 
     def _errors(self) -> None:
-        for _ in range(64):
+        for _ in range(DRAIN):
             try:
                 data, ancillary, _flags, target = self.sock.recvmsg(2048, 512, socket.MSG_ERRQUEUE)
             except OSError:

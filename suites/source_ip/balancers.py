@@ -43,7 +43,10 @@ def proxies(family: Family) -> Rows:
 
 
 def forged_headers(family: Family) -> Rows:
-    """What a client claims about itself changes nothing about the address that the backend sees."""
+    """What a client claims about itself changes nothing about the address that the backend sees.
+
+    A transparent proxy on the way may believe it, and connect from the address that was claimed.
+    """
     for claim in (Claim.FORWARDED_FOR, Claim.PROXY_V1, Claim.PROXY_V2):
         for client in OUTSIDE:
             for entry, shape in ((ENDPOINT_NODE, NODE_PORT_LOCAL), (VIP, LB_LOCAL)):

@@ -18,8 +18,8 @@ def pod_ip(protocol: Protocol, family: Family) -> Rows:
     """The precondition of everything: no Service, no rewriting."""
     for client in PODS:
         yield cell(Path(client, POD_IP, protocol, family), CLIENT_IP, Level.CORE, MODEL)
-    for client in HOSTS:
-        yield cell(Path(client, POD_IP, protocol, family), NODE_IP, Level.CORE, MODEL)
+    for client in HOSTS:  # by whichever of its node's addresses
+        yield cell(Path(client, POD_IP, protocol, family), CLIENT_IP, Level.CORE, MODEL)
 
 
 def cluster_ip(protocol: Protocol, family: Family) -> Rows:
@@ -30,7 +30,7 @@ def cluster_ip(protocol: Protocol, family: Family) -> Rows:
             yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP)
     for client in HOSTS:
         path = Path(client, CLUSTER_IP, protocol, family, PLAIN)
-        yield cell(path, NODE_IP, Level.CORE, TUTORIAL_CLUSTER_IP, KUBE_PROXY)
+        yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, KUBE_PROXY)
 
 
 def cluster_ip_local(protocol: Protocol, family: Family) -> Rows:
@@ -46,7 +46,7 @@ def cluster_ip_local(protocol: Protocol, family: Family) -> Rows:
         yield cell(far, NO_ANSWER, Level.CORE, API_ITP, controls=controls)
     service = replace(PLAIN, internal=LOCAL)
     near, far = (Path(client, CLUSTER_IP, protocol, family, service) for client in HOSTS)
-    yield cell(near, NODE_IP, Level.CORE, API_ITP)
+    yield cell(near, CLIENT_IP, Level.CORE, API_ITP)
     controls = (
         same_client(far, PLAIN, "the same client must be answered under internalTrafficPolicy Cluster"),
         same_service(far, HOST_ON_ENDPOINT_NODE, "the same service must answer the endpoint's node"),
@@ -57,7 +57,8 @@ def cluster_ip_local(protocol: Protocol, family: Family) -> Rows:
 def internal_policy_from_outside(protocol: Protocol, family: Family) -> Rows:
     """externalTrafficPolicy x internalTrafficPolicy: the internal one says nothing about traffic from outside."""
     cluster, local = replace(NODE_PORT_CLUSTER, internal=LOCAL), replace(NODE_PORT_LOCAL, internal=LOCAL)
-    yield from answers_and_rewrites(Path(OUTSIDE_1, BARE_NODE, protocol, family, cluster), API_ITP)
+    for entry, service in ((ENDPOINT_NODE, cluster), (BARE_NODE, cluster), (VIP, replace(LB_CLUSTER, internal=LOCAL))):
+        yield from answers_and_rewrites(Path(OUTSIDE_1, entry, protocol, family, service), API_ITP)
     for client in OUTSIDE:
         yield cell(Path(client, ENDPOINT_NODE, protocol, family, local), CLIENT_IP, Level.CORE, API_ETP, API_ITP)
         yield silent_at_bare_node(Path(client, BARE_NODE, protocol, family, local), API_ETP, API_ITP)
@@ -97,10 +98,15 @@ def node_port_local(protocol: Protocol, family: Family) -> Rows:
 def unset_policy(protocol: Protocol, family: Family) -> Rows:
     """A service that does not name an external policy behaves as under Cluster."""
     node_port, balanced = Service(ServiceType.NODE_PORT), Service(ServiceType.LOAD_BALANCER)
-    for client in (OUTSIDE_1, POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):
-        for entry in (ENDPOINT_NODE, BARE_NODE):
+    external = Service(ServiceType.CLUSTER_IP, external_ips=True)
+    for client in (*OUTSIDE, POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):
+        own = () if client in OUTSIDE else (OTHER_NODE,)
+        for entry in (ENDPOINT_NODE, BARE_NODE, *own):
             yield from answers_and_rewrites(Path(client, entry, protocol, family, node_port), TUTORIAL_NODE_PORT)
         yield from answers_and_rewrites(Path(client, VIP, protocol, family, balanced), TUTORIAL_LB)
+    for client in (OUTSIDE_1, POD_ON_OTHER_NODE):
+        for entry in (EXTERNAL_IP_OF_ENDPOINT_NODE, EXTERNAL_IP_OF_BARE_NODE):
+            yield from answers_and_rewrites(Path(client, entry, protocol, family, external), API_EXTERNAL_IPS)
 
 
 def second_address(protocol: Protocol, family: Family) -> Rows:
@@ -127,7 +133,7 @@ def external_ip(protocol: Protocol, family: Family) -> Rows:
         for entry in (here, there):
             path = Path(client, entry, protocol, family, EXTERNAL_IPS_LOCAL)
             yield cell(path, CLIENT_IP, Level.CORE, API_ETP, DESIGN_INTEROP)
-    for client in (*OUTSIDE, POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):
+    for client in EVERYONE:
         for entry in (here, there):
             yield from answers_and_rewrites(
                 Path(client, entry, protocol, family, EXTERNAL_IPS_CLUSTER), API_EXTERNAL_IPS

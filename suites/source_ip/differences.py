@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from esipp.model import (
     NO_ANSWER,
     AddressClass,
+    Backends,
     Balancer,
     EntryKind,
     Override,
@@ -40,8 +41,13 @@ def _own_balancer(path: Path) -> bool:
 
 
 def _towards_another_node(path: Path) -> bool:
-    node_port = path.entry.kind in (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
-    return node_port and path.client.vantage is Vantage.POD and path.entry.role is not path.client.role
+    """Whether a pod's packets leave its node for an address of another: one that is dialled, or a backend's."""
+    if path.entry.kind in (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS):
+        elsewhere = path.entry.role is not path.client.role
+    else:
+        host_network = path.service is not None and path.service.backends is Backends.HOST_NETWORK
+        elsewhere = host_network and path.client.role is not Role.ENDPOINT_NODE
+    return path.client.vantage is Vantage.POD and elsewhere
 
 
 def _short_circuit(path: Path) -> bool:
@@ -77,16 +83,34 @@ DIFFERENCES = (
         )
         for accepted in (CLIENT, NODE, CLIENT | NODE)
     ),
-    Difference(
-        lambda path: _local(path) and path.entry.role is Role.BARE_NODE and path.client.vantage is Vantage.POD,
-        NO_ANSWER,
-        Override(
-            (("detect-local", "ClusterCIDR"),),
+    *(
+        Difference(
+            lambda path, family=family: (
+                path.family.value.lower() == family
+                and _local(path)
+                and path.entry.role is Role.BARE_NODE
+                and path.client.vantage is Vantage.POD
+            ),
             NO_ANSWER,
-            "the bare node takes any pod for its own and hands its packets on unmasqueraded; the backend's answer "
-            "by-passes that node, so the client cannot use it",
-            "kubernetes/kubernetes#74383",
-            forwarded=True,
+            Override(
+                (("detect-local", "ClusterCIDR"), (f"pod-to-node.{family}", "unchanged")),
+                NO_ANSWER,
+                "the bare node takes any pod for its own and hands its packets on unmasqueraded; the backend's answer "
+                "by-passes that node, so the client cannot use it",
+                "kubernetes/kubernetes#74383",
+                forwarded=True,
+            ),
+        )
+        for family in ("ipv4", "ipv6")
+    ),
+    Difference(
+        lambda path: _short_circuit(path) and path.client.vantage is Vantage.POD,
+        CLIENT,
+        Override(
+            (("detect-local", "none"),),
+            NO_ANSWER,
+            "kube-proxy does not know which traffic is from local pods, so it has no short circuit for them",
+            "kube-proxy: --cluster-cidr, the no-op detector of pkg/proxy/util/localdetector.go",
         ),
     ),
     Difference(
@@ -111,7 +135,11 @@ DIFFERENCES = (
         ),
     ),
     Difference(
-        lambda path: path.service is not None and path.service.internal is TrafficPolicy.LOCAL,
+        lambda path: (
+            path.entry.kind is EntryKind.CLUSTER_IP
+            and path.service is not None
+            and path.service.internal is TrafficPolicy.LOCAL
+        ),
         NO_ANSWER,
         Override(
             (("proxy-mode", "ipvs"),),

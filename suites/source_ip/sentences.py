@@ -12,6 +12,7 @@ from esipp.model import (
     Service,
     ServiceType,
     Spread,
+    Vantage,
 )
 
 WHO = {
@@ -43,7 +44,7 @@ def requirement(path: Path, accept: frozenset[AddressClass], told: Claim, spread
     claims = f", and claims another address in {HEADERS[path.claim]}," if path.claim is not Claim.NOTHING else ""
     socket = " from one socket" if path.one_socket else ""
     over = f"over {path.protocol.value} and {path.family.value}"
-    sentence = f"{WHO[path.client.name]} that dials {_what(path)} {over}{socket}{claims} {_outcome(accept)}"
+    sentence = f"{WHO[path.client.name]} that dials {_what(path)} {over}{socket}{claims} {_outcome(path, accept)}"
     if told is not Claim.NOTHING:
         sentence += f", and the backend is told the client's own in {HEADERS[told]}"
     if spread is Spread.ONE:
@@ -103,16 +104,17 @@ def _service(service: Service) -> str:
     return name + (f" ({', '.join(traits)})" if traits else "")
 
 
-def _outcome(accept: frozenset[AddressClass]) -> str:
+def _outcome(path: Path, accept: frozenset[AddressClass]) -> str:
     if accept == frozenset(AddressClass):
         return "is answered or not: what is seen is recorded"
     if accept <= NO_ANSWER:
         return "gets no answer"
     if accept == {AddressClass.CLIENT, AddressClass.NODE}:
         return "is answered"
+    host = path.client.vantage is Vantage.NODE
     return {
-        AddressClass.CLIENT: "is seen with its own address",
-        AddressClass.NODE: "is seen with a node's address",
+        AddressClass.CLIENT: "is seen with its own node's address" if host else "is seen with its own address",
+        AddressClass.NODE: "is seen with another node's address" if host else "is seen with a node's address",
         AddressClass.HAIRPIN: "is seen with its node's address",
         AddressClass.LOAD_BALANCER: "is seen with the load balancer's address",
     }[min(accept)]

@@ -25,7 +25,7 @@ def host_network(protocol: Protocol, family: Family) -> Rows:
         yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, controls=(shows,))
     for client in HOSTS:
         path = Path(client, CLUSTER_IP, protocol, family, plain)
-        yield cell(path, NODE_IP, Level.CORE, TUTORIAL_CLUSTER_IP, KUBE_PROXY)
+        yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, KUBE_PROXY)
 
 
 def several_ports(protocol: Protocol, family: Family) -> Rows:

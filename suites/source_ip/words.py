@@ -173,8 +173,6 @@ def features(path: Path) -> frozenset[str]:
         needed.add("external-ips")
     if service.families:
         needed.add("families.dual")
-    if service.ranges:
-        needed.add("vantage.outside")
     return frozenset(needed)
 
 
@@ -203,7 +201,9 @@ def cell(
         accept=accept,
         references=references,
         features=features(path) | needs,
-        controls=preconditions(path) + (shows_masquerading(path) if accept == CLIENT_IP else ()) + controls,
+        controls=preconditions(path)
+        + (shows_masquerading(path) if accept in (CLIENT_IP, NO_ANSWER) else ())
+        + controls,
         overrides=overrides + differences(path, accept),
         told=told,
         spread=spread,
@@ -212,9 +212,14 @@ def cell(
 
 def answers_and_rewrites(path: Path, *references: str) -> tuple[Cell, Cell]:
     """Two claims on one path: that it answers at all (API), and that the source is rewritten (kube-proxy)."""
+    host = path.client.vantage is Vantage.NODE
+    elsewhere = path.entry.kind in (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
+    elsewhere = elsewhere and path.entry.role is not path.client.role
+    # a host process that its own node masquerades keeps an address of that node
+    rewritten = CLIENT_IP if host and not elsewhere else NODE_IP
     return (
         cell(path, CLIENT_OR_NODE_IP, Level.CORE, API_ETP, *references, suffix=".answers"),
-        cell(path, NODE_IP, Level.EXTENDED, *references, KUBE_PROXY),
+        cell(path, rewritten, Level.EXTENDED, *references, KUBE_PROXY),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from esipp.model import AddressClass, Backends, Cell, Client, EntryKind, Family, Protocol, Role, TrafficPolicy, Vantage
 from esipp.topology import family_of
-from tests.broken.nodes import Live, Nodes, Rule
+from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 CLIENT = frozenset({AddressClass.CLIENT})
 
@@ -25,7 +25,7 @@ class Break:
     """
 
     name: str
-    apply: Callable[[Nodes], AbstractContextManager[None]]
+    apply: Callable[[Nodes], AbstractContextManager[Placed]]
     notices: Callable[[Cell], bool]
     status: str = "fail"
     samples: int = 20
@@ -43,10 +43,10 @@ def preserved_into_pod_network(cell: Cell) -> bool:
 
 def masquerading(
     *more: str, families: tuple[Family, ...] = tuple(Family)
-) -> Callable[[Nodes], AbstractContextManager[None]]:
+) -> Callable[[Nodes], AbstractContextManager[Placed]]:
     """What enters the pod network from outside it is masqueraded, on every node."""
 
-    def apply(nodes: Nodes) -> AbstractContextManager[None]:
+    def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
         cidrs = {family: cidr for family, cidr in nodes.pod_cidrs.items() if family in families}
         return nodes.rules(
             *(
@@ -60,7 +60,7 @@ def masquerading(
     return apply
 
 
-def masquerading_one_client(nodes: Nodes) -> AbstractContextManager[None]:
+def masquerading_one_client(nodes: Nodes) -> AbstractContextManager[Placed]:
     """Only what comes from the first client outside is masqueraded."""
 
     def rules(live: Live) -> list[Rule]:
@@ -74,7 +74,7 @@ def masquerading_one_client(nodes: Nodes) -> AbstractContextManager[None]:
     return nodes.live(rules)
 
 
-def masquerading_cluster_ips(nodes: Nodes) -> AbstractContextManager[None]:
+def masquerading_cluster_ips(nodes: Nodes) -> AbstractContextManager[Placed]:
     """Every connection to a ClusterIP is masqueraded, as kube-proxy's masqueradeAll does."""
     return nodes.rules(
         *(
@@ -84,7 +84,7 @@ def masquerading_cluster_ips(nodes: Nodes) -> AbstractContextManager[None]:
     )
 
 
-def leaking_internal_policy(nodes: Nodes) -> AbstractContextManager[None]:
+def leaking_internal_policy(nodes: Nodes) -> AbstractContextManager[Placed]:
     """Nodes without an endpoint hand traffic to ClusterIPs under internalTrafficPolicy Local on to the one that has."""
 
     def rules(live: Live) -> list[Rule]:
@@ -103,10 +103,10 @@ def leaking_internal_policy(nodes: Nodes) -> AbstractContextManager[None]:
     return nodes.live(rules)
 
 
-def forwarding_bare_node(*, masquerade: bool) -> Callable[[Nodes], AbstractContextManager[None]]:
+def forwarding_bare_node(*, masquerade: bool) -> Callable[[Nodes], AbstractContextManager[Placed]]:
     """The bare node hands traffic to Local nodePorts on to the node with the endpoint, with or without rewriting."""
 
-    def apply(nodes: Nodes) -> AbstractContextManager[None]:
+    def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
         def rules(live: Live) -> list[Rule]:
             return [rule for service in live.services for rule in _forwarded(nodes, live, service, masquerade)]
 

@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -38,11 +39,11 @@ class Rule:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run of the suite said: exit code, and the status and reason of every row."""
+    """What a run of the suite said: exit code, the status of every row, and when it began to observe them."""
 
     exit_code: int
     statuses: dict[str, str]
-    reasons: dict[str, str]
+    settled: float
     text: str
 
     def worse(self) -> dict[str, str]:
@@ -79,7 +80,7 @@ class Nodes:
         return cls(cluster, kubeconfig, containers, bare, cidrs["podSubnet"], cidrs["serviceSubnet"])
 
     @contextmanager
-    def rules(self, *rules: Rule) -> Iterator[None]:
+    def rules(self, *rules: Rule) -> "Iterator[Placed]":
         """Rules on the nodes, taken away again whatever happens; one command a node, so that they come quickly."""
 
         def script(node: str) -> str:
@@ -91,7 +92,7 @@ class Nodes:
 
         try:
             self._on_nodes(script)
-            yield
+            yield Placed(time.time())
         finally:
             self.heal()
 
@@ -111,19 +112,22 @@ class Nodes:
             list(pool.map(on, self.containers))
 
     @contextmanager
-    def live(self, make: Callable[["Live"], list[Rule]]) -> Iterator[None]:
+    def live(self, make: Callable[["Live"], list[Rule]]) -> "Iterator[Placed]":
         """Rules that can only be written once a run has arranged its services; put in before it observes them."""
         with ExitStack() as stack:
             ended = threading.Event()
             broken: list[BaseException] = []
+            placed = Placed()
 
             def watch() -> None:
-                done: set[str] = set()
-                while not ended.wait(0.2):
+                last: Live | None = None
+                while not ended.wait(0.3):
                     try:
-                        for live in self._arranged(done):
-                            done.add(live.run)
+                        live = self._arranged()
+                        if live is not None and live == last and not placed.at:  # nothing has been added meanwhile
                             stack.enter_context(self.rules(*make(live)))
+                            placed.at = time.time()
+                        last = live
                     except BaseException as error:  # told below, in the test's own thread
                         broken.append(error)
                         return
@@ -131,33 +135,41 @@ class Nodes:
             thread = threading.Thread(target=watch)
             thread.start()
             try:
-                yield
+                yield placed
             finally:
                 ended.set()
                 thread.join()
             assert not broken, broken
 
-    def _arranged(self, done: set[str]) -> Iterator["Live"]:
-        """The runs whose pods are all there, and that were not seen before."""
+    def _arranged(self) -> "Live | None":
+        """The run whose pods are all there, as it is now."""
         selector = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
         for namespace in self.cluster.list("/api/v1/namespaces", labelSelector=selector):
             run, name = namespace["metadata"]["labels"][RUN_LABEL], namespace["metadata"]["name"]
-            if run in done or namespace["status"]["phase"] != "Active":
+            if namespace["status"]["phase"] != "Active":
                 continue
             pods = self.cluster.list(f"/api/v1/namespaces/{name}/pods")
             if pods and all(pod.get("status", {}).get("podIPs") for pod in pods):
                 services = self.cluster.list(f"/api/v1/namespaces/{name}/services")
-                yield Live(run, pods, services)
+                return Live(run, pods, services)
+        return None
 
     def qualify(self, out: Path, samples: int = 20) -> Result:
         """Run the whole suite on the cluster, as a user would."""
         command = [sys.executable, "-m", "esipp", "run", "--context", self.cluster.context, "--out", str(out)]
         command += ["--samples", str(samples)]
         done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, timeout=400, check=False)
-        verdicts = [record for record in read_ledger(out / "ledger.jsonl") if record["record"] == "verdict"]
-        statuses = {record["id"]: record["status"] for record in verdicts}
-        reasons = {record["id"]: record["reason"] for record in verdicts}
-        return Result(done.returncode, statuses, reasons, done.stdout + done.stderr)
+        records = list(read_ledger(out / "ledger.jsonl"))
+        statuses = {record["id"]: record["status"] for record in records if record["record"] == "verdict"}
+        settled = max((record["at"] for record in records if record["record"] == "settled"), default=0.0)
+        return Result(done.returncode, statuses, settled, done.stdout + done.stderr)
+
+
+@dataclass
+class Placed:
+    """When the rules were all in place, in unix seconds; 0 while they are not."""
+
+    at: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,9 @@ def healthy(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Result:
 def test_the_right_rows_notice(broken: Break, healthy: Result, nodes: Nodes, tmp_path: Path) -> None:
     asked = {row for row, status in healthy.statuses.items() if status != "unsupported"}
     must = {cell.id for cell in all_cells() if cell.id in asked and broken.notices(cell)}
-    with broken.apply(nodes):
+    with broken.apply(nodes) as placed:
         result = nodes.qualify(tmp_path / "run", broken.samples)
+    assert 0 < placed.at < result.settled, "the cluster was not broken before it was observed"
     noticed = {row: status for row, status in result.statuses.items() if status != healthy.statuses[row]}
     assert {row: status for row, status in noticed.items() if row not in must} == {}, result.text
     assert set(noticed.values()) == {broken.status}, result.text

@@ -1,11 +1,12 @@
 """Facts are read as kube-proxy reads its own configuration, and say how they were decided."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from esipp.facts import PROXY_CONFIG, listener_facts, read_proxy_config
-from esipp.model import AddressClass, EntryKind, Vantage
+from esipp.model import AddressClass, EntryKind, Family, Vantage
 from tests.unit.world import CELLS, show, topology
 
 
@@ -57,7 +58,9 @@ LISTENERS = {
     path.family: path
     for cell in CELLS
     for path in cell.paths
-    if path.entry.kind is EntryKind.NODE_LISTENER and path.client.vantage is Vantage.POD
+    if path.entry.kind is EntryKind.NODE_LISTENER
+    and path.client.vantage is Vantage.POD
+    and path.client.role is not path.entry.role
 }
 
 
@@ -76,6 +79,14 @@ def test_reference_listeners_tell_what_happens_between_pods_and_nodes(shown: lis
     assert {name: fact.value for name, fact in facts.items()} == {
         f"pod-to-node.{family.value.lower()}": value for family in LISTENERS
     }
+
+
+def test_what_stays_on_a_node_tells_nothing_of_the_way_to_others() -> None:
+    away = LISTENERS[Family.IPV4]
+    client = replace(away.client, name="pod-on-endpoint-node", role=away.entry.role)
+    at_home = replace(away, client=client)
+    seen = {away.key: [show(away, AddressClass.NODE)], at_home.key: [show(at_home, AddressClass.CLIENT)]}
+    assert listener_facts(seen, (away, at_home), topology())["pod-to-node.ipv4"].value == "masqueraded"
 
 
 def test_silent_listeners_tell_nothing() -> None:
