@@ -8,7 +8,7 @@ from esipp.model import AddressClass, Backends, Cell, Client, EntryKind, Family,
 from esipp.topology import family_of
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
-CLIENT = frozenset({AddressClass.CLIENT})
+CLIENT, NODE = frozenset({AddressClass.CLIENT}), frozenset({AddressClass.NODE})
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,19 @@ class Break:
     share: float = 1.0
 
 
-def preserved_into_pod_network(cell: Cell) -> bool:
-    """Rows of clients that are no pods, whose packets enter the pod network from another node, unmasqueraded."""
+def changed_into_pod_network(cell: Cell) -> bool:
+    """Rows of clients that are no pods, and whose packets enter the pod network from another node.
+
+    Those that are not masqueraded before then are not seen as themselves any more; and a host process on the endpoint's
+    node whose packets come back masqueraded by another node is seen as its own node again.
+    """
     path = cell.path
     elsewhere = path.client.vantage is Vantage.OUTSIDE or path.client.role is Role.OTHER_NODE
     backends = path.service.backends if path.service else Backends.POD
     into_pods = backends is not Backends.HOST_NETWORK
-    return cell.accept == CLIENT and path.client.vantage is not Vantage.POD and elsewhere and into_pods
+    comes_back = cell.accept == NODE and path.client.role is Role.ENDPOINT_NODE
+    noticed = (cell.accept == CLIENT and elsewhere) or comes_back
+    return noticed and path.client.vantage is not Vantage.POD and into_pods
 
 
 def masquerading(
@@ -159,21 +165,21 @@ def _of(client: Client, name: str) -> bool:
 
 
 BREAKS = (
-    Break("source-rewritten", masquerading(), preserved_into_pod_network),
+    Break("source-rewritten", masquerading(), changed_into_pod_network),
     Break(
         "source-rewritten-ipv6-only",
         masquerading(families=(Family.IPV6,)),
-        lambda cell: preserved_into_pod_network(cell) and cell.path.family is Family.IPV6,
+        lambda cell: changed_into_pod_network(cell) and cell.path.family is Family.IPV6,
     ),
     Break(
         "source-rewritten-udp-only",
         masquerading("--protocol", "udp"),
-        lambda cell: preserved_into_pod_network(cell) and cell.path.protocol is Protocol.UDP,
+        lambda cell: changed_into_pod_network(cell) and cell.path.protocol is Protocol.UDP,
     ),
     Break(
         "source-rewritten-one-in-fifty",
         masquerading("--match", "statistic", "--mode", "nth", "--every", "50", "--packet", "0"),
-        lambda cell: preserved_into_pod_network(cell) and not cell.path.one_socket,
+        lambda cell: changed_into_pod_network(cell) and not cell.path.one_socket,
         "flaky",
         samples=200,
         share=0.95,
@@ -181,7 +187,7 @@ BREAKS = (
     Break(
         "source-rewritten-one-client",
         masquerading_one_client,
-        lambda cell: preserved_into_pod_network(cell) and _of(cell.path.client, "outside-1"),
+        lambda cell: changed_into_pod_network(cell) and _of(cell.path.client, "outside-1"),
     ),
     Break(
         "clusterip-masqueraded",
