@@ -22,6 +22,9 @@ SETTLING_TIMEOUT = 1.0
 JUDGED_TIMEOUT = 2.0
 """Seconds of silence that count as no answer in the judged window: one SYN retransmission is given its chance."""
 
+ANSWER_TIMEOUT = 4.0
+"""Seconds that a path gets which answered while settling: a late answer of a machine that is busy is an answer."""
+
 SAMPLED = 2
 """Connections of a path that are kept whole and looked for among the packets."""
 
@@ -32,7 +35,7 @@ PARALLEL = {Protocol.TCP: 8, Protocol.UDP: 2, Protocol.SCTP: 2}
 """Probes of one job in flight, on paths that answer: more would overrun the receive buffer of our own echo server,
 and be counted as the product's loss."""
 
-BOUND = 300.0
+BOUND = 600.0
 """Seconds after which a prober that has not finished is given up."""
 
 
@@ -125,8 +128,9 @@ def fly(
     jobs: dict[Path, Job] = {}
     for path in paths:
         host, port = todo.targets[path]
-        made = job_on(path, host, port, count, timeout)
-        bounded = PARALLEL[path.protocol] if answering is not None and path in answering else 0
+        answers = answering is not None and path in answering
+        made = job_on(path, host, port, count, max(timeout, ANSWER_TIMEOUT) if answers else timeout)
+        bounded = PARALLEL[path.protocol] if answers else 0
         jobs[path] = replace(made, brief=brief, parallel=bounded)
     flying: dict[Path, Future[list[Observation]]] = {}
     for path, job in jobs.items():

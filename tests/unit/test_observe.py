@@ -9,7 +9,7 @@ from esipp import observe
 from esipp.errors import HarnessError
 from esipp.model import Level, Path, Protocol
 from esipp.observation import Observation, Outcome
-from esipp.observe import JOBS_AT_ONCE, PARALLEL, Plan, Settling, fly, must_answer, plan
+from esipp.observe import ANSWER_TIMEOUT, JOBS_AT_ONCE, JUDGED_TIMEOUT, PARALLEL, Plan, Settling, fly, must_answer, plan
 from esipp.probing.prober import Job, Prober
 from tests.unit.world import CELLS, by_id
 
@@ -77,6 +77,7 @@ def test_paths_that_answer_are_bounded_by_their_protocol_and_silent_ones_are_not
     assert {path: len(made) for path, made in seen.items()} == dict.fromkeys(paths, 7)
     told = {job.key: job for job in prober.jobs}
     assert [told[path.key].parallel for path in paths] == [PARALLEL[Protocol.TCP], PARALLEL[Protocol.UDP], 0]
+    assert [told[path.key].timeout for path in paths] == [ANSWER_TIMEOUT, ANSWER_TIMEOUT, JUDGED_TIMEOUT]
     assert all(job.brief and job.count == 7 for job in prober.jobs)
 
 
