@@ -153,8 +153,10 @@ def _aside(cell: Cell, evidence: Evidence) -> str:
 
 def _mistold(cell: Cell, observation: Observation) -> str:
     """What is wrong with the address that a backend was told out of band, or nothing."""
-    if cell.told is Claim.NOTHING or not observation.echo or not observation.source:
+    if cell.told is Claim.NOTHING or not observation.echo:
         return ""
+    if not observation.source:
+        return "the client did not tell its own address, so nothing told can be held against it"
     told, own = told_address(observation, cell.told), observation.source[0]
     with contextlib.suppress(ValueError):  # a balancer may put anything into a header
         if told and parse_address(told) == parse_address(own):

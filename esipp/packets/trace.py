@@ -80,11 +80,6 @@ class Trace:
         """All of them, in the order of time."""
         return tuple(sorted((*self.requests, *self.replies, *self.errors), key=lambda each: each.time))
 
-    @property
-    def port_kept(self) -> bool | None:
-        """Whether the source port that was delivered is that of the first sighting; None if nothing was delivered."""
-        return self.at_pod.source[1] == self.requests[0].source[1] if self.at_pod else None
-
     def said(self) -> str:
         """The trace for people: the packet view, a line a tuple, then what is remarkable."""
         if not self.seen:

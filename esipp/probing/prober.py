@@ -20,9 +20,6 @@ START_SECONDS = 20.0
 
 PROTOCOL_VERSION = 2
 
-IN_FLIGHT = 4096
-"""Probes a prober has in flight at most; more wait their turn."""
-
 CLAIMED = "203.0.113.7"
 """The address that a client claims for itself in a forged header: of a range that is nobody's (RFC 5737)."""
 

@@ -53,6 +53,10 @@ def test_a_path_that_is_made_from_another_has_a_key_of_its_own() -> None:
     assert (same, hash(same)) == (path, hash(path)), "whether its key was asked for makes no difference"
 
 
+def test_several_backends_are_asked_of_controls_only() -> None:
+    assert offenders(lambda cell: cell.spread is not Spread.SEVERAL) == []
+
+
 def test_requirements_are_unique() -> None:
     assert [text for text, count in Counter(cell.requirement for cell in CELLS).items() if count > 1] == []
 
