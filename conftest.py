@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 
 import pytest
 
-from esipp.catalog import SUITES, all_cells
+from esipp.catalog import SUITES, all_rows
 from esipp.errors import EsippError
-from esipp.model import Cell, Level
 from esipp.report.terminal import summary
+from esipp.rows import Level, Row
 from esipp.run import Run
 from fixtures.artefacts import where_kept
 from fixtures.session import ENDING, RUN
@@ -58,25 +58,25 @@ def _say(config: pytest.Config, text: str) -> None:
         terminal.write_line(f"[esipp] {text}", flush=True)
 
 
-def _cells(items: list[pytest.Item]) -> list[Cell]:
+def _rows(items: list[pytest.Item]) -> list[Row]:
     """The rows among the collected tests; our own tests below tests/ have none."""
-    rows = [item for item in items if isinstance(item, pytest.Function) and item.path.is_relative_to(SUITES)]
-    cells = [item.callspec.params.get("cell") for item in rows if hasattr(item, "callspec")]
-    return [cell for cell in cells if isinstance(cell, Cell)]
+    ours = [item for item in items if isinstance(item, pytest.Function) and item.path.is_relative_to(SUITES)]
+    given = [item.callspec.params.get("cell") for item in ours if hasattr(item, "callspec")]
+    return [row for row in given if isinstance(row, Row)]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """The selected rows are known: open the ledger."""
     run = session.config.stash.get(RUN, None)
-    cells = _cells(session.items)
-    if not cells or session.config.option.collectonly:
+    rows = _rows(session.items)
+    if not rows or session.config.option.collectonly:
         return
     if run is None:
         raise pytest.UsageError("the suites need --context NAME; nothing is run against a cluster by default")
-    selected = {cell.id for cell in cells}
-    left_out = sum(1 for cell in all_cells() if cell.level is Level.CORE and cell.id not in selected)
+    selected = {row.id for row in rows}
+    left_out = sum(1 for row in all_rows() if row.level is Level.CORE and row.id not in selected)
     try:
-        run.begin(cells, left_out)
+        run.begin(rows, left_out)
     except EsippError as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -105,10 +105,10 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """The matrix, the counts, each failure, where the reports are, the last word."""
     run = config.stash.get(RUN, None)
-    if run is None or not run.cells:
+    if run is None or not run.rows:
         return
     terminalreporter.section("source IP qualification", sep="=")
-    lines = summary(run.cells, run.verdicts, run.conclude(), run.settings.repeat)
+    lines = summary(run.rows, run.verdicts, run.conclude(), run.settings.repeat, run.sections.values())
     lines.append("phases: " + ", ".join(f"{name} {spent:.1f} s" for name, spent in run.seconds.items()))
     lines.append(f"ledger: {run.folder / 'ledger.jsonl'}")
     lines += where_kept(run.folder)

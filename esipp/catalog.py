@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from esipp.model import Cell
+from esipp.rows import Row
 
 HOUSE = Path(__file__).resolve().parents[1]
 SUITES = HOUSE / "suites"
@@ -16,10 +17,15 @@ def suite_names() -> list[str]:
 
 
 def all_cells() -> list[Cell]:
+    """Every row that is a path's: whose address a backend must see there."""
+    return [row for row in all_rows() if isinstance(row, Cell)]
+
+
+def all_rows() -> list[Row]:
     """Every row, suite by suite, in the order of its file."""
     if str(HOUSE) not in sys.path:
         sys.path.insert(0, str(HOUSE))
-    found: list[Cell] = []
+    found: list[Row] = []
     for name in suite_names():
         found += importlib.import_module(f"suites.{name}.cells").CELLS
     return found

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from esipp import __version__
-from esipp.catalog import HOUSE, SUITES, all_cells, suite_names
+from esipp.catalog import HOUSE, SUITES, all_rows, suite_names
 from esipp.errors import EsippError, ExitCode, PreflightError
-from esipp.explain import explain
-from esipp.model import Cell, Level
-from esipp.report.pages import cells_page
+from esipp.report.pages import rows_page
+from esipp.report.plain import explain_row
+from esipp.rows import Level, Row
 from esipp.run import DEFAULT_SAMPLES, Settings
 from esipp.streams import open_standard_streams, whatever_becomes_of_stdout
 
@@ -156,20 +156,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def select(patterns: Sequence[str]) -> list[Cell]:
+def select(patterns: Sequence[str]) -> list[Row]:
     """The rows whose id is one of the patterns, or contains one where none is that id; all rows for no pattern.
 
     Raises:
         PreflightError: a pattern fits no row.
     """
-    cells = all_cells()
-    chosen: dict[str, Cell] = {}
+    rows = all_rows()
+    chosen: dict[str, Row] = {}
     for pattern in patterns:
-        fitting = [c for c in cells if c.id == pattern] or [c for c in cells if pattern in c.id]
+        fitting = [row for row in rows if row.id == pattern] or [row for row in rows if pattern in row.id]
         if not fitting:
             raise PreflightError(f"No row's id is or contains '{pattern}'.", "'esipp list' prints them all.")
-        chosen |= {cell.id: cell for cell in fitting}
-    return [cell for cell in cells if not patterns or cell.id in chosen]
+        chosen |= {row.id: row for row in fitting}
+    return [row for row in rows if not patterns or row.id in chosen]
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -199,18 +199,18 @@ def _run(options: argparse.Namespace) -> int:
 
 def _list(options: argparse.Namespace) -> int:
     if options.format == "markdown":
-        print(cells_page(select(options.rows)), end="")
+        print(rows_page(select(options.rows)), end="")
         return int(ExitCode.CONFORMANT)
-    for cell in select(options.rows):
+    for row in select(options.rows):
         if options.format == "json":
-            print(json.dumps(cell.as_json()))
+            print(json.dumps(row.as_json()))
         else:
-            print(f"{cell.level.value:<9}{cell.id:<76}{'|'.join(sorted(cell.accept))}")
+            print(f"{row.level.value:<9}{row.id:<76}{row.expected}")
     return int(ExitCode.CONFORMANT)
 
 
 def _explain(options: argparse.Namespace) -> int:
-    print("\n\n".join(explain(cell) for cell in select(options.rows)))
+    print("\n\n".join(explain_row(row) for row in select(options.rows)))
     return int(ExitCode.CONFORMANT)
 
 

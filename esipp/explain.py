@@ -10,7 +10,6 @@ from esipp.model import (
     Client,
     Control,
     EntryKind,
-    Level,
     Override,
     Path,
     Port,
@@ -19,6 +18,7 @@ from esipp.model import (
     Vantage,
 )
 from esipp.picture import picture
+from esipp.rows import Level
 from esipp.topology import POD_BACKEND
 
 WIDTH = 100

@@ -15,17 +15,14 @@ from esipp.model import (
     Cell,
     Claim,
     Control,
-    Feature,
-    Level,
     Override,
     Path,
     Spread,
-    Status,
     Vantage,
-    missing_features,
 )
 from esipp.observation import Observation, Outcome, Verdict, Witness
 from esipp.reading import Reading, read, told_address
+from esipp.rows import Feature, Level, Status, holds, missing_features
 from esipp.topology import Topology, family_of, parse_address
 
 
@@ -196,15 +193,7 @@ def _fits(reading: Reading, accept: frozenset[AddressClass]) -> bool:
 
 def applies(override: Override, facts: Mapping[str, str]) -> bool:
     """Whether a known difference is to be expected on this cluster."""
-    if override.before and not _version(facts.get("kubernetes", "")) < _version(override.before):
-        return False
-    return all(facts.get(name) == value for name, value in override.when)
-
-
-def _version(text: str) -> tuple[int, ...]:
-    """Major and minor of ``v1.36.3``; of what cannot be read, one that is newer than all."""
-    parts = text.removeprefix("v").split(".")[:2]
-    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else (9999,)
+    return holds(override.when, override.before, facts)
 
 
 def _broken(path: Path, evidence: Evidence) -> str:

@@ -3,35 +3,12 @@
 Names follow design.md ("Words") and the Kubernetes API. What is seen and said of a row is in observation.py.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import cached_property
 from typing import Any
 
-
-class Level(StrEnum):
-    """How binding a row is.
-
-    ``core``: the API contract and its documentation. ``extended``: kube-proxy's documented behaviour, where other
-    data planes may differ. ``record``: written down, never failed.
-    """
-
-    CORE = "core"
-    EXTENDED = "extended"
-    RECORD = "record"
-
-
-class Status(StrEnum):
-    """What the judge says of a row (design.md, "verdict")."""
-
-    PASS = "pass"  # noqa: S105 - a verdict, not a password
-    FAIL = "fail"
-    FLAKY = "flaky"
-    KNOWN = "known"
-    UNSUPPORTED = "unsupported"
-    INCONCLUSIVE = "inconclusive"
-    ERROR = "error"
+from esipp.rows import Row
 
 
 class AddressClass(StrEnum):
@@ -319,28 +296,26 @@ class Override:
     forwarded: bool = False
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A row: one behaviour, one requirement, one verdict (design.md, law 1).
+@dataclass(frozen=True, kw_only=True)
+class Cell(Row):
+    """A row of a path: whose address must a backend see there.
 
     ``accept`` are the address classes that fulfil it; it is fulfilled only if every single observation falls in one.
     ``told`` is for proxies: the header in which the client's own address must come out of band. ``spread`` says which
-    backends may answer. ``controls`` must hold or the row is inconclusive. ``features`` that the cluster lacks make
-    it unsupported.
+    backends may answer. ``controls`` must hold or the row is inconclusive.
     """
 
-    id: str
-    requirement: str
-    level: Level
-    suite: str
     path: Path
     accept: frozenset[AddressClass]
-    references: tuple[str, ...]
-    features: frozenset[str] = frozenset()
     controls: tuple[Control, ...] = ()
     overrides: tuple[Override, ...] = ()
     told: Claim = Claim.NOTHING
     spread: Spread = Spread.ANY
+
+    @property
+    def expected(self) -> str:
+        """The accepted classes."""
+        return "|".join(sorted(self.accept))
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -353,14 +328,10 @@ class Cell:
         return bool(self.accept) and self.accept <= NO_ANSWER
 
     def as_json(self) -> dict[str, Any]:
-        """The row as one JSON object, as ``esipp list --format json`` prints it and the ledger keeps it."""
+        """The row as one JSON object."""
         service = self.path.service
-        return {
-            "id": self.id,
+        return super().as_json() | {
             "path": self.path.key,
-            "requirement": self.requirement,
-            "level": self.level.value,
-            "suite": self.suite,
             "service": service.type.value if service else None,
             "policy": service.policy.value if service and service.policy else None,
             "internal_policy": service.internal.value if service and service.internal else None,
@@ -371,26 +342,4 @@ class Cell:
             "expect": sorted(self.accept),
             "told": self.told.value if self.told is not Claim.NOTHING else None,
             "spread": self.spread.value,
-            "features": sorted(self.features),
-            "references": list(self.references),
         }
-
-
-@dataclass(frozen=True)
-class Feature:
-    """Something rows may need: whether it is there, and how that was decided.
-
-    ``ours`` marks what is missing through our own doing (left out by the user, no client outside at hand) and not
-    because the cluster lacks it: its core rows then count as left out, and the result is at best ``partial``.
-    """
-
-    present: bool
-    why: str
-    ours: bool = False
-
-
-def missing_features(cell: Cell, features: Mapping[str, Feature]) -> dict[str, Feature]:
-    """What a row needs and is not there, by name; a feature that nobody looked for counts as missing."""
-    unknown = Feature(False, "nobody looked for it")
-    found = {name: features.get(name, unknown) for name in sorted(cell.features)}
-    return {name: feature for name, feature in found.items() if not feature.present}

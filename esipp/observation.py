@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from esipp.model import AddressClass, Level, Status
+from esipp.model import AddressClass
+from esipp.rows import Level, Status
 
 
 class Outcome(StrEnum):

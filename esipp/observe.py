@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from esipp.convergence import Budget, Convergence, Reading, converge
 from esipp.errors import HarnessError
 from esipp.judge import applies
-from esipp.model import NO_ANSWER, Cell, Level, Path, Protocol
+from esipp.model import NO_ANSWER, Cell, Path, Protocol
 from esipp.observation import Observation, Outcome
 from esipp.probing.prober import Job, Prober, job_on
+from esipp.rows import Level
 
 DATA_PLANE = Budget("every path that must answer", 30.0, need=3, spacing=0.2, stable=2.0)
 SETTLING_TIMEOUT = 1.0

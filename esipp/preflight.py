@@ -10,8 +10,9 @@ from typing import Any
 from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.errors import PreflightError
 from esipp.facts import proxy_facts
-from esipp.model import Balancer, Family, Feature, Role
+from esipp.model import Balancer, Family, Role
 from esipp.probing.outside import check_network, find_network
+from esipp.rows import Feature
 from esipp.run import Settings
 from esipp.topology import Node, cast_roles, read_node
 

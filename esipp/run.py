@@ -11,10 +11,11 @@ from pathlib import Path
 
 from esipp import __version__
 from esipp.errors import EsippError, ExitCode
-from esipp.model import Cell, Level
+from esipp.model import Cell
 from esipp.observation import Verdict
 from esipp.report.conclusion import Conclusion, conclude
 from esipp.report.ledger import SCHEMA_VERSION, Ledger
+from esipp.rows import Level, Row
 
 DEFAULT_SAMPLES = 200
 
@@ -55,8 +56,9 @@ class Settings:
 class Run:
     """A run in progress.
 
-    ``say`` prints one line of progress; ``verdicts`` are filled by the judge, ``seconds`` by ``phase``; ``trouble`` is
-    the first failure of the harness, which ends the run. ``interrupted`` is set by SIGINT, SIGTERM and SIGHUP.
+    ``say`` prints one line of progress; ``verdicts`` are filled by the judge, ``seconds`` by ``phase``, ``sections``
+    by suites that have more to tell than verdicts; ``trouble`` is the first failure of the harness, which ends the
+    run. ``interrupted`` is set by SIGINT, SIGTERM and SIGHUP.
     """
 
     settings: Settings
@@ -64,20 +66,21 @@ class Run:
     id: str = ""
     folder: Path = Path()
     ledger: Ledger | None = None
-    cells: list[Cell] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
     left_out: int = 0
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    sections: dict[str, list[str]] = field(default_factory=dict)
     trouble: EsippError | None = None
     interrupted: bool = False
 
-    def begin(self, cells: list[Cell], left_out: int) -> None:
+    def begin(self, rows: list[Row], left_out: int) -> None:
         """Open the run's folder and ledger.
 
         Raises:
             PreflightError: the folder cannot be written, or its disk is full.
         """
-        self.cells, self.left_out = cells, left_out
+        self.rows, self.left_out = rows, left_out
         now = time.gmtime()
         self.id = f"{time.strftime('%m%d-%H%M%S', now)}-{secrets.token_hex(2)}"
         stamp = time.strftime("%Y%m%dT%H%M%SZ", now)
@@ -98,7 +101,7 @@ class Run:
             outside=self.settings.outside,
             without=list(self.settings.without),
             fail_on=self.settings.fail_on.value,
-            rows=[cell.as_json() for cell in cells],
+            rows=[row.as_json() for row in rows],
             left_out_core_rows=left_out,
         )
         if not self.settings.out:
@@ -112,6 +115,15 @@ class Run:
     def fact(self, name: str, value: str, decided: str) -> None:
         """Write down something that was found about the cluster, and how that was decided."""
         self.record("fact", name=name, value=value, decided=decided)
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The rows that are a path's."""
+        return [row for row in self.rows if isinstance(row, Cell)]
+
+    def evidence(self, suite: str, kind: str, **data: object) -> None:
+        """Write down something that was seen and is no observation of a path."""
+        self.record("evidence", suite=suite, kind=kind, data=data)
 
     @contextlib.contextmanager
     def phase(self, name: str, what: str) -> Iterator[None]:
@@ -134,7 +146,7 @@ class Run:
     def conclude(self) -> Conclusion:
         """What all verdicts together say, and what the harness says of itself: one word, one exit code."""
         said = conclude(self.verdicts.values(), self.left_out, self.settings.fail_on)
-        if len(self.verdicts) < len(self.cells):
+        if len(self.verdicts) < len(self.rows):
             said = replace(said, result="incomplete", exit_code=ExitCode.HARNESS, why="not every row was judged")
         if self.trouble and said.exit_code is not ExitCode.NOT_CONFORMANT:
             result = "incomplete" if said.result == "incomplete" else "error"

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from esipp.errors import ExitCode
-from esipp.model import Level, Status
 from esipp.observation import Verdict
+from esipp.rows import Level, Status
 
 WORST_FIRST = (
     Status.ERROR,

@@ -10,14 +10,13 @@ from esipp.model import (
     Cell,
     Claim,
     EntryKind,
-    Level,
     Path,
     Service,
-    Status,
     TrafficPolicy,
     Vantage,
 )
 from esipp.observation import Verdict
+from esipp.rows import Level, Status
 
 
 def _anywhere(_: Cell) -> bool:

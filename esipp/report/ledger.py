@@ -12,7 +12,7 @@ from typing import Any
 
 from esipp.errors import HarnessError, PreflightError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 SCHEMA = Path(__file__).with_name("ledger.schema.json")
 
 

@@ -16,17 +16,16 @@ from esipp.model import (
     Client,
     EntryKind,
     Family,
-    Level,
     Path,
     Protocol,
     Role,
     ServiceType,
-    Status,
     TrafficPolicy,
     Vantage,
 )
 from esipp.observation import Verdict
 from esipp.report.conclusion import WORST_FIRST
+from esipp.rows import Level, Status
 from esipp.topology import POD_BACKEND
 
 WIDTH = 100

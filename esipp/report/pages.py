@@ -3,7 +3,18 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from esipp.model import NO_ANSWER, AddressClass, Balancer, Cell, Claim, Family, Level, Protocol, Spread
+from esipp.model import (
+    NO_ANSWER,
+    AddressClass,
+    Balancer,
+    Cell,
+    Claim,
+    Family,
+    Protocol,
+    Spread,
+)
+from esipp.report import plain
+from esipp.rows import Level, Row
 
 HEAD = """# Rows
 
@@ -20,21 +31,30 @@ _EVERYTHING = frozenset(AddressClass)
 _Line = tuple[Cell, ...]
 
 
-def cells_page(cells: Sequence[Cell]) -> str:
-    """One table for each kind of service: rows, level, what the backend must see, requirement, why."""
-    lines = [HEAD, f"{len(cells)} rows: {_levels(cells)}.", ""]
-    references = list(dict.fromkeys(text for cell in cells for text in cell.references))
-    for title, group in _groups(cells).items():
+TITLES = {"health_checks": "Health checks", "convergence": "Convergence"}
+"""What the other suites' rows are about."""
+
+
+def rows_page(rows: Sequence[Row]) -> str:
+    """One table for each kind of service, then one for each other suite."""
+    lines = [HEAD, f"{len(rows)} rows: {_levels(rows)}.", ""]
+    references = list(dict.fromkeys(text for row in rows for text in row.references))
+    for title, group in _groups(row for row in rows if isinstance(row, Cell)).items():
         lines += [f"## {title}", "", f"{len(group)} rows: {_levels(group)}.", ""]
         lines += ["| rows | level | the backend must see | requirement | because |", "|---|---|---|---|---|"]
         lines += [_line(line, references) for line in _fold(group)]
         lines.append("")
+    others = [row for row in rows if not isinstance(row, Cell)]
+    for suite in dict.fromkeys(row.suite for row in others):
+        of_it = [row for row in others if row.suite == suite]
+        lines += [f"## {TITLES.get(suite, suite)}", "", f"{len(of_it)} rows: {_levels(of_it)}.", ""]
+        lines += [*plain.table(of_it, references), ""]
     lines += ["## References", "", *(f"{number}. {text}" for number, text in enumerate(references, 1)), ""]
     return "\n".join(lines)
 
 
-def _levels(cells: Iterable[Cell]) -> str:
-    found = Counter(cell.level for cell in cells)
+def _levels(rows: Iterable[Row]) -> str:
+    found = Counter(row.level for row in rows)
     return ", ".join(f"{found[level]} {level.value}" for level in Level if level in found)
 
 

@@ -4,11 +4,13 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from esipp.model import Cell, Level, Status
+from esipp.model import Cell
 from esipp.observation import Verdict
+from esipp.report import plain
 from esipp.report.conclusion import WORST_FIRST, Conclusion
 from esipp.report.diagnosis import common_factor, diagnose
 from esipp.report.matrix import LEGEND, WIDTH, matrix, way_in
+from esipp.rows import Level, Row, Status
 
 MOST_OTHERS = 5
 """Rows of one cause that are shown in a line each, after the first one; all of them are in the ledger."""
@@ -111,28 +113,28 @@ def _fold(label: str, text: str) -> list[str]:
     )
 
 
-def counts(cells: Iterable[Cell], verdicts: Mapping[str, Verdict]) -> list[str]:
+def counts(rows: Iterable[Row], verdicts: Mapping[str, Verdict]) -> list[str]:
     """How many rows of each level got which verdict."""
     table: dict[Level, dict[Status, int]] = {}
-    for cell in cells:
-        if cell.id in verdicts:
-            row = table.setdefault(cell.level, {})
-            status = verdicts[cell.id].status
-            row[status] = row.get(status, 0) + 1
+    for row in rows:
+        if row.id in verdicts:
+            level = table.setdefault(row.level, {})
+            status = verdicts[row.id].status
+            level[status] = level.get(status, 0) + 1
     return [
-        f"{level.value:<9} {sum(row.values()):>4} rows: "
-        + ", ".join(f"{row[status]} {status.value}" for status in reversed(WORST_FIRST) if status in row)
-        for level, row in sorted(table.items())
+        f"{level.value:<9} {sum(found.values()):>4} rows: "
+        + ", ".join(f"{found[status]} {status.value}" for status in reversed(WORST_FIRST) if status in found)
+        for level, found in sorted(table.items())
     ]
 
 
-def known_and_missing(cells: Iterable[Cell], verdicts: Mapping[str, Verdict]) -> list[str]:
+def known_and_missing(rows: Iterable[Row], verdicts: Mapping[str, Verdict]) -> list[str]:
     """What differs for a known reason, and what was not tested and why, each reason once."""
     lines = []
     for status, title in ((Status.KNOWN, "known difference"), (Status.UNSUPPORTED, "not tested")):
         reasons: dict[str, Counter[str]] = {}
-        for cell in cells:
-            verdict = verdicts.get(cell.id)
+        for row in rows:
+            verdict = verdicts.get(row.id)
             if verdict and verdict.status is status:
                 # several features are often missing for one reason; a row that lacks two is told with the first
                 first = verdict.reason.removeprefix("needs ").partition("; ")[0]
@@ -146,12 +148,23 @@ def known_and_missing(cells: Iterable[Cell], verdicts: Mapping[str, Verdict]) ->
     return lines
 
 
-def summary(cells: Sequence[Cell], verdicts: Mapping[str, Verdict], end: Conclusion, repeat: str) -> list[str]:
-    """Everything that is said at the end of a run."""
+def summary(
+    rows: Sequence[Row],
+    verdicts: Mapping[str, Verdict],
+    end: Conclusion,
+    repeat: str,
+    sections: Iterable[Sequence[str]] = (),
+) -> list[str]:
+    """Everything that is said at the end of a run; ``sections`` are what other suites tell of what they saw."""
+    cells = [row for row in rows if isinstance(row, Cell)]
+    others = [row for row in rows if not isinstance(row, Cell)]
     lines = matrix(cells, verdicts)
     if lines:
         lines += [""] + [part for text in LEGEND for part in textwrap.wrap(text, WIDTH)]
-    lines += ["", *counts(cells, verdicts)]
-    lines += known_and_missing(cells, verdicts)
+    for section in sections:
+        lines += ["", *section]
+    lines += ["", *counts(rows, verdicts)]
+    lines += known_and_missing(rows, verdicts)
     lines += failures(cells, verdicts, repeat)
+    lines += plain.failures(others, verdicts, repeat)
     return [*lines, "", end.sentence]

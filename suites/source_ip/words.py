@@ -14,7 +14,6 @@ from esipp.model import (
     Entry,
     EntryKind,
     Family,
-    Level,
     Override,
     Path,
     Port,
@@ -26,6 +25,7 @@ from esipp.model import (
     TrafficPolicy,
     Vantage,
 )
+from esipp.rows import Level
 from suites.source_ip.differences import differences
 from suites.source_ip.sentences import requirement
 

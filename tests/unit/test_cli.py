@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from esipp.catalog import HOUSE, all_cells
+from esipp.catalog import HOUSE, all_rows
 from esipp.cli import main
 from esipp.errors import ExitCode
 
@@ -82,7 +82,7 @@ def test_a_process_ends_with_the_exit_code() -> None:
 def test_list_as_json_gives_one_object_a_row(here: Callable[..., Done]) -> None:
     done = here("list", "--format", "json")
     assert done.returncode == 0
-    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [cell.id for cell in all_cells()]
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [row.id for row in all_rows()]
 
 
 def test_list_into_a_closed_pipe_is_no_error() -> None:
@@ -171,7 +171,7 @@ def suites(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 def test_plain_pytest_collects_without_a_cluster() -> None:
     done = suites("--collect-only")
     assert done.returncode == 0
-    assert f"{len(all_cells())} tests collected" in done.stdout
+    assert f"{len(all_rows())} tests collected" in done.stdout
 
 
 def test_plain_pytest_runs_nothing_without_a_context() -> None:

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from esipp.errors import ExitCode
-from esipp.model import Level, Status
 from esipp.observation import Verdict
 from esipp.report.conclusion import conclude
+from esipp.rows import Level, Status
 
 
 def verdicts(*kinds: tuple[Status, Level]) -> Iterator[Verdict]:

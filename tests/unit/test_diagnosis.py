@@ -6,9 +6,19 @@ from typing import Any
 import pytest
 
 from esipp.judge import judge
-from esipp.model import AddressClass, Claim, EntryKind, Family, Level, Path, Port, Protocol, Status, TrafficPolicy
+from esipp.model import (
+    AddressClass,
+    Claim,
+    EntryKind,
+    Family,
+    Path,
+    Port,
+    Protocol,
+    TrafficPolicy,
+)
 from esipp.observation import Observation, Outcome, Verdict, Witness
 from esipp.report.diagnosis import common_factor, diagnose
+from esipp.rows import Level, Status
 from tests.unit.world import (
     CELLS,
     SAMPLES,

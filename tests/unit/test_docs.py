@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from esipp.catalog import HOUSE, all_cells
-from esipp.model import Level
-from esipp.report.pages import cells_page
+from esipp.catalog import HOUSE, all_rows
+from esipp.report.pages import rows_page
+from esipp.rows import Level
 from tests.unit.world import CELLS
 
 PAGES = sorted(
@@ -18,7 +18,7 @@ PAGES = sorted(
 
 
 def test_the_page_of_rows_is_current() -> None:
-    assert (HOUSE / "docs" / "cells.md").read_text() == cells_page(all_cells()), "esipp list --format markdown"
+    assert (HOUSE / "docs" / "cells.md").read_text() == rows_page(all_rows()), "esipp list --format markdown"
 
 
 def expand(pattern: str) -> list[str]:
@@ -28,7 +28,7 @@ def expand(pattern: str) -> list[str]:
 
 
 def test_the_page_names_every_row_once_and_is_short_enough_to_be_read() -> None:
-    page = cells_page(CELLS)
+    page = rows_page(CELLS)
     lines = [line for line in page.splitlines() if line.startswith("| `")]
     ids = [identity for line in lines for identity in expand(line.split("`")[1])]
     assert sorted(ids) == sorted(cell.id for cell in CELLS)
@@ -36,14 +36,14 @@ def test_the_page_names_every_row_once_and_is_short_enough_to_be_read() -> None:
 
 
 def test_the_page_says_how_many_rows_of_each_level_there_are() -> None:
-    page = cells_page(CELLS)
+    page = rows_page(CELLS)
     told = {level: sum(int(n) for n in re.findall(rf"(\d+) {level.value}", page)) for level in Level}
     assert told == {level: 2 * sum(1 for cell in CELLS if cell.level is level) for level in Level}, "once in all"
 
 
 def test_a_line_names_the_levels_and_references_of_its_rows() -> None:
     cell = next(cell for cell in CELLS if cell.id == "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
-    page = cells_page(CELLS)
+    page = rows_page(CELLS)
     start = "| `nodeport.local.{tcp,udp,sctp}.{ipv4,ipv6}.outside-1-to-endpoint-node` "
     line = next(line for line in page.splitlines() if line.startswith(start))
     assert "| core, SCTP: extended | client |" in line

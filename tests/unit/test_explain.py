@@ -3,8 +3,9 @@
 import pytest
 
 from esipp.explain import WIDTH, explain, meaning_for
-from esipp.model import AddressClass, Level
+from esipp.model import AddressClass
 from esipp.picture import ARROW, BLOCKED, picture
+from esipp.rows import Level
 from esipp.topology import POD_BACKEND
 from tests.unit.world import CELLS, by_id
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from esipp.judge import judge
-from esipp.model import AddressClass, Family, Status
+from esipp.model import AddressClass, Family
 from esipp.observation import Observation, Outcome, Witness
+from esipp.rows import Status
 from tests.unit.world import (
     CLIENT_ADDRESSES,
     SAMPLES,

@@ -2,8 +2,9 @@
 
 import pytest
 
-from esipp.model import Cell, Claim, Family, Status
+from esipp.model import Cell, Claim, Family
 from esipp.observation import Observation
+from esipp.rows import Status
 from tests.unit.world import (
     CLIENT_ADDRESSES,
     VIP,

@@ -2,12 +2,8 @@
 
 import pytest
 
-from esipp.model import (
-    AddressClass,
-    EntryKind,
-    Feature,
-    Status,
-)
+from esipp.model import AddressClass, EntryKind
+from esipp.rows import Feature, Status
 from tests.unit.world import (
     CELLS,
     FEATURES,

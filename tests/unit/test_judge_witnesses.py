@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.model import NO_ANSWER, AddressClass, Cell, Family, Override, Status
+from esipp.model import NO_ANSWER, AddressClass, Cell, Family, Override
 from esipp.observation import Observation, Outcome, Witness
+from esipp.rows import Status
 from tests.unit.world import (
     CLIENT_ADDRESSES,
     by_id,

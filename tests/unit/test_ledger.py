@@ -10,9 +10,10 @@ import pytest
 
 from esipp.errors import HarnessError, PreflightError
 from esipp.judge import judge
-from esipp.model import AddressClass, Cell, Level
+from esipp.model import AddressClass, Cell
 from esipp.observation import Witness
 from esipp.report.ledger import SCHEMA, SCHEMA_VERSION, Ledger, read_ledger
+from esipp.rows import Level
 from esipp.run import Run, Settings
 from tests.unit.world import CELLS, evidence, group, show, topology, verdict
 
@@ -33,6 +34,7 @@ def a_run(out: Path) -> list[dict[str, Any]]:
     run.record("feature", name="family.ipv4", present=True, why="made up", ours=False)
     run.record("obstacle", path=CELLS[0].path.key, why="made up")
     run.record("note", about="artefacts", note="made up")
+    run.evidence("health_checks", "answer", status=503)
     run.record("topology", **topology().as_json())
     run.fact("proxy-mode", "nftables", "asked after preflight")
     run.record("settled", held=True, seconds=0.1, state="72 paths answer")

@@ -7,10 +7,11 @@ import pytest
 
 from esipp import observe
 from esipp.errors import HarnessError
-from esipp.model import Level, Path, Protocol
+from esipp.model import Path, Protocol
 from esipp.observation import Observation, Outcome
 from esipp.observe import ANSWER_TIMEOUT, JOBS_AT_ONCE, JUDGED_TIMEOUT, PARALLEL, Plan, Settling, fly, must_answer, plan
 from esipp.probing.prober import Job, Prober
+from esipp.rows import Level
 from tests.unit.world import CELLS, by_id
 
 OUTSIDE = [by_id(f"nodeport.local.{p}.ipv4.outside-1-to-endpoint-node") for p in ("tcp", "udp", "sctp")]

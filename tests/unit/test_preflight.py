@@ -5,8 +5,8 @@ from typing import Any, cast
 import pytest
 
 from esipp.cluster import ApiError, Cluster, UnreachableError
-from esipp.model import Feature
 from esipp.preflight import _features, _service_families
+from esipp.rows import Feature
 from tests.unit.world import ROLES, topology
 
 

@@ -14,7 +14,6 @@ from esipp.model import (
     Claim,
     EntryKind,
     Family,
-    Level,
     Path,
     Protocol,
     Role,
@@ -22,6 +21,7 @@ from esipp.model import (
     TrafficPolicy,
     Vantage,
 )
+from esipp.rows import Level
 from tests.unit.world import CELLS, by_id
 
 JSON_FIELDS = (

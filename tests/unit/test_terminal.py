@@ -5,11 +5,19 @@ from dataclasses import replace
 from typing import Any
 
 from esipp.judge import judge
-from esipp.model import AddressClass, Cell, EntryKind, Family, Feature, Level, Path, Protocol, Status
+from esipp.model import (
+    AddressClass,
+    Cell,
+    EntryKind,
+    Family,
+    Path,
+    Protocol,
+)
 from esipp.observation import Observation, Outcome, Verdict, Witness
 from esipp.report.conclusion import conclude
 from esipp.report.matrix import WIDTH, matrix
 from esipp.report.terminal import failures, summary
+from esipp.rows import Feature, Level, Status
 from tests.unit.world import CELLS, FEATURES, SAMPLES, by_id, changed_evidence, numbered, show
 
 LOCAL = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"

@@ -15,13 +15,12 @@ from esipp.model import (
     Claim,
     EntryKind,
     Family,
-    Feature,
-    Level,
     Path,
     Role,
     Vantage,
 )
 from esipp.observation import Observation, Outcome, Verdict
+from esipp.rows import Feature, Level
 from esipp.topology import (
     HOST_BACKEND,
     PAIR_BACKEND,

@@ -1,0 +1,107 @@
+"""Rows that are no paths, for people: how they are explained, listed in docs/cells.md, and told where they fail."""
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+
+from esipp.explain import explain
+from esipp.model import Cell
+from esipp.observation import Verdict
+from esipp.report.matrix import WIDTH
+from esipp.rows import Level, Row, Status
+
+MOST_OTHERS = 5
+"""Rows that fail in the same way and are shown in a line each, after the first; all of them are in the ledger."""
+
+
+def explain_row(row: Row) -> str:
+    """What a row requires, why, and what must be seen."""
+    if isinstance(row, Cell):
+        return explain(row)
+    told = {
+        "level": row.level.value,
+        "because": "; ".join(row.references),
+        "asked": row.asked,
+        "holds if": row.expected if row.level is not Level.RECORD else "always: what is seen is recorded",
+        "fails if": row.fails_if,
+        "needs": ", ".join(sorted(row.features)),
+    }
+    lines = [row.id, "=" * len(row.id), *textwrap.wrap(row.requirement, WIDTH, break_on_hyphens=False), ""]
+    for label, text in told.items():
+        lines += _fold(label, text, 12) if text else []
+    return "\n".join(lines)
+
+
+# ------------------------------------------------------------------------------------------------- docs/cells.md
+def table(rows: Sequence[Row], references: Sequence[str]) -> list[str]:
+    """The rows as a table; those that differ only in who asks whom are one line, their ids told in braces."""
+    lines = ["| rows | level | must be seen | requirement | because |", "|---|---|---|---|---|"]
+    alike: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        key = (row.requirement, row.level, row.expected, row.references, row.id.count("."))
+        alike.setdefault(key, []).append(row)
+    for group in alike.values():
+        because = ", ".join(str(references.index(text) + 1) for text in group[0].references)
+        for pattern in patterns([row.id for row in group]):
+            first = group[0]
+            lines.append(f"| `{pattern}` | {first.level.value} | {first.expected} | {first.requirement} | {because} |")
+    return lines
+
+
+def patterns(ids: Sequence[str]) -> list[str]:
+    """Ids as one with braces, where these stand for exactly them; else each by itself."""
+    parts = [list(dict.fromkeys(column)) for column in zip(*(one.split(".") for one in ids), strict=True)]
+    if {".".join(chosen) for chosen in product(*parts)} != set(ids):
+        return list(ids)
+    return [".".join(f"{{{','.join(part)}}}" if len(part) > 1 else part[0] for part in parts)]
+
+
+# --------------------------------------------------------------------------------------------------- the terminal
+def failures(rows: Iterable[Row], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
+    """Each row that is not fine; of those that fail in the same way the first whole, the others in a line each."""
+    wrong = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE)
+    groups: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        verdict = verdicts.get(row.id)
+        if verdict is not None and verdict.status in wrong:
+            groups.setdefault((wrong.index(verdict.status), row.suite, row.requirement), []).append(row)
+    lines: list[str] = []
+    for _, group in sorted(groups.items(), key=lambda item: str(item[0])):
+        lines += ["", *_tell(group, verdicts, repeat)]
+    return lines
+
+
+def _tell(group: Sequence[Row], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
+    first, *others = sorted(group, key=lambda row: list(Level).index(row.level))
+    verdict = verdicts[first.id]
+    told = {
+        "required": first.requirement,
+        "expected": verdict.expected,
+        "observed": verdict.observed,
+        "reason": verdict.reason,
+        "likely": first.fails_if if verdict.status in (Status.FAIL, Status.FLAKY) else "",
+        "see": "; ".join(first.references),
+    }
+    lines = [f"{verdict.status.value.upper()} ({first.level.value}) {first.id}"]
+    for label, text in told.items():
+        lines += _fold(label, text) if text else []
+    lines.append(f"  {'repeat':<9} {repeat} {first.id}")
+    if others:
+        lines += _fold("also", f"{len(others)} more rows of this requirement:")
+    for row in others[:MOST_OTHERS]:
+        lines += _fold("", f"({row.level.value}) {row.id}: {verdicts[row.id].observed}")
+    if len(others) > MOST_OTHERS:
+        lines += _fold("", f"and {len(others) - MOST_OTHERS} more, all in the ledger")
+    return lines
+
+
+def _fold(label: str, text: str, width: int = 9) -> list[str]:
+    start = f"  {label:<9} " if width == 9 else f"{label:<12}"
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=start,
+        subsequent_indent=" " * 12,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,121 @@
+"""A row: one behaviour, one requirement, one verdict; and what decides whether it can be asked. No I/O.
+
+What is common to the rows of all suites is here; what a suite's rows say besides is in model.py (source IP), and in
+the packages of the other suites.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Level(StrEnum):
+    """How binding a row is.
+
+    ``core``: the API contract and its documentation. ``extended``: kube-proxy's documented behaviour, where other
+    data planes may differ. ``record``: written down, never failed.
+    """
+
+    CORE = "core"
+    EXTENDED = "extended"
+    RECORD = "record"
+
+
+class Status(StrEnum):
+    """What the judge says of a row (design.md, "verdict")."""
+
+    PASS = "pass"  # noqa: S105 - a verdict, not a password
+    FAIL = "fail"
+    FLAKY = "flaky"
+    KNOWN = "known"
+    UNSUPPORTED = "unsupported"
+    INCONCLUSIVE = "inconclusive"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A legitimate difference of a row that is no path: where all facts in ``when`` hold and ``seen`` is what was
+    seen, the row is ``known``, with reason and reference. ``before`` limits it to older Kubernetes (``1.34``).
+    """
+
+    when: tuple[tuple[str, str], ...]
+    seen: str
+    reason: str
+    reference: str
+    before: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One behaviour (design.md, law 1): what every suite's rows have.
+
+    ``features`` that the cluster lacks make it unsupported. ``id`` is stable, and the test's name.
+    """
+
+    id: str
+    requirement: str
+    level: Level
+    suite: str
+    references: tuple[str, ...]
+    features: frozenset[str] = frozenset()
+
+    @property
+    def expected(self) -> str:
+        """What must be seen, in a word or two, as ``esipp list`` prints it."""
+        raise NotImplementedError
+
+    @property
+    def asked(self) -> str:
+        """How it is asked, as ``esipp explain`` tells it; empty where there is nothing to add."""
+        return ""
+
+    @property
+    def fails_if(self) -> str:
+        """The broken data plane that trips it, for ``esipp explain`` and for whoever reads a failure."""
+        return ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as one JSON object, as ``esipp list --format json`` prints it and the ledger keeps it."""
+        return {
+            "id": self.id,
+            "suite": self.suite,
+            "level": self.level.value,
+            "requirement": self.requirement,
+            "features": sorted(self.features),
+            "references": list(self.references),
+        }
+
+
+@dataclass(frozen=True)
+class Feature:
+    """Something rows may need: whether it is there, and how that was decided.
+
+    ``ours`` marks what is missing through our own doing (left out by the user, no client outside at hand) and not
+    because the cluster lacks it: its core rows then count as left out, and the result is at best ``partial``.
+    """
+
+    present: bool
+    why: str
+    ours: bool = False
+
+
+def missing_features(row: Row, features: Mapping[str, Feature]) -> dict[str, Feature]:
+    """What a row needs and is not there, by name; a feature that nobody looked for counts as missing."""
+    unknown = Feature(False, "nobody looked for it")
+    found = {name: features.get(name, unknown) for name in sorted(row.features)}
+    return {name: feature for name, feature in found.items() if not feature.present}
+
+
+def holds(when: Iterable[tuple[str, str]], before: str, facts: Mapping[str, str]) -> bool:
+    """Whether a known difference is to be expected on a cluster of these facts."""
+    if before and not _version(facts.get("kubernetes", "")) < _version(before):
+        return False
+    return all(facts.get(name) == value for name, value in when)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """Major and minor of ``v1.36.3``; of what cannot be read, one that is newer than all."""
+    parts = text.removeprefix("v").split(".")[:2]
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else (9999,)
