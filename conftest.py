@@ -108,7 +108,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if run is None or not run.rows:
         return
     terminalreporter.section("source IP qualification", sep="=")
-    lines = summary(run.rows, run.verdicts, run.conclude(), run.settings.repeat, run.sections.values())
+    lines = summary(run.rows, run.verdicts, run.conclude(), run.repeat, run.sections.values())
     lines.append("phases: " + ", ".join(f"{name} {spent:.1f} s" for name, spent in run.seconds.items()))
     lines.append(f"ledger: {run.folder / 'ledger.jsonl'}")
     lines += where_kept(run.folder)

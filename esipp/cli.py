@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import secrets
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.report.pages import rows_page
 from esipp.report.plain import explain_row
 from esipp.rows import Level, Row
-from esipp.run import DEFAULT_SAMPLES, Settings
+from esipp.run import DEFAULT_MOVES, DEFAULT_SAMPLES, Settings
 from esipp.streams import open_standard_streams, whatever_becomes_of_stdout
 
 EXIT_CODES = """exit codes:
@@ -56,6 +57,20 @@ def add_run_options(group: Any) -> None:
         "--samples", type=int, default=DEFAULT_SAMPLES, metavar="N", help="connections a path gets in the judged window"
     )
     add(
+        "--moves",
+        type=int,
+        default=DEFAULT_MOVES,
+        metavar="N",
+        help=f"moves up, and as many down, that each load balancer has to follow (default: {DEFAULT_MOVES})",
+    )
+    add(
+        "--seed",
+        type=int,
+        default=None,
+        metavar="N",
+        help="of everything that is chosen at random: which pod moves when (default: a new one, told in the report)",
+    )
+    add(
         "--fail-on",
         choices=[Level.CORE.value, Level.EXTENDED.value],
         default=Level.CORE.value,
@@ -73,6 +88,8 @@ def settings_of(options: Any) -> Settings:
         raise PreflightError("No cluster is named.", "--context NAME; nothing is run against a cluster by default.")
     if not 1 <= options.samples <= 10_000:
         raise PreflightError(f"--samples {options.samples} is out of range.", "1 to 10000.")
+    if not 1 <= options.moves <= 1000:
+        raise PreflightError(f"--moves {options.moves} is out of range.", "1 to 1000.")
     if not options.lane.replace("-", "").replace(".", "").isalnum():
         raise PreflightError(f"--lane '{options.lane}' cannot be part of a folder's name.", "letters, digits, - and .")
     return Settings(
@@ -85,6 +102,8 @@ def settings_of(options: Any) -> Settings:
         without=tuple(options.without),
         samples=options.samples,
         fail_on=Level(options.fail_on),
+        moves=options.moves,
+        seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
     )
 
 
@@ -180,12 +199,14 @@ def _run(options: argparse.Namespace) -> int:
 
     settings = settings_of(options)
     check_without_cluster(settings)
-    chosen = select(options.rows)
+    chosen = [row for row in select(options.rows) if not options.suite or row.suite in options.suite]
     suites = [SUITES / name for name in options.suite] or [SUITES]
-    examine(Cluster(settings.context, settings.kubeconfig), settings)  # told here, a misfit leaves no run folder
+    # told here, a misfit leaves no run folder
+    examine(Cluster(settings.context, settings.kubeconfig), settings, {row.suite for row in chosen})
     arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=no", "-r", "N", f"--rootdir={HOUSE}"]
     arguments += ["-c", str(HOUSE / "pyproject.toml"), f"--context={settings.context}", f"--image={settings.image}"]
     arguments += [f"--lane={settings.lane}", f"--outside={settings.outside}", f"--samples={settings.samples}"]
+    arguments += [f"--moves={settings.moves}", f"--seed={settings.seed}"]
     arguments += [f"--fail-on={settings.fail_on.value}", *(f"--without={name}" for name in settings.without)]
     arguments += [f"--kubeconfig={settings.kubeconfig}"] if settings.kubeconfig else []
     arguments += [f"--out={settings.out}"] if settings.out else []

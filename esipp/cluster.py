@@ -94,14 +94,15 @@ class Cluster:
         body: Json | None = None,
         query: Mapping[str, str] | None = None,
         read_timeout: float = READ_TIMEOUT,
+        content: str = "application/json",
     ) -> Json:
-        """One request, one JSON answer.
+        """One request, one JSON answer; ``content`` is the media type of the body.
 
         Raises:
             ApiError: the server refused.
             UnreachableError: no answer.
         """
-        response = self._send(method, path, body, query, read_timeout)
+        response = self._send(method, path, body, query, read_timeout, content=content)
         return dict(json.loads(response.data or b"{}"))
 
     def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
@@ -116,12 +117,13 @@ class Cluster:
         query: Mapping[str, str] | None,
         read_timeout: float,
         stream: bool = False,
+        content: str = "application/json",
     ) -> urllib3.BaseHTTPResponse:
         arguments = self._api.param_serialize(
             method,
             path,
             query_params=list((query or {}).items()),
-            header_params={"Accept": "application/json", "Content-Type": "application/json"},
+            header_params={"Accept": "application/json", "Content-Type": content},
             body=body,
             auth_settings=["BearerToken"],
         )
@@ -140,6 +142,10 @@ class Cluster:
     def create(self, collection: str, manifest: Json) -> Json:
         """POST an object to a collection such as ``/api/v1/namespaces/x/pods``."""
         return self.request("POST", collection, body=manifest)
+
+    def patch(self, path: str, body: Json, how: str = "strategic-merge-patch") -> Json:
+        """PATCH an object; ``how`` is ``strategic-merge-patch``, ``merge-patch`` or ``apply-patch`` (with a query)."""
+        return self.request("PATCH", path, body=body, content=f"application/{how}+json")
 
     def list(self, collection: str, **query: str) -> list[Json]:
         """The items of a collection; ``labelSelector="a=b"`` and the like narrow it."""

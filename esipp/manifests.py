@@ -76,10 +76,18 @@ def echo_pod(name: str, run: str, node: str, image: str, *, raw: bool, labels: M
     return pod
 
 
-def never_ready(pod: Json) -> Json:
-    """The same pod, with a readiness gate that nobody opens: it serves, and is never Ready."""
-    pod["spec"]["readinessGates"] = [{"conditionType": "esipp.dev/never"}]
+GATE = "esipp.dev/ready"
+
+
+def gated(pod: Json) -> Json:
+    """The same pod with a readiness gate: it serves, and is Ready only while somebody opens the gate (``gate``)."""
+    pod["spec"]["readinessGates"] = [{"conditionType": GATE}]
     return pod
+
+
+def gate(is_open: bool) -> Json:
+    """The patch of a pod's status that opens or closes its gate: readiness at once, without waiting for a probe."""
+    return {"status": {"conditions": [{"type": GATE, "status": str(is_open)}]}}
 
 
 def host_backend(name: str, run: str, node: str, image: str, *, raw: bool, labels: Mapping[str, str]) -> Json:

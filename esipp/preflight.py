@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,21 @@ RIGHTS = (
     ("get", "serviceaccounts", ""),
 )
 """Verb, resource, API group: what a run does, clean-up included."""
+
+RIGHTS_OF_SUITES = {
+    "health_checks": (
+        ("patch", "pods/status", ""),
+        ("get", "services", ""),
+        ("patch", "services", ""),
+        ("update", "services", ""),
+    ),
+    "convergence": (
+        ("patch", "pods/status", ""),
+        ("list", "endpointslices", "discovery.k8s.io"),
+        ("watch", "endpointslices", "discovery.k8s.io"),
+    ),
+}
+"""What only one suite does: pods are made ready and unready by their readiness gate, Services are changed."""
 
 LEAST_DISK = 100 * 1024 * 1024
 
@@ -86,16 +101,17 @@ def check_without_cluster(settings: Settings) -> None:
         )
 
 
-def examine(cluster: Cluster, settings: Settings) -> Findings:
-    """Ask the cluster everything that decides whether and what can be run.
+def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) -> Findings:
+    """Ask the cluster everything that decides whether and what can be run, of these suites.
 
     Raises:
         PreflightError: unreachable, rights missing, or too few schedulable nodes.
     """
     version = cluster.version()
     try:
+        rights = dict.fromkeys([*RIGHTS, *(right for suite in suites for right in RIGHTS_OF_SUITES.get(suite, ()))])
         missing = [
-            f"{verb} {resource}" for verb, resource, group in RIGHTS if not cluster.may(verb, resource, group=group)
+            f"{verb} {resource}" for verb, resource, group in rights if not cluster.may(verb, resource, group=group)
         ]
         if missing:
             raise PreflightError(

@@ -18,6 +18,7 @@ from esipp.report.ledger import SCHEMA_VERSION, Ledger
 from esipp.rows import Level, Row
 
 DEFAULT_SAMPLES = 200
+DEFAULT_MOVES = 30
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Settings:
 
     ``outside`` is ``auto`` (containers on kind's docker network if the nodes are such), ``none``, or
     ``docker:NETWORK``. ``without`` are features to be taken as missing. ``samples`` is the number of connections a
-    path gets in the judged window.
+    path gets in the judged window, ``moves`` how often each load balancer has to follow
+    a pod up, and as often down; ``seed`` chooses which.
     """
 
     context: str
@@ -38,13 +40,17 @@ class Settings:
     without: tuple[str, ...] = ()
     samples: int = DEFAULT_SAMPLES
     fail_on: Level = Level.CORE
+    moves: int = DEFAULT_MOVES
+    seed: int = 0
 
     @property
     def repeat(self) -> str:
         """The command that repeats this run, up to the rows; $ESIPP_REPEAT is its start where something wraps esipp."""
         start = os.environ.get("ESIPP_REPEAT") or f"esipp run --context {shlex.quote(self.context)}"
         told = {"--kubeconfig": self.kubeconfig, "--outside": self.outside, "--samples": str(self.samples)}
+        told["--moves"] = str(self.moves)
         usual = {"--kubeconfig": None, "--outside": "auto", "--samples": str(DEFAULT_SAMPLES)}
+        usual["--moves"] = str(DEFAULT_MOVES)
         told["--image"], usual["--image"] = self.image, os.environ.get("ESIPP_IMAGE", "")
         told["--fail-on"], usual["--fail-on"] = self.fail_on.value, Level.CORE.value
         words = [f"{name} {shlex.quote(str(value))}" for name, value in told.items() if value != usual[name]]
@@ -101,6 +107,8 @@ class Run:
             outside=self.settings.outside,
             without=list(self.settings.without),
             fail_on=self.settings.fail_on.value,
+            moves=self.settings.moves,
+            seed=self.settings.seed,
             rows=[row.as_json() for row in rows],
             left_out_core_rows=left_out,
         )
@@ -120,6 +128,12 @@ class Run:
     def cells(self) -> list[Cell]:
         """The rows that are a path's."""
         return [row for row in self.rows if isinstance(row, Cell)]
+
+    @property
+    def repeat(self) -> str:
+        """The command that repeats this run, up to the rows; with the seed, if anything was chosen by it."""
+        seeded = len(self.cells) < len(self.rows)
+        return self.settings.repeat + (f" --seed {self.settings.seed}" if seeded else "")
 
     def evidence(self, suite: str, kind: str, **data: object) -> None:
         """Write down something that was seen and is no observation of a path."""

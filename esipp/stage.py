@@ -19,6 +19,7 @@ from esipp.manifests import BACKEND_LABEL, PAIR_LABEL, Numbers
 from esipp.model import Backends, EntryKind, Family, Path, Protocol, Role, ServiceType, Vantage
 from esipp.namespaces import owner, remove_namespace, wait_for_account
 from esipp.pods import identity, is_ready, say_pod
+from esipp.props import Props
 from esipp.topology import (
     HOST_BACKEND,
     PAIR_BACKEND,
@@ -36,6 +37,7 @@ PODS_READY = Budget("our pods being ready", 50.0)
 VIP_ASSIGNED = Budget("load balancers getting their VIPs", 30.0)
 LISTENING = Budget("the reference listeners", 20.0, need=1, spacing=0.1)
 
+NO_PROPS = Props()
 MOST_AGENTS = 10
 """On larger clusters only the nodes that play a role, and the first few others, carry an agent."""
 
@@ -79,9 +81,10 @@ class Stage:
     second_addresses: dict[str, dict[Family, str]] = field(default_factory=dict)
     ingress: str = "none"
     _identities: dict[str, tuple[str, int, str]] = field(default_factory=dict)
+    _states: dict[str, Json] = field(default_factory=dict)
 
-    def arrange(self, paths: Iterable[Path]) -> None:
-        """Create everything the paths need, together, and wait until it stands.
+    def arrange(self, paths: Iterable[Path], props: Props = NO_PROPS) -> None:
+        """Create everything the paths and the other suites need, together, and wait until it stands.
 
         Raises:
             HarnessError: something could not be created or never became ready; nothing is said about the product.
@@ -95,17 +98,19 @@ class Stage:
         try:
             self.cluster.create("/api/v1/namespaces", manifests.namespace(self.namespace, self.run, owner()))
             wait_for_account(self.cluster, self.namespace)
-            wanted = self._pods_for(paths)
+            wanted = self._pods_for(paths, props)
             with ThreadPoolExecutor(max_workers=8) as pool:
                 made = [pool.submit(self.cluster.create, self._in("pods"), pod) for pod in wanted]
                 made += [
                     pool.submit(self.cluster.create, self._in("services"), self._service(name, of))
                     for name, of in sorted(objects.items())
                 ]
+                made += [pool.submit(self.cluster.create, self._in("services"), each) for each in props.services]
                 for each in made:
                     each.result()
             self._wait_for_pods({pod["metadata"]["name"] for pod in wanted})
-            self._wait_for_services(objects)
+            self._wait_for_services(objects, props)
+            self._keep_identities(wanted, props)
             self._read_listeners()
         except ApiError as refused:
             raise HarnessError(f"The stage cannot be set: {refused.message}", _hint(refused)) from None
@@ -199,7 +204,7 @@ class Stage:
         ranges = [f"{address}/{128 if ':' in address else 32}" for address in named]
         return manifests.service(name, paths, self.run, own, ranges)
 
-    def _pods_for(self, paths: Sequence[Path]) -> list[Json]:
+    def _pods_for(self, paths: Sequence[Path], props: Props) -> list[Json]:
         """The backends that are needed, a pod for each client in a pod, and an agent on every node."""
         run, image, raw = self.run, self.image, self.raw
         here = self.roles[Role.ENDPOINT_NODE]
@@ -214,14 +219,16 @@ class Stage:
         if Backends.NOT_READY in kinds:
             labels = {BACKEND_LABEL: Backends.NOT_READY.value}
             pod = manifests.echo_pod(UNREADY_BACKEND, run, here, image, raw=raw, labels=labels)
-            pods.append(manifests.never_ready(pod))
-        for client in sorted({p.client for p in paths if p.client.vantage is Vantage.POD}, key=lambda c: c.name):
+            pods.append(manifests.gated(pod))
+        clients = {path.client for path in paths} | props.clients
+        for client in sorted((c for c in clients if c.vantage is Vantage.POD), key=lambda c: c.name):
             if client.name != POD_BACKEND:
                 assert client.role is not None
                 pods.append(manifests.echo_pod(client.name, run, self.roles[client.role], image, raw=raw))
         with_role = set(self.roles.values())
         usable = (node.name for node in self.nodes.values() if node.usable)
         ready = sorted(usable, key=lambda name: (name not in with_role, name))
+        pods += props.pods
         return pods + [manifests.agent_pod(agent_name(node), run, node, image, raw=raw) for node in ready[:MOST_AGENTS]]
 
     def _wait_for_pods(self, names: set[str]) -> None:
@@ -240,14 +247,20 @@ class Stage:
         for name, item in last.items():
             addresses = by_family(each["ip"] for each in item["status"].get("podIPs") or [])
             self.pods[name] = Pod(name, item["spec"]["nodeName"], addresses)
-            self._identities[name] = identity(item)
+            self._states[name] = item
 
-    def _wait_for_services(self, objects: Mapping[str, Sequence[Path]]) -> None:
+    def _keep_identities(self, pods: Iterable[Json], props: Props) -> None:
+        """Those that must be the same after the window; props are there to be moved."""
+        moved = {pod["metadata"]["name"] for pod in props.pods}
+        for name in {pod["metadata"]["name"] for pod in pods} - moved:
+            self._identities[name] = identity(self._states[name])
+
+    def _wait_for_services(self, objects: Mapping[str, Sequence[Path]], props: Props) -> None:
         balanced = {
             name
             for name, paths in objects.items()
             if paths[0].service and paths[0].service.type is ServiceType.LOAD_BALANCER
-        }
+        } | props.announced
         selector = f"{RUN_LABEL}={self.run}"
         if balanced:
             self.cluster.wait_for(

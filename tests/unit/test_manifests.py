@@ -173,8 +173,8 @@ def test_only_raw_sockets_get_root_and_a_capability() -> None:
 
 def test_a_pod_that_is_never_ready_differs_in_its_gate_only() -> None:
     pod = manifests.echo_pod("backend-not-ready", RUN, "node", "image", raw=False)
-    gated = manifests.never_ready(manifests.echo_pod("backend-not-ready", RUN, "node", "image", raw=False))
-    assert gated["spec"].pop("readinessGates") == [{"conditionType": "esipp.dev/never"}]
+    gated = manifests.gated(manifests.echo_pod("backend-not-ready", RUN, "node", "image", raw=False))
+    assert gated["spec"].pop("readinessGates") == [{"conditionType": "esipp.dev/ready"}]
     assert gated == pod
 
 

@@ -1,0 +1,50 @@
+"""What a suite that moves things needs on the stage: pods and services of its own, created with all others."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from esipp.model import Client, Role
+from esipp.rows import Feature, Row
+from esipp.topology import Node
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What is known of the cluster and the run when props are chosen."""
+
+    run: str
+    image: str
+    nodes: Mapping[str, Node]
+    roles: Mapping[Role, str]
+    features: Mapping[str, Feature]
+
+
+@dataclass(frozen=True)
+class Props:
+    """Pods (waited for; those with a readiness gate need not be Ready), Services, and clients that are needed.
+
+    ``announced`` names those Services that must get their VIPs before anything begins.
+    """
+
+    pods: tuple[Json, ...] = ()
+    services: tuple[Json, ...] = ()
+    announced: frozenset[str] = frozenset()
+    clients: frozenset[Client] = frozenset()
+
+    @classmethod
+    def all_of(cls, several: Iterable["Props"]) -> "Props":
+        """Everything that several suites need."""
+        each = list(several)
+        return cls(
+            tuple(pod for props in each for pod in props.pods),
+            tuple(service for props in each for service in props.services),
+            frozenset(name for props in each for name in props.announced),
+            frozenset(client for props in each for client in props.clients),
+        )
+
+
+MakeProps = Callable[[list[Row], Ground], Props]
+"""From the rows of a suite that can be asked here to what they need."""
