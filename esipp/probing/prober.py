@@ -18,7 +18,7 @@ from esipp.observation import Observation, Outcome
 START_SECONDS = 20.0
 """Until a prober says that it is ready: an exec into a container plus the start of Python."""
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 CLAIMED = "203.0.113.7"
 """The address that a client claims for itself in a forged header: of a range that is nobody's (RFC 5737)."""

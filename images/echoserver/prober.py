@@ -28,12 +28,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 VERSION = "0.1.0"
-PROTOCOL = 2
+PROTOCOL = 3
 MAX_COUNT = 1_000_000
 MAX_LINE = 65536
 MAX_JOBS = 10_000
 MAX_SECONDS = 3600.0
 MAX_ANSWER = 65536
+MAX_HTTP = 1 << 20  # bytes of an HTTP answer, whatever is kept of it
+MAX_HEAD = 16384
+MAX_CHUNK_LINE = 1024
+MAX_SHOWN_BODY = 2048  # bytes of the body that the result of a get job has
+MAX_DETAIL = 200  # bytes of an answer that a detail quotes
 MAX_PREAMBLE = 1024
 MAX_PORTS = 1000  # pairs of ports that a group of a brief job names
 MAX_UNREAD = 4 << 20  # bytes of results that nobody reads; then nothing more is started
@@ -47,6 +52,7 @@ FRESH = 64  # probes that the answering side may have to deal with at once; what
 FRESH_SECONDS = 0.03  # a probe is fresh for so long ...
 FRESH_SECONDS_ANSWERED = 0.25  # ... or, where probes of its job were answered: there it is work after all
 NONCE_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+DIGITS = {10: b"0123456789", 16: b"0123456789abcdefABCDEF"}
 TOKEN_LETTERS = NONCE_LETTERS - set(".") | set("!#$%&'*+^`|~.")
 # Linux; the socket module does not name them.
 IP_PKTINFO, IP_RECVERR, IPV6_RECVERR = 8, 11, 25
@@ -62,7 +68,7 @@ UNREACHABLE = {
 RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}
 JOB_KEYS = {
     "id", "protocol", "host", "port", "source_address", "source_port", "count", "spacing", "timeout", "path", "headers",
-    "one_socket", "brief", "parallel", "preamble",
+    "one_socket", "brief", "parallel", "preamble", "method",
 }  # fmt: skip
 
 
@@ -127,54 +133,167 @@ def named(code: int) -> str:
     return f"{errno.errorcode.get(code, code)}: {os.strerror(code)}"
 
 
-def http_answer(data: bytes, ended: bool) -> tuple[int, bytes] | None:
-    """Status and body of an HTTP response, None while it is incomplete; ValueError where it is none."""
-    head, separator, body = data.partition(b"\r\n\r\n")
-    if not separator:
-        if ended or (data and not data.startswith(b"HTTP/"[: len(data)])):
-            raise ValueError("no HTTP response")
-        return None
-    lines = head.split(b"\r\n")
-    words = lines[0].split(b" ", 2)
-    if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or len(words[1]) != 3 or not words[1].isdigit():
-        raise ValueError("no HTTP response")
-    fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines[1:])}
-    whole: bytes | None
-    if fields.get(b"transfer-encoding", b"").lower() == b"chunked":
-        whole = unchunked(body)
-    elif b"content-length" in fields:
-        length = natural(fields[b"content-length"], 10)
-        whole = body[:length] if len(body) >= length else None
-    else:
-        whole = body if ended else None
-    if whole is None:
-        if ended:
-            raise ValueError("HTTP response cut short")
-        return None
-    return int(words[1]), whole
-
-
-def unchunked(data: bytes) -> bytes | None:
-    """The body of a chunked transfer, None while it is incomplete; proxies send these."""
-    whole = b""
-    while True:
-        size, newline, data = data.partition(b"\r\n")
-        if not newline:
-            return None
-        length = natural(size.partition(b";")[0], 16)
-        if length == 0:
-            return whole
-        if len(data) < length + 2:
-            return None
-        whole += data[:length]
-        data = data[length + 2 :]
-
-
 def natural(digits: bytes, base: int) -> int:
     """A length as HTTP writes it."""
-    if not digits.isalnum():
+    if not digits or digits.strip(DIGITS[base]):
         raise ValueError("HTTP response with a bad length")
-    return int(digits, base)
+    try:
+        return int(digits, base)
+    except ValueError:  # thousands of digits
+        raise ValueError("HTTP response with a bad length") from None
+
+
+class Reader:
+    """Reads an HTTP answer as it arrives, piece by piece; answers of kind 100 to 199 before it are passed over.
+
+    Args:
+        bodiless: it answers a HEAD.
+        keep: bytes of the body that are kept; the others are read and forgotten.
+    """
+
+    def __init__(self, bodiless: bool, keep: int) -> None:
+        self.bodiless, self.keep = bodiless, keep
+        self.status = 0
+        self.fields: dict[str, str] = {}
+        self.body = b""
+        self.whole = False
+        self.problem = ""  # why it is no HTTP; then nothing more is read
+        self.size = 0
+        self.rest = b""  # has arrived, but does not make a step yet
+        self.left = 0  # bytes of the body, or of the chunk, that are still to come
+        # A function of the class, not a bound method, which would make a cycle for the collector of every probe.
+        self.step: Callable[[Reader], bool] = Reader._head
+
+    def take(self, data: bytes) -> None:
+        """Go on by what has arrived."""
+        self.size += len(data)
+        self.rest += data
+        try:
+            while not self.whole and self.step(self):
+                pass
+            if self.size > MAX_HTTP and not self.whole:
+                raise ValueError(f"HTTP response longer than {MAX_HTTP} bytes")
+        except ValueError as error:
+            self.problem = str(error)
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        if self.whole or self.problem:
+            return
+        if self.step is Reader._until_close:
+            self.whole = True
+        else:
+            self.problem = "HTTP response cut short" if self.status else "no HTTP response"
+
+    def response(self) -> dict[str, Any]:
+        """The whole answer as a result tells it. Without Date, which would make equal answers differ."""
+        self.fields.pop("date", None)
+        return {"status": self.status, "headers": self.fields, "body": self.body.decode(errors="backslashreplace")}
+
+    # Each step says whether it came to an end, so that the next one has its turn; else it needs more.
+
+    def _head(self) -> bool:
+        head, separator, rest = self.rest.partition(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1."[: len(head)]):
+            raise ValueError("no HTTP response")
+        if len(head) > MAX_HEAD:
+            raise ValueError(f"HTTP head longer than {MAX_HEAD} bytes")
+        if not separator:
+            return False
+        self.rest = rest
+        lines = head.decode("latin-1").split("\r\n")
+        version, _, status = lines[0].partition(" ")
+        code = status[:3]
+        if len(version) != 8 or not lines[0][:12].isascii() or not (version[7].isdigit() and code.isdigit()):
+            raise ValueError("no HTTP response")
+        if code < "100" or status[3:4] not in ("", " "):
+            raise ValueError("no HTTP response")
+        fields = self._fields(lines[1:])
+        if code[0] == "1" and code != "101":
+            return True
+        self.status, self.fields = int(code), fields
+        self._frame()
+        return True
+
+    def _fields(self, lines: list[str]) -> dict[str, str]:
+        fields: dict[str, str] = {}
+        name = ""
+        for line in lines:
+            if line[:1] in (" ", "\t") and name:  # goes on with the one before, an old form
+                fields[name] = f"{fields[name]} {line.strip()}"
+                continue
+            name, colon, value = line.partition(":")
+            name, value = name.strip().lower(), value.strip()
+            if not colon or not name:
+                raise ValueError("HTTP response with a bad header")
+            fields[name] = f"{fields[name]}, {value}" if name in fields else value
+        return fields
+
+    def _frame(self) -> None:
+        """How the body ends (RFC 9112, 6.3)."""
+        if self.bodiless or self.status in (101, 204, 304):
+            self.whole = True
+        elif coding := self.fields.get("transfer-encoding"):
+            chunked = coding.lower().rpartition(",")[2].strip() == "chunked"
+            self.step = Reader._chunk_line if chunked else Reader._until_close
+        elif "content-length" in self.fields:
+            lengths = {natural(length.strip().encode(), 10) for length in self.fields["content-length"].split(",")}
+            if len(lengths) > 1:
+                raise ValueError("HTTP response with a bad length")
+            self.left = lengths.pop()
+            self.step = Reader._counted
+        else:
+            self.step = Reader._until_close
+
+    def _more(self, part: bytes) -> None:
+        if room := self.keep - len(self.body):
+            self.body += part[:room]
+
+    def _until_close(self) -> bool:
+        self._more(self.rest)
+        self.rest = b""
+        return False
+
+    def _counted(self) -> bool:
+        part = self.rest[: self.left]
+        self._more(part)
+        self.left -= len(part)
+        self.whole = not self.left
+        self.rest = b""
+        return False
+
+    def _chunk_line(self) -> bool:
+        line, newline, rest = self.rest.partition(b"\r\n")
+        if len(line) > MAX_CHUNK_LINE:
+            raise ValueError("HTTP response with a bad length")
+        if not newline:
+            return False
+        self.rest = rest
+        self.left = natural(line.partition(b";")[0].rstrip(), 16)
+        self.step = Reader._chunk if self.left else Reader._trailer
+        return True
+
+    def _chunk(self) -> bool:
+        part = self.rest[: self.left]
+        self._more(part)
+        self.left -= len(part)
+        self.rest = self.rest[len(part) :]
+        if self.left or len(self.rest) < 2:
+            return False
+        if self.rest[:2] != b"\r\n":
+            raise ValueError("HTTP response with a bad length")
+        self.rest = self.rest[2:]
+        self.step = Reader._chunk_line
+        return True
+
+    def _trailer(self) -> bool:
+        line, newline, rest = self.rest.partition(b"\r\n")
+        if len(line) > MAX_HEAD:
+            raise ValueError(f"HTTP head longer than {MAX_HEAD} bytes")
+        if newline:
+            self.rest = rest
+            self.whole = not line
+        return bool(newline)
 
 
 def echo_document(text: bytes, nonce: str) -> tuple[dict[str, Any] | None, str]:
@@ -193,8 +312,8 @@ def echo_document(text: bytes, nonce: str) -> tuple[dict[str, Any] | None, str]:
 
 
 def shown(data: bytes) -> str:
-    """The first 200 bytes of an answer, readable."""
-    return data[:200].decode("ascii", "backslashreplace")
+    """The first bytes of an answer, readable."""
+    return data[:MAX_DETAIL].decode("ascii", "backslashreplace")
 
 
 class JobError(Exception):
@@ -258,8 +377,8 @@ class Job:
         if unknown := job.keys() - JOB_KEYS:
             raise JobError(f"unknown: {', '.join(sorted(unknown))[:100]}")
         self.protocol = job.get("protocol")
-        if self.protocol not in ("tcp", "http", "udp", "sctp"):
-            raise JobError("protocol is tcp, http, udp or sctp")
+        if self.protocol not in ("tcp", "http", "get", "udp", "sctp"):
+            raise JobError("protocol is tcp, http, get, udp or sctp")
         self.family, self.target = sockaddr(job.get("host"), integer(job, "port", None, 1, 65535), "host")
         self.source = None
         if job.get("source_address") is not None:
@@ -285,10 +404,15 @@ class Job:
         self.one_socket = flag(job, "one_socket")
         if self.one_socket and self.protocol != "udp":
             raise JobError("one_socket is for udp only")
-        if self.protocol != "http" and ("path" in job or "headers" in job):
-            raise JobError("path and headers are for http only")
+        if self.protocol not in ("http", "get") and ("path" in job or "headers" in job):
+            raise JobError("path and headers are for http and get only")
+        if self.protocol != "get" and "method" in job:
+            raise JobError("method is for get only")
+        self.method = job.get("method", "GET")
+        if self.method not in ("GET", "HEAD"):
+            raise JobError("method is GET or HEAD")
         self.preamble = self._preamble(job.get("preamble", ""))
-        self.request = self._request(job) if self.protocol == "http" else ""
+        self.request = self._request(job) if self.protocol in ("http", "get") else ""
         safe = "".join(letter if letter in NONCE_LETTERS else "-" for letter in self.id[:64])
         self.prefix = f"{os.urandom(8).hex()}:{safe}"
         self.started = 0
@@ -320,7 +444,8 @@ class Job:
         if not isinstance(headers, dict) or len(headers) > 50:
             raise JobError("headers are an object of strings")
         host = self.target[0] if self.family == socket.AF_INET else f"[{self.target[0]}]"
-        fields = {"host": f"Host: {host}:{self.target[1]}", "accept": "Accept: application/json"}
+        accepted = "application/json" if self.protocol == "http" else "*/*"
+        fields = {"host": f"Host: {host}:{self.target[1]}", "accept": f"Accept: {accepted}"}
         fields["user-agent"] = f"User-Agent: esipp-prober/{VERSION}"
         for name, value in headers.items():
             plain = isinstance(value, str) and value.isascii() and (value.isprintable() or not value)
@@ -329,7 +454,7 @@ class Job:
             if name.lower() in ("connection", "x-esipp-nonce", "content-length", "transfer-encoding"):
                 raise JobError(f"header {name} is the prober's own")
             fields[name.lower()] = f"{name}: {value}"
-        request = f"GET {path} HTTP/1.1\r\n" + "".join(f"{line}\r\n" for line in fields.values())
+        request = f"{self.method} {path} HTTP/1.1\r\n" + "".join(f"{line}\r\n" for line in fields.values())
         if len(request) > 8192:  # it must fit into a fresh socket's buffer
             raise JobError("path and headers are longer than 8192 bytes")
         return request
@@ -344,7 +469,8 @@ class Job:
             if isinstance(proxied := echo.get("proxy_protocol"), dict):
                 proxied.pop("source_port", None)
         answered_from = result.get("answered_from")
-        key = (result["outcome"], result["detail"], answered_from, result["source_address"], repr(echo))
+        key = (result["outcome"], result["detail"], answered_from, result["source_address"], repr(echo),
+               repr(result.get("response")))  # fmt: skip
         group = self.groups.get(key)
         if group is None:
             self.groups[key] = group = {
@@ -352,6 +478,8 @@ class Job:
                 "answered_from": answered_from, "count": 0, "source_address": result["source_address"], "echo": echo,
                 "connected_count": 0, "ports": [], "started": result["started"], "ended": 0.0, "time": result["time"],
             }  # fmt: skip
+            if "response" in result:
+                group["response"] = result["response"]
         group["count"] += 1
         group["connected_count"] += result["connected"] is not None
         if len(group["ports"]) < MAX_PORTS:
@@ -366,6 +494,8 @@ class Job:
             return nonce.encode()
         if self.protocol == "tcp":
             return self.preamble + nonce.encode() + b"\n"
+        if self.protocol == "get":
+            return f"{self.request}Connection: close\r\n\r\n".encode()
         return self.preamble + f"{self.request}X-Esipp-Nonce: {nonce}\r\nConnection: close\r\n\r\n".encode()
 
 
@@ -384,7 +514,12 @@ class Attempt:
         self.raw: Raw | None = None
         self.deadline = self.started + job.timeout
         self.sock: socket.socket | None = None
-        self.received = b""
+        self.received = b""  # of HTTP its beginning
+        self.reader: Reader | None = None
+        if job.protocol == "http":
+            self.reader = Reader(False, MAX_ANSWER)
+        elif job.protocol == "get":
+            self.reader = Reader(job.method == "HEAD", MAX_SHOWN_BODY)
         self.over = False
         self.fresh = True
 
@@ -425,7 +560,13 @@ class Attempt:
                 data = sock.recv(CHUNK)
                 if not data:
                     break
-                self.received += data
+                if self.reader is None:
+                    self.received += data
+                else:
+                    self.reader.take(data)
+                    self.received += data[: max(0, MAX_DETAIL - len(self.received))]
+                    if self.reader.whole or self.reader.problem:
+                        break
                 if mask & (select.EPOLLRDHUP | select.EPOLLERR) == select.EPOLLRDHUP and len(data) < CHUNK:
                     break  # the end had arrived already, so that was all
                 if self.over or len(self.received) > MAX_ANSWER:
@@ -451,13 +592,19 @@ class Attempt:
                 self.prober.finish(self, "reset", detail="closed without an answer")
             return
         try:
-            if self.job.protocol == "http":
-                answer = http_answer(self.received, ended)
-                if answer is None:
+            if self.reader is not None:
+                if ended:
+                    self.reader.end()
+                if self.reader.problem:
+                    raise ValueError(self.reader.problem)
+                if not self.reader.whole:
                     return
-                status, body = answer
-                if status != 200:
-                    raise ValueError(f"HTTP status {status}")
+                if self.job.protocol == "get":
+                    self.prober.finish(self, "answered", response=self.reader.response())
+                    return
+                if self.reader.status != 200:
+                    raise ValueError(f"HTTP status {self.reader.status}")
+                body = self.reader.body
             else:
                 body, newline, _ = self.received.partition(b"\n")
                 if not newline and not ended:
@@ -819,7 +966,7 @@ class Prober:
         The kernel would give two connections to different destinations the same port. But many services lead to one
         backend: behind their NAT that would be one connection twice, and the second would be rewritten or held up.
         """
-        key = ("tcp" if job.protocol == "http" else str(job.protocol), job.family)
+        key = ("tcp" if job.protocol in ("http", "get") else str(job.protocol), job.family)
         last = self.turns.get(key, int.from_bytes(os.urandom(2), "big"))
         self.turns[key] = last + 1
         return self.ports[last % len(self.ports)]
@@ -1057,7 +1204,7 @@ class Prober:
         self.raws[family].send(attempt)
 
     def finish(self, attempt: Attempt, outcome: str, echo: dict[str, Any] | None = None, detail: str | None = None,
-               answered_from: str | None = None) -> None:  # fmt: skip
+               answered_from: str | None = None, response: dict[str, Any] | None = None) -> None:  # fmt: skip
         """Tell what came of a probe, once."""
         if attempt.over:
             return
@@ -1075,7 +1222,9 @@ class Prober:
             message["tag"] = attempt.tag
         if answered_from is not None:
             message["answered_from"] = answered_from
-        job.answered = job.answered or echo is not None
+        if job.protocol == "get":
+            message["response"] = response
+        job.answered = job.answered or echo is not None or response is not None
         if job.brief:
             job.tally(message)
         else:

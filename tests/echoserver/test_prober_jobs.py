@@ -47,7 +47,7 @@ def silent() -> Iterator[int]:
 def test_it_says_what_it_is() -> None:
     with Prober("--limit", "7") as prober:
         about = prober.about
-    assert about["prober"] == 2
+    assert about["prober"] == 3
     assert about["limit"] == 7
     assert about["hostname"] == socket.gethostname()
     assert about["pid"] == prober.process.pid
@@ -116,7 +116,7 @@ def test_describe(prober: Prober) -> None:
     [
         ({"protocol": "dccp"}, "protocol is"),
         ({"protocol": "sctp", "one_socket": True}, "for udp only"),
-        ({"protocol": "sctp", "path": "/"}, "for http only"),
+        ({"protocol": "sctp", "path": "/"}, "for http and get only"),
         ({"protocol": None}, "protocol is"),
         ({"host": "localhost"}, "host is a literal"),
         ({"host": "127.1"}, "host is a literal"),
@@ -146,7 +146,7 @@ def test_describe(prober: Prober) -> None:
         ({"timeout": float("inf")}, "timeout is"),
         ({"timeout": None}, "timeout is"),
         ({"tiemout": 1}, "unknown: tiemout"),
-        ({"path": "/"}, "for http only"),
+        ({"path": "/"}, "for http and get only"),
         ({"one_socket": True}, "for udp only"),
         ({"one_socket": 1}, "one_socket is true or false"),
         ({"preamble": "5"}, "in hexadecimal"),
@@ -156,6 +156,14 @@ def test_describe(prober: Prober) -> None:
         ({"protocol": "udp", "preamble": "00"}, "for tcp and http only"),
         ({"brief": "yes"}, "brief is true or false"),
         ({"parallel": 0}, "parallel is"),
+        ({"method": "GET"}, "method is for get only"),
+        ({"protocol": "http", "method": "GET"}, "method is for get only"),
+        ({"protocol": "get", "method": "POST"}, "method is GET or HEAD"),
+        ({"protocol": "get", "method": ["GET"]}, "method is GET or HEAD"),
+        ({"protocol": "get", "preamble": "00"}, "for tcp and http only"),
+        ({"protocol": "get", "path": "/\r\n"}, "path is"),
+        ({"protocol": "get", "headers": {"Connection": "x"}}, "the prober's own"),
+        ({"protocol": "get", "one_socket": True}, "for udp only"),
         ({"protocol": "http", "path": "x"}, "path is"),
         ({"protocol": "http", "path": "/ x"}, "path is"),
         ({"protocol": "http", "path": "/\r\nA: b"}, "path is"),

@@ -178,7 +178,7 @@ LIES: list[tuple[str, Respond, str]] = [
     ("http", lambda nonce: with_length(body(nonce), 9999), "HTTP response cut short: "),
     ("http", lambda nonce: with_length(body(nonce), -1), "HTTP response with a bad length: "),
     ("http", lambda nonce: with_length(body(nonce)).replace(b"200", b"503", 1), "HTTP status 503: "),
-    ("http", lambda nonce: HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", "invalid literal"),
+    ("http", lambda nonce: HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", "HTTP response with a bad length: "),
     ("http", lambda nonce: HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab", "HTTP response cut short: "),
 ]
 

@@ -4,7 +4,7 @@ import json
 import sys
 from typing import Any
 
-PROTOCOL = 2
+PROTOCOL = 3
 
 
 def say(**message: object) -> None:

@@ -80,7 +80,7 @@ def test_one_socket_and_sctp_tags_are_kept() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "words"),
-    [("dead", "no such image"), ("newer", "speaks protocol 3, this suite 2")],
+    [("dead", "no such image"), ("newer", "speaks protocol 4, this suite 3")],
 )
 def test_a_prober_that_does_not_start_right_is_told(mode: str, words: str) -> None:
     with prober(mode) as made, pytest.raises(HarnessError, match=words):
