@@ -51,6 +51,7 @@ PORTS_TRIED = 200  # source ports that others hold, one after the other, until t
 FRESH = 64  # probes that the answering side may have to deal with at once; what waits longer is silence, not work
 FRESH_SECONDS = 0.03  # a probe is fresh for so long ...
 FRESH_SECONDS_ANSWERED = 0.25  # ... or, where probes of its job were answered: there it is work after all
+PACED_SECONDS = 0.005  # jobs of this spacing or more are no burst: their pace is kept, whatever is fresh
 NONCE_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 DIGITS = {10: b"0123456789", 16: b"0123456789abcdefABCDEF"}
 TOKEN_LETTERS = NONCE_LETTERS - set(".") | set("!#$%&'*+^`|~.")
@@ -398,6 +399,7 @@ class Job:
             self.ports = range(port, port + 1)
         self.count = integer(job, "count", 1, 1, MAX_COUNT)
         self.spacing = number(job, "spacing", 0.0, 0.0, MAX_SECONDS)
+        self.paced = self.spacing >= PACED_SECONDS
         self.timeout = number(job, "timeout", 2.0, 0.001, MAX_SECONDS)
         self.parallel = MAX_COUNT if job.get("parallel") is None else integer(job, "parallel", None, 1, MAX_COUNT)
         self.brief = flag(job, "brief")
@@ -521,7 +523,7 @@ class Attempt:
         elif job.protocol == "get":
             self.reader = Reader(job.method == "HEAD", MAX_SHOWN_BODY)
         self.over = False
-        self.fresh = True
+        self.fresh = not job.paced or not job.started  # a thousand jobs may begin at once
 
     def dial(self) -> None:
         """Open the connection."""
@@ -942,6 +944,7 @@ class Prober:
         self.limit = min(limit, room)
         self.jobs: dict[str, Job] = {}
         self.runnable: deque[Job] = deque()
+        self.paced: deque[Job] = deque()  # whose time has come; they go first
         self.waiting: list[tuple[float, int, Job | Attempt]] = []
         self.ticket = 0
         self.in_flight = 0
@@ -1140,15 +1143,22 @@ class Prober:
 
     def _room(self) -> bool:
         """Whether another probe may be started, but for the fresh ones."""
-        return bool(self.runnable) and self.in_flight < self.limit and self.backlog <= MAX_UNREAD
+        waits = self.paced or self.runnable
+        return bool(waits) and self.in_flight < self.limit and self.backlog <= MAX_UNREAD
+
+    def _may_start(self) -> bool:
+        return self._room() and (bool(self.paced) or self.fresh < FRESH)
+
+    def _queue(self, job: Job) -> None:
+        (self.paced if job.paced else self.runnable).append(job)
 
     def start(self) -> None:
         """Start what is due, a probe of each job in turn."""
         self._age(time.monotonic())
         for _ in range(BATCH):
-            if not self._room() or self.fresh >= FRESH:
+            if not self._may_start():
                 return
-            job = self.runnable.popleft()
+            job = (self.paced or self.runnable).popleft()
             if not job.count:
                 continue
             if len(job.open) >= job.parallel:
@@ -1170,8 +1180,9 @@ class Prober:
         job.started += 1
         job.open[attempt.nonce] = attempt
         self.in_flight += 1
-        self.fresh += 1
-        self.fresh_queues[job.answered].append(attempt)
+        if attempt.fresh:
+            self.fresh += 1
+            self.fresh_queues[job.answered].append(attempt)
         self.later(attempt.deadline, attempt)
         if job.protocol == "sctp":
             self._raw_probe(attempt)
@@ -1234,7 +1245,7 @@ class Prober:
         job.finished += 1
         if job.held:
             job.held = False
-            self.runnable.append(job)
+            self._queue(job)
         if job.finished == job.count:
             self._done(job)
 
@@ -1255,7 +1266,7 @@ class Prober:
             if self.regular_input:
                 self.read(0)
             wait = -1.0
-            if self.regular_input or (self._room() and self.fresh < FRESH):
+            if self.regular_input or self._may_start():
                 wait = 0.0
             elif self.waiting:
                 wait = max(0.0, self.waiting[0][0] - time.monotonic())
@@ -1271,7 +1282,7 @@ class Prober:
                     continue
                 if isinstance(what, Job):
                     what.deadline = 0.0
-                    self.runnable.append(what)
+                    self._queue(what)
                 else:
                     what.due()
 

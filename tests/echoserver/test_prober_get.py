@@ -382,6 +382,29 @@ def test_it_keeps_the_pace(prober: Prober, kube_proxy: int) -> None:
     assert 1.9 < starts[-1] - starts[0] < 2.4, "99 gaps, and no drift"
 
 
+def test_the_pace_is_kept_when_all_go_silent(prober: Prober) -> None:
+    """What is in flight of twelve jobs is then far more than the bound on bursts."""
+    count = itertools.count()
+    kept: list[socket.socket] = []
+
+    def serve(sock: socket.socket) -> None:
+        if next(count) < 120:
+            replying(OK + b"Content-Length: 0\r\n\r\n")(sock)
+        else:
+            kept.append(sock.dup())
+
+    with tcp_server(serve) as port:
+        more = {"count": 60, "spacing": 0.02, "timeout": 0.5}
+        jobs = [prober.give("get", "127.0.0.1", port, **more) for _ in range(12)]
+        burst = prober.give("get", "127.0.0.1", port, count=100, timeout=0.5)
+        for job in jobs:
+            starts = [result["started"] for result in prober.take(job)]
+            assert max(starts) - min(starts) < 1.6, "59 gaps of 20 ms"
+        prober.take(burst)
+    for sock in kept:
+        sock.close()
+
+
 def cpu_seconds(pid: int) -> float:
     """User and system time of a process so far, to the hundredth."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
