@@ -1,0 +1,1 @@
+"""Load balancers that can be asked what they know: one small module each."""

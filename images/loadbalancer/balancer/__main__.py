@@ -1,0 +1,7 @@
+"""The entry point: ``python3 -B -m balancer OPTION…``."""
+
+import sys
+
+from .command import main
+
+sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,300 @@
+"""The balancer: from what the API and the checks say, to what VIPs there are and where each one leads.
+
+Everything here runs in one event loop. API watches, status patches, HAProxy and the admin endpoint have threads of
+their own and hand over to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import zlib
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from . import VERSION
+from .checks import Check, Checker, Target
+from .decisions import Decisions
+from .faults import STALE_SHARE
+from .objects import (
+    Json,
+    Key,
+    Mode,
+    Node,
+    Service,
+    family_of,
+    ingress_for,
+    ingress_of,
+    key_of,
+    node_of,
+    service_of,
+    vips_of,
+)
+from .pools import Pools
+from .settings import Settings
+from .thresholds import Health
+
+
+class Routes(Protocol):
+    """What the balancer asks of the kernel."""
+
+    def own_addresses(self) -> dict[str, str]:
+        """The primary address of each family."""
+
+    def assign(self, vips: set[str]) -> None:
+        """Have these VIPs and no others."""
+
+    def steer(self, vip: str, via: Mapping[str, int]) -> None:
+        """Send a VIP's packets to these nodes, by their weights."""
+
+    def forget(self, vip: str) -> None:
+        """Steer a VIP no more."""
+
+    def reach_pods(self, networks: Mapping[str, str]) -> None:
+        """Route pod networks by way of their nodes."""
+
+
+class Proxies(Protocol):
+    """What the balancer asks of the proxies."""
+
+    def serve(self, vips: Mapping[Service, Mapping[str, str]], nodes: Mapping[str, Node]) -> None:
+        """Serve these Services on these VIPs, by way of these nodes."""
+
+    def health(self, target: Target) -> Health | None:
+        """How the proxy finds a node."""
+
+
+class Writer(Protocol):
+    """Whoever writes statuses."""
+
+    def write(self, key: Key, ingress: list[Json]) -> None:
+        """Ask for a Service's ingress to be this."""
+
+
+def choose(mode: Mode, service: Key, good: set[str], stale: set[str], before: Mapping[str, int]) -> dict[str, int]:
+    """Weights of the nodes to steer to; pure.
+
+    The forwarder to one node stays with the one it has; otherwise it chooses by a hash, so that Services spread.
+    """
+    if mode is Mode.FORWARD:
+        stay = sorted(good & set(before))
+        if stay or not good:
+            return {stay[0]: 1} if stay else {}
+        return {min(good, key=lambda node: zlib.crc32("/".join((*service, node)).encode())): 1}
+    if stale and good:
+        share = max(1, STALE_SHARE // len(good))
+        return {**dict.fromkeys(good, share), **dict.fromkeys(stale, 1)}
+    return dict.fromkeys(good, 1)
+
+
+class Balancer:
+    """Holds what is known and what was done, and makes the second follow from the first."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        loop: asyncio.AbstractEventLoop,
+        parts: tuple[Routes, Proxies, Writer],
+        decisions: Decisions,
+    ) -> None:
+        self._settings, self._loop, self._faults = settings, loop, settings.faults
+        self._routes, self._proxies, self._writer = parts
+        self._decisions = decisions
+        self._pools = Pools(settings.pools)
+        timing, thresholds = (settings.period, settings.timeout), (settings.healthy, settings.unhealthy)
+        self._checker = Checker(loop, timing, thresholds, self._faults, self._turned)
+        self._documents: dict[str, dict[Key, Json]] = {}  # kind -> objects; a kind is missing until it was listed
+        self._services: dict[Key, Service] = {}
+        self._nodes: dict[str, Node] = {}
+        self._vips: dict[str, dict[str, str]] = {}  # uid -> family -> VIP
+        self._steered: dict[tuple[str, str], dict[str, int]] = {}  # uid and family -> nodes with weights
+        self._known: dict[str, Service] = {}  # uid -> Service, also of one that is gone until its VIPs are
+        self._due = self._ready = False
+
+    # What the API says
+
+    def sink(self, kind: str, what: str, documents: list[Json]) -> None:
+        """Take in what a watch says, from its thread."""
+        self._loop.call_soon_threadsafe(self._take, kind, what, documents)
+
+    def _take(self, kind: str, what: str, documents: list[Json]) -> None:
+        if what == "all":
+            self._documents[kind] = {key_of(document): document for document in documents}
+        elif what == "gone":
+            for document in documents:
+                self._documents[kind].pop(key_of(document), None)
+        else:
+            self._documents[kind].update((key_of(document), document) for document in documents)
+        if len(self._documents) == 2 and not self._due:
+            self._due = True  # what comes at once is dealt with at once
+            self._loop.call_soon(self._reconcile)
+
+    def _reconcile(self) -> None:
+        self._due = False
+        self._nodes = {node.name: node for node in map(node_of, self._documents["nodes"].values())}
+        found = [(service_of(document), document) for document in self._documents["services"].values()]
+        self._services = {service.key: service for service, _ in found if service}
+        wanted = {service.uid: service for service in self._services.values()}
+        self._free(wanted)
+        # Oldest first, and what stands in a status before all: it survives a restart.
+        asking = sorted(((s, d) for s, d in found if s), key=lambda pair: (pair[0].created, pair[0].key))
+        for service, document in asking:
+            self._claim(service, document)
+        for service, _ in asking:
+            self._allocate(service)
+        self._set_checks()
+        vips = {vip for families in self._vips.values() for vip in families.values()}
+        # A VIP leads somewhere before it is there, and is there before anybody is told.
+        for service in self._known.values():
+            self._steer(service, "the service's nodes")
+        self._routes.assign(vips)
+        self._routes.reach_pods(self._pod_networks())
+        proxied = {s: self._vips[uid] for uid, s in self._known.items() if not s.mode.forwards}
+        self._proxies.serve(proxied, self._nodes)
+        for asked, document in found:
+            self._tell(asked, document)
+        if not self._ready:
+            self._ready = True
+            print(f"ready: {len(self._nodes)} nodes, {len(self._services)} services", flush=True)
+
+    # VIPs
+
+    def _free(self, wanted: Mapping[str, Service]) -> None:
+        """Let go of what is not asked for any more: a Service, a class, a family."""
+        for uid, service in list(self._known.items()):
+            asked = wanted.get(uid)
+            if asked is None and self._faults.keeps_vips:
+                continue
+            for family, vip in list(self._vips[uid].items()):
+                if asked and family in asked.families and asked.mode.forwards == service.mode.forwards:
+                    continue
+                self._routes.forget(vip)
+                self._pools.free(vip)
+                del self._vips[uid][family]
+                self._steered.pop((uid, family), None)
+                self._decisions.add("vip", service, family, vip=vip, why="freed")
+            if asked is None:
+                del self._known[uid], self._vips[uid]
+
+    def _claim(self, service: Service, document: Json) -> None:
+        mine = self._vips.setdefault(service.uid, {})
+        self._known[service.uid] = service
+        for address in vips_of(document):
+            family = family_of(address)
+            if family in service.families and family not in mine and (vip := self._pools.claim(address)):
+                mine[family] = vip
+                self._decisions.add("vip", service, family, vip=vip, why="kept: it stands in the status")
+
+    def _allocate(self, service: Service) -> None:
+        mine = self._vips[service.uid]
+        for family in service.families:
+            if family not in mine and (vip := self._pools.take(family)):
+                mine[family] = vip
+                self._decisions.add("vip", service, family, vip=vip, why="assigned")
+
+    def _tell(self, service: Service | None, document: Json) -> None:
+        """Have a Service's status say what is so."""
+        if service:
+            vips = [self._vips[service.uid][f] for f in service.families if f in self._vips[service.uid]]
+            wanted = ingress_for(service.mode, vips)
+            if ingress_of(document) != wanted:
+                self._writer.write(service.key, wanted)
+        elif any(self._pools.has(vip) for vip in vips_of(document)) and not self._faults.keeps_vips:
+            self._writer.write(key_of(document), [])  # it asked once, and asks no more
+
+    # Health and steering
+
+    def _set_checks(self) -> None:
+        targets = {}
+        for uid, service in self._known.items():
+            if service.mode.forwards and service.check_port:
+                for family in self._vips[uid]:
+                    for node in self._nodes.values():
+                        if node.target and (address := node.address(family)):
+                            targets[Target(service.key, service.uid, family, node.name)] = (address, service.check_port)
+        self._checker.set_targets(targets)
+
+    def _turned(self, check: Check) -> None:
+        """A check turned a node: say so and steer."""
+        target, health = check.target, check.health
+        service = self._known.get(target.uid)
+        if service:
+            why = f"{health.last}, {health.healthy_after if health.healthy else health.unhealthy_after} in a row"
+            what = {"node": target.node, "healthy": health.healthy, "why": why}
+            self._decisions.add("health", service, target.family, at=health.since, **what)
+            turned = "healthy" if health.healthy else "unhealthy"
+            self._steer(service, f"{target.node} became {turned}", target.family)
+
+    def _steer(self, service: Service, why: str, only: str | None = None) -> None:
+        if not service.mode.forwards:
+            return
+        for family, vip in self._vips[service.uid].items():
+            if only not in (None, family):
+                continue
+            candidates = {node.name for node in self._nodes.values() if node.target and node.address(family)}
+            healthy = {name for name in candidates if self._is_healthy(Target(service.key, service.uid, family, name))}
+            before = self._steered.get((service.uid, family))
+            known = {name: weight for name, weight in (before or {}).items() if self._has(name, family)}
+            good, stale = self._faults.steer(candidates, healthy, known)
+            after = choose(service.mode, service.key, good, stale, known)
+            if after == before:
+                continue
+            via = {address: w for name, w in after.items() if (address := self._nodes[name].address(family))}
+            self._routes.steer(vip, via)
+            self._steered[(service.uid, family)] = after
+            self._decisions.add("steer", service, family, nodes=sorted(after), why=why)
+
+    def _has(self, name: str, family: str) -> bool:
+        return name in self._nodes and self._nodes[name].address(family) is not None
+
+    def _is_healthy(self, target: Target) -> bool:
+        health = self._checker.health(target)
+        return health is not None and health.healthy
+
+    def _pod_networks(self) -> dict[str, str]:
+        pairs = [(net, node.address(family_of(net))) for node in self._nodes.values() for net in node.pod_networks]
+        return {network: address for network, address in pairs if address}
+
+    # What is told
+
+    def view(self) -> Json:
+        """The whole state, for the admin endpoint; to be called in the loop."""
+        services = [self._told(service) for service in sorted(self._known.values(), key=lambda s: s.key)]
+        return {
+            "balancer": "esipp-reference",
+            "version": VERSION,
+            "time": time.time(),
+            "monotonic": time.monotonic(),
+            "addresses": self._routes.own_addresses(),
+            "settings": self._settings.told(),
+            "faults": sorted(self._faults.names),
+            "services": services,
+        }
+
+    def _told(self, service: Service) -> Json:
+        nodes = []
+        for family in self._vips[service.uid]:
+            steered = self._steered.get((service.uid, family), {})
+            for node in sorted(self._nodes.values(), key=lambda node: node.name):
+                target = Target(service.key, service.uid, family, node.name)
+                part = self._checker if service.mode.forwards else self._proxies
+                health = part.health(target)
+                if health is None:
+                    continue
+                told = health.last
+                nodes.append(
+                    {
+                        "node": node.name,
+                        "family": family,
+                        "healthy": health.healthy,
+                        "since": health.since,
+                        "last": {"status": told.status, "error": told.error, "at": told.at} if told else None,
+                        "steered": node.name in steered if service.mode.forwards else health.healthy,
+                    }
+                )
+        told_of: dict[str, Any] = {"namespace": service.namespace, "name": service.name, "class": service.mode.value}
+        return {**told_of, "vips": dict(self._vips[service.uid]), "nodes": nodes}
+
+    def close(self) -> None:
+        """Check nothing any more."""
+        self._checker.close()

@@ -1,0 +1,60 @@
+"""Puts the parts together, and takes everything back at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from functools import partial
+from typing import Any
+
+from .admin import Admin
+from .api import Api, Follower, StatusWriter
+from .balancer import Balancer
+from .decisions import Decisions
+from .haproxy import HAProxy
+from .kernel import Kernel
+from .settings import parse
+
+VIEW_SECONDS = 10
+
+
+def main(arguments: list[str]) -> int:
+    """Run until SIGTERM or SIGINT."""
+    settings = parse(arguments)
+    loop = asyncio.new_event_loop()
+    decisions = Decisions()
+    kernel = Kernel(settings.interface)
+    kernel.set_up()
+    own = kernel.own_addresses()
+    proxies = HAProxy(settings, own, decisions)
+    api = Api(settings.server, settings.ca, settings.token)
+    writer = StatusWriter(api)
+    balancer = Balancer(settings, loop, (kernel, proxies, writer), decisions)
+
+    def view() -> Any:
+        """Ask in the loop, where the state is whole."""
+
+        async def ask() -> Any:
+            return balancer.view()
+
+        return asyncio.run_coroutine_threadsafe(ask(), loop).result(VIEW_SECONDS)
+
+    admin = Admin(["127.0.0.1", *own.values()], settings.admin, view, decisions)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, loop.stop)
+    try:
+        admin.start()
+        writer.start()
+        Follower(api, "/api/v1/nodes", partial(balancer.sink, "nodes")).start()
+        Follower(api, "/api/v1/services", partial(balancer.sink, "services")).start()
+        print(f"serving: admin port {settings.admin} on {', '.join(own.values())}", flush=True)
+        loop.run_forever()
+    finally:
+        decisions.close()
+        balancer.close()
+        proxies.close()
+        kernel.tear_down()
+        with contextlib.suppress(OSError):
+            admin.close()
+    return 0

@@ -1,0 +1,85 @@
+"""Ways in which the balancer does wrong on purpose, so that tests can ask whether the right rows notice.
+
+All are off by default, and told in the admin view. The real code asks this module at the few places where a fault
+would change something; what each one does stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+FAULTS = {
+    "ignore-health": "steers to all nodes, whatever their checks say",
+    "keep-one": "never takes a node away once it has been steered to, whatever its checks say",
+    "slow": "checks ten times less often than it says",
+    "flap": "inverts the result of every other check in four seconds of every ten",
+    "one-in-fifty-stale": "reference-ecmp: goes on sending one connection in fifty to nodes that were taken away",
+    "keep-vip": "goes on serving the VIPs of Services that were deleted",
+    "forge-xff": "reference-proxy-xff: names 192.0.2.1 as the client",
+    "drop-xff": "reference-proxy-xff: sends no X-Forwarded-For",
+    "wrong-proxy-header": "reference-proxy-v1 and -v2: names 192.0.2.1 or 2001:db8::1 as the client",
+}
+FORGED = {"IPv4": "192.0.2.1", "IPv6": "2001:db8::1"}
+SLOWER = 10
+STALE_SHARE = 49  # healthy nodes together get this many times what a stale one gets
+
+
+class Faults:
+    """The faults that are on."""
+
+    def __init__(self, names: Collection[str] = ()) -> None:
+        self.names = frozenset(names)
+
+    def period(self, period: float) -> float:
+        """How often is really checked."""
+        return period * SLOWER if "slow" in self.names else period
+
+    def result(self, passed: bool, count: int, now: float) -> bool:
+        """What is made of the count-th result of a check."""
+        return not passed if "flap" in self.names and now % 10 < 4 and count % 2 else passed
+
+    def steer(
+        self, candidates: Collection[str], healthy: Collection[str], before: Mapping[str, int]
+    ) -> tuple[set[str], set[str]]:
+        """Which nodes count as healthy, and which get a little although they do not.
+
+        Args:
+            candidates: every node that may be a target.
+            healthy: those whose checks pass.
+            before: what was steered to so far, with weights.
+        """
+        good, stale = set(healthy), set[str]()
+        if "ignore-health" in self.names:
+            good = set(candidates)
+        if "keep-one" in self.names:
+            good |= set(before)
+        if "one-in-fifty-stale" in self.names:
+            stale = set(before) - good
+        return good, stale
+
+    @property
+    def keeps_vips(self) -> bool:
+        """Whether VIPs outlive their Services."""
+        return "keep-vip" in self.names
+
+    @property
+    def never_down(self) -> bool:
+        """Whether a proxy's node stays up once it was."""
+        return "keep-one" in self.names
+
+    @property
+    def no_checks(self) -> bool:
+        """Whether a proxy's nodes are not checked at all."""
+        return "ignore-health" in self.names
+
+    @property
+    def forwarded_for(self) -> str:
+        """What X-Forwarded-For says: ``true``, ``forged`` or ``absent``."""
+        if "drop-xff" in self.names:
+            return "absent"
+        return "forged" if "forge-xff" in self.names else "true"
+
+    @property
+    def forges_proxy_header(self) -> bool:
+        """Whether PROXY protocol headers name another client."""
+        return "wrong-proxy-header" in self.names
