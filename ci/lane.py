@@ -16,7 +16,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import NoReturn
 
-from ci import cluster, lane_file, metallb, network
+from ci import cluster, lane_file, loadbalancer, metallb, network
 from ci.lane_file import Lane
 from ci.places import CONTEXT, Places, cores, places
 from ci.step import Journal, SetupError, guarded, interrupt_children, resume
@@ -25,6 +25,7 @@ from ci.ways import Hermetic, Official, Way, choose
 
 INTERRUPTED = 2
 SETUP_FAILED = 4
+REFERENCE = "reference"  # among a lane's load balancers
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
@@ -96,7 +97,7 @@ def _lane(options: argparse.Namespace, lane: Lane, where: Places, journal: Journ
         if kept and not standing:
             journal.line(f"         A kept cluster (lane {kept.lane}, Kubernetes {kept.kubernetes}) goes for this one.")
         if standing:
-            there = _renew(standing, way, where, journal)
+            there = _renew(standing, way, lane, where, journal)
         else:
             way.clear()
             there = _start(way, lane, options.fresh, where, journal)
@@ -120,36 +121,45 @@ def _fits(kept: Surroundings, way: Way, lane: Lane, where: Places) -> bool:
     return same and cluster.made_as(lane, where, hermetic=way.name == "hermetic") and cluster.healthy(kept)
 
 
-def _renew(kept: Surroundings, way: Way, where: Places, journal: Journal) -> Surroundings:
-    """Reuse a kept cluster, with the echo image of the checkout."""
+def _renew(kept: Surroundings, way: Way, lane: Lane, where: Places, journal: Journal) -> Surroundings:
+    """Reuse a kept cluster, with the images of the checkout."""
     journal.line("         A kept cluster of this lane stands and is healthy: it is used.")
     network.give_second_addresses(kept, journal)  # a node that was started again has lost them
     base = way.echo_base(kept.kubernetes) if isinstance(way, Hermetic) else None
     image = cluster.build_echo(kept, base, journal)
     if image != kept.image:
         way.load(kept, image)
+    if REFERENCE in lane.load_balancers:
+        base = way.balancer_base() if isinstance(way, Hermetic) else None
+        loadbalancer.renew(kept, loadbalancer.build(kept, base, journal), journal)
     there = replace(kept, image=image)
     there.save(where)
     return there
 
 
 def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -> Surroundings:
-    """Bring up a cluster with its load balancer and the echo image."""
+    """Bring up a cluster with its load balancers and the echo image."""
     prepared = way.prepare(lane, fresh=fresh)
     there = prepared.there
     config = cluster.write_config(lane, where, hermetic=way.name == "hermetic")
     with ThreadPoolExecutor() as pool:
         echo = pool.submit(cluster.build_echo, there, prepared.echo_base, journal)
+        wanted = REFERENCE in lane.load_balancers
+        building = pool.submit(loadbalancer.build, there, prepared.balancer_base, journal) if wanted else None
         cluster.create(there, config, journal, where.logs)
         network.give_second_addresses(there, journal)
         image = echo.result()
         loading = pool.submit(way.load, there, image)
+        balancer = building.result() if building else None
+        starting = pool.submit(loadbalancer.install, there, balancer, journal) if balancer else None
         metallb.install(there, prepared.metallb_manifest, journal)
         cluster.await_nodes(there, journal)
         loading.result()
+        if starting:
+            starting.result()
     there = replace(there, image=image)
     there.save(where)
-    way.tidy(image)
+    way.tidy(image, *([balancer] if balancer else []))
     return there
 
 

@@ -12,7 +12,7 @@ from ci.places import CI, ROOT
 from ci.step import SetupError
 
 LANES = CI / "lanes"
-KNOWN_LOAD_BALANCERS = ("metallb-l2",)
+KNOWN_LOAD_BALANCERS = ("metallb-l2", "reference")
 LEVELS = ("core", "extended")
 
 

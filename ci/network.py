@@ -1,7 +1,8 @@
 """The kind network: who has which part of its subnets, and the nodes' second addresses.
 
 Docker hands out the low end, to nodes and clients. The middle has the nodes' second addresses, as machines with more
-than one address have them: a nodePort is asked for there as well. The high end is the load balancer's.
+than one address have them: a nodePort is asked for there as well. The high end is the load balancers': MetalLB has the
+last addresses, the reference load balancer as many just below.
 """
 
 from __future__ import annotations
@@ -46,15 +47,21 @@ def of_the_cluster(nets: Sequence[str], addresses: Sequence[str]) -> list[str]:
 
 
 def pools(nets: Sequence[str]) -> list[str]:
-    """Choose the load balancer's range at the high end of each subnet."""
-    ranges = []
-    for net in nets:
-        network = ipaddress.ip_network(net)
-        size = min(POOL_SIZE, network.num_addresses // 4)
-        last = int(network.broadcast_address) - 1
-        first = last - size + 1
-        ranges.append(f"{ipaddress.ip_address(first)}-{ipaddress.ip_address(last)}")
-    return ranges
+    """Choose MetalLB's range, at the high end of each subnet."""
+    return [_pool(net, 0) for net in nets]
+
+
+def reference_pools(nets: Sequence[str]) -> list[str]:
+    """Choose the reference load balancer's range, just below MetalLB's in each subnet."""
+    return [_pool(net, 1) for net in nets]
+
+
+def _pool(net: str, above: int) -> str:
+    """Choose a range that has others, as large, above it; all of them are in the subnet's last quarter."""
+    network = ipaddress.ip_network(net)
+    size = min(POOL_SIZE, network.num_addresses // 8 - 1)
+    last = int(network.broadcast_address) - 1 - above * size
+    return f"{ipaddress.ip_address(last - size + 1)}-{ipaddress.ip_address(last)}"
 
 
 def second_address(first: str, nets: Sequence[str]) -> str:
@@ -67,7 +74,7 @@ def second_address(first: str, nets: Sequence[str]) -> str:
     if network is None:
         raise SetupError(f"The node address {first} is not of the kind network ({', '.join(nets)}).", "what moved it?")
     offset = int(address) - int(network.network_address)
-    if offset >= network.num_addresses // 4 - 1:  # above are, at most, the load balancer's
+    if offset >= network.num_addresses // 4 - 1:  # above are, at most, the load balancers'
         raise SetupError(
             f"The kind network's subnet {network} is too small for second addresses of the nodes.",
             "give docker's default-address-pools subnets of 24 bits or fewer",

@@ -6,12 +6,13 @@ import os
 import re
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ci import cluster, metallb
-from ci.hermetic import apt
+from ci import cluster, loadbalancer, metallb
+from ci.hermetic import apt, balancer_base
 from ci.hermetic.engine import Engine
 from ci.hermetic.images import Builder, prune_images
 from ci.hermetic.store import Store, need_space
@@ -31,6 +32,7 @@ class Prepared:
     there: Surroundings
     metallb_manifest: Path
     echo_base: str | None
+    balancer_base: str | None
 
 
 class Way(Protocol):
@@ -50,8 +52,8 @@ class Way(Protocol):
     def load(self, there: Surroundings, image: str) -> None:
         """Load the echo image into the nodes."""
 
-    def tidy(self, image: str) -> None:
-        """Bound what is kept."""
+    def tidy(self, *images: str) -> None:
+        """Bound what is kept, beside the images in use."""
 
     def remove(self, there: Surroundings, /) -> None:
         """Delete the cluster and everything that ran for it."""
@@ -90,17 +92,25 @@ class Hermetic:
         apt.install_needed(self.journal)
         self.engine.start(self.journal)
         self.engine.remove_containers()
-        built = builder.all()
+        # Its packages are few, and are fetched while the programs are built.
+        with ThreadPoolExecutor() as pool:
+            balancing = pool.submit(balancer_base.make, builder.store, self.engine, self.journal)
+            built = builder.all()
+            base = balancing.result()
         for program in (built.kind, built.kubectl):
             link = self.engine.bin / program.name
             link.unlink(missing_ok=True)
             link.symlink_to(program)
         there = Surroundings(self.name, lane.name, lane.kubernetes, built.node_image)
-        return Prepared(there, built.metallb_manifest, built.base_image)
+        return Prepared(there, built.metallb_manifest, built.base_image, base)
 
     def echo_base(self, lane_kubernetes: str) -> str:
         """Name the base image of a standing cluster."""
         return Builder(lane_kubernetes, Store(self.places), self.engine, self.journal).base_image
+
+    def balancer_base(self) -> str:
+        """Return the base image of the load balancer; a cluster that stood before there was one gets it now."""
+        return balancer_base.make(Store(self.places), self.engine, self.journal)
 
     def load(self, there: Surroundings, image: str) -> None:
         """Send every node the layers that come on top of the base image."""
@@ -117,9 +127,10 @@ class Hermetic:
                     self.engine.docker(step, "exec", "--interactive", node, *importing, stdin=archive)
             saved.unlink()
 
-    def tidy(self, image: str) -> None:
-        """Keep the newest echo images only."""
-        prune_images(self.engine, cluster.ECHO_NAME, image)
+    def tidy(self, *images: str) -> None:
+        """Keep the newest images of ours only."""
+        for image in images:
+            prune_images(self.engine, image.rpartition(":")[0], image)
 
     def remove(self, _there: Surroundings) -> None:
         """Stop the engine: the cluster's nodes are containers of it."""
@@ -163,6 +174,7 @@ class Official:
         self.bin.mkdir(parents=True, exist_ok=True)
         self._find_kind()
         there = Surroundings(self.name, "", "", "")
+        loadbalancer.remove(there)
         if CLUSTER in (there.ask("kind", "get", "clusters") or "").split():
             with self.journal.step("clear away the cluster that an earlier run left") as step:
                 cluster.delete(there, step)
@@ -179,19 +191,21 @@ class Official:
         if version != lane.kubernetes:
             self.journal.line(f"         kind publishes no image of {lane.kubernetes}: this runs on {version}.")
         there = Surroundings(self.name, lane.name, version, image)
-        return Prepared(there, metallb.fetch_manifest(self.places, self.journal), None)
+        return Prepared(there, metallb.fetch_manifest(self.places, self.journal), None, None)
 
     def load(self, there: Surroundings, image: str) -> None:
         """Let kind do it."""
         cluster.load_echo(there, image, self.journal)
 
-    def tidy(self, image: str) -> None:
+    def tidy(self, *images: str) -> None:
         """Leave the user's engine as it is."""
 
     def remove(self, there: Surroundings) -> None:
         """Delete the cluster."""
         with self.journal.step("remove the cluster") as step:
+            loadbalancer.remove(there)
             cluster.delete(there, step)
+        loadbalancer.forget_credentials(self.places)
         self.places.cluster_file.unlink(missing_ok=True)
 
     def _find_kind(self) -> None:

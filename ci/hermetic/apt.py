@@ -25,6 +25,7 @@ NODE_PACKAGES = (
     *("util-linux", "mount", "hostname", "procps", "jq", "curl", "ca-certificates", "socat", "tcpdump"),
     *("libseccomp2", "runc", "containernetworking-plugins"),
 )
+BALANCER_PACKAGES = ("python3", "python3-pyroute2", "haproxy", "iproute2")
 SOURCES = Path("/etc/apt")
 POLICY = Path("/usr/sbin/policy-rc.d")
 POLICY_TEXT = "#!/bin/sh\n# esipp: the engine is started by ci/, in a network of its own\nexit 101\n"
@@ -72,7 +73,7 @@ def install_needed(journal: Journal) -> None:
 
 
 def root_file_system(name: str, store: Store, journal: Journal) -> Path:
-    """Return the folder that holds `root.tar` of 'base' or 'node'."""
+    """Return the folder that holds `root.tar` of 'base', 'node' or 'balancer'."""
     return store.get(f"rootfs-{name}", rootfs_key(name), lambda out: _bootstrap(name, out, journal))
 
 
@@ -83,7 +84,9 @@ def rootfs_key(name: str) -> str:
 
 
 def _recipe(name: str) -> tuple[tuple[str, ...], list[str]]:
-    return (NODE_PACKAGES, [NODE_PLUGINS, TIDY]) if name == "node" else (BASE_PACKAGES, [TIDY])
+    if name == "node":
+        return NODE_PACKAGES, [NODE_PLUGINS, TIDY]
+    return (BALANCER_PACKAGES if name == "balancer" else BASE_PACKAGES), [TIDY]
 
 
 def _bootstrap(name: str, out: Path, journal: Journal) -> None:

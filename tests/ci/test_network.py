@@ -27,7 +27,9 @@ def test_a_pool_is_inside_the_subnet_at_its_high_end(subnet: str) -> None:
     whole = ipaddress.ip_network(subnet)
     middle = int(whole.network_address) + whole.num_addresses // 2
     assert middle < first <= last < int(whole.broadcast_address)
-    assert last - first + 1 == min(network.POOL_SIZE, whole.num_addresses // 4)
+    assert last - first + 1 == min(network.POOL_SIZE, whole.num_addresses // 8 - 1)
+    _, below = ends(network.reference_pools([subnet])[0])
+    assert below == first - 1
 
 
 @pytest.mark.parametrize("subnet", SUBNETS)
@@ -37,7 +39,7 @@ def test_second_addresses_are_distinct_and_between_what_docker_and_the_load_bala
     firsts = [str(ipaddress.ip_address(int(whole.network_address) + offset)) for offset in range(2, low)]
     seconds = [ipaddress.ip_interface(network.second_address(first, [subnet])) for first in firsts]
     assert len(set(seconds)) == len(firsts)
-    pool, _ = ends(network.pools([subnet])[0])
+    pool, _ = ends(network.reference_pools([subnet])[0])
     middle = int(whole.network_address) + whole.num_addresses // 2
     assert all(second.network == whole and middle < int(second) < pool for second in seconds)
 

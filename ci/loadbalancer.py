@@ -1,0 +1,218 @@
+"""The reference load balancer: one container beside the kind nodes, with an account of least rights."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ci import network
+from ci.cluster import kubectl
+from ci.hermetic.store import key_of
+from ci.places import CLUSTER, CONTEXT, ROOT, Places, places
+from ci.step import Journal, SetupError
+from ci.surroundings import Surroundings
+
+SOURCE = ROOT / "images" / "loadbalancer"
+IMAGE_NAME = "localhost/esipp/loadbalancer"
+NAME = "esipp-load-balancer"  # of the container, and of all objects in the cluster
+ADMIN_PORT = 9000
+ADMIN_LABEL = "esipp.dev/load-balancer"  # value: the admin port
+SERVER_LABEL = "esipp.dev/balances"  # value: the cluster's API server, as the kubeconfig has it
+OPTIONS_LABEL = "esipp.dev/options"  # value: what it was given beyond what it has by itself
+# Always the same, so that neighbours who learned a VIP from its predecessor are right about it.
+MAC = "02:65:73:69:70:70"
+READY_SECONDS = 60.0
+DOCKER_SECONDS = 120.0
+PER_ENDPOINT = (1, 46)  # from this version of the engine's API on an interface's sysctls are its endpoint's
+SYSCTLS = {
+    "net.ipv4.ip_forward": 1,
+    "net.ipv6.conf.all.forwarding": 1,
+    "net.ipv4.fib_multipath_hash_policy": 1,  # by ports as well: a connection is the unit
+    "net.ipv6.fib_multipath_hash_policy": 1,
+    "net.ipv4.conf.all.send_redirects": 0,  # or clients would be told to by-pass it
+    "net.ipv4.conf.default.send_redirects": 0,
+    "net.ipv4.conf.all.rp_filter": 0,
+    "net.ipv4.conf.default.rp_filter": 0,
+}
+OF_THE_INTERFACE = "net.ipv4.conf.{}.send_redirects=0"
+
+
+def image_reference(base: str | None) -> str:
+    """Name the image by its content and its base; what only readers see does not count."""
+    return f"{IMAGE_NAME}:{key_of(SOURCE / 'balancer', SOURCE / 'Dockerfile', base)}"
+
+
+def build(there: Surroundings, base: str | None, journal: Journal) -> str:
+    """Build the image if the engine does not have it, and return its reference."""
+    reference = image_reference(base)
+    if there.ask("docker", "image", "inspect", "--format", "{{.Id}}", reference) is None:
+        with journal.step("build the reference load balancer's image") as step:
+            options = ["--build-arg", f"BASE={base}"] if base else []
+            there.run(step, "docker", "build", "--tag", reference, *options, SOURCE)
+    return reference
+
+
+def install(there: Surroundings, image: str, journal: Journal) -> None:
+    """Give it an account and start it; returns when it knows the cluster's nodes and Services."""
+    hint = f"ci/enter docker logs {NAME}"
+    with journal.step("start the reference load balancer", hint=hint) as step:
+        path = step.log.with_suffix(".yaml")
+        path.write_text(yaml.safe_dump_all(objects()))
+        kubectl(there, step, "apply", "--server-side", "--filename", path)
+        wait = ["--namespace", NAME, f"--timeout={READY_SECONDS:.0f}s"]
+        kubectl(there, step, "wait", f"secret/{NAME}", "--for=jsonpath={.data.token}", *wait)
+        _write_credentials(there, places())
+        run(there, image)
+        step.note = ", ".join(pools(there))
+
+
+def renew(there: Surroundings, image: str, journal: Journal) -> None:
+    """See that a standing cluster has it, of this image and without faults."""
+    found = _inspect(there)
+    if found and found["State"]["Running"] and found["Config"]["Image"] == image and not _options(found):
+        return
+    install(there, image, journal)
+
+
+def restart(there: Surroundings, options: Sequence[str] = ()) -> None:
+    """Start it again with more options than it has by itself, ``--fault slow`` say; without any as it was."""
+    found = _inspect(there)
+    if not found:
+        raise SetupError("There is no reference load balancer to start again.", "ci/conformance --up starts one")
+    run(there, found["Config"]["Image"], options)
+
+
+def run(there: Surroundings, image: str, options: Sequence[str] = ()) -> None:
+    """Start the container in place of the one that is there, and wait until it serves."""
+    remove(there)
+    _docker(there, *container(there, image, options))
+    deadline = time.monotonic() + READY_SECONDS
+    while True:
+        told = _docker(there, "logs", NAME)
+        if any(line.startswith("ready:") for line in told.splitlines()):
+            return
+        found = _inspect(there)
+        if not found or not found["State"]["Running"] or time.monotonic() > deadline:
+            raise SetupError(f"The reference load balancer does not get ready: {told[-300:]}", f"docker logs {NAME}")
+        time.sleep(0.1)
+
+
+def remove(there: Surroundings) -> None:
+    """Stop and remove the container, if there is one; what is in the cluster goes with the cluster."""
+    if _inspect(there):
+        _docker(there, "stop", "--time", "5", NAME)
+        _docker(there, "rm", "--force", NAME)
+
+
+def container(there: Surroundings, image: str, options: Sequence[str]) -> list[str]:
+    """Say how docker runs it."""
+    version = (there.ask("docker", "version", "--format", "{{.Server.APIVersion}}") or "").strip()
+    parts = tuple(int(part) for part in version.split(".") if part.isdigit())
+    settings = [f"{name}={value}" for name, value in SYSCTLS.items()]
+    on = "kind"
+    if parts >= PER_ENDPOINT:
+        on = f"name=kind,driver-opt=com.docker.network.endpoint.sysctls={OF_THE_INTERFACE.format('IFNAME')}"
+    else:
+        settings.append(OF_THE_INTERFACE.format(network.INTERFACE))
+    command = ["run", "--detach", "--name", NAME, "--hostname", NAME, "--network", on, "--mac-address", MAC]
+    command += ["--restart", "no", "--read-only", "--tmpfs", "/run:mode=0755"]
+    command += ["--cap-drop", "ALL", "--cap-add", "NET_ADMIN", "--cap-add", "NET_BIND_SERVICE"]
+    command += ["--security-opt", "no-new-privileges"]
+    command += [part for setting in settings for part in ("--sysctl", setting)]
+    command += ["--label", f"{ADMIN_LABEL}={ADMIN_PORT}", "--label", f"{SERVER_LABEL}={_server(there)}"]
+    command += ["--label", f"{OPTIONS_LABEL}={json.dumps(list(options))}"]
+    command += ["--volume", f"{credentials(places())}:/credentials:ro", image]
+    command += ["--server", f"https://{CLUSTER}-control-plane:6443", "--ca", "/credentials/ca.crt"]
+    command += ["--token", "/credentials/token", "--admin", str(ADMIN_PORT)]
+    return [*command, *(part for pool in pools(there) for part in ("--pool", pool)), *options]
+
+
+def pools(there: Surroundings) -> list[str]:
+    """Say which addresses are its own: of the families that the cluster has."""
+    addresses = [address for found in network.node_addresses(there).values() for address in found]
+    return network.reference_pools(network.of_the_cluster(network.subnets(there), addresses))
+
+
+def credentials(where: Places) -> Path:
+    """Where its token and the CA's certificate lie."""
+    return where.run / "load-balancer"
+
+
+def objects() -> list[dict[str, object]]:
+    """Describe its account: it may look at Services and nodes, and say what balances a Service."""
+    named = {"name": NAME, "namespace": NAME}
+    rbac, v1 = "rbac.authorization.k8s.io", "v1"
+    look = {"apiGroups": [""], "resources": ["services", "nodes"], "verbs": ["get", "list", "watch"]}
+    tell = {"apiGroups": [""], "resources": ["services/status"], "verbs": ["patch"]}
+    role = {"apiGroup": rbac, "kind": "ClusterRole", "name": NAME}
+    account = {"kind": "ServiceAccount", **named}
+    token = {**named, "annotations": {"kubernetes.io/service-account.name": NAME}}
+    cluster_wide = {"apiVersion": f"{rbac}/v1", "metadata": {"name": NAME}}
+    return [
+        {"apiVersion": v1, "kind": "Namespace", "metadata": {"name": NAME}},
+        {"apiVersion": v1, "kind": "ServiceAccount", "metadata": named},
+        {"apiVersion": v1, "kind": "Secret", "type": "kubernetes.io/service-account-token", "metadata": token},
+        {**cluster_wide, "kind": "ClusterRole", "rules": [look, tell]},
+        {**cluster_wide, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [account]},
+    ]
+
+
+def forget_credentials(where: Places) -> None:
+    """Remove the token, which is of no use without the cluster."""
+    shutil.rmtree(credentials(where), ignore_errors=True)
+
+
+def _write_credentials(there: Surroundings, where: Places) -> None:
+    told = there.ask("kubectl", "--context", CONTEXT, "--namespace", NAME, "get", "secret", NAME, "--output", "json")
+    if told is None:
+        raise SetupError("The reference load balancer's token cannot be read.", "ci/enter kubectl get secret -A")
+    folder = credentials(where)
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    for name in ("ca.crt", "token"):
+        path = folder / name
+        path.write_bytes(base64.b64decode(json.loads(told)["data"][name]))
+        path.chmod(0o600)
+
+
+def _server(there: Surroundings) -> str:
+    select = "{.clusters[0].cluster.server}"
+    told = there.ask("kubectl", "--context", CONTEXT, "config", "view", "--minify", "--output", f"jsonpath={select}")
+    if not told:
+        raise SetupError(f"The kubeconfig has no context {CONTEXT}.", "run ci/conformance --down and start again")
+    return told.strip()
+
+
+def _inspect(there: Surroundings) -> dict[str, Any] | None:
+    told = there.ask("docker", "container", "inspect", NAME)
+    found: list[dict[str, Any]] = json.loads(told) if told else []
+    return found[0] if found else None
+
+
+def _options(found: dict[str, Any]) -> list[str]:
+    told: list[str] = json.loads(found["Config"]["Labels"].get(OPTIONS_LABEL, "[]"))
+    return told
+
+
+def _docker(there: Surroundings, *arguments: str) -> str:
+    """Run docker there and return what it says, on both streams."""
+    done = subprocess.run(
+        [*there.prefix, "docker", *arguments],
+        env=there.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=DOCKER_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SetupError(f"docker {arguments[0]} failed: {done.stdout.strip()[-300:]}", "is the docker engine alive?")
+    return done.stdout
