@@ -5,11 +5,12 @@ import ipaddress
 import json
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from esipp.errors import HarnessError
 from esipp.model import Claim, Family, Path, Port
@@ -18,7 +19,13 @@ from esipp.observation import Observation, Outcome
 START_SECONDS = 20.0
 """Until a prober says that it is ready: an exec into a container plus the start of Python."""
 
+CLOCK_SECONDS = 10.0
+"""For one reading of a prober's clock; the way there and back takes milliseconds."""
+
 PROTOCOL_VERSION = 3
+
+Line = dict[str, Any]
+"""A line of the prober, as its contract has it."""
 
 CLAIMED = "203.0.113.7"
 """The address that a client claims for itself in a forged header: of a range that is nobody's (RFC 5737)."""
@@ -30,15 +37,17 @@ class Job:
 
     Args:
         key: what the observations are of; a path's key.
-        protocol: ``tcp``, ``http``, ``udp`` or ``sctp``.
+        protocol: ``tcp``, ``http``, ``udp`` or ``sctp``, of an echo server; ``get``: one plain HTTP request of anybody,
+            whose results have the whole answer as ``response``.
         timeout: seconds a probe may take.
         spacing: seconds from start to start.
         parallel: probes of this job in flight at most; 0 for no bound.
         brief: equal results come as one, with their count.
         one_socket: all datagrams from one source port.
-        headers: of an HTTP request.
+        headers: of an HTTP request, ``http`` or ``get``.
         preamble: bytes that are sent first.
         url: path of an HTTP request.
+        method: of a ``get``: ``GET`` or ``HEAD``.
     """
 
     key: str
@@ -54,6 +63,7 @@ class Job:
     headers: Mapping[str, str] = field(default_factory=dict)
     preamble: bytes = b""
     url: str = "/"
+    method: str = "GET"
 
     def order(self, identity: str) -> dict[str, Any]:
         """The job as the prober takes it."""
@@ -72,7 +82,9 @@ class Job:
             order["brief"] = True
         if self.one_socket:
             order["one_socket"] = True
-        if self.protocol == "http":
+        if self.protocol == "get":
+            order["method"] = self.method
+        if self.protocol in ("http", "get"):
             order |= {"path": self.url, "headers": dict(self.headers)}
         if self.preamble:
             order["preamble"] = self.preamble.hex()
@@ -110,6 +122,122 @@ def _preamble(claim: Claim, family: Family) -> bytes:
     return b""
 
 
+@dataclass(frozen=True)
+class Clock:
+    """How a prober's monotonic clock stands to this process's.
+
+    Args:
+        offset: seconds that the prober's is ahead.
+        uncertainty: seconds that the offset may be wrong at most, either way.
+    """
+
+    offset: float
+    uncertainty: float
+
+    def ours(self, theirs: float) -> float:
+        """The time of this process's monotonic clock at a time of the prober's, in seconds."""
+        return theirs - self.offset
+
+
+class _Order(Protocol):
+    """Whoever waits for the lines about one order. All is called in the reader's thread, or by whom finds it dead."""
+
+    def take(self, line: Line) -> None:
+        """A result."""
+
+    def done(self) -> None:
+        """No more results come."""
+
+    def fail(self, error: HarnessError) -> None:
+        """Nothing more comes, and that is wrong."""
+
+
+T = TypeVar("T")
+
+
+class _Collection(Generic[T]):
+    """Keeps what is read from the results until all are there."""
+
+    def __init__(self, read: Callable[[Line], T]) -> None:
+        self._read = read
+        self._found: list[T] = []
+        self.future: Future[list[T]] = Future()
+        self.future.set_running_or_notify_cancel()  # from now on nobody can cancel it under the reader's feet
+
+    def take(self, line: Line) -> None:
+        self._found.append(self._read(line))
+
+    def done(self) -> None:
+        self.future.set_result(self._found)
+
+    def fail(self, error: HarnessError) -> None:
+        self.future.set_exception(error)
+
+
+class Stream:
+    """A job whose results are told one by one, as they arrive. ``Prober.stream`` starts it."""
+
+    def __init__(self, name: str, sink: Callable[[Line], None], cancel: Callable[[], None]) -> None:
+        self._name = name
+        self._sink = sink
+        self._cancel = cancel
+        self._told = 0
+        self._broken = False
+        self._future: Future[int] = Future()
+        self._future.set_running_or_notify_cancel()
+
+    def cancel(self) -> None:
+        """Have the prober stop the job; its probes in flight have no result. What is over stays so."""
+        self._cancel()
+
+    def wait(self, timeout: float) -> int:
+        """Wait until the job is done or cancelled, up to so many seconds.
+
+        Returns:
+            The number of results that were told; of a brief job the number of its groups.
+
+        Raises:
+            HarnessError: the prober died or refused the job, the sink failed, or the time is up; then the job goes on.
+        """
+        try:
+            return self._future.result(timeout=timeout)
+        except FutureTimeoutError:
+            raise HarnessError(
+                f"A job of the prober of {self._name} is not over after {timeout:g} s; {self._told} results came.",
+                "is the machine busy?",
+            ) from None
+        finally:
+            if self._broken:
+                self.cancel()
+
+    def take(self, line: Line) -> None:
+        """Tell a result, in the reader's thread."""
+        if self._broken:
+            return
+        try:
+            self._sink(line)
+        except BaseException as broken:  # whatever it is, it must not end the reader
+            self._broken = True
+            error = HarnessError(
+                f"A result of the prober of {self._name} could not be taken: {type(broken).__name__}: {broken}.",
+                "this is a mistake of ours; nothing is said about the product.",
+            )
+            error.__cause__ = broken
+            self.fail(error)
+        else:
+            self._told += 1
+
+    def done(self) -> None:
+        """No more results come."""
+        with contextlib.suppress(InvalidStateError):  # the sink failed before
+            self._future.set_result(self._told)
+
+    def fail(self, error: HarnessError) -> None:
+        """Nothing more comes, and that is wrong."""
+        with contextlib.suppress(InvalidStateError):  # the first trouble counts
+            self._future.set_exception(error)
+
+
 class Prober:
     """A running prober.
 
@@ -123,8 +251,10 @@ class Prober:
 
     def __init__(self, name: str, command: Sequence[str]) -> None:
         self.name = name
-        self._jobs: dict[str, tuple[Job, list[Observation], Future[list[Observation]]]] = {}
+        self._orders: dict[str, _Order] = {}
+        self._cancelled: set[str] = set()  # orders whose cancellation has no answer yet
         self._lock = threading.Lock()
+        self._pen = threading.Lock()  # of its own, so that a pipe that is full never holds up the reader
         self._serial = 0
         self._dead = ""
         self._ready: Future[dict[str, Any]] = Future()
@@ -157,21 +287,86 @@ class Prober:
 
     def submit(self, job: Job) -> "Future[list[Observation]]":
         """Send a job; the future holds its observations, or a HarnessError if the prober dies."""
-        future: Future[list[Observation]] = Future()
-        with self._lock:
-            if self._dead:
-                future.set_exception(self._death())
-                return future
-            self._serial += 1
-            identity = f"{self._serial}"
-            self._jobs[identity] = (job, [], future)
+        collection = _Collection(lambda line: read_result(job, line))
+        self._place(collection, job.order)
+        return collection.future
+
+    def ask(self, job: Job) -> "Future[list[Line]]":
+        """Send a job as ``submit`` does; the future holds its result lines as the prober wrote them."""
+        collection = _Collection(lambda line: line)
+        self._place(collection, job.order)
+        return collection.future
+
+    def stream(self, job: Job, sink: Callable[[Line], None]) -> Stream:
+        """Start a job whose result lines go to a sink as they arrive.
+
+        Args:
+            job: what to dial.
+            sink: called with each line, in the reader's thread: it must be cheap. If it raises, it is not called again,
+                and the stream's ``wait`` raises a HarnessError and ends the job.
+        """
+        identity = self._identity()
+        stream = Stream(self.name, sink, lambda: self._stop(identity))
+        self._place(stream, job.order, identity)
+        return stream
+
+    def clock(self, rounds: int = 8) -> Clock:
+        """Compare the prober's monotonic clock with ours, by the quickest of so many questions.
+
+        Raises:
+            HarnessError: the prober is gone, or does not answer.
+        """
+        assert rounds > 0
+        return min((self._read_clock() for _ in range(rounds)), key=lambda clock: clock.uncertainty)
+
+    def _read_clock(self) -> Clock:
+        answer = _Collection(lambda line: (time.monotonic(), float(line["monotonic"])))
+        sent = time.monotonic()
+        identity = self._place(answer, lambda identity: {"describe": True, "id": identity})
         try:
-            assert self._process.stdin is not None
+            ((arrived, theirs),) = answer.future.result(timeout=CLOCK_SECONDS)
+        except FutureTimeoutError:
             with self._lock:
-                self._process.stdin.write(json.dumps(job.order(identity)) + "\n")
-        except OSError:
+                self._orders.pop(identity, None)
+            raise HarnessError(
+                f"The prober of {self.name} did not tell its time within {CLOCK_SECONDS:.0f} s.{self._said()}",
+                "is the machine, or the way to the prober, busy?",
+            ) from None
+        # It read its clock somewhere between the two times of ours; so the middle is wrong by half of that at most.
+        return Clock(theirs - (sent + arrived) / 2, (arrived - sent) / 2)
+
+    def _identity(self) -> str:
+        with self._lock:
+            self._serial += 1
+            return f"{self._serial}"
+
+    def _place(self, order: _Order, words: Callable[[str], Line], identity: str = "") -> str:
+        """Send an order, whose lines then come to it; gives its id."""
+        identity = identity or self._identity()
+        with self._lock:
+            dead = self._dead
+            if not dead:
+                self._orders[identity] = order
+        if dead:
+            order.fail(self._death())
+        else:
+            self._write(words(identity))
+        return identity
+
+    def _stop(self, identity: str) -> None:
+        with self._lock:
+            if identity not in self._orders or identity in self._cancelled:
+                return
+            self._cancelled.add(identity)
+        self._write({"cancel": identity})
+
+    def _write(self, line: Line) -> None:
+        assert self._process.stdin is not None
+        try:
+            with self._pen:
+                self._process.stdin.write(json.dumps(line) + "\n")
+        except (OSError, ValueError):  # closed over there, or by us
             self._bury("its input was closed")
-        return future
 
     def close(self) -> None:
         """End the prober; it stops at the end of its input."""
@@ -195,7 +390,7 @@ class Prober:
             for line in self._process.stdout:
                 try:
                     self._take(json.loads(line))
-                except (ValueError, KeyError, TypeError) as broken:
+                except (ValueError, KeyError, TypeError, AttributeError) as broken:
                     self._bury(f"it sent something unreadable ({broken}): {line[:120]!r}")
         self._bury("it ended")
 
@@ -205,38 +400,41 @@ class Prober:
             for line in self._process.stderr:
                 self._complaints = [*self._complaints[-4:], line.strip()]
 
-    def _take(self, message: dict[str, Any]) -> None:
-        if message.get("event") == "ready":
+    def _take(self, message: Line) -> None:
+        event = message.get("event")
+        if event == "ready":
             self._ready.set_result(message)
             return
         identity = str(message.get("id", ""))
         with self._lock:
-            entry = self._jobs.get(identity)
-        if entry is None:
-            if "error" in message:
-                self._bury(f"it refused an order: {message['error']}")
-            return
-        job, observations, future = entry
+            order = self._orders.get(identity)
+        if order is not None and ("outcome" in message or event == "description"):
+            order.take(message)
         if "outcome" in message:
-            observations.append(read_result(job, message))
             return
         with self._lock:
-            self._jobs.pop(identity, None)
-        if "error" in message:
-            future.set_exception(HarnessError(f"The prober of {self.name} refused a job: {message['error']}."))
+            order = self._orders.pop(identity, None)
+            late = order is None and identity in self._cancelled  # the job was done before it could be cancelled
+            if late or message.get("cancelled"):
+                self._cancelled.discard(identity)
+        if order is None:
+            if "error" in message and not late:
+                self._bury(f"it refused an order: {message['error']}")
+        elif "error" in message:
+            order.fail(HarnessError(f"The prober of {self.name} refused a job: {message['error']}."))
         else:
-            future.set_result(observations)
+            order.done()
 
     def _bury(self, why: str) -> None:
         with self._lock:
             self._dead = self._dead or why
-            orphans = list(self._jobs.values())
-            self._jobs.clear()
+            orphans = list(self._orders.values())
+            self._orders.clear()
+            self._cancelled.clear()
         if not self._ready.done():
             self._ready.set_exception(self._death())
-        for _, _, future in orphans:
-            if not future.done():
-                future.set_exception(self._death())
+        for orphan in orphans:
+            orphan.fail(self._death())
 
     def _death(self) -> HarnessError:
         return HarnessError(

@@ -54,6 +54,13 @@ def main(mode: str) -> None:
             sys.exit(1)
         if mode == "garbles":
             print("not json", flush=True)
+        if mode == "counts":
+            print(5, flush=True)
+        if mode == "holds":
+            continue
+        if mode == "timeless":
+            say(id=job["id"], event="description")
+            continue
         if mode == "refuses":
             say(id=job["id"], error="no such protocol")
             continue

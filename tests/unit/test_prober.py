@@ -1,10 +1,15 @@
 """Our side of the prober's protocol, against probers that do what they should not, and one that is real."""
 
 import ipaddress
+import itertools
 import json
+import socket
+import statistics
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path as File
 from typing import Any
@@ -95,7 +100,7 @@ def test_a_mute_prober_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "words"),
-    [("dies-at-work", "is gone"), ("garbles", "unreadable"), ("refuses", "no such protocol")],
+    [("dies-at-work", "is gone"), ("garbles", "unreadable"), ("counts", "unreadable"), ("refuses", "no such protocol")],
 )
 def test_a_prober_that_fails_at_work_fails_its_jobs(mode: str, words: str) -> None:
     with prober(mode) as made:
@@ -131,6 +136,9 @@ def test_an_order_has_only_what_was_asked_for() -> None:
     assert full == {**plain, **added}
     http = order(replace(job(), protocol="http", url="/clientip", headers={"X": "y"}))
     assert (http["path"], http["headers"]) == ("/clientip", {"X": "y"})
+    assert "method" not in http
+    get = order(replace(job(), protocol="get", url="/healthz", method="HEAD"))
+    assert (get["path"], get["headers"], get["method"]) == ("/healthz", {}, "HEAD")
 
 
 def test_an_order_goes_over_as_it_is() -> None:
@@ -203,3 +211,224 @@ def test_the_real_prober_takes_every_job_we_make(claim: Claim, family: Family) -
     with real() as made:
         (seen,) = made.submit(job_on(path, host, 1, 1, 1.0)).result(timeout=10)
     assert seen.outcome in (Outcome.REFUSED, Outcome.UNREACHABLE, Outcome.ERROR)
+
+
+# ------------------------------------------------------------------------------------------- asked, streamed and timed
+BODY = b'{"localEndpoints": 0}'
+ANSWER = b"HTTP/1.1 503 Service Unavailable\r\nX-Weight: 0\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY
+
+
+@contextmanager
+def health_check() -> Iterator[int]:
+    """A server that says 503 to everybody, as kube-proxy's health check does; gives its port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection, suppress(OSError):
+                    connection.recv(4096)
+                    connection.sendall(ANSWER)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def getting(port: int, count: int, spacing: float = 0.0) -> Job:
+    return Job("node-1", "get", "127.0.0.1", port, count, timeout=1.0, spacing=spacing)
+
+
+def left(made: Prober) -> int:
+    """Orders that the prober's reader still waits for, once it has read all that was sent."""
+    made.clock(1)
+    return len(made._orders) + len(made._cancelled)
+
+
+def test_asking_gives_the_whole_answers() -> None:
+    with real() as made, health_check() as port:
+        first, second = made.ask(getting(port, 2)).result(timeout=10)
+        (brief,) = made.ask(replace(getting(port, 9), brief=True)).result(timeout=10)
+        (seen,) = made.submit(getting(port, 1)).result(timeout=10)
+    expected = {
+        "status": 503,
+        "headers": {"x-weight": "0", "content-length": str(len(BODY))},
+        "body": BODY.decode(),
+    }
+    assert first["response"] == second["response"] == brief["response"] == expected
+    assert brief["count"] == 9
+    assert seen.outcome is Outcome.ANSWERED
+
+
+def test_results_are_streamed_as_they_arrive() -> None:
+    lines: list[tuple[float, dict[str, Any]]] = []
+    with real() as made, health_check() as port:
+        clock = made.clock()
+        stream = made.stream(getting(port, 50, spacing=0.02), lambda line: lines.append((time.monotonic(), line)))
+        assert stream.wait(10) == 50
+        assert stream.wait(0) == 50
+        stream.cancel()
+        assert left(made) == 0
+    assert {line["response"]["status"] for _, line in lines} == {503}
+    assert statistics.median(arrived - clock.ours(line["ended"]) for arrived, line in lines) < 0.05
+    starts = [line["started"] for _, line in lines]
+    assert 0.019 < statistics.median(b - a for a, b in itertools.pairwise(starts)) < 0.022
+    assert starts[-1] - starts[0] < 1.4, "49 gaps of 20 ms, without drift"
+
+
+def test_a_stream_is_cancelled() -> None:
+    enough = threading.Event()
+    told: list[dict[str, Any]] = []
+
+    def sink(line: dict[str, Any]) -> None:
+        told.append(line)
+        if len(told) == 5:
+            enough.set()
+
+    with real() as made, health_check() as port:
+        stream = made.stream(getting(port, 100_000, spacing=0.01), sink)
+        assert enough.wait(10)
+        stream.cancel()
+        stream.cancel()
+        assert stream.wait(10) == len(told) < 500
+        assert left(made) == 0
+        time.sleep(0.05)
+        assert stream.wait(0) == len(told), "nothing comes any more"
+
+
+def test_cancelling_what_is_nearly_done_hurts_nobody() -> None:
+    """The prober refuses to cancel what is done; that must not be taken for trouble."""
+    with real() as made, health_check() as port:
+        for _ in range(50):
+            streams = [made.stream(getting(port, 1), lambda line: None) for _ in range(4)]
+            for stream in streams:
+                stream.cancel()
+            assert all(stream.wait(10) <= 1 for stream in streams)
+        assert left(made) == 0
+
+
+def test_a_cancellation_too_late_is_no_trouble() -> None:
+    with prober("well") as made:
+        made.hello()
+        stream = made.stream(job(1), lambda line: None)
+        assert stream.wait(10) == 1
+        made._cancelled.add("1")  # as if it had been sent just before the job was done
+        made._take({"id": "1", "error": "no such job"})
+        assert not made._cancelled
+        assert made.ask(job(1)).result(timeout=10)
+
+
+def test_what_the_sink_raises_ends_the_stream() -> None:
+    calls: list[int] = []
+
+    def sink(line: dict[str, Any]) -> None:
+        calls.append(1)
+        raise KeyError("seq")
+
+    with real() as made, health_check() as port:
+        stream = made.stream(getting(port, 100_000, spacing=0.01), sink)
+        with pytest.raises(HarnessError, match=r"could not be taken: KeyError: 'seq'") as raised:
+            stream.wait(10)
+        assert isinstance(raised.value.__cause__, KeyError)
+        wait_until(lambda: left(made) == 0)
+        assert len(made.ask(getting(port, 3)).result(timeout=10)) == 3, "others go on"
+    assert len(calls) == 1
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("mode", "words"), [("dies-at-work", "is gone"), ("refuses", "no such protocol")])
+def test_a_prober_that_fails_at_work_fails_streams_and_questions(mode: str, words: str) -> None:
+    for begin in (
+        lambda made: made.stream(job(), lambda line: None).wait(10),
+        lambda made: made.ask(job()).result(timeout=10),
+        lambda made: made.clock(),
+    ):
+        with prober(mode) as made:
+            made.hello()
+            with pytest.raises(HarnessError, match=words):
+                begin(made)
+            assert not made._orders
+            if mode == "dies-at-work":
+                with pytest.raises(HarnessError, match=words):
+                    begin(made)
+
+
+def test_a_death_ends_all_that_is_under_way() -> None:
+    with real() as made, health_check() as port:
+        streams = [made.stream(getting(port, 100_000, spacing=0.01), lambda line: None) for _ in range(3)]
+        asked = made.ask(getting(port, 100_000, spacing=0.01))
+        made._process.kill()
+        for stream in streams:
+            with pytest.raises(HarnessError, match="is gone: it ended"):
+                stream.wait(10)
+            stream.cancel()
+        with pytest.raises(HarnessError, match="is gone"):
+            asked.result(timeout=10)
+
+
+def test_closing_ends_all_that_is_under_way() -> None:
+    with real() as made, health_check() as port:
+        stream = made.stream(getting(port, 100_000, spacing=0.01), lambda line: None)
+        made.close()
+        with pytest.raises(HarnessError, match="is gone"):
+            stream.wait(10)
+        with pytest.raises(HarnessError, match="is gone"):
+            made.ask(getting(port, 1)).result(timeout=10)
+
+
+def test_waiting_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLOCK_SECONDS", 0.1)
+    with prober("holds") as made:
+        made.hello()
+        with pytest.raises(HarnessError, match=r"not over after 0.1 s; 0 results came"):
+            made.stream(job(), lambda line: None).wait(0.1)
+        with pytest.raises(HarnessError, match="did not tell its time"):
+            made.clock()
+        assert len(made._orders) == 1, "the stream goes on"
+
+
+def test_a_description_without_a_time_is_unreadable() -> None:
+    with prober("timeless") as made:
+        made.hello()
+        with pytest.raises(HarnessError, match="unreadable"):
+            made.clock()
+
+
+def test_the_clock_of_this_machine_is_ours() -> None:
+    with real() as made:
+        clock = made.clock()
+        assert len({made.clock(1) for _ in range(3)}) == 3
+    assert abs(clock.offset) <= clock.uncertainty < 0.05
+    assert clock.ours(5.0 + clock.offset) == pytest.approx(5.0)
+
+
+def test_many_threads_share_a_prober() -> None:
+    counts: list[int] = []
+
+    def work(made: Prober, port: int) -> None:
+        for _ in range(5):
+            counts.append(made.stream(getting(port, 7), lambda line: None).wait(10))
+            counts.append(len(made.ask(getting(port, 7)).result(timeout=10)))
+            made.clock(1)
+
+    with real() as made, health_check() as port:
+        threads = [threading.Thread(target=work, args=(made, port)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert left(made) == 0
+    assert counts == [7] * 80
