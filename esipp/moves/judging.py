@@ -1,0 +1,327 @@
+"""The judge of the convergence suite: from what was seen of one balancer to a decision on each of its rows. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from esipp.deciding import Decision
+from esipp.model import Balancer, Family
+from esipp.moves.checks import Checking, Observed
+from esipp.moves.places import Wrong, spans, wrong_places
+from esipp.moves.plan import Kind
+from esipp.moves.rows import EXPECTED, SPREADS, MoveRow, What
+from esipp.moves.statistics import Distribution, binomial_p
+from esipp.moves.timeline import PHASES, Change, Seen, Timeline, black_hole, phases, timeline
+from esipp.rows import Status
+from esipp.topology import parse_address
+
+LEAST_P = 0.001
+"""Below this p-value a split is not equal: a fair balancer is wrongly accused once in a thousand runs."""
+
+RESOLUTION = 0.06
+"""Seconds by which a time may be off: a request each 20 ms, a health check each 20 ms, and the time on the way."""
+
+BLAMES = (What.STEERS, What.BLACK_HOLE, What.NO_LOSS)
+"""Rows of what the balancer makes of health checks."""
+
+MOST_GAP = 0.5
+"""Seconds without a single probe after which a stream proves nothing."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """New connections through the VIP, by the node that answered; ``pods`` says how many pods each node had."""
+
+    nodes: Mapping[str, int]
+    pods: Mapping[str, int]
+    lost: int = 0
+
+    @property
+    def p_value(self) -> float:
+        """How likely such a split is where both nodes are equally likely."""
+        first, *_ = (self.nodes.get(node, 0) for node in sorted(self.pods))
+        total = sum(self.nodes.get(node, 0) for node in self.pods)
+        return binomial_p(first, total, 0.5) if total else 0.0
+
+
+@dataclass(frozen=True)
+class Health:
+    """The balancer's own view: which nodes it takes for healthy, and which should be."""
+
+    healthy: frozenset[str]
+    should: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Everything about one balancer.
+
+    Args:
+        balancer: which.
+        seen: its streams, marks and decisions.
+        changes: its moves, pod by pod, in order; ``ends`` is when what followed each was over.
+        ready_first: pods that were ready before the first move.
+        sources: the addresses that pods may see as the source, by family.
+        told: period and failures as the balancer documents or tells them.
+        observed: the same from packets.
+        counted: the split between nodes, by family.
+        views: the balancer's health view, for a service of each policy.
+        obstacle: why nothing could be asked.
+    """
+
+    balancer: Balancer
+    seen: Seen
+    changes: Sequence[Change] = ()
+    ends: Mapping[int, float] = field(default_factory=dict)
+    ready_first: Sequence[str] = ()
+    sources: Mapping[Family, frozenset[str]] = field(default_factory=dict)
+    told: Checking = field(default_factory=Checking)
+    observed: Observed = field(default_factory=Observed)
+    counted: Mapping[Family, Counted] = field(default_factory=dict)
+    views: Mapping[What, Health] = field(default_factory=dict)
+    obstacle: str = ""
+
+    def timelines(self) -> list[Timeline]:
+        """What became of each change."""
+        return [timeline(change, self.ends[change.number], self.seen) for change in self.changes]
+
+
+class Judge:
+    """Decides the rows of one balancer; what several rows need is found once."""
+
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        self.lines = result.timelines()
+        self.spreads = result.balancer in SPREADS
+        allowed = spans(self.lines, result.seen.marks, result.ready_first)
+        self.wrong_at_vip = {
+            family: wrong_places(stream, allowed) for family, stream in result.seen.vip.items()
+        }  # fmt: skip
+        ports = [wrong_places(stream, allowed, node) for node, stream in result.seen.ports.items()]
+        self.wrong_at_ports = [each for found in ports for each in found]
+
+    @property
+    def checking(self) -> Checking:
+        """What the bound rests on: what the balancer tells, or else what packets show."""
+        return self.result.told if self.result.told.bound is not None else self.result.observed.checking
+
+    def holes(self, family: Family) -> list[tuple[float, Timeline]]:
+        """The black hole of each node in use that lost its last pod, where another node said that it serves."""
+        found = []
+        for line in self.lines:
+            hole = black_hole(line, family)
+            if hole is not None and (hole == 0.0 or self._another(line, family)):
+                found.append((hole, line))
+        return found
+
+    def _another(self, line: Timeline, family: Family) -> bool:
+        """Whether there was another node to steer to, by its own word, while requests were lost."""
+        until = line.traffic[family].losses.last or line.until
+        others = (stream for node, stream in self.result.seen.health.items() if node != line.change.node)
+        return any(sample.outcome == "200" for each in others for sample in each.view(line.change.cause, until))
+
+    def decide(self, row: MoveRow) -> Decision:
+        """What was seen of a row."""
+        expected = EXPECTED[row.what]
+        if self.result.obstacle:
+            return Decision(Status.INCONCLUSIVE, expected, "nothing", self.result.obstacle)
+        if row.family is not None and row.family not in self.result.seen.vip:
+            return Decision(Status.INCONCLUSIVE, expected, "nothing", f"the service has no {row.family} VIP")
+        trouble = self._trouble(row)
+        if trouble:
+            return Decision(Status.ERROR, expected, "too little", trouble)
+        return self._decide(row)
+
+    def _misled(self) -> str:
+        """Why the balancer cannot be blamed: it goes by health checks, and they are wrong."""
+        wrong = [line for line in self.lines if line.health is None]
+        if not wrong or self.checking.bound is None:
+            return ""
+        return f"the health checks that the balancer goes by are wrong, from {_name(wrong[0].change)} on"
+
+    def _decide(self, row: MoveRow) -> Decision:
+        family = row.family
+        if row.what in BLAMES and (misled := self._misled()):
+            return Decision(Status.INCONCLUSIVE, EXPECTED[row.what], "nothing of its own", misled)
+        if row.what in (What.VIEW_LOCAL, What.VIEW_CLUSTER):
+            return self._view(row.what)
+        if family is None:
+            by_what = {What.HEALTH: self._health, What.PATH: self._path, What.PLACE: self._place_at_ports}
+            return by_what[row.what]() if row.what in by_what else self._source_at_ports()
+        at_vip: dict[What, Callable[[Family], Decision]] = {
+            What.STEERS: self._steers,
+            What.PLACE: lambda of: _places(self.wrong_at_vip[of], len(self.result.seen.vip[of].samples)),
+            What.SOURCE: self._source,
+            What.BLACK_HOLE: self._black_hole,
+            What.NO_LOSS: self._no_loss,
+            What.BALANCE: self._balance,
+            What.TIMES_UP: lambda of: self._times(of, True),
+            What.TIMES_DOWN: lambda of: self._times(of, False),
+        }
+        return at_vip[row.what](family)
+
+    def _trouble(self, row: MoveRow) -> str:
+        """Our own fault, that leaves a row open."""
+        seen = self.result.seen
+        streams = [seen.vip[row.family]] if row.family else [*seen.ports.values(), *seen.health.values()]
+        for stream in streams:
+            errors = sum(1 for sample in stream.samples if sample.outcome == "error")
+            if errors:
+                return (
+                    f"the prober had trouble of its own with {errors} of {len(stream.samples)} probes ({stream.name})"
+                )
+            if stream.longest_gap() > MOST_GAP:
+                return f"for {stream.longest_gap():.1f} s no probe was sent ({stream.name})"
+            if not stream.samples:
+                return f"there was no probe ({stream.name})"
+        return ""
+
+    # --------------------------------------------------------------------------------------------- the rows' claims
+    def _steers(self, family: Family) -> Decision:
+        due = [line for line in self.lines if line.must_steer(family, self.spreads)]
+        late = [line for line in due if not line.steered(family)]
+        return _all_followed(due, late, "traffic followed", What.STEERS)
+
+    def _health(self) -> Decision:
+        late = [line for line in self.lines if line.health is None]
+        return _all_followed(self.lines, late, "the health check followed", What.HEALTH)
+
+    def _path(self) -> Decision:
+        due = [line for line in self.lines if not line.change.graceful]
+        late = [line for line in due if line.path is None]
+        return _all_followed(due, late, "the nodePort followed", What.PATH)
+
+    def _place_at_ports(self) -> Decision:
+        return _places(self.wrong_at_ports, sum(len(each.samples) for each in self.result.seen.ports.values()))
+
+    def _source(self, family: Family) -> Decision:
+        return _sources({family: [self.result.seen.vip[family].samples]}, self.result.sources)
+
+    def _source_at_ports(self) -> Decision:
+        by_family = {family: self.result.sources[family] for family in self.result.sources}
+        samples = [stream.samples for stream in self.result.seen.ports.values()]
+        return _sources({next(iter(self.result.seen.vip)): samples}, by_family)
+
+    def _black_hole(self, family: Family) -> Decision:
+        expected = EXPECTED[What.BLACK_HOLE]
+        found = self.holes(family)
+        if not found:
+            return Decision(Status.INCONCLUSIVE, expected, "nothing", "no node in use lost its last pod at once")
+        worst, line = max(found, key=lambda each: each[0])
+        checking, bound = self.checking, self.checking.bound
+        lag = (line.health or line.change.cause) - (line.trigger or line.change.cause)
+        said = (
+            f"at most {worst:.2f} s after the node's 503 (move {line.change.number}, where the proxy took {lag:.2f} s)"
+        )
+        if bound is None:
+            return Decision(Status.FAIL, expected, said, "the balancer makes no health checks: there is no bound")
+        said += f"; bound {bound:.2f} s, N={checking.failures}, period {checking.period:.2f} s"
+        over = [hole for hole, _ in found if hole > bound + RESOLUTION]
+        status = Status.FAIL if over else Status.PASS
+        reason = f"{len(over)} of {len(found)} are above the bound" if over else ""
+        return Decision(status, expected, said, reason, tally={"kept": len(found) - len(over), "broken": len(over)})
+
+    def _no_loss(self, family: Family) -> Decision:
+        expected = EXPECTED[What.NO_LOSS]
+        downs = [line for line in self.lines if line.change.graceful and line.traffic[family].used]
+        if not downs:
+            return Decision(Status.INCONCLUSIVE, expected, "nothing", "no node in use had its last pod deleted")
+        lost = [(line, line.traffic[family].losses.count) for line in downs]
+        total, hit = sum(count for _, count in lost), [line for line, count in lost if count]
+        said = f"{total} requests lost in {len(hit)} of {len(downs)} deletions"
+        ports = sum(line.path_losses for line in downs)
+        said += f"; {ports} lost at the nodes' own nodePorts meanwhile" if ports else ""
+        where = ", ".join(f"move {line.change.number}" for line in hit[:5])
+        return Decision(Status.FAIL if hit else Status.PASS, expected, said, where)
+
+    def _balance(self, family: Family) -> Decision:
+        expected = EXPECTED[What.BALANCE]
+        counted = self.result.counted.get(family)
+        if counted is None:
+            return Decision(Status.INCONCLUSIVE, expected, "nothing", "two nodes could not be made ready for it")
+        said = split_words(counted)
+        if sum(counted.nodes.values()) < 100:
+            return Decision(Status.INCONCLUSIVE, expected, said, "fewer than 100 answers")
+        fair = counted.p_value >= LEAST_P
+        reason = "" if fair else f"so uneven a split comes by chance in less than 1 of {1 / LEAST_P:.0f} runs"
+        return Decision(Status.PASS if fair else Status.FAIL, expected, said, reason, tally=dict(counted.nodes))
+
+    def _view(self, what: What) -> Decision:
+        view = self.result.views.get(what)
+        if view is None:
+            return Decision(Status.INCONCLUSIVE, EXPECTED[what], "nothing", "the balancer's view could not be had")
+        said = f"{len(view.healthy)} nodes healthy: {', '.join(sorted(view.healthy)) or 'none'}"
+        wrong = sorted(view.healthy ^ view.should)
+        reason = f"not as it should be: {', '.join(wrong)}" if wrong else ""
+        return Decision(Status.FAIL if wrong else Status.PASS, EXPECTED[what], said, reason)
+
+    def _times(self, family: Family, up: bool) -> Decision:
+        times = distributions(self.lines, family, up)
+        whole = times["trigger to traffic"]
+        words = times_words(whole) if whole.samples else "never seen"
+        return Decision(Status.PASS, "recorded", f"from trigger to traffic: {words}")
+
+
+def distributions(lines: Iterable[Timeline], family: Family, up: bool) -> dict[str, Distribution]:
+    """The distribution of each phase, of moves in one direction."""
+    taken = [phases(line, family) for line in lines if line.change.up is up]
+    return {phase: Distribution.of(each[phase] for each in taken if phase in each) for phase in PHASES}
+
+
+def times_words(of: Distribution) -> str:
+    """The usual numbers of a distribution."""
+    told = f"p50 {of.quantile(0.5):.2f} s, p95 {of.quantile(0.95):.2f} s, max {of.samples[-1]:.2f} s"
+    return f"{told} (n={len(of.samples)})"
+
+
+def split_words(counted: Counted) -> str:
+    """The split between nodes, its p-value, and what a balancer that weighs nodes by their pods would do."""
+    total, pods = sum(counted.nodes.values()), sum(counted.pods.values())
+    parts = [
+        f"{node} ({counted.pods[node]} pod{'s' if counted.pods[node] > 1 else ''}) {counted.nodes.get(node, 0)}"
+        for node in sorted(counted.pods)
+    ]
+    weighed = ":".join(str(round(total * counted.pods[node] / pods)) for node in sorted(counted.pods))
+    said = f"{', '.join(parts)} of {total}, p={counted.p_value:.3g}; by the weight header it would be {weighed}"
+    return said + (f"; {counted.lost} lost" if counted.lost else "")
+
+
+def _all_followed(due: Sequence[Timeline], late: Sequence[Timeline], what: str, row: What) -> Decision:
+    if not due:
+        return Decision(Status.INCONCLUSIVE, EXPECTED[row], "nothing", "no move had to be followed")
+    ups = sum(1 for line in due if line.change.up)
+    said = f"{what} in {len(due) - len(late)} of {len(due)} changes ({ups} up, {len(due) - ups} down)"
+    first = ", ".join(_name(line.change) for line in late[:4]) + (" …" if len(late) > 4 else "")
+    return Decision(Status.FAIL if late else Status.PASS, EXPECTED[row], said, first and f"not in: {first}")
+
+
+def _name(change: Change) -> str:
+    direction = f" {'up' if change.up else 'down'}" if change.kind is Kind.ELSEWHERE else ""
+    return f"move {change.number} ({change.kind.value}{direction}, {change.node})"
+
+
+def _places(wrong: Sequence[Wrong], requests: int) -> Decision:
+    said = f"{len(wrong)} of {requests} requests were answered by a forbidden pod"
+    reason = f"{wrong[0].why} ({wrong[0].stream})" if wrong else ""
+    return Decision(Status.FAIL if wrong else Status.PASS, EXPECTED[What.PLACE], said, reason)
+
+
+def _sources(
+    samples: Mapping[Family, Iterable[Iterable[object]]], allowed: Mapping[Family, frozenset[str]]
+) -> Decision:
+    right: dict[str, int] = {}
+    wrong: dict[str, int] = {}
+    for family, streams in samples.items():
+        good = {parse_address(each) for each in allowed.get(family, ())}
+        for stream in streams:
+            for sample in stream:
+                source = getattr(sample, "source", "")
+                if source:
+                    into = right if parse_address(source) in good else wrong
+                    into[source] = into.get(source, 0) + 1
+    total = sum(right.values()) + sum(wrong.values())
+    said = f"the right source in {sum(right.values())} of {total} answers"
+    if not total:
+        return Decision(Status.INCONCLUSIVE, EXPECTED[What.SOURCE], said, "nothing was answered")
+    others = ", ".join(f"{source} x{count}" for source, count in sorted(wrong.items()))
+    reason = f"also seen: {others}" if wrong else ""
+    return Decision(Status.FAIL if wrong else Status.PASS, EXPECTED[What.SOURCE], said, reason)

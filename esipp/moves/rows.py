@@ -1,0 +1,91 @@
+"""The rows of the convergence suite as a type: which balancer, which family, what of it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from esipp.model import Balancer, Family
+from esipp.rows import Row
+
+
+class What(StrEnum):
+    """What a row asks of one balancer's service while its pods move."""
+
+    STEERS = "steers"
+    PLACE = "only-allowed-pods"
+    SOURCE = "source"
+    BLACK_HOLE = "black-hole"
+    NO_LOSS = "no-loss-on-graceful-deletion"
+    BALANCE = "balance"
+    TIMES_UP = "response-up"
+    TIMES_DOWN = "response-down"
+    HEALTH = "health-follows"
+    PATH = "path-follows"
+    VIEW_LOCAL = "health-view-local"
+    VIEW_CLUSTER = "health-view-cluster"
+
+
+SPREADS = frozenset({Balancer.ECMP, Balancer.PROXY})
+"""Balancers that use all healthy nodes at once; others forward to one node at a time, or promise nothing."""
+
+PROXIES = frozenset({Balancer.PROXY})
+"""Balancers whose own address the pods see."""
+
+EXPECTED = {
+    What.STEERS: "every move is followed",
+    What.PLACE: "no answer by a forbidden pod",
+    What.SOURCE: "the right source in every answer",
+    What.BLACK_HOLE: "at most (N+1) x period after the node's 503",
+    What.NO_LOSS: "no request is lost",
+    What.BALANCE: "equal per node",
+    What.TIMES_UP: "recorded",
+    What.TIMES_DOWN: "recorded",
+    What.HEALTH: "200 and 503 follow every move",
+    What.PATH: "the node's nodePort follows every move",
+    What.VIEW_LOCAL: "endpoint nodes only",
+    What.VIEW_CLUSTER: "all nodes",
+}
+
+FAILS_IF = {
+    What.STEERS: "the balancer ignores health checks and endpoints, keeps a node that was removed, or is far too slow",
+    What.PLACE: "a bare node forwards to another node, or goes on serving with a pod that is not ready",
+    What.SOURCE: "somebody masquerades on the way while endpoints change: the node that forwards, or the balancer",
+    What.BLACK_HOLE: "the balancer needs more failed checks, or asks less often, than it says",
+    What.NO_LOSS: "a node drops requests while its last pod ends, though that pod still serves (KEP-1669)",
+    What.BALANCE: "the balancer weighs nodes, sticks to one of them, or hashes badly",
+    What.HEALTH: "the health check always says 200, is stuck after the pod left, or says 503 with local pods",
+    What.PATH: "the proxy of a node does not follow its EndpointSlices",
+    What.VIEW_LOCAL: "the balancer takes a node without endpoints for healthy, or one with endpoints for not",
+    What.VIEW_CLUSTER: "the balancer leaves nodes out although the policy is Cluster",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoveRow(Row):
+    """One claim about one balancer; ``family`` is that of the VIP, None where the row is about the nodes."""
+
+    balancer: Balancer
+    what: What
+    family: Family | None = None
+
+    @property
+    def expected(self) -> str:
+        """What must be seen."""
+        return EXPECTED[self.what]
+
+    @property
+    def asked(self) -> str:
+        """How it is asked."""
+        return (
+            "pods on pinned nodes come and go by seeded moves (--moves, --seed), while a client outside asks the VIP, "
+            "every node's nodePort and every node's health check each 20 ms"
+        )
+
+    @property
+    def fails_if(self) -> str:
+        """What trips it."""
+        return FAILS_IF.get(self.what, "")
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as one JSON object."""
+        return super().as_json() | {"expect": self.expected}

@@ -1,0 +1,138 @@
+"""What continuous probes show, compactly: a tuple a probe, and streams of them. No I/O.
+
+All times are this process's monotonic seconds.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+ANSWERED, PENDING = "answered", "pending"
+
+PATIENCE = 0.25
+"""Seconds after which a probe that has no result yet stands for an unanswered one, while moves are going on: an answer
+takes milliseconds. What is reported at the end rests on results alone."""
+
+
+class Sample(NamedTuple):
+    """One probe. ``outcome`` is the prober's word, or the HTTP status of a health check; ``pod`` and ``node`` are who
+    answered, ``source`` the address it saw; all empty where nobody did.
+    """
+
+    seq: int
+    started: float
+    ended: float
+    outcome: str
+    pod: str = ""
+    node: str = ""
+    source: str = ""
+
+    @property
+    def answered(self) -> bool:
+        """Whether one of our pods answered."""
+        return self.outcome == ANSWERED
+
+
+class Stretch(NamedTuple):
+    """Consecutive probes that showed the same."""
+
+    since: float
+    until: float
+    probes: int
+    outcome: str
+    pod: str
+    node: str
+    source: str
+
+
+class Stream:
+    """All probes of one kind to one place, every ``spacing`` seconds; results are added in the order they end."""
+
+    def __init__(self, name: str, spacing: float, samples: Iterable[Sample] = ()) -> None:
+        self.name = name
+        self.spacing = spacing
+        self.samples = list(samples)
+        self._starts: list[float] | None = None
+
+    def add(self, sample: Sample) -> None:
+        """Take a result; called by the thread that reads them."""
+        self.samples.append(sample)
+
+    def freeze(self) -> None:
+        """Nothing comes any more: put everything in the order of its start."""
+        self.samples.sort(key=lambda sample: sample.started)
+        self._starts = [sample.started for sample in self.samples]
+
+    def view(self, since: float, until: float, now: float | None = None) -> list[Sample]:
+        """The probes that started in [since, until), in that order.
+
+        Args:
+            now: while results still come: the time. What has none for longer than ``PATIENCE`` is in it as pending.
+        """
+        if self._starts is not None:
+            return self.samples[bisect_left(self._starts, since) : bisect_left(self._starts, until)]
+        found = []
+        for sample in reversed(self.samples):
+            if sample.ended < since - 0.05:
+                break
+            if since <= sample.started < until:
+                found.append(sample)
+        found.sort()
+        return found if now is None else list(self._with_pending(found, min(until, now - PATIENCE), now))
+
+    def _with_pending(self, found: list[Sample], until: float, now: float) -> Iterator[Sample]:
+        """Between the results, those that are still missing, at the times at which they must have started."""
+        last: Sample | None = None
+        for sample in found:
+            if last is not None:
+                for seq in range(last.seq + 1, sample.seq):
+                    started = last.started + (seq - last.seq) * self.spacing
+                    if started < until:
+                        yield Sample(seq, started, now, PENDING)
+            yield sample
+            last = sample
+        if last is not None:
+            for ahead in range(1, int((until - last.started) / self.spacing) + 1):
+                yield Sample(last.seq + ahead, last.started + ahead * self.spacing, now, PENDING)
+
+    def stretches(self) -> list[Stretch]:
+        """The whole stream, run-length encoded."""
+        made: list[Stretch] = []
+        for sample in self.samples:
+            same = made and made[-1][3:] == sample[3:]
+            if same:
+                made[-1] = made[-1]._replace(until=sample.started, probes=made[-1].probes + 1)
+            else:
+                made.append(Stretch(sample.started, sample.started, 1, *sample[3:]))
+        return made
+
+    def longest_gap(self) -> float:
+        """Seconds between the starts of two probes, at most: how much could have been missed."""
+        starts = [sample.started for sample in self.samples]
+        return max((after - before for before, after in pairwise(starts)), default=0.0)
+
+
+def read_request(result: dict[str, Any], ours: Callable[[float], float]) -> Sample:
+    """A result of a ``tcp`` job; ``ours`` maps the prober's monotonic seconds to this process's."""
+    echo = result.get("echo") or {}
+    return Sample(
+        int(result["seq"]),
+        ours(float(result["started"])),
+        ours(float(result["ended"])),
+        str(result["outcome"]),
+        str(echo.get("pod") or ""),
+        str(echo.get("node") or ""),
+        str(echo.get("peer_address") or ""),
+    )
+
+
+def read_health(result: dict[str, Any], ours: Callable[[float], float]) -> Sample:
+    """A result of a ``get`` job: its outcome is the HTTP status, where there is one."""
+    response = result.get("response") or {}
+    return Sample(
+        int(result["seq"]),
+        ours(float(result["started"])),
+        ours(float(result["ended"])),
+        str(response.get("status") or result["outcome"]),
+    )

@@ -1,0 +1,116 @@
+"""What the suite tells of a balancer, as lines for people. Pure."""
+
+from collections.abc import Sequence
+
+from esipp.model import Family
+from esipp.moves.judging import RESOLUTION, Judge, distributions, split_words
+from esipp.moves.statistics import Distribution
+from esipp.moves.timeline import Timeline
+
+
+def section(judges: Sequence[Judge], seed: int, moves: int, uncertainty: float) -> list[str]:
+    """The part of the summary: a table a balancer, and the worst event of all."""
+    lines = [
+        f"load balancers that follow the pods: {moves} moves up and {moves} down each, all at the same time; "
+        f"--seed {seed}",
+        f"seconds on one clock (known to {1000 * uncertainty:.1f} ms); a request, a health check each 20 ms",
+    ]
+    for judge in judges:
+        lines += ["", *_balancer(judge)]
+    worst = max((each for judge in judges for each in _holes(judge)), key=lambda each: each[0], default=None)
+    if worst is not None:
+        _, judge, line, family = worst
+        lines += ["", f"the worst event ({judge.result.balancer.value}, {family.value}):", *story(line, family)]
+    return lines
+
+
+def _holes(judge: Judge) -> list[tuple[float, Judge, Timeline, Family]]:
+    return [
+        (seen.losses.outage, judge, line, family)
+        for line in judge.lines
+        for family, seen in line.traffic.items()
+        if seen.losses.count
+    ]
+
+
+def _balancer(judge: Judge) -> list[str]:
+    result = judge.result
+    if result.obstacle:
+        return [f"{result.balancer.value}: {result.obstacle}"]
+    lines = [f"{result.balancer.value:<43}" + "   ".join(f"{each:<4} p50    p95    max   n" for each in ("up", "down"))]
+    for family in result.seen.vip:
+        up = distributions(judge.lines, family, True)
+        down = distributions(judge.lines, family, False)
+        for phase in up:
+            if up[phase].samples or down[phase].samples:
+                sides = [_numbers(each[phase]) for each in (up, down)]
+                lines.append(f"  {family.value} {phase:<36}" + "   ".join(sides))
+        lines += [f"  {family.value} {text}" for text in _facts(judge, family)]
+    lines.append(f"  {_checks(judge)}")
+    return lines
+
+
+def _numbers(of: Distribution) -> str:
+    if not of.samples:
+        return f"{'-':>7}{'-':>7}{'-':>7}{0:>4}"
+    return f"{of.quantile(0.5):>7.2f}{of.quantile(0.95):>7.2f}{of.samples[-1]:>7.2f}{len(of.samples):>4}"
+
+
+def _facts(judge: Judge, family: Family) -> list[str]:
+    losses = [line.traffic[family].losses for line in judge.lines]
+    by_kind = {
+        "lost": sum(each.timed_out for each in losses),
+        "refused": sum(each.refused for each in losses),
+        "wrong": sum(each.wrong for each in losses) + len(judge.wrong_at_vip[family]),
+    }
+    requests = len(judge.result.seen.vip[family].samples)
+    told = ", ".join(f"{count} {name}" for name, count in by_kind.items())
+    longest = max((each.outage for each in losses), default=0.0)
+    facts = [f"{requests} requests: {told}; longest outage {longest:.2f} s"]
+    holes = [hole for hole, _ in judge.holes(family)]
+    bound = judge.checking.bound
+    if holes:
+        said = f"black hole after the node's 503: at most {max(holes):.2f} s (of {len(holes)})"
+        kept = bound is not None and max(holes) <= bound + RESOLUTION
+        rests = (
+            "no health checks, so no bound" if bound is None else f"bound {bound:.2f} s {'kept' if kept else 'BROKEN'}"
+        )
+        facts.append(f"{said}; {rests}")
+    counted = judge.result.counted.get(family)
+    return facts + ([f"balance: {split_words(counted)}"] if counted else [])
+
+
+def _checks(judge: Judge) -> str:
+    told, seen = judge.result.told, judge.result.observed
+    parts = []
+    if told.bound is not None:
+        parts.append(f"configured: N={told.failures}, period {told.period:.2f} s")
+    if seen.sources:
+        found = seen.checking
+        counts = ", ".join(f"{n} x{seen.failures.count(n)}" for n in sorted(set(seen.failures))) or "none"
+        period = f"{found.period:.3f} s" if found.period is not None else "unknown"
+        parts.append(f"observed at the nodes: period {period}, failed checks until it acted: {counts}")
+    return "health checks " + ("; ".join(parts) or "by the balancer: none were seen")
+
+
+def story(line: Timeline, family: Family) -> list[str]:
+    """The timeline of one change, from its cause on."""
+    change, seen = line.change, line.traffic[family]
+    came = "ready" if change.up else "gone or unready"
+    last = "first" if change.up else "last"
+    moments = [
+        (change.cause, f"cause: pod {change.pod} on node {change.node} {change.kind.value} (move {change.number})"),
+        (line.trigger, f"trigger: our watch sees the pod {came}"),
+        (line.slice, "the EndpointSlices have it"),
+        (line.health, f"the node's health check says {200 if change.up else 503}"),
+        (line.path, f"the node's nodePort {'answers' if change.up else 'answers no more'}"),
+        (line.decision, f"the balancer takes the node for {'' if change.up else 'un'}healthy"),
+        (seen.losses.first, "first request lost at the VIP"),
+        (seen.losses.last, f"last request lost at the VIP ({seen.losses.count} in all)"),
+        (seen.at, f"{last} request through the node"),
+    ]
+    there = sorted((at, text) for at, text in moments if at is not None)
+    told = [f"  {at - change.cause:+8.3f} s  {text}" for at, text in there]
+    never = [text for at, text in moments[1:5] if at is None and not (change.graceful and "nodePort" in text)]
+    told += [f"  {'never':>8}    {text}" for text in never]
+    return [*told, f"  {line.until - change.cause:+8.3f} s  the next move; longest outage {seen.losses.outage:.2f} s"]

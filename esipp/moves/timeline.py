@@ -1,0 +1,285 @@
+"""From streams to what became of each move: one clock, one timeline a pod that came or went. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from esipp.model import Family
+from esipp.moves.plan import Kind
+from esipp.moves.samples import Sample, Stream
+
+IN_USE = 1.0
+"""Seconds before a pod goes in which a request through its node shows that the balancer used the node."""
+
+QUIET = 0.3
+"""Seconds without any loss, or any request through the node, after which traffic counts as steered."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something our watches saw: when it arrived, of which pod, and what.
+
+    ``what``: ``ready``, ``unready``, ``deleting``, ``gone`` of a Pod; ``slice-ready``, ``slice-unready`` of an
+    endpoint in the EndpointSlice of ``family``.
+    """
+
+    at: float
+    what: str
+    pod: str
+    family: str = ""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The balancer's own word: since when it takes a node as healthy or not. ``at`` is on our clock."""
+
+    at: float
+    node: str
+    healthy: bool
+
+
+@dataclass(frozen=True)
+class Change:
+    """A pod that came (``up``) or went by a move: ``cause`` is our call to the API server.
+
+    ``extra`` marks those that the balance is measured with, which are not part of any distribution.
+    """
+
+    number: int
+    kind: Kind
+    up: bool
+    node: str
+    pod: str
+    cause: float
+
+    @property
+    def graceful(self) -> bool:
+        """Whether the pod goes on serving for a while."""
+        return not self.up and self.kind is Kind.DELETED
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Requests through the VIP that had no answer: ``first`` and ``last`` are when they started.
+
+    ``outage`` is the longest time from the start of a request without an answer to that of the next one with one.
+    """
+
+    timed_out: int = 0
+    refused: int = 0
+    wrong: int = 0
+    first: float | None = None
+    last: float | None = None
+    outage: float = 0.0
+
+    @property
+    def count(self) -> int:
+        """All of them."""
+        return self.timed_out + self.refused + self.wrong
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What the VIP of one family showed after a change.
+
+    ``used``: the balancer sent requests through the node just before. ``at``: when the first (up) or last (down)
+    request through the node started, lost ones included; None where there was none. ``steady``: that stayed so.
+    """
+
+    used: bool
+    at: float | None
+    steady: bool
+    losses: Losses = field(default_factory=Losses)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What became of a change; a time that is None was not seen, a flag says whether it had to be."""
+
+    change: Change
+    until: float
+    trigger: float | None = None
+    slice: float | None = None
+    health: float | None = None
+    path: float | None = None
+    path_losses: int = 0
+    decision: float | None = None
+    traffic: Mapping[Family, Traffic] = field(default_factory=dict)
+
+    def must_steer(self, family: Family, spreads: bool) -> bool:
+        """Whether the balancer must send requests through the node (up), or must stop to (down)."""
+        return spreads if self.change.up else self.traffic[family].used
+
+    def steered(self, family: Family) -> bool:
+        """Whether it did."""
+        seen = self.traffic[family]
+        return seen.at is not None if self.change.up else seen.steady
+
+    def complete(self, spreads: bool) -> bool:
+        """Whether everything that must be seen has been seen."""
+        change = self.change
+        if self.trigger is None or self.slice is None or self.health is None:
+            return False
+        if self.path is None and not change.graceful:
+            return False
+        due = [family for family in self.traffic if self.must_steer(family, spreads)]
+        calm = all(seen.steady for seen in self.traffic.values()) or change.up
+        return calm and all(self.steered(family) for family in due)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Everything that was seen of one balancer's service; ``home`` are the nodes of its pods, by pod."""
+
+    vip: Mapping[Family, Stream]
+    ports: Mapping[str, Stream]
+    health: Mapping[str, Stream]
+    marks: Sequence[Mark] = ()
+    decisions: Sequence[Decision] = ()
+
+
+def timeline(change: Change, until: float, seen: Seen, now: float | None = None) -> Timeline:
+    """What became of a change up to ``until``, the next move of the same service.
+
+    Args:
+        now: while it is still going on: the time.
+    """
+    since, node = change.cause, change.node
+    trigger = _mark(seen.marks, change, {"ready"} if change.up else {"unready", "deleting", "gone"}, until)
+    in_slice = {"slice-ready"} if change.up else {"slice-unready"}
+    health = _flip(seen.health[node], change, until, now, lambda s: s.outcome == ("200" if change.up else "503"))
+    served = seen.ports[node].view(since, until, now)
+    path = None
+    if not change.graceful:
+        here = _serves(node)
+        path = _flip(seen.ports[node], change, until, now, here if change.up else lambda s: not here(s))
+    traffic = {family: _traffic(stream, change, until, now) for family, stream in seen.vip.items()}
+    steered = max((each.at for each in traffic.values() if each.at is not None), default=until)
+    decided = (each.at for each in seen.decisions if each.node == node and each.healthy is change.up)
+    return Timeline(
+        change,
+        until,
+        trigger,
+        _last_family(seen.marks, change, in_slice, until, len(seen.vip)),
+        health,
+        path,
+        sum(1 for sample in served if change.graceful and sample.started <= steered and not sample.answered),
+        next((at for at in decided if since <= at < until), None),
+        traffic,
+    )
+
+
+def _serves(node: str) -> Callable[[Sample], bool]:
+    """Whether the node's own data path answers: with a pod of its own, that is."""
+    return lambda sample: sample.answered and sample.node == node
+
+
+def _mark(marks: Iterable[Mark], change: Change, what: set[str], until: float) -> float | None:
+    found = (each.at for each in marks if each.pod == change.pod and each.what in what)
+    return next((at for at in found if change.cause <= at < until), None)
+
+
+def _last_family(marks: Iterable[Mark], change: Change, what: set[str], until: float, families: int) -> float | None:
+    """When the EndpointSlices of all families had it."""
+    first: dict[str, float] = {}
+    for each in marks:
+        if each.pod == change.pod and each.what in what and change.cause <= each.at < until:
+            first.setdefault(each.family, each.at)
+    return max(first.values()) if len(first) >= families else None
+
+
+def _flip(
+    stream: Stream, change: Change, until: float, now: float | None, right: Callable[[Sample], bool]
+) -> float | None:
+    """When the steady run of right samples began that lasts to the end; None where there is none, or was no change.
+
+    What was so before the cause did not follow it.
+    """
+    before = stream.view(change.cause - 5 * stream.spacing, change.cause, now)
+    if before and all(right(sample) for sample in before):
+        return None
+    began: float | None = None
+    for sample in stream.view(change.cause, until, now):
+        began = (began if began is not None else sample.started) if right(sample) else None
+    return began
+
+
+def _traffic(stream: Stream, change: Change, until: float, now: float | None) -> Traffic:
+    before = stream.view(change.cause - IN_USE, change.cause, now)
+    used = any(sample.answered and sample.node == change.node for sample in before)
+    after = stream.view(change.cause, until, now)
+    through = [sample.started for sample in after if sample.answered and sample.node == change.node]
+    losses = count_losses(after, until)
+    if change.up:
+        return Traffic(used, through[0] if through else None, bool(through), losses)
+    last = max([*through, *([losses.last] if losses.last is not None else [])], default=None)
+    end = after[-1].started if after else change.cause
+    return Traffic(used, last, end - (last or change.cause) >= QUIET * 0.8, losses)
+
+
+def count_losses(samples: Sequence[Sample], until: float) -> Losses:
+    """What had no answer among these, in order of start."""
+    timed_out = refused = wrong = 0
+    first = last = began = None
+    outage = 0.0
+    for sample in samples:
+        if sample.answered:
+            outage = max(outage, sample.started - began) if began is not None else outage
+            began = None
+            continue
+        timed_out += sample.outcome in ("timeout", "pending")
+        refused += sample.outcome in ("refused", "unreachable", "reset")
+        wrong += sample.outcome in ("invalid", "misdirected", "error")
+        first = sample.started if first is None else first
+        last = sample.started
+        began = sample.started if began is None else began
+    if began is not None:
+        outage = max(outage, min(until, samples[-1].ended) - began)
+    return Losses(timed_out, refused, wrong, first, last, outage)
+
+
+PHASES = (
+    "call to trigger",
+    "trigger to EndpointSlice",
+    "EndpointSlice to health check",
+    "EndpointSlice to node's path",
+    "health check to decision",
+    "decision to traffic",
+    "health check to traffic",
+    "trigger to traffic",
+)
+"""From which moment to which; where a moment was not seen, or need not be, there is no sample."""
+
+
+def phases(line: Timeline, family: Family) -> dict[str, float]:
+    """How long each phase of a change took, in seconds; negative where the later one was seen first."""
+    seen = line.traffic.get(family)
+    moved = seen is not None and seen.at is not None and (line.change.up or (seen.used and seen.steady))
+    moments = {
+        "call": line.change.cause,
+        "trigger": line.trigger,
+        "EndpointSlice": line.slice,
+        "health check": line.health,
+        "node's path": line.path,
+        "decision": line.decision,
+        "traffic": seen.at if seen is not None and moved else None,
+    }
+    found = {}
+    for phase in PHASES:
+        first, _, then = phase.partition(" to ")
+        begin, end = moments[first], moments[then]
+        if begin is not None and end is not None:
+            found[phase] = end - begin
+    return found
+
+
+def black_hole(line: Timeline, family: Family) -> float | None:
+    """Seconds from the node's own 503 to the last request that was lost; None if it is no change of that kind.
+
+    The node's health check is what the balancer can know: how long the proxy took until then is the proxy's lag.
+    """
+    seen = line.traffic.get(family)
+    if line.change.up or line.change.graceful or seen is None or not seen.used:
+        return None
+    if seen.losses.last is None:
+        return 0.0
+    return None if line.health is None else max(0.0, seen.losses.last - line.health)

@@ -1,0 +1,157 @@
+"""Balancers, nodes and health checks that lie: each must be red in the right row, and only there."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from esipp.model import Balancer, Family
+from esipp.moves.checks import Checking, observe
+from esipp.moves.judging import Counted, Health, Judge, Result
+from esipp.moves.rows import MoveRow, What
+from esipp.moves.samples import Sample
+from esipp.moves.telling import section
+from esipp.rows import Level, Status
+from tests.unit.moves_world import CLIENT, FAMILY, World
+
+AT_VIP = (What.STEERS, What.PLACE, What.SOURCE, What.BLACK_HOLE, What.NO_LOSS, What.TIMES_UP, What.TIMES_DOWN)
+AT_NODES = (What.HEALTH, What.PATH, What.PLACE, What.SOURCE)
+
+
+def row(what: What, family: Family | None = FAMILY, balancer: Balancer = Balancer.ECMP) -> MoveRow:
+    return MoveRow(
+        id="x", requirement="", level=Level.CORE, suite="convergence", references=(), balancer=balancer, what=what,
+        family=family,
+    )  # fmt: skip
+
+
+def red(judge: Judge) -> set[str]:
+    found = set()
+    for family, whats in ((FAMILY, AT_VIP), (None, AT_NODES)):
+        for what in whats:
+            decision = judge.decide(row(what, family))
+            assert decision.status is not Status.ERROR, decision
+            if decision.status is Status.FAIL:
+                found.add(what.value if family else f"nodes {what.value}")
+    return found
+
+
+def test_an_honest_world_is_green() -> None:
+    assert red(World().judge()) == set()
+
+
+def test_a_balancer_of_one_node_at_a_time_is_green() -> None:
+    assert red(World(balancer=Balancer.DEFAULT).judge()) == set()
+
+
+LIES: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "ignores health checks": (
+        {"ignores_health": True},
+        {"steers", "black-hole", "no-loss-on-graceful-deletion"},
+    ),
+    "ten times too slow": (
+        {"period": 10.0, "told_period": 1.0},
+        {"steers", "black-hole", "no-loss-on-graceful-deletion"},
+    ),
+    "keeps a node that was removed": ({"keeps": "a"}, {"steers", "black-hole"}),
+    "a bare node forwards": ({"forwards": "c"}, {"nodes only-allowed-pods"}),
+    "the source is lost": ({"loses_source": "b"}, {"source", "nodes source"}),
+    "the terminating pod is cut off": ({"drops_terminating": True}, {"no-loss-on-graceful-deletion"}),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_each_lie_is_red_in_the_right_rows_and_only_there(lie: str) -> None:
+    how, expected = LIES[lie]
+    assert red(World(**how).judge()) == expected
+
+
+HEALTH_LIES: dict[str, Any] = {
+    "always 200": lambda _node, _truth: "200",
+    "stuck at 200": lambda node, truth: "200" if node == "a" else truth,
+    "503 with local pods": lambda node, truth: "503" if node == "b" else truth,
+}
+
+
+@pytest.mark.parametrize("lie", HEALTH_LIES)
+@pytest.mark.parametrize("balancer", [Balancer.DEFAULT, Balancer.ECMP])
+def test_a_health_check_that_lies_is_red_as_such(lie: str, balancer: Balancer) -> None:
+    found = red(World(balancer=balancer, health=HEALTH_LIES[lie]).judge())
+    assert found == {"nodes health-follows"}
+
+
+def test_a_pod_that_goes_on_serving_unready_is_forbidden() -> None:
+    assert {"nodes only-allowed-pods", "nodes path-follows"} <= red(World(serves_unready="a").judge())
+
+
+def test_the_bound_is_told_with_what_it_rests_on() -> None:
+    said = World().judge().decide(row(What.BLACK_HOLE)).observed
+    assert "bound 3.00 s, N=2, period 1.00 s" in said
+
+
+def test_without_health_checks_there_is_no_bound() -> None:
+    decision = World(tells=False).judge().decide(row(What.BLACK_HOLE))
+    assert decision.status is Status.FAIL
+    assert "no bound" in decision.reason
+
+
+def test_the_bound_may_rest_on_what_packets_show() -> None:
+    world = World(tells=False)
+    judge = world.judge()
+    seen = observe(world.arrivals(), judge.lines, FAMILY)
+    assert seen.checking == Checking(pytest.approx(1.0), 2)
+    assert seen.sources == ("192.0.2.20",)
+    assert Judge(replace(world.result(), observed=seen)).decide(row(What.BLACK_HOLE)).status is Status.PASS
+
+
+def test_failures_are_counted_until_the_decision() -> None:
+    world = World(fall=3)
+    assert set(observe(world.arrivals(), world.judge().lines, FAMILY).failures) == {3}
+
+
+@pytest.mark.parametrize(("healthy", "status"), [("ab", Status.PASS), ("a", Status.FAIL), ("abc", Status.FAIL)])
+def test_the_health_view_must_be_exact(healthy: str, status: Status) -> None:
+    result = replace(World().result(), views={What.VIEW_LOCAL: Health(frozenset(healthy), frozenset("ab"))})
+    assert Judge(result).decide(row(What.VIEW_LOCAL, None)).status is status
+
+
+@pytest.mark.parametrize(
+    ("nodes", "status"),
+    [({"a": 205, "b": 195}, Status.PASS), ({"a": 267, "b": 133}, Status.FAIL), ({"a": 400}, Status.FAIL)],
+)
+def test_balance_is_per_node(nodes: dict[str, int], status: Status) -> None:
+    result = replace(World().result(), counted={FAMILY: Counted(nodes, {"a": 2, "b": 1})})
+    decision = Judge(result).decide(row(What.BALANCE))
+    assert decision.status is status
+    assert "by the weight header it would be 267:133" in decision.observed
+
+
+def test_what_could_not_be_asked_is_not_judged() -> None:
+    nothing = Result(Balancer.ECMP, World().seen(), obstacle="no VIP came")
+    assert Judge(nothing).decide(row(What.STEERS)).status is Status.INCONCLUSIVE
+    assert World().judge().decide(row(What.STEERS, Family.IPV6)).status is Status.INCONCLUSIVE
+    assert World().judge().decide(row(What.BALANCE)).status is Status.INCONCLUSIVE
+
+
+def test_trouble_of_our_own_is_no_failure_of_the_product() -> None:
+    result = World().result()
+    stream = result.seen.vip[FAMILY]
+    stream.samples[100] = stream.samples[100]._replace(outcome="error")
+    assert Judge(result).decide(row(What.STEERS)).status is Status.ERROR
+    result = World().result()
+    del result.seen.vip[FAMILY].samples[100:200]
+    assert Judge(result).decide(row(What.STEERS)).status is Status.ERROR
+
+
+def test_a_source_in_another_form_is_the_same() -> None:
+    result = World().result()
+    stream = result.seen.vip[FAMILY]
+    stream.samples[0] = Sample(0, 2.0, 2.1, "answered", "a1", "a", f"::ffff:{CLIENT}")
+    assert Judge(result).decide(row(What.SOURCE)).status is Status.PASS
+
+
+def test_the_section_tells_phases_bound_seed_and_the_worst_event() -> None:
+    text = "\n".join(section([World().judge()], 7, 30, 0.001))
+    for part in ("--seed 7", "trigger to traffic", "bound 3.00 s kept", "the worst event", "cause: pod", "N=2"):
+        assert part in text
+    assert "BROKEN" in "\n".join(section([World(period=3.0).judge()], 7, 30, 0.001))

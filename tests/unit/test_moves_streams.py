@@ -1,0 +1,118 @@
+"""Samples, streams, plans, statistics, places."""
+
+import math
+from collections import Counter
+
+import pytest
+
+from esipp.moves.places import Span, wrong_places
+from esipp.moves.plan import Kind, last_open, plan
+from esipp.moves.samples import Sample, Stream, read_health, read_request
+from esipp.moves.statistics import Distribution, binomial_p
+from esipp.moves.timeline import count_losses
+
+
+def ok(seq: int, at: float, pod: str = "p", node: str = "n") -> Sample:
+    return Sample(seq, at, at + 0.001, "answered", pod, node, "192.0.2.9")
+
+
+def lost(seq: int, at: float) -> Sample:
+    return Sample(seq, at, at + 0.9, "timeout")
+
+
+def test_a_view_is_in_order_of_start_whatever_came_first() -> None:
+    stream = Stream("s", 0.02, [ok(1, 1.02), ok(2, 1.04), lost(0, 1.0)])
+    assert [sample.seq for sample in stream.view(1.0, 2.0)] == [0, 1, 2]
+    stream.freeze()
+    assert [sample.seq for sample in stream.view(1.0, 1.04)] == [0, 1]
+
+
+def test_what_has_no_result_for_long_stands_as_pending_while_results_come() -> None:
+    stream = Stream("s", 0.02, [ok(0, 1.0), ok(3, 1.06)])
+    assert [(s.seq, s.outcome) for s in stream.view(0.9, 9.0, now=1.36)] == [
+        (0, "answered"), (1, "pending"), (2, "pending"), (3, "answered"), (4, "pending"), (5, "pending"),
+    ]  # fmt: skip
+
+
+def test_what_is_young_is_not_pending() -> None:
+    stream = Stream("s", 0.02, [ok(0, 1.0)])
+    assert [sample.seq for sample in stream.view(0.9, 9.0, now=1.2)] == [0]
+
+
+def test_stretches_are_run_lengths() -> None:
+    stream = Stream("s", 0.02, [ok(0, 1.0), ok(1, 1.02), lost(2, 1.04), ok(3, 1.06)])
+    stream.freeze()
+    assert [(each.probes, each.outcome) for each in stream.stretches()] == [
+        (2, "answered"),
+        (1, "timeout"),
+        (1, "answered"),
+    ]
+
+
+def test_the_longest_gap_is_told() -> None:
+    stream = Stream("s", 0.02, [ok(0, 1.0), ok(1, 1.02), ok(2, 1.52)])
+    assert stream.longest_gap() == pytest.approx(0.5)
+
+
+def test_losses_and_the_longest_outage() -> None:
+    run = [ok(0, 0.0), lost(1, 1.0), lost(2, 2.0), ok(3, 3.0), lost(4, 4.0)._replace(outcome="refused"), ok(5, 5.0)]
+    losses = count_losses(run, 9.0)
+    assert (losses.timed_out, losses.refused, losses.first, losses.last, losses.outage) == (2, 1, 1.0, 4.0, 2.0)
+    assert count_losses(run[:3], 9.0).outage == pytest.approx(1.9)
+
+
+def test_results_of_the_prober_on_our_clock() -> None:
+    line = {"seq": 7, "started": 1.0, "ended": 2.0, "outcome": "answered"}
+    echo = {"pod": "p", "node": "n", "peer_address": "192.0.2.9"}
+    assert read_request(line | {"echo": echo}, lambda at: at + 5) == Sample(
+        7, 6.0, 7.0, "answered", "p", "n", "192.0.2.9"
+    )
+    assert read_health(line | {"response": {"status": 503}}, lambda at: at).outcome == "503"
+    assert read_health(line | {"outcome": "refused", "response": None}, lambda at: at).outcome == "refused"
+
+
+@pytest.mark.parametrize("slots", [2, 3])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_plan_has_so_many_moves_and_never_leaves_the_service_without_a_pod(seed: int, slots: int) -> None:
+    steps = plan(f"{seed}", slots, 30)
+    is_open = {0}
+    for step in steps:
+        assert step.up not in is_open
+        assert step.down is None or step.down in is_open
+        is_open |= {step.up} if step.up is not None else set()
+        is_open -= {step.down} if step.down is not None else set()
+        assert is_open
+    assert {last_open(steps)} == is_open
+    assert sum(step.up is not None for step in steps) == sum(step.down is not None for step in steps) == 30
+
+
+def test_a_plan_is_the_seeds_and_has_all_kinds() -> None:
+    assert plan("7", 3, 30) == plan("7", 3, 30) != plan("8", 3, 30)
+    kinds = Counter(step.kind for seed in range(10) for step in plan(f"{seed}", 3, 30))
+    assert all(kinds[kind] > 20 for kind in Kind)
+
+
+def test_nothing_can_move_on_one_node() -> None:
+    with pytest.raises(ValueError, match="fewer than two"):
+        plan("7", 1, 30)
+
+
+def test_quantiles_are_samples() -> None:
+    of = Distribution.of([3.0, 1.0, 2.0, 4.0])
+    assert (of.quantile(0.5), of.quantile(0.95), of.as_json()["max"]) == (2.0, 4.0, 4.0)
+    assert Distribution().as_json() == {"n": 0, "samples": []}
+
+
+@pytest.mark.parametrize(
+    ("hits", "trials", "p"), [(5, 10, 1.0), (0, 10, 2 / 1024), (1, 10, 22 / 1024), (10, 10, 2 / 1024)]
+)
+def test_the_binomial_test_is_exact(hits: int, trials: int, p: float) -> None:
+    assert binomial_p(hits, trials, 0.5) == pytest.approx(p)
+
+
+def test_a_pod_may_answer_while_it_is_ready_and_nobody_else_ever() -> None:
+    allowed = {"p": [Span(1.0, 2.0)], "q": [Span(-math.inf)]}
+    stream = Stream("s", 0.02, [ok(0, 0.5), ok(1, 1.5), ok(2, 2.5), ok(3, 1.5, "x"), ok(4, 1.5, "q"), lost(5, 9)])
+    assert [each.sample.seq for each in wrong_places(stream, allowed)] == [0, 2, 3]
+    found = wrong_places(stream, allowed, node="m")
+    assert {each.why for each in found if each.sample.seq in (1, 4)} == {"node m handed it on to a pod of node n"}
