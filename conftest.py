@@ -16,7 +16,14 @@ from esipp.run import Run
 from fixtures.artefacts import where_kept
 from fixtures.session import ENDING, RUN
 
-pytest_plugins = ["fixtures.run", "fixtures.cluster", "fixtures.stage", "fixtures.clients", "fixtures.verdicts"]
+pytest_plugins = [
+    "fixtures.run",
+    "fixtures.cluster",
+    "fixtures.stage",
+    "fixtures.clients",
+    "fixtures.verdicts",
+    "fixtures.health",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

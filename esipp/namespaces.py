@@ -55,7 +55,7 @@ def remove_namespace(cluster: Cluster, name: str) -> None:
     kinds = [f"/api/v1/namespaces/{name}/{kind}" for kind in ("pods", "services")]
     objects = [f"{kind}/{item['metadata']['name']}" for kind in kinds for item in cluster.list(kind)]
     with ThreadPoolExecutor(max_workers=8) as pool:
-        list(pool.map(cluster.delete, objects))
+        list(pool.map(lambda path: cluster.delete(path, grace=1), objects))  # also pods that would serve on
     if not cluster.wait_gone(f"/api/v1/namespaces/{name}", budget=GONE.seconds):
         raise HarnessError(
             f"The namespace {name} is still there after {time.monotonic() - began:.0f} s.",

@@ -14,7 +14,7 @@ from esipp.model import Balancer, Family, Role
 from esipp.probing.outside import check_network, find_network
 from esipp.rows import Feature
 from esipp.run import Settings
-from esipp.topology import Node, cast_roles, read_node
+from esipp.topology import MARKS, Node, cast_roles, read_node
 
 RIGHTS = (
     ("list", "nodes", ""),
@@ -219,6 +219,10 @@ def _features(
     features["vantage.outside"] = features["vantage.outside.two-addresses"] = outside
     three = len(set(roles.values())) == 3
     features["nodes.three"] = Feature(three, f"{'three' if three else 'only two'} schedulable nodes")
+    for mark in MARKS:
+        marked = sorted(node.name for node in nodes.values() if mark in node.marks and node.usable)
+        who = marked[0] if marked else "no node"
+        features[f"nodes.{mark.removesuffix('-node')}"] = Feature(bool(marked), f"{who} has the label {MARKS[mark]}")
     features["load-balancer"] = Feature(True, "asked for; --without load-balancer leaves it out")
     for balancer in Balancer:
         if balancer is not Balancer.DEFAULT:

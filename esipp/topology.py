@@ -42,12 +42,19 @@ def by_family(addresses: Iterable[str]) -> dict[Family, str]:
     return found
 
 
+MARKS = {
+    "control-plane": "node-role.kubernetes.io/control-plane",
+    "excluded-node": "node.kubernetes.io/exclude-from-external-load-balancers",
+}
+"""Labels that say what a node is to load balancers."""
+
+
 @dataclass(frozen=True)
 class Node:
     """A node: its name, the InternalIP of each family, and every address it is known to hold.
 
     ``usable`` means that a pod pinned to it can run our image (ready, Linux); ``schedulable`` also that it takes pods
-    of its own accord.
+    of its own accord. ``marks`` are those of ``MARKS`` that it has.
     """
 
     name: str
@@ -56,6 +63,7 @@ class Node:
     schedulable: bool = True
     usable: bool = True
     provider_id: str = ""
+    marks: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -218,6 +226,7 @@ def read_node(item: Mapping[str, Any]) -> Node:
         schedulable=ready and linux and not repelled and not spec.get("unschedulable", False),
         usable=ready and linux,
         provider_id=spec.get("providerID", ""),
+        marks=frozenset(mark for mark, label in MARKS.items() if label in (metadata.get("labels") or {})),
     )
 
 

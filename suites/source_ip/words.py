@@ -26,26 +26,12 @@ from esipp.model import (
     Vantage,
 )
 from esipp.rows import Level
+from suites.cast import *
 from suites.source_ip.differences import differences
 from suites.source_ip.sentences import requirement
 
 SUITE = "source_ip"
 FAMILIES = tuple(Family)
-
-# -------------------------------------------------------------------------------------------------------- clients
-OUTSIDE_1 = Client("outside-1", Vantage.OUTSIDE)
-OUTSIDE_2 = Client("outside-2", Vantage.OUTSIDE)
-POD_ON_ENDPOINT_NODE = Client("pod-on-endpoint-node", Vantage.POD, Role.ENDPOINT_NODE)
-POD_ON_OTHER_NODE = Client("pod-on-other-node", Vantage.POD, Role.OTHER_NODE)
-HOST_ON_ENDPOINT_NODE = Client("host-on-endpoint-node", Vantage.NODE, Role.ENDPOINT_NODE)
-HOST_ON_OTHER_NODE = Client("host-on-other-node", Vantage.NODE, Role.OTHER_NODE)
-BACKEND = Client("backend", Vantage.POD, Role.ENDPOINT_NODE)
-
-OUTSIDE = (OUTSIDE_1, OUTSIDE_2)
-PODS = (POD_ON_ENDPOINT_NODE, POD_ON_OTHER_NODE)
-HOSTS = (HOST_ON_ENDPOINT_NODE, HOST_ON_OTHER_NODE)
-INSIDE = (*PODS, *HOSTS)
-EVERYONE = (*OUTSIDE, *INSIDE)
 
 # -------------------------------------------------------------------------------------------------------- entries
 POD_IP = Entry(EntryKind.POD_IP)

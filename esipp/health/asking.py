@@ -1,0 +1,180 @@
+"""Asking health checks: where they are, all questions in one window, and what the nodePort of the same node gives."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from esipp.clients import Clients
+from esipp.convergence import Budget, Convergence, Reading, converge
+from esipp.health.model import About, Answer, Place, Question, QuestionRow
+from esipp.health.props import OUTSIDE, places_of, service_name
+from esipp.health.seen import Seen
+from esipp.model import Client, Family, Protocol
+from esipp.observation import Observation, Outcome
+from esipp.probing.prober import Job
+from esipp.rows import Level
+from esipp.stage import Stage
+
+Json = dict[str, Any]
+
+SAMPLES = 20
+SPACING = 0.05
+"""Twenty answers over a second; how they behave over a longer time is the stability trial's."""
+
+TIMEOUT = 2.0
+SETTLED = Budget("every health check", 30.0, need=3, spacing=0.2)
+BOUND = 60.0
+MOST_AT_ONCE = 16
+"""Requests of one client in flight for one question."""
+
+
+@dataclass
+class Asker:
+    """Asks the health check of a Service on a node, from where a client stands."""
+
+    stage: Stage
+    clients: Clients
+
+    @property
+    def places(self) -> dict[Place, str]:
+        """The node at each place."""
+        return places_of(self.stage.nodes.values(), self.stage.roles)
+
+    def address(self, place: Place, family: Family, *, second: bool = False) -> str | None:
+        """The address of the node at a place."""
+        node = self.places.get(place)
+        if node is None:
+            return None
+        if second:
+            return self.stage.second_addresses.get(node, {}).get(family)
+        return self.stage.nodes[node].internal.get(family)
+
+    @property
+    def families(self) -> list[Family]:
+        """The families that every node here has an address of."""
+        return [f for f in Family if all(self.address(p, f) for p in self.places)]
+
+    def get(
+        self,
+        client: Client,
+        host: str,
+        port: int,
+        *,
+        count: int = 1,
+        spacing: float = 0.0,
+        timeout: float = TIMEOUT,
+        method: str = "GET",
+        url: str = "/healthz",
+    ) -> Future[list[Json]]:
+        """Ask ``count`` times; equal answers come as one."""
+        job = Job(f"health {host} {port}", "get", host, port, count, timeout, spacing=spacing, url=url, method=method)
+        brief = Job(**{**job.__dict__, "brief": True, "parallel": MOST_AT_ONCE})
+        return self.clients.probers[client.name].ask(brief)
+
+    def everywhere(self, port: int, client: Client = OUTSIDE) -> dict[tuple[Place, Family], Answer]:
+        """One answer of every node, in each family, at a port."""
+        asked = {
+            (place, family): self.get(client, host, port, timeout=1.0)
+            for place in self.places
+            if place is not Place.EXCLUDED  # a node that has another place, too
+            for family in self.families
+            if (host := self.address(place, family))
+        }
+        return {node: Answer.read(future.result(timeout=BOUND)[0]) for node, future in asked.items()}
+
+    def listeners(self, client: Client) -> dict[tuple[str, Place, Family], bool]:
+        """Whether a client reaches each node at all: its reference listener, with no Service in the way."""
+        prober = self.clients.probers[client.name]
+        flying: dict[tuple[str, Place, Family], Future[list[Observation]]] = {}
+        for place, node in self.places.items():
+            port = self.stage.listeners.get(node, {}).get(Protocol.TCP)
+            for family in Family:
+                host = self.address(place, family)
+                if host and port:
+                    job = Job(f"listener of {node}", "tcp", host, port, 3, TIMEOUT)
+                    flying[client.name, place, family] = prober.submit(job)
+        return {
+            key: any(each.outcome is Outcome.ANSWERED for each in future.result(timeout=BOUND))
+            for key, future in flying.items()
+        }
+
+    # --------------------------------------------------------------------------------------------- the window
+    def target(self, question: Question) -> tuple[str, int] | str:
+        """Where a question is asked: address and port; a sentence where it cannot be."""
+        name = "health-at-vip" if question.place is Place.VIP else service_name(question.situation)
+        port = self.stage.services[name]["spec"].get("healthCheckNodePort")
+        if not port:
+            return f"the service {name} has no healthCheckNodePort"
+        if question.place is Place.VIP:
+            vip = self.stage.vips.get(name, {}).get(question.family)
+            return (vip, port) if vip else f"the service {name} has no {question.family} VIP"
+        address = self.address(question.place, question.family, second=question.second_address)
+        return (address, port) if address else f"there is no {question.place} with an {question.family} address"
+
+    def node_port(self, question: Question) -> int:
+        """The nodePort of the question's Service."""
+        ports: list[Json] = self.stage.services[service_name(question.situation)]["spec"]["ports"]
+        return int(ports[0]["nodePort"])
+
+    def settle(self, rows: Iterable[QuestionRow]) -> Convergence:
+        """Wait until every binding health check says what it must; what never does is judged as it is."""
+        waiting = {
+            row.question: row.expected for row in rows if row.about is About.STATUS and row.level is not Level.RECORD
+        }
+
+        def look() -> Reading:
+            answers = self._ask(waiting, 1, 0.0)[0]
+            wrong = [q for q, wanted in waiting.items() if q.key in answers and answers[q.key][0].words != wanted]
+            if not wrong:
+                return Reading(True, f"{len(waiting)} health checks say what they must")
+            first = wrong[0]
+            state = f"{len(wrong)} of {len(waiting)} do not say what they must, among them {first.key}"
+            return Reading(False, f"{state}: {answers[first.key][0].words}")
+
+        return converge(look, SETTLED)
+
+    def window(self, rows: Iterable[QuestionRow], seen: Seen) -> None:
+        """Ask every question of the rows, and dial the same nodes' nodePorts from the same client meanwhile."""
+        rows = list(rows)
+        questions = {row.question: "" for row in rows}
+        dialled = {row.question: self.node_port(row.question) for row in rows if row.about is About.TRUTH}
+        for client in {question.client for question in questions}:
+            seen.reached |= self.listeners(client)
+        flying = {}
+        for question, port in dialled.items():
+            host = self.address(question.place, question.family)
+            if host:
+                job = Job(question.key, "tcp", host, port, SAMPLES, TIMEOUT, spacing=SPACING, brief=True)
+                flying[question.key] = self.clients.probers[question.client.name].submit(job)
+        seen.answers, seen.obstacles = self._ask(questions, SAMPLES, SPACING)
+        seen.served = {key: tuple(future.result(timeout=BOUND)) for key, future in flying.items()}
+        for situation in {question.situation for question in questions}:
+            seen.services[situation] = (self.stage.namespace, service_name(situation))
+
+    def _ask(
+        self, questions: Mapping[Question, str], count: int, spacing: float
+    ) -> tuple[dict[str, tuple[Answer, ...]], dict[str, str]]:
+        flying: dict[str, Future[list[Json]]] = {}
+        obstacles: dict[str, str] = {}
+        for question in questions:
+            target = self.target(question)
+            if isinstance(target, str):
+                obstacles[question.key] = target
+                continue
+            flying[question.key] = self.get(
+                question.client, *target, count=count, spacing=spacing, method=question.method, url=question.url
+            )
+        answers = {key: read_all(future.result(timeout=BOUND)) for key, future in flying.items()}
+        return answers, obstacles
+
+
+def read_all(results: Iterable[Mapping[str, Any]]) -> tuple[Answer, ...]:
+    """All answers of a job."""
+    return tuple(Answer.read(result) for result in results)
+
+
+def said_at(answers: Mapping[tuple[Place, Family], Answer], say: Callable[[Answer], str]) -> dict[str, Counter[str]]:
+    """What every node said, in words, by node and family."""
+    return {f"{place.value} {family.value}": Counter({say(answer): 1}) for (place, family), answer in answers.items()}

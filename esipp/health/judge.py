@@ -1,0 +1,233 @@
+"""(row, what was seen) -> verdict, for health checks. Pure."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from esipp.deciding import Decision, give_verdict
+from esipp.health.lifecycle_claims import CLAIMS
+from esipp.health.model import About, Answer, Place, QuestionRow, Situation, TrialRow
+from esipp.health.seen import Followed, Leaving, Node, Seen
+from esipp.judge import say_bound, say_observed
+from esipp.model import Family
+from esipp.observation import Outcome, Verdict
+from esipp.rows import Feature, Row, Status
+
+NO_HTTP = (Outcome.TIMEOUT, Outcome.REFUSED, Outcome.UNREACHABLE, Outcome.RESET)
+
+
+def judge(row: Row, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
+    """The verdict on a row of this suite."""
+    if isinstance(row, QuestionRow):
+        return give_verdict(row, features, facts, lambda: decide_question(row, seen), row.differences)
+    assert isinstance(row, TrialRow)
+    return give_verdict(row, features, facts, lambda: decide_trial(row, seen))
+
+
+def tally(answers: Iterable[Answer], say: Callable[[Answer], str]) -> Counter[str]:
+    """How often which answer, in words."""
+    found: Counter[str] = Counter()
+    for answer in answers:
+        found[say(answer)] += answer.count
+    return found
+
+
+def all_of(row: Row, wanted: str, found: Counter[str], proof: str = "") -> Decision:
+    """Every answer as wanted: pass; some: flaky; none: fail."""
+    total, good = found.total(), found[wanted]
+    observed = say_observed(found)
+    worst = next((words for words, _ in found.most_common() if words != wanted), "")
+    if good == total:
+        return Decision(Status.PASS, row.expected, observed, proof or say_bound(total), wanted, found)
+    if good:
+        reason = f"{total - good} of {total} answers differ"
+        return Decision(Status.FLAKY, row.expected, observed, reason, worst, found)
+    return Decision(Status.FAIL, row.expected, observed, "", worst, found)
+
+
+def undecided(row: Row, why: str, observed: str = "nothing") -> Decision:
+    """The row cannot be decided, through no fault of the product that was shown."""
+    return Decision(Status.INCONCLUSIVE, row.expected, observed, why)
+
+
+# ------------------------------------------------------------------------------------------------------- questions
+def decide_question(row: QuestionRow, seen: Seen) -> Decision:
+    """A row about the answers to one question."""
+    question = row.question
+    if question.key in seen.obstacles:
+        return undecided(row, seen.obstacles[question.key])
+    answers = seen.answers.get(question.key, ())
+    if not answers:
+        return Decision(Status.ERROR, row.expected, "nothing", "the row was selected but its question was never asked")
+    ours = next((answer for answer in answers if answer.outcome is Outcome.ERROR), None)
+    if ours is not None:
+        return Decision(Status.ERROR, row.expected, say_observed(tally(answers, _words)), f"the prober: {ours.detail}")
+    at_all = tally(answers, _words)
+    if row.about is About.STATUS:
+        silent = all(answer.outcome in (Outcome.TIMEOUT, Outcome.UNREACHABLE) for answer in answers)
+        if silent and not seen.reached.get((question.client.name, question.place, question.family), True):
+            who = f"{question.client.name} does not reach that node at all: its reference listener is silent, too"
+            return undecided(row, who, say_observed(at_all))
+        return all_of(row, row.expected, at_all)
+    if not any(answer.outcome is Outcome.ANSWERED for answer in answers):
+        return undecided(row, "there was no HTTP answer that could be read; see the status row", say_observed(at_all))
+    if row.about is About.TRUTH:
+        return _truth(row, seen, at_all)
+    return _contract(row, seen, [answer for answer in answers if answer.outcome is Outcome.ANSWERED])
+
+
+def _words(answer: Answer) -> str:
+    return answer.words
+
+
+def document(answer: Answer) -> Mapping[str, Any]:
+    """The body as a JSON object; empty where it is none."""
+    try:
+        read = json.loads(answer.body)
+    except ValueError:
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _contract(row: QuestionRow, seen: Seen, answers: list[Answer]) -> Decision:
+    """What the answer says besides its status."""
+    pods = row.question.local_pods
+
+    def count(answer: Answer) -> str:
+        return f"localEndpoints {json.dumps(document(answer).get('localEndpoints'))}"
+
+    def weight(answer: Answer) -> str:
+        told = answer.headers.get("x-load-balancing-endpoint-weight")
+        return "no weight header" if told is None else f"weight {told}"
+
+    def healthy(answer: Answer) -> str:
+        return f"serviceProxyHealthy {json.dumps(document(answer).get('serviceProxyHealthy'))}"
+
+    def names(answer: Answer) -> str:
+        kind = answer.headers.get("content-type", "no Content-Type").partition(";")[0].strip()
+        service = document(answer).get("service")
+        if not isinstance(service, dict):
+            return f"{kind}, no service in it"
+        return f"{kind}, {service.get('namespace')}/{service.get('name')}"
+
+    say, wanted = {
+        About.COUNT: (count, f"localEndpoints {pods}"),
+        About.WEIGHT: (weight, f"weight {pods}"),
+        About.PROXY: (healthy, "serviceProxyHealthy true"),
+        About.DOCUMENT: (names, "application/json, " + "/".join(seen.services[row.question.situation])),
+    }[row.about]
+    return all_of(row, wanted, tally(answers, say))
+
+
+def _truth(row: QuestionRow, seen: Seen, answers: Counter[str]) -> Decision:
+    """Whether the health check and the data path of the same node say the same."""
+    question = row.question
+    dialled = seen.served.get(question.key, ())
+    found: Counter[str] = Counter()
+    for each in dialled:
+        found["served" if each.outcome is Outcome.ANSWERED else each.outcome.value] += each.count
+    observed = f"health check {say_observed(answers)}; nodePort {say_observed(found)}"
+    if not dialled:
+        return Decision(Status.ERROR, row.expected, observed, "the nodePort was never dialled")
+    if set(answers) not in ({"200"}, {"503"}):
+        return undecided(row, "the health check says neither 200 nor 503 alone; see the status row", observed)
+    says, serves = set(answers) == {"200"}, set(found) == {"served"}
+    if found["served"] and not serves:
+        reason = "the nodePort answers now and then"
+        return Decision(Status.FLAKY, row.expected, observed, reason, "now and then", found)
+    if says == serves:
+        if not serves and not seen.reached.get((question.client.name, question.place, question.family), True):
+            return undecided(row, f"{question.client.name} does not reach that node at all", observed)
+        control = f"{Situation.ONE_POD.value}.{question.family.value.lower()}.{question.client.name}-to-endpoint-node"
+        sibling = seen.served.get(control, ())
+        if not serves and not any(each.outcome is Outcome.ANSWERED for each in sibling):
+            why = "silence proves nothing: the same client is not answered where one pod is, either"
+            return undecided(row, why, observed)
+        return Decision(Status.PASS, row.expected, observed, say_bound(answers.total()), "", found)
+    lie = "it says 200 and does not serve" if says else "it says 503 and serves"
+    return Decision(Status.FAIL, row.expected, observed, lie, lie, found)
+
+
+# ---------------------------------------------------------------------------------------------------------- trials
+def decide_trial(row: TrialRow, seen: Seen) -> Decision:
+    """A row about what a trial saw."""
+    if row.trial in seen.trouble:
+        return undecided(row, seen.trouble[row.trial])
+    if row.trial == "lifecycle":
+        fact = seen.life.get(row.claim)
+        if fact is None:
+            return undecided(row, "the trial did not come to this step")
+        if fact.trouble:
+            return undecided(row, fact.trouble, fact.words)
+        holds, observed = CLAIMS[row.claim](fact)
+        return Decision(Status.PASS if holds else Status.FAIL, row.expected, observed, "", observed)
+    assert row.family is not None
+    assert row.place is not None
+    node = (row.place, row.family)
+    if row.trial == "stable":
+        return _stable(row, seen, node)
+    if row.trial == "placement":
+        return _placement(row, seen, node)
+    if row.trial == "cordoned":
+        wanted = "200" if row.place is Place.ENDPOINT_NODE else "503"
+        found = tally(seen.cordoned.get(node, ()), _words)
+        return all_of(row, wanted, found) if found else undecided(row, "no node could be cordoned")
+    return _leaving(row, seen.leaving.get(row.family), row.family)
+
+
+def _stable(row: TrialRow, seen: Seen, node: Node) -> Decision:
+    found = tally(seen.stable.get(node, ()), _words)
+    if not found:
+        return Decision(Status.ERROR, row.expected, "nothing", "the health check was never asked")
+    if not seen.changes:
+        return undecided(row, "no pod of another service came or went meanwhile", say_observed(found))
+    wanted = "200" if row.place is Place.ENDPOINT_NODE else "503"
+    proof = f"{found.total()} answers in a row, while pods of another service came and went {seen.changes} times"
+    return all_of(row, wanted, found, proof)
+
+
+def _placement(row: TrialRow, seen: Seen, node: Node) -> Decision:
+    rounds = [(each, (each.status if row.claim == "status" else each.count).get(node)) for each in seen.rounds]
+    asked = [(each, followed) for each, followed in rounds if followed is not None]
+    if not asked:
+        return undecided(row, "no round was played")
+    late = [f"round {each.number} ({each.done}): {_say(followed)}" for each, followed in asked if not _right(followed)]
+    took = sorted(followed.seconds for _, followed in asked if followed.seconds is not None)
+    figures = f"after {took[len(took) // 2]:.2f} s in the middle, {took[-1]:.2f} s at most" if took else "never"
+    observed = f"{len(asked) - len(late)} of {len(asked)} rounds right, {figures}"
+    if not late:
+        return Decision(Status.PASS, row.expected, observed)
+    status = Status.FAIL if any(followed.seconds is None for _, followed in asked) else Status.FLAKY
+    return Decision(status, row.expected, observed, "; ".join(late[:3]), "wrong")
+
+
+def _right(followed: Followed) -> bool:
+    return followed.seconds is not None and set(followed.after) <= {"right"}
+
+
+def _say(followed: Followed) -> str:
+    if followed.seconds is None:
+        return f"still {followed.last} when the budget was used up"
+    return f"right after {followed.seconds:.2f} s, then again {say_observed(followed.after)}"
+
+
+def _leaving(row: TrialRow, window: Leaving | None, family: Family) -> Decision:
+    if window is None:
+        return undecided(row, f"the trial was not played over {family.value}")
+    if window.trouble:
+        return undecided(row, window.trouble)
+    if row.claim == "status":
+        return all_of(row, "503", tally(window.answers, _words))
+    if row.claim == "count":
+        answered = [answer for answer in window.answers if answer.outcome is Outcome.ANSWERED]
+        counts = tally(answered, lambda answer: f"localEndpoints {document(answer).get('localEndpoints')}")
+        return all_of(row, "localEndpoints 0", counts)
+    dialled = Counter(dict(window.dialled))
+    if row.claim == "serves":
+        return all_of(row, "served by the leaving pod", dialled)
+    served = dialled["served by the leaving pod"]
+    if not served:
+        return undecided(row, "nothing was served; see the row that says so", say_observed(dialled))
+    sources = Counter({"the client's own": served - window.foreign, "another address": window.foreign})
+    return all_of(row, "the client's own", +sources)

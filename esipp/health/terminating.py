@@ -1,0 +1,76 @@
+"""The terminating window: a node's only pod was told to end and serves on; the node says 503 and must still serve."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from esipp.convergence import Budget, Reading, converge
+from esipp.health.asking import Asker
+from esipp.health.model import Answer, Place
+from esipp.health.props import GRACE, OUTSIDE
+from esipp.health.seen import Leaving
+from esipp.model import Family
+from esipp.observation import Outcome
+from esipp.probing.prober import Job
+from esipp.topology import parse_address
+
+Json = dict[str, Any]
+
+SERVING = Budget("the node serving before its pod leaves", 20.0, need=3, spacing=0.1)
+LEFT = Budget("the node saying 503 after its pod was told to end", 15.0, need=3, spacing=0.1)
+WINDOW = 60
+SPACING = 0.05
+"""Three seconds of answers, both of the health check and of the nodePort, once the node has said 503."""
+
+
+@dataclass
+class Terminating:
+    """Performs the trial on the endpoint node, for each family at the same time."""
+
+    asker: Asker
+
+    def perform(self) -> dict[Family, Leaving]:
+        """Tell the pod to end, wait for 503, and watch a while."""
+        stage = self.asker.stage
+        spec = stage.services["health-terminating"]["spec"]
+        health, port = spec["healthCheckNodePort"], spec["ports"][0]["nodePort"]
+        families = self.asker.families
+        hosts = {family: self.asker.address(Place.ENDPOINT_NODE, family) or "" for family in families}
+
+        def all_say(wanted: str) -> Reading:
+            asked = {f: self.asker.get(OUTSIDE, host, health, timeout=1.0) for f, host in hosts.items()}
+            said = {f: Answer.read(future.result(timeout=10)[0]).words for f, future in asked.items()}
+            return Reading(set(said.values()) == {wanted}, str({f.value: words for f, words in said.items()}))
+
+        before = converge(lambda: all_say("200"), SERVING)
+        if not before.held:
+            return {family: Leaving((), {}, 0, f"the node never said 200: {before.state}") for family in families}
+        pod = f"/api/v1/namespaces/{stage.namespace}/pods/leaving"
+        stage.cluster.delete(pod, grace=GRACE)
+        converge(lambda: all_say("503"), LEFT)  # what comes after it is judged, also if 503 never came
+        prober = self.asker.clients.probers[OUTSIDE.name]
+        answers = {f: self.asker.get(OUTSIDE, h, health, count=WINDOW, spacing=SPACING) for f, h in hosts.items()}
+        dials = {
+            family: prober.submit(Job(f"leaving {family}", "tcp", host, port, WINDOW, 1.0, spacing=SPACING))
+            for family, host in hosts.items()
+        }
+        windows = {}
+        for family in families:
+            dialled: Counter[str] = Counter()
+            foreign = 0
+            for each in dials[family].result(timeout=30):
+                served = each.outcome is Outcome.ANSWERED
+                by = "the leaving pod" if each.backend == "leaving" else str(each.backend)
+                dialled[f"served by {by}" if served else each.outcome.value] += 1
+                if served and each.seen and each.source:
+                    foreign += parse_address(each.seen[0]) != parse_address(each.source[0])
+            told = tuple(Answer.read(result) for result in answers[family].result(timeout=30))
+            windows[family] = Leaving(told, dict(dialled), foreign, "" if self._still_there(pod) else _ENDED)
+        return windows
+
+    def _still_there(self, pod: str) -> bool:
+        """Whether the pod was still terminating when the window ended: else it proves nothing."""
+        return self.asker.stage.cluster.exists(pod)
+
+
+_ENDED = "the pod had ended before the window did"

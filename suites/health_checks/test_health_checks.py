@@ -1,0 +1,16 @@
+"""Health checks that tell the truth; the rows say what is required, the judge whether it holds."""
+
+from collections.abc import Callable
+from operator import attrgetter
+
+import pytest
+
+from esipp.observation import Verdict
+from esipp.rows import Row
+from fixtures.session import enforce
+from suites.health_checks.cells import CELLS
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=attrgetter("id"))
+def test_health_checks(cell: Row, health_verdict_of: Callable[[Row], Verdict]) -> None:
+    enforce(health_verdict_of(cell))
