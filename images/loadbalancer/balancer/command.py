@@ -34,6 +34,7 @@ def main(arguments: list[str]) -> int:
 
     def view() -> Any:
         """Ask in the loop, where the state is whole."""
+        proxies.refresh()
 
         async def ask() -> Any:
             return balancer.view()
