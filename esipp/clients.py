@@ -29,10 +29,14 @@ from esipp.topology import (
 
 @dataclass
 class Clients:
-    """The running probers by client name, and one on every agent's node for the list of its addresses."""
+    """The running probers by client name, and one on every agent's node for the list of its addresses.
+
+    ``proxies`` are the addresses from which load balancers connect, which are not their VIPs.
+    """
 
     stage: Stage
     outside: OutsideContainers | None
+    proxies: Mapping[str, Iterable[str]] = field(default_factory=dict)
     probers: dict[str, Prober] = field(default_factory=dict)
     agents: dict[str, Prober] = field(default_factory=dict)
     _started: list[Prober] = field(default_factory=list)
@@ -109,12 +113,16 @@ class Clients:
             roles=self.stage.roles,
             stands=stands,
             backends={name: self.stage.pods[name] for name in backends if name in self.stage.pods},
-            balancers=_vip_owners(self.stage.vips),
+            balancers=_vip_owners(self.stage.vips) | _own(self.proxies),
         )
 
 
 def _vip_owners(vips: Mapping[str, Mapping[Family, str]]) -> dict[str, frozenset[IPAddress]]:
     return {name: frozenset(parse_address(each) for each in given.values()) for name, given in vips.items()}
+
+
+def _own(proxies: Mapping[str, Iterable[str]]) -> dict[str, frozenset[IPAddress]]:
+    return {name: frozenset(parse_address(each) for each in own) for name, own in proxies.items()}
 
 
 def second_addresses(node: Node) -> dict[Family, str]:

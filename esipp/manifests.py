@@ -211,6 +211,7 @@ def service(
                 "protocol": protocol.value,
                 "port": numbers.service_port(shape, port, protocol),
                 "targetPort": target,
+                **({"appProtocol": "http"} if port is Port.HTTP else {}),  # a proxy may only add headers to HTTP
             }
         )
     selector = {PAIR_LABEL: "yes"} if shape.backends is Backends.PAIR else {BACKEND_LABEL: shape.backends.value}

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from esipp.cluster import ApiError, Cluster, UnreachableError
-from esipp.errors import PreflightError
+from esipp.errors import HarnessError, PreflightError
 from esipp.facts import proxy_facts
+from esipp.loadbalancers.reference import Reference
+from esipp.loadbalancers.reference import find as find_reference
 from esipp.model import Balancer, Family, Role
 from esipp.probing.outside import check_network, find_network
 from esipp.rows import Feature
@@ -58,7 +60,9 @@ LEAST_DISK = 100 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Findings:
-    """The cluster before the run: nodes, roles, facts and features, and the docker network for outside clients."""
+    """The cluster before the run: nodes, roles, facts and features, the docker network for outside clients, and the
+    reference load balancer, if one is there.
+    """
 
     nodes: Mapping[str, Node]
     roles: Mapping[Role, str]
@@ -66,6 +70,7 @@ class Findings:
     decided: Mapping[str, str]
     features: dict[str, Feature]
     outside_network: str | None
+    reference: Reference | None = None
 
     def on_node(self, node: str, command: list[str]) -> list[str] | None:
         """How a command is run on a node itself, past Kubernetes; None where there is no such way."""
@@ -140,6 +145,10 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
         facts[name], decided[name] = fact.value, fact.decided
     network = _outside_network(settings, list(nodes.values()))
     features = _features(nodes, roles, network, _service_families(cluster))
+    reference = find_reference(network, cluster.server) if network else None
+    features |= _reference_features(reference)
+    if reference:
+        facts["load-balancer.reference"], decided["load-balancer.reference"] = _settings_of(reference)
     features["external-ips"] = _external_ips(cluster)
     everywhere = facts["node-port-addresses"] == "all"
     features["node-ports.all-addresses"] = Feature(
@@ -149,7 +158,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     if strange:
         raise PreflightError(f"--without {strange[0]}: there is no such feature.", f"known: {', '.join(features)}")
     features |= {name: Feature(False, "left out by --without", ours=True) for name in settings.without}
-    return Findings(nodes, roles, facts, decided, features, network)
+    return Findings(nodes, roles, facts, decided, features, network, reference)
 
 
 def _versions(raw: list[dict[str, Any]]) -> dict[str, str]:
@@ -199,6 +208,28 @@ def _outside_network(settings: Settings, nodes: list[Node]) -> str | None:
     return find_network(nodes)
 
 
+def _reference_features(reference: Reference | None) -> dict[str, Feature]:
+    """Whether Services of the reference load balancer's classes would be served."""
+    why = "no reference load balancer stands beside the nodes (ci/conformance brings one)"
+    found = Feature(reference is not None, f"container {reference.container}" if reference else why)
+    return {f"load-balancer.{each.value}": found for each in Balancer if each is not Balancer.DEFAULT}
+
+
+def _settings_of(reference: Reference) -> tuple[str, str]:
+    """How it checks health, as it tells itself.
+
+    Raises:
+        PreflightError: it stands there and does not answer.
+    """
+    try:
+        told = reference.view()
+    except HarnessError as silent:
+        raise PreflightError(silent.sentence, silent.hint) from None
+    words = [f"{name} {value}" for name, value in told["settings"].items()]
+    words += [f"fault {name}" for name in told.get("faults") or []]
+    return ", ".join(words), f"its admin endpoint (container {reference.container})"
+
+
 def _features(
     nodes: Mapping[str, Node], roles: Mapping[Role, str], network: str | None, services: set[str] | None
 ) -> dict[str, Feature]:
@@ -224,11 +255,6 @@ def _features(
         who = marked[0] if marked else "no node"
         features[f"nodes.{mark.removesuffix('-node')}"] = Feature(bool(marked), f"{who} has the label {MARKS[mark]}")
     features["load-balancer"] = Feature(True, "asked for; --without load-balancer leaves it out")
-    for balancer in Balancer:
-        if balancer is not Balancer.DEFAULT:
-            features[f"load-balancer.{balancer.value}"] = Feature(
-                False, "no reference load balancer in this mode is there"
-            )
     both = all(features[f"family.{family.value.lower()}"].present for family in Family)
     features["families.dual"] = Feature(
         both, "nodes and services have both families" if both else "nodes or services have one family"
