@@ -166,6 +166,7 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
 def suite_command(lane: Lane, image: str) -> list[str]:
     """Return the command that runs the lane's suites on its cluster."""
     command = ["esipp", "run", "--context", CONTEXT, "--image", image, "--lane", lane.name, "--fail-on", lane.fail_on]
+    command.append("--allow-disruptive")  # the cluster is there for nothing else
     return command + [part for suite in lane.suites for part in ("--suite", suite)]
 
 

@@ -71,6 +71,11 @@ def add_run_options(group: Any) -> None:
         help="of everything that is chosen at random: which pod moves when (default: a new one, told in the report)",
     )
     add(
+        "--allow-disruptive",
+        action="store_true",
+        help="also what others on the cluster would notice: two nodes are cordoned for some seconds",
+    )
+    add(
         "--fail-on",
         choices=[Level.CORE.value, Level.EXTENDED.value],
         default=Level.CORE.value,
@@ -103,6 +108,7 @@ def settings_of(options: Any) -> Settings:
         samples=options.samples,
         fail_on=Level(options.fail_on),
         moves=options.moves,
+        allow_disruptive=options.allow_disruptive,
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
     )
 
@@ -208,6 +214,7 @@ def _run(options: argparse.Namespace) -> int:
     arguments += [f"--lane={settings.lane}", f"--outside={settings.outside}", f"--samples={settings.samples}"]
     arguments += [f"--moves={settings.moves}", f"--seed={settings.seed}"]
     arguments += [f"--fail-on={settings.fail_on.value}", *(f"--without={name}" for name in settings.without)]
+    arguments += ["--allow-disruptive"] if settings.allow_disruptive else []
     arguments += [f"--kubeconfig={settings.kubeconfig}"] if settings.kubeconfig else []
     arguments += [f"--out={settings.out}"] if settings.out else []
     if options.rows:
@@ -237,6 +244,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _clean(options: argparse.Namespace) -> int:
     from esipp.cluster import ApiError, Cluster, UnreachableError
+    from esipp.health.cordon import left_cordoned, uncordon
     from esipp.namespaces import is_alive, left_behind, remove_namespace
     from esipp.probing import outside
 
@@ -255,12 +263,22 @@ def _clean(options: argparse.Namespace) -> int:
         raise PreflightError(
             f"The cluster cannot be swept: {broken}.", "namespaces must be listed and deleted."
         ) from None
+    try:
+        marked = left_cordoned(cluster)
+        nodes = sorted(name for name, by in marked.items() if options.force or not is_alive(by))
+        for name in nodes:
+            uncordon(cluster, name)
+            print(f"uncordoned node {name}")
+    except (ApiError, UnreachableError) as broken:
+        raise PreflightError(
+            f"The nodes cannot be looked after: {broken}.", "nodes must be listed and patched."
+        ) from None
     busy = {wanted[name] for name in alive}
     found = outside.left_behind(cluster.server)
     containers = sorted(n for n, run in found.items() if run not in busy and options.run in (None, run))
     outside.sweep(containers)
     for name in containers:
         print(f"removed container {name}")
-    if not wanted and not containers:
+    if not wanted and not containers and not nodes:
         print("nothing was left")
     return int(ExitCode.CONFORMANT)

@@ -47,6 +47,7 @@ RIGHTS_OF_SUITES = {
         ("patch", "services", ""),
         ("update", "services", ""),
     ),
+    "disruptive": (("patch", "nodes", ""),),
     "convergence": (
         ("patch", "pods/status", ""),
         ("list", "endpointslices", "discovery.k8s.io"),
@@ -115,6 +116,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     version = cluster.version()
     try:
         rights = dict.fromkeys([*RIGHTS, *(right for suite in suites for right in RIGHTS_OF_SUITES.get(suite, ()))])
+        rights |= dict.fromkeys(RIGHTS_OF_SUITES["disruptive"] if settings.allow_disruptive else ())
         missing = [
             f"{verb} {resource}" for verb, resource, group in rights if not cluster.may(verb, resource, group=group)
         ]
@@ -150,6 +152,9 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     if reference:
         facts["load-balancer.reference"], decided["load-balancer.reference"] = _settings_of(reference)
     features["external-ips"] = _external_ips(cluster)
+    allowed = settings.allow_disruptive
+    said = "--allow-disruptive was given" if allowed else "only with --allow-disruptive"
+    features["disruptive"] = Feature(allowed, said, ours=True)
     everywhere = facts["node-port-addresses"] == "all"
     features["node-ports.all-addresses"] = Feature(
         everywhere, f"node-port-addresses: {facts['node-port-addresses']} ({decided['node-port-addresses']})"

@@ -28,7 +28,8 @@ class Settings:
     ``outside`` is ``auto`` (containers on kind's docker network if the nodes are such), ``none``, or
     ``docker:NETWORK``. ``without`` are features to be taken as missing. ``samples`` is the number of connections a
     path gets in the judged window, ``moves`` how often each load balancer has to follow
-    a pod up, and as often down; ``seed`` chooses which.
+    a pod up, and as often down; ``seed`` chooses which. ``allow_disruptive`` allows what others on the
+    cluster would notice.
     """
 
     context: str
@@ -42,6 +43,7 @@ class Settings:
     fail_on: Level = Level.CORE
     moves: int = DEFAULT_MOVES
     seed: int = 0
+    allow_disruptive: bool = False
 
     @property
     def repeat(self) -> str:
@@ -54,6 +56,7 @@ class Settings:
         told["--image"], usual["--image"] = self.image, os.environ.get("ESIPP_IMAGE", "")
         told["--fail-on"], usual["--fail-on"] = self.fail_on.value, Level.CORE.value
         words = [f"{name} {shlex.quote(str(value))}" for name, value in told.items() if value != usual[name]]
+        words += ["--allow-disruptive"] if self.allow_disruptive else []
         words += [f"--without {name}" for name in self.without]
         return " ".join([start, *words])
 
@@ -109,6 +112,7 @@ class Run:
             fail_on=self.settings.fail_on.value,
             moves=self.settings.moves,
             seed=self.settings.seed,
+            allow_disruptive=self.settings.allow_disruptive,
             rows=[row.as_json() for row in rows],
             left_out_core_rows=left_out,
         )
