@@ -1,0 +1,150 @@
+"""Rows that are no paths, as people read them: patterns, pages, failures; and the frame in which they are judged."""
+
+import json
+from dataclasses import dataclass, field
+from itertools import product
+
+import pytest
+
+from esipp.catalog import all_rows
+from esipp.deciding import Decision, give_verdict
+from esipp.model import Cell
+from esipp.observation import Verdict
+from esipp.report.conclusion import conclude
+from esipp.report.matrix import WIDTH
+from esipp.report.plain import explain_row, failures, patterns
+from esipp.report.terminal import summary
+from esipp.rows import Difference, Feature, Level, Row, Status
+
+OTHERS = [row for row in all_rows() if not isinstance(row, Cell)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plain(Row):
+    """The least that a row can be."""
+
+    suite: str = "plain"
+    requirement: str = "It holds"
+    level: Level = Level.CORE
+    references: tuple[str, ...] = ("the API",)
+    must: str = field(default="200")
+
+    @property
+    def expected(self) -> str:
+        return self.must
+
+    @property
+    def fails_if(self) -> str:
+        return "it is broken"
+
+
+def decided(status: Status, seen: str = "503") -> Decision:
+    return Decision(status, "200", f"{seen} x20", "a reason", seen)
+
+
+# ------------------------------------------------------------------------------------------------------ the frame
+def test_what_is_missing_is_not_looked_at() -> None:
+    row = Plain(id="a.b", features=frozenset({"family.ipv6"}))
+
+    def never() -> Decision:
+        raise AssertionError("looked at")
+
+    lacking = give_verdict(row, {"family.ipv6": Feature(False, "no node has it")}, {}, never)
+    assert (lacking.status, lacking.left_out) == (Status.UNSUPPORTED, False)
+    assert lacking.reason == "needs family.ipv6: no node has it"
+    left_out = give_verdict(row, {"family.ipv6": Feature(False, "left out", ours=True)}, {}, never)
+    assert left_out.left_out
+
+
+@pytest.mark.parametrize("status", [Status.FAIL, Status.FLAKY])
+def test_what_is_only_recorded_never_fails(status: Status) -> None:
+    verdict = give_verdict(Plain(id="a", level=Level.RECORD), {}, {}, lambda: decided(status))
+    assert (verdict.status, verdict.reason) == (Status.PASS, "recorded: a reason")
+
+
+@pytest.mark.parametrize(
+    ("facts", "seen", "status"),
+    [
+        ({"proxy": "x", "kubernetes": "v1.33.1"}, "503", Status.KNOWN),
+        ({"proxy": "x", "kubernetes": "v1.34.0"}, "503", Status.FAIL),  # it is mended there
+        ({"proxy": "y", "kubernetes": "v1.33.1"}, "503", Status.FAIL),  # another data plane
+        ({"proxy": "x", "kubernetes": "v1.33.1"}, "404", Status.FAIL),  # something else was seen
+        ({"kubernetes": "v1.33.1"}, "503", Status.FAIL),  # nobody knows
+    ],
+)
+def test_a_difference_is_known_where_its_facts_hold_and_it_is_what_was_seen(
+    facts: dict[str, str], seen: str, status: Status
+) -> None:
+    known = Difference((("proxy", "x"),), "503", "x does not", "an issue", before="1.34")
+    verdict = give_verdict(Plain(id="a"), {}, facts, lambda: decided(Status.FAIL, seen), [known])
+    assert verdict.status is status
+    assert (verdict.reference == "an issue") is (status is Status.KNOWN)
+
+
+def test_a_difference_excuses_no_mixture() -> None:
+    known = Difference((), "503", "x does not", "an issue")
+    assert give_verdict(Plain(id="a"), {}, {}, lambda: decided(Status.FLAKY), [known]).status is Status.FLAKY
+
+
+# ----------------------------------------------------------------------------------------------------- the page
+def expanded(pattern: str) -> set[str]:
+    parts = [part.strip("{}").split(",") for part in pattern.replace("{", "\0{").replace("}", "}\0").split("\0")]
+    return {"".join(chosen) for chosen in product(*parts)}
+
+
+def test_ids_fold_only_where_braces_stand_for_exactly_them() -> None:
+    assert patterns(["a.x.1", "a.y.1", "a.x.2", "a.y.2"]) == ["a.{x,y}.{1,2}"]
+    assert patterns(["a.x.1", "a.y.2"]) == ["a.x.1", "a.y.2"]
+    assert patterns(["a.x"]) == ["a.x"]
+    assert expanded("a.{x,y}.{1,2}") == {"a.x.1", "a.x.2", "a.y.1", "a.y.2"}
+
+
+# --------------------------------------------------------------------------------------------- every row there is
+def test_every_row_says_what_it_requires_what_must_be_seen_and_what_trips_it() -> None:
+    for row in OTHERS:
+        told = explain_row(row)
+        assert row.requirement.split()[0] in told
+        assert row.expected, row.id
+        assert row.fails_if or row.level is Level.RECORD, row.id
+        assert row.references, row.id
+        assert max(len(line) for line in told.splitlines()) <= max(WIDTH, len(row.id)), row.id
+        assert json.loads(json.dumps(row.as_json()))["expect"] == row.expected
+
+
+def test_requirements_name_neither_family_nor_client() -> None:
+    """Rows that differ only there are told as one."""
+    for row in OTHERS:
+        for word in ("IPv4", "IPv6", "outside-1", "pod-on-other-node", "host-on-other-node"):
+            assert word not in row.requirement, row.id
+
+
+# ----------------------------------------------------------------------------------------------------- failures
+def verdict(row: Row, status: Status) -> Verdict:
+    return give_verdict(row, {}, {}, lambda: decided(status))
+
+
+def test_failures_of_one_requirement_are_told_together() -> None:
+    rows = [Plain(id=f"a.{number}") for number in range(9)] + [Plain(id="b", requirement="Something else holds")]
+    lines = failures(rows, {row.id: verdict(row, Status.FAIL) for row in rows}, "esipp run --context x")
+    text = "\n".join(lines)
+    assert text.count("FAIL (core)") == 2
+    assert "8 more rows of this requirement" in text
+    assert "and 3 more, all in the ledger" in text
+    assert "likely    it is broken" in text
+    assert "repeat    esipp run --context x a.0" in text
+
+
+def test_a_row_that_could_not_be_decided_names_no_likely_break() -> None:
+    row = Plain(id="a")
+    text = "\n".join(failures([row], {"a": verdict(row, Status.INCONCLUSIVE)}, "esipp run"))
+    assert text.strip().startswith("INCONCLUSIVE (core) a")
+    assert "likely" not in text
+
+
+def test_the_summary_of_rows_without_paths_has_no_matrix_and_counts_them() -> None:
+    row = Plain(id="a")
+    verdicts = {"a": verdict(row, Status.PASS)}
+    lines = summary([row], verdicts, conclude(verdicts.values(), 0), "esipp run", [["a section"]])
+    assert "a section" in lines
+    assert "core         1 rows: 1 pass" in lines
+    assert lines[-1] == "CONFORMANT: all 1 core rows that this cluster supports hold"
