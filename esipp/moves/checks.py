@@ -60,37 +60,36 @@ class Observed:
         return {"sources": list(self.sources), "gaps": self.gaps.as_json(), "failures": list(self.failures)}
 
 
-def observe(arrivals: Sequence[Arrival], lines: Iterable[Timeline], family: Family) -> Observed:
+def observe(arrivals: Sequence[Arrival], lines: Iterable[Timeline]) -> Observed:
     """Period and failures, from the checks that reached the nodes.
 
     Args:
         arrivals: of one service's health-check node port, none of our own among them.
         lines: what became of the moves.
-        family: whose traffic tells when the balancer steered, where it does not tell its decisions.
     """
     by_node: dict[tuple[str, str], list[float]] = {}
     for each in sorted(arrivals):
         by_node.setdefault((each.node, each.source), []).append(each.at)
     known = {key: times for key, times in by_node.items() if len(times) >= LEAST_CHECKS}
     gaps = [after - before for times in known.values() for before, after in pairwise(times)]
-    failures = [count for line in lines if (count := _failures(line, family, known)) is not None]
+    counts = [_failures(line, family, known) for line in lines for family in line.traffic]
     sources = sorted({source for _, source in known})
-    return Observed(tuple(sources), Distribution.of(gaps), tuple(failures))
+    return Observed(tuple(sources), Distribution.of(gaps), tuple(count for count in counts if count))
 
 
-def _failures(line: Timeline, family: Family, known: Mapping[tuple[str, str], Sequence[float]]) -> int | None:
-    """The checks that met a node's 503 until the balancer steered away from it."""
-    seen = line.traffic.get(family)
-    if line.change.up or line.health is None or seen is None:
-        return None
-    acted = line.decision
+def _failures(line: Timeline, family: Family, known: Mapping[tuple[str, str], Sequence[float]]) -> int:
+    """The checks of a family that met a node's 503 until the balancer steered away from it; 0 if it did not."""
+    seen = line.traffic[family]
+    if line.change.up or line.health is None:
+        return 0
+    acted = seen.decision
     if acted is None and seen.used and seen.steady:
         acted = seen.at
-    if acted is None or acted <= line.health:
-        return None
-    counts = [
-        sum(1 for at in times if line.health < at <= acted)
-        for (node, _), times in known.items()
-        if node == line.change.node
+    if acted is None:
+        return 0
+    checks = [
+        times
+        for (node, source), times in known.items()
+        if node == line.change.node and (":" in source) is (family is Family.IPV6)
     ]
-    return max(counts, default=0) or None
+    return max((sum(1 for at in times if line.health < at <= acted) for times in checks), default=0)

@@ -1,7 +1,7 @@
 """The judge of the convergence suite: from what was seen of one balancer to a decision on each of its rows. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from esipp.deciding import Decision
 from esipp.model import Balancer, Family
@@ -23,7 +23,7 @@ RESOLUTION = 0.06
 BLAMES = (What.STEERS, What.BLACK_HOLE, What.NO_LOSS)
 """Rows of what the balancer makes of health checks."""
 
-MOST_GAP = 0.5
+MOST_GAP = 1.0
 """Seconds without a single probe after which a stream proves nothing."""
 
 
@@ -59,8 +59,8 @@ class Result:
         balancer: which.
         seen: its streams, marks and decisions.
         changes: its moves, pod by pod, in order; ``ends`` is when what followed each was over.
-        ready_first: pods that were ready before the first move.
-        sources: the addresses that pods may see as the source, by family.
+        opened: pods that were made ready beside the moves, and when.
+        sources: the addresses that pods may see as the source, by family; ``own`` those of the client itself.
         told: period and failures as the balancer documents or tells them.
         observed: the same from packets.
         counted: the split between nodes, by family.
@@ -72,13 +72,18 @@ class Result:
     seen: Seen
     changes: Sequence[Change] = ()
     ends: Mapping[int, float] = field(default_factory=dict)
-    ready_first: Sequence[str] = ()
+    opened: Sequence[tuple[str, float]] = ()
     sources: Mapping[Family, frozenset[str]] = field(default_factory=dict)
+    own: Mapping[Family, frozenset[str]] = field(default_factory=dict)
     told: Checking = field(default_factory=Checking)
     observed: Observed = field(default_factory=Observed)
     counted: Mapping[Family, Counted] = field(default_factory=dict)
     views: Mapping[What, Health] = field(default_factory=dict)
     obstacle: str = ""
+
+    def with_observed(self, observed: Observed) -> "Result":
+        """The same, with what packets show of the balancer's health checks."""
+        return replace(self, observed=observed)
 
     def timelines(self) -> list[Timeline]:
         """What became of each change."""
@@ -92,7 +97,7 @@ class Judge:
         self.result = result
         self.lines = result.timelines()
         self.spreads = result.balancer in SPREADS
-        allowed = spans(self.lines, result.seen.marks, result.ready_first)
+        allowed = spans(self.lines, result.seen.marks, result.opened)
         self.wrong_at_vip = {
             family: wrong_places(stream, allowed) for family, stream in result.seen.vip.items()
         }  # fmt: skip
@@ -197,9 +202,8 @@ class Judge:
         return _sources({family: [self.result.seen.vip[family].samples]}, self.result.sources)
 
     def _source_at_ports(self) -> Decision:
-        by_family = {family: self.result.sources[family] for family in self.result.sources}
         samples = [stream.samples for stream in self.result.seen.ports.values()]
-        return _sources({next(iter(self.result.seen.vip)): samples}, by_family)
+        return _sources({next(iter(self.result.seen.vip)): samples}, self.result.own)
 
     def _black_hole(self, family: Family) -> Decision:
         expected = EXPECTED[What.BLACK_HOLE]

@@ -32,21 +32,26 @@ class Wrong:
     why: str
 
 
-def spans(lines: Iterable[Timeline], marks: Sequence[Mark], opened_before: Iterable[str] = ()) -> dict[str, list[Span]]:
-    """When each pod may answer, from what became of the changes; ``opened_before`` were ready from the beginning."""
-    allowed = {pod: [Span(-math.inf)] for pod in opened_before}
+def spans(
+    lines: Iterable[Timeline], marks: Sequence[Mark], opened: Iterable[tuple[str, float]]
+) -> dict[str, list[Span]]:
+    """When each pod may answer, from what became of the changes; ``opened`` were made ready beside them, and when."""
     gone = {mark.pod: mark.at for mark in marks if mark.what == "gone"}
-    for line in sorted(lines, key=lambda each: each.change.cause):
+    began: list[tuple[float, str]] = [(at, pod) for pod, at in opened]
+    ended: list[tuple[float, str, float]] = []
+    for line in lines:
         change = line.change
-        of = allowed.setdefault(change.pod, [])
         if change.up:
-            of.append(Span(change.cause))
+            began.append((change.cause, change.pod))
             continue
         left = gone.get(change.pod, math.inf) + SLACK if change.graceful else change.cause + STALE
         if not change.graceful and line.health is not None:
             left = min(left, line.health + SLACK)
-        if of:
-            of[-1] = Span(of[-1].since, left)
+        ended.append((change.cause, change.pod, left))
+    allowed: dict[str, list[Span]] = {}
+    for at, pod in sorted(began):
+        until = min(((cause, left) for cause, of, left in ended if of == pod and cause > at), default=(0.0, math.inf))
+        allowed.setdefault(pod, []).append(Span(at, until[1]))
     return allowed
 
 

@@ -104,7 +104,7 @@ def story(line: Timeline, family: Family) -> list[str]:
         (line.slice, "the EndpointSlices have it"),
         (line.health, f"the node's health check says {200 if change.up else 503}"),
         (line.path, f"the node's nodePort {'answers' if change.up else 'answers no more'}"),
-        (line.decision, f"the balancer takes the node for {'' if change.up else 'un'}healthy"),
+        (seen.decision, f"the balancer takes the node for {'' if change.up else 'un'}healthy"),
         (seen.losses.first, "first request lost at the VIP"),
         (seen.losses.last, f"last request lost at the VIP ({seen.losses.count} in all)"),
         (seen.at, f"{last} request through the node"),

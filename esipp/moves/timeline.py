@@ -7,7 +7,7 @@ from esipp.model import Family
 from esipp.moves.plan import Kind
 from esipp.moves.samples import Sample, Stream
 
-IN_USE = 1.0
+IN_USE = 0.5
 """Seconds before a pod goes in which a request through its node shows that the balancer used the node."""
 
 QUIET = 0.3
@@ -30,19 +30,20 @@ class Mark:
 
 @dataclass(frozen=True)
 class Decision:
-    """The balancer's own word: since when it takes a node as healthy or not. ``at`` is on our clock."""
+    """The balancer's own word: since when it takes a node as healthy or not. ``at`` is on our clock.
+
+    ``family`` is that of the VIP it is about; empty for all of them.
+    """
 
     at: float
     node: str
     healthy: bool
+    family: str = ""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A pod that came (``up``) or went by a move: ``cause`` is our call to the API server.
-
-    ``extra`` marks those that the balance is measured with, which are not part of any distribution.
-    """
+    """A pod that came (``up``) or went by a move: ``cause`` is our call to the API server."""
 
     number: int
     kind: Kind
@@ -83,12 +84,14 @@ class Traffic:
 
     ``used``: the balancer sent requests through the node just before. ``at``: when the first (up) or last (down)
     request through the node started, lost ones included; None where there was none. ``steady``: that stayed so.
+    ``decision``: when the balancer says that it decided.
     """
 
     used: bool
     at: float | None
     steady: bool
     losses: Losses = field(default_factory=Losses)
+    decision: float | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,6 @@ class Timeline:
     health: float | None = None
     path: float | None = None
     path_losses: int = 0
-    decision: float | None = None
     traffic: Mapping[Family, Traffic] = field(default_factory=dict)
 
     def must_steer(self, family: Family, spreads: bool) -> bool:
@@ -128,13 +130,23 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Seen:
-    """Everything that was seen of one balancer's service; ``home`` are the nodes of its pods, by pod."""
+    """Everything that was seen of one balancer's service.
+
+    Args:
+        vip: requests through the VIP, by family.
+        ports: requests at the nodePort of each node.
+        health: health checks of each node.
+        marks: what our watches saw.
+        decisions: what the balancer told.
+        spreads: whether the balancer uses all nodes at once; else it uses one at a time.
+    """
 
     vip: Mapping[Family, Stream]
     ports: Mapping[str, Stream]
     health: Mapping[str, Stream]
     marks: Sequence[Mark] = ()
     decisions: Sequence[Decision] = ()
+    spreads: bool = True
 
 
 def timeline(change: Change, until: float, seen: Seen, now: float | None = None) -> Timeline:
@@ -152,9 +164,8 @@ def timeline(change: Change, until: float, seen: Seen, now: float | None = None)
     if not change.graceful:
         here = _serves(node)
         path = _flip(seen.ports[node], change, until, now, here if change.up else lambda s: not here(s))
-    traffic = {family: _traffic(stream, change, until, now) for family, stream in seen.vip.items()}
+    traffic = {family: _traffic(seen, family, change, until, now) for family in seen.vip}
     steered = max((each.at for each in traffic.values() if each.at is not None), default=until)
-    decided = (each.at for each in seen.decisions if each.node == node and each.healthy is change.up)
     return Timeline(
         change,
         until,
@@ -163,7 +174,6 @@ def timeline(change: Change, until: float, seen: Seen, now: float | None = None)
         health,
         path,
         sum(1 for sample in served if change.graceful and sample.started <= steered and not sample.answered),
-        next((at for at in decided if since <= at < until), None),
         traffic,
     )
 
@@ -203,17 +213,21 @@ def _flip(
     return began
 
 
-def _traffic(stream: Stream, change: Change, until: float, now: float | None) -> Traffic:
-    before = stream.view(change.cause - IN_USE, change.cause, now)
-    used = any(sample.answered and sample.node == change.node for sample in before)
+def _traffic(seen: Seen, family: Family, change: Change, until: float, now: float | None) -> Traffic:
+    stream = seen.vip[family]
+    before = [sample for sample in stream.view(change.cause - IN_USE, change.cause, now) if sample.answered]
+    used = any(sample.node == change.node for sample in (before if seen.spreads else before[-1:]))
+    about = (each for each in seen.decisions if each.node == change.node and each.family in ("", family.value))
+    decided = (each.at for each in about if each.healthy is change.up and change.cause <= each.at < until)
+    decision = next(decided, None)
     after = stream.view(change.cause, until, now)
     through = [sample.started for sample in after if sample.answered and sample.node == change.node]
     losses = count_losses(after, until)
     if change.up:
-        return Traffic(used, through[0] if through else None, bool(through), losses)
+        return Traffic(used, through[0] if through else None, bool(through), losses, decision)
     last = max([*through, *([losses.last] if losses.last is not None else [])], default=None)
     end = after[-1].started if after else change.cause
-    return Traffic(used, last, end - (last or change.cause) >= QUIET * 0.8, losses)
+    return Traffic(used, last, end - (last or change.cause) >= QUIET * 0.8, losses, decision)
 
 
 def count_losses(samples: Sequence[Sample], until: float) -> Losses:
@@ -260,7 +274,7 @@ def phases(line: Timeline, family: Family) -> dict[str, float]:
         "EndpointSlice": line.slice,
         "health check": line.health,
         "node's path": line.path,
-        "decision": line.decision,
+        "decision": seen.decision if seen is not None else None,
         "traffic": seen.at if seen is not None and moved else None,
     }
     found = {}

@@ -118,7 +118,8 @@ class World:
             stream.samples.sort(key=lambda sample: sample.ended)
             stream.freeze()
         decisions = [Decision(at, n, ok) for n, view in self.views.items() for at, ok in view if at > 0]
-        return Seen({FAMILY: vip}, ports, health, self._marks(), decisions if self.tells else ())
+        spreads = self.balancer is not Balancer.DEFAULT
+        return Seen({FAMILY: vip}, ports, health, self._marks(), decisions if self.tells else (), spreads)
 
     def _marks(self) -> list[Mark]:
         marks = []
@@ -136,9 +137,10 @@ class World:
     def result(self) -> Result:
         causes = [change.cause for change in self.changes]
         ends = dict(enumerate([*causes[1:], self.end]))
+        client = {FAMILY: frozenset({CLIENT})}
         told = Checking(self.told_period, 2) if self.tells else Checking()
         return Result(
-            self.balancer, self.seen(), self.changes, ends, ["a1"], {FAMILY: frozenset({CLIENT})}, told
+            self.balancer, self.seen(), self.changes, ends, [("a1", -1.0)], client, client, told
         )  # fmt: skip
 
     def judge(self) -> Judge:

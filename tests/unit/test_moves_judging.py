@@ -98,7 +98,7 @@ def test_without_health_checks_there_is_no_bound() -> None:
 def test_the_bound_may_rest_on_what_packets_show() -> None:
     world = World(tells=False)
     judge = world.judge()
-    seen = observe(world.arrivals(), judge.lines, FAMILY)
+    seen = observe(world.arrivals(), judge.lines)
     assert seen.checking == Checking(pytest.approx(1.0), 2)
     assert seen.sources == ("192.0.2.20",)
     assert Judge(replace(world.result(), observed=seen)).decide(row(What.BLACK_HOLE)).status is Status.PASS
@@ -106,7 +106,7 @@ def test_the_bound_may_rest_on_what_packets_show() -> None:
 
 def test_failures_are_counted_until_the_decision() -> None:
     world = World(fall=3)
-    assert set(observe(world.arrivals(), world.judge().lines, FAMILY).failures) == {3}
+    assert set(observe(world.arrivals(), world.judge().lines).failures) == {3}
 
 
 @pytest.mark.parametrize(("healthy", "status"), [("ab", Status.PASS), ("a", Status.FAIL), ("abc", Status.FAIL)])

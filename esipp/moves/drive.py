@@ -1,0 +1,230 @@
+"""Makes the moves of one balancer's service, one after the other, each when the one before has been followed."""
+
+import random
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from esipp import manifests
+from esipp.cluster import Cluster
+from esipp.convergence import Budget, Reading, converge
+from esipp.errors import HarnessError
+from esipp.model import Balancer, Family
+from esipp.moves import scene
+from esipp.moves.judging import Counted
+from esipp.moves.observing import Observing
+from esipp.moves.plan import Kind, Step, last_open
+from esipp.moves.rows import SPREADS
+from esipp.moves.samples import Sample, Stream, read_request
+from esipp.moves.timeline import QUIET, Change, Decision, Seen, timeline
+from esipp.moves.watching import Watching
+from esipp.pods import is_ready
+
+LOOKS = 0.05
+SETTLED = Budget("traffic reaching the first pod", 30.0, need=10, spacing=0.1)
+PROMISED = Budget("a move being followed", 12.0, need=int(QUIET / LOOKS) + 1, spacing=LOOKS)
+BACK = Budget("a deleted pod being there again", 40.0, need=1, spacing=LOOKS)
+BOTH = Budget("traffic reaching both nodes", 15.0, need=3, spacing=0.1)
+
+MOST_LATE = 5
+"""Moves that were not followed, after which no more are made: it would only take long."""
+
+CONNECTIONS, CLOSE = 420, 0.005
+"""New connections for the balance, and the seconds between two."""
+
+
+@dataclass
+class Driver:
+    """One service's moves.
+
+    ``period`` is what the balancer asks health checks by, as far as it tells: moves begin at random moments of it,
+    else the steering of one would set the time of the next. ``changes``, ``ends``, ``opened_last`` and ``counted``
+    are what came of it.
+    """
+
+    cluster: Cluster
+    namespace: str
+    run: str
+    image: str
+    balancer: Balancer
+    nodes: Sequence[str]
+    steps: Sequence[Step]
+    seed: str
+    observing: Observing
+    watching: Watching
+    decisions: Sequence[Decision]
+    stopped: threading.Event
+    period: float = 0.5
+    changes: list[Change] = field(default_factory=list)
+    ends: dict[int, float] = field(default_factory=dict)
+    opened_last: dict[str, float] = field(default_factory=dict)
+    counted: dict[Family, Counted] = field(default_factory=dict)
+    obstacle: str = ""
+    pods: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.pods = {slot: scene.pod_name(self.balancer, slot, 1) for slot in range(len(self.nodes))}
+        self._generations = dict.fromkeys(self.pods, 1)
+        self._leaving: dict[int, str] = {}
+        self._late = 0
+        self._chance = random.Random(f"{self.seed} pauses")
+        self._hands = ThreadPoolExecutor(max_workers=3)
+
+    @property
+    def seen(self) -> Seen:
+        """What has been seen so far."""
+        marks = self.watching.marks[scene.service_name(self.balancer)]
+        observing = self.observing
+        spreads = self.balancer in SPREADS
+        return Seen(observing.vip, observing.ports, observing.health, marks, self.decisions, spreads)
+
+    @property
+    def first_pod(self) -> str:
+        """The pod that is ready when the moves begin."""
+        return scene.pod_name(self.balancer, 0, 1)
+
+    @property
+    def open_nodes(self) -> set[str]:
+        """The nodes with a ready pod, once all moves are made and the balance was taken."""
+        return {self.nodes[slot] for slot in (last_open(self.steps), self._single())}
+
+    def drive(self) -> None:
+        """All moves, then the balance.
+
+        Raises:
+            HarnessError: a pod of ours did not come back.
+        """
+        try:
+            self._gate(self.first_pod, True)
+            settled = converge(self._first_answers, SETTLED)
+            if not settled.held:
+                self.obstacle = f"its VIP did not answer within {SETTLED.seconds:.0f} s, with one pod ready"
+                return
+            for number, step in enumerate(self.steps):
+                if self.stopped.is_set() or self._late >= MOST_LATE:
+                    break
+                self._move(number, step)
+            if not self.stopped.is_set() and self._late < MOST_LATE:
+                self._weigh()
+        finally:
+            self._hands.shutdown()
+
+    # ----------------------------------------------------------------------------------------------------- the moves
+    def _move(self, number: int, step: Step) -> None:
+        if step.up is not None:
+            self._wait_for(step.up)
+        self.stopped.wait(self._chance.uniform(0.0, self.period))
+        if self.changes:
+            self.ends[self.changes[-1].number] = time.monotonic()
+        began = []
+        if step.up is not None:
+            began.append(self._hands.submit(self._change, number, step, True, step.up))
+        if step.down is not None:
+            began.append(self._hands.submit(self._change, number, step, False, step.down))
+        made = [each.result() for each in began]
+        self.changes += made
+        followed = converge(lambda: self._look(made), PROMISED)
+        self._late += not followed.held
+        self.ends[number] = time.monotonic()
+        self.watching.check()
+
+    def _change(self, number: int, step: Step, up: bool, slot: int) -> Change:
+        name = self.pods[slot]
+        change = Change(number, step.kind, up, self.nodes[slot], name, time.monotonic())
+        if up or step.kind in (Kind.CLOSED, Kind.ELSEWHERE):
+            self._gate(name, up)
+            return change
+        self.cluster.delete(self._pod(name), grace=0 if step.kind is Kind.KILLED else None)
+        self._leaving[slot] = name
+        self._generations[slot] += 1
+        self.pods[slot] = scene.pod_name(self.balancer, slot, self._generations[slot])
+        self._hands.submit(self._make, self.pods[slot], self.nodes[slot])
+        return change
+
+    def _look(self, made: Sequence[Change]) -> Reading:
+        now, seen = time.monotonic(), self.seen
+        lines = [timeline(change, now, seen, now) for change in made]
+        done = all(line.complete(self.balancer in SPREADS) for line in lines)
+        return Reading(done, "followed" if done else "not yet", hopeless=self.stopped.is_set())
+
+    def _wait_for(self, slot: int) -> None:
+        """Until the slot's last pod has gone, and its new one runs."""
+
+        def there() -> Reading:
+            gone = self._leaving.get(slot) not in self.watching.pods
+            pod = self.watching.pods.get(self.pods[slot])
+            runs = pod is not None and is_ready(pod)
+            return Reading(gone and runs, "" if gone else "the last one still ends", hopeless=self.stopped.is_set())
+
+        waited = converge(there, BACK)
+        if not waited.held and not self.stopped.is_set():
+            raise HarnessError(
+                f"The pod {self.pods[slot]} was not there again within {BACK.seconds:.0f} s.",
+                f"kubectl --context {self.cluster.context} get events -n {self.namespace}",
+            )
+
+    # --------------------------------------------------------------------------------------------------- the balance
+    def _weigh(self) -> None:
+        """Two nodes, one with two pods, one with one: many new connections, and who answers them."""
+        double = last_open(self.steps)
+        single = self._single()
+        extra = scene.pod_name(self.balancer, double, 0)
+        self._make(extra, self.nodes[double])
+        self._wait_for(single)
+        self.pods[-1] = extra  # a slot of its own, only to be waited for
+        self._wait_for(-1)
+        for name in (extra, self.pods[single]):
+            self.opened_last[name] = time.monotonic()
+            self._gate(name, True)
+        nodes = {self.nodes[double], self.nodes[single]}
+        spread = self.balancer in SPREADS
+        both = converge(lambda: self._both(nodes, spread), BOTH)
+        if not both.held:
+            return
+        for family in self.observing.vip:
+            lines = self.observing.connect(family, CONNECTIONS, CLOSE)
+            samples = [read_request(line, self.observing.clock.ours) for line in lines]
+            counts = {node: sum(sample.node == node for sample in samples) for node in nodes}
+            lost = sum(not sample.answered for sample in samples)
+            pods = {self.nodes[double]: 2, self.nodes[single]: 1}
+            self.counted[family] = Counted({node: n for node, n in counts.items() if n}, pods, lost)
+
+    def _single(self) -> int:
+        """The slot that becomes the second node of the balance."""
+        double = last_open(self.steps)
+        return next(slot for slot in range(len(self.nodes)) if slot != double)
+
+    def _both(self, nodes: set[str], spread: bool) -> Reading:
+        now = time.monotonic()
+        healthy = {node for node in nodes if _last(self.observing.health[node], now, "200")}
+        reached = [
+            {sample.node for sample in stream.view(now - 1.0, now)} >= nodes for stream in self.observing.vip.values()
+        ]
+        marks = self.watching.marks[scene.service_name(self.balancer)]
+        ready = {mark.pod for mark in marks if mark.what == "slice-ready"} >= set(self.opened_last)
+        right = ready and healthy == nodes and (all(reached) or not spread)
+        return Reading(right, f"healthy: {', '.join(sorted(healthy))}", hopeless=self.stopped.is_set())
+
+    # ------------------------------------------------------------------------------------------------------ the tools
+    def _first_answers(self) -> Reading:
+        now = time.monotonic()
+        right = [_last(stream, now, "answered") for stream in self.observing.vip.values()]
+        return Reading(all(right), "", hopeless=self.stopped.is_set())
+
+    def _pod(self, name: str) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/pods/{name}"
+
+    def _gate(self, name: str, is_open: bool) -> None:
+        self.cluster.patch(f"{self._pod(name)}/status", manifests.gate(is_open))
+
+    def _make(self, name: str, node: str) -> None:
+        pod = scene.pod(name, self.run, node, self.image, self.balancer)
+        self.cluster.create(f"/api/v1/namespaces/{self.namespace}/pods", pod)
+
+
+def _last(stream: Stream, now: float, outcome: str) -> bool:
+    """Whether the last half second shows nothing but this."""
+    seen: list[Sample] = stream.view(now - 0.5, now, now)
+    return len(seen) > 5 and all(sample.outcome == outcome for sample in seen)

@@ -1,0 +1,170 @@
+"""One session of moves: all balancers side by side, each with its own service, pods, prober and moves."""
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from esipp.clients import Clients
+from esipp.model import Balancer, Family
+from esipp.moves import scene
+from esipp.moves.checks import Arrival, observe
+from esipp.moves.drive import Driver
+from esipp.moves.hearing import Hearing
+from esipp.moves.judging import Judge, Result
+from esipp.moves.observing import Observing, Targets
+from esipp.moves.plan import plan
+from esipp.moves.rows import PROXIES
+from esipp.moves.timeline import Seen
+from esipp.moves.watching import Watching
+from esipp.moves.word import NOTHING, Word
+from esipp.probing import transports
+from esipp.probing.prober import Prober
+from esipp.stage import Stage
+
+MOST_NODES = 6
+"""Nodes that are asked all the time: those among which pods move, and a few others."""
+
+
+@dataclass
+class Gathering:
+    """What is needed to make the moves, and what came of them.
+
+    ``word`` is what balancers tell of themselves; ``uncertainty`` is how well the prober's clock is known, in seconds.
+    """
+
+    stage: Stage
+    clients: Clients
+    image: str
+    balancers: Sequence[Balancer]
+    moves: int
+    seed: int
+    packets: bool
+    word: Word = NOTHING
+    uncertainty: float = 0.0
+    heard: str = "packets were left out"
+    judges: dict[Balancer, Judge] = field(default_factory=dict)
+    _stopped: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        """Make all moves; one judge a balancer is there afterwards.
+
+        Raises:
+            HarnessError: something of ours failed.
+        """
+        ready, obstacles = self._reachable()
+        watching = Watching(
+            self.stage.cluster, self.stage.namespace, {each.value: scene.service_name(each) for each in self.balancers}
+        )
+        with contextlib.ExitStack() as stack:
+            stack.callback(watching.stop)
+            observing = {balancer: stack.enter_context(self._asked(balancer)) for balancer in ready}
+            ours = set(self.clients.probers[scene.OUTSIDE.name].hello()["addresses"])
+            hearing = Hearing(self.clients, {each.targets.health_port: each.name for each in observing.values()}, ours)
+            stack.callback(hearing.stop)
+            if self.packets and observing:
+                hearing.begin()
+                self.heard = hearing.trouble
+            stack.enter_context(self.word.listening())
+            drivers = {balancer: self._driver(balancer, observing[balancer], watching) for balancer in ready}
+            self._drive(drivers)
+            self.word.look(drivers)
+            for each in observing.values():
+                each.stop()
+            self.word.check()
+            arrivals = hearing.end() if self.packets and observing else {}
+        for balancer in self.balancers:
+            if balancer in obstacles:
+                nothing = Result(balancer, Seen({}, {}, {}), obstacle=obstacles[balancer])
+                self.judges[balancer] = Judge(nothing)
+            else:
+                heard = arrivals.get(scene.service_name(balancer), [])
+                self.judges[balancer] = Judge(self._result(drivers[balancer], heard))
+
+    def _drive(self, drivers: Mapping[Balancer, Driver]) -> None:
+        with ThreadPoolExecutor(max_workers=max(1, len(drivers))) as pool:
+            running = [pool.submit(driver.drive) for driver in drivers.values()]
+            try:
+                for each in running:
+                    each.result()
+            except BaseException:  # an interrupt as well: the others need not go on
+                self._stopped.set()
+                raise
+
+    def _reachable(self) -> tuple[list[Balancer], dict[Balancer, str]]:
+        """The balancers whose Service has a VIP, and why the others have none."""
+        obstacles = {}
+        for balancer in self.balancers:
+            name = scene.service_name(balancer)
+            if not self.stage.vips.get(name):
+                why = (text for (service, _), text in self.stage.obstacles.items() if service == name)
+                obstacles[balancer] = next(why, "its Service has no VIP")
+        return [balancer for balancer in self.balancers if balancer not in obstacles], obstacles
+
+    @contextlib.contextmanager
+    def _asked(self, balancer: Balancer) -> Iterator[Observing]:
+        """A prober in the container of the client outside, which asks one service all the time."""
+        outside = self.clients.outside
+        assert outside is not None
+        name = scene.service_name(balancer)
+        prober = Prober(f"outside-1 ({name})", transports.docker(outside.name_of(scene.OUTSIDE.name)))
+        try:
+            prober.hello()
+            clock = prober.clock()
+            self.uncertainty = max(self.uncertainty, clock.uncertainty)
+            observing = Observing(name, prober, self._targets(name), clock)
+            observing.start()
+            yield observing
+        finally:
+            prober.close()
+
+    def _targets(self, name: str) -> Targets:
+        spec = self.stage.services[name]["spec"]
+        vips = self.stage.vips[name]
+        family = next(iter(vips))
+        slots = scene.slots_of(self.stage.roles)
+        usable = [node.name for node in self.stage.nodes.values() if node.usable and family in node.internal]
+        nodes = [*slots, *(node for node in sorted(usable) if node not in slots)][:MOST_NODES]
+        addresses = {node: self.stage.nodes[node].internal[family] for node in nodes}
+        return Targets(vips, addresses, spec["ports"][0]["nodePort"], spec["healthCheckNodePort"])
+
+    def _driver(self, balancer: Balancer, observing: Observing, watching: Watching) -> Driver:
+        stage, seed = self.stage, f"{self.seed} {balancer.value}"
+        nodes = scene.slots_of(stage.roles)
+        return Driver(
+            stage.cluster, stage.namespace, stage.run, self.image, balancer, nodes, plan(seed, len(nodes), self.moves),
+            seed, observing, watching, self.word.decisions(balancer), self._stopped,
+            period=self.word.checking(balancer).period or 0.5,
+        )  # fmt: skip
+
+    def _result(self, driver: Driver, arrivals: Sequence[Arrival]) -> Result:
+        balancer = driver.balancer
+        result = Result(
+            balancer,
+            driver.seen,
+            driver.changes,
+            driver.ends,
+            [(driver.first_pod, float("-inf")), *driver.opened_last.items()],
+            self._sources(balancer),
+            own_addresses(self.clients),
+            self.word.checking(balancer),
+            counted=driver.counted,
+            views=self.word.views(balancer),
+            obstacle=driver.obstacle,
+        )
+        return result.with_observed(observe(arrivals, result.timelines()))
+
+    def _sources(self, balancer: Balancer) -> dict[Family, frozenset[str]]:
+        """Whose address pods may see through the VIP: the client's, or a proxy's own."""
+        if balancer in PROXIES:
+            return self.word.addresses()
+        return own_addresses(self.clients)
+
+
+def own_addresses(clients: Clients) -> dict[Family, frozenset[str]]:
+    """The addresses of the client outside, by family."""
+    addresses = clients.probers[scene.OUTSIDE.name].hello()["addresses"]
+    return {
+        family: frozenset(each for each in addresses if (":" in each) is (family is Family.IPV6)) for family in Family
+    }

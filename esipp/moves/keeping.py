@@ -1,0 +1,96 @@
+"""What the ledger keeps of the moves: settings, moves, marks, stretches of equal probes, every distribution."""
+
+from esipp.moves.gather import Gathering
+from esipp.moves.judging import Judge, distributions
+from esipp.moves.observing import SPACING, TIMEOUT
+from esipp.moves.timeline import Timeline, black_hole, phases
+from esipp.run import Run
+
+SUITE = "convergence"
+
+
+def keep(run: Run, gathering: Gathering) -> None:
+    """Write everything down; times are seconds of this process's monotonic clock."""
+    run.evidence(
+        SUITE,
+        "settings",
+        seed=gathering.seed,
+        moves=gathering.moves,
+        balancers=[each.value for each in gathering.balancers],
+        spacing=SPACING,
+        timeout=TIMEOUT,
+        clock_uncertainty=gathering.uncertainty,
+        packets=gathering.heard or "captured on every node",
+    )
+    for judge in gathering.judges.values():
+        _keep(run, judge)
+
+
+def _keep(run: Run, judge: Judge) -> None:
+    result = judge.result
+    balancer = result.balancer.value
+    if result.obstacle:
+        run.evidence(SUITE, "obstacle", balancer=balancer, why=result.obstacle)
+    for line in judge.lines:
+        run.evidence(SUITE, "move", balancer=balancer, **_move(line))
+    for mark in result.seen.marks:
+        told = {"at": _s(mark.at), "what": mark.what, "pod": mark.pod, "family": mark.family}
+        run.evidence(SUITE, "mark", balancer=balancer, **told)
+    for each in result.seen.decisions:
+        healthy = {"at": _s(each.at), "node": each.node, "healthy": each.healthy, "family": each.family}
+        run.evidence(SUITE, "decision", balancer=balancer, **healthy)
+    streams = [*result.seen.vip.values(), *result.seen.health.values(), *result.seen.ports.values()]
+    for stream in streams:
+        for stretch in stream.stretches():
+            since, until, *rest = stretch
+            run.evidence(SUITE, "stretch", stream=stream.name, stretch=[_s(since), _s(until), *rest])
+    for family in result.seen.vip:
+        for up in (True, False):
+            for phase, of in distributions(judge.lines, family, up).items():
+                which = {"family": family.value, "direction": "up" if up else "down", "phase": phase}
+                run.evidence(SUITE, "distribution", balancer=balancer, **which, **of.as_json())
+    for family, counted in result.counted.items():
+        split = {"nodes": dict(counted.nodes), "pods": dict(counted.pods), "lost": counted.lost}
+        run.evidence(SUITE, "balance", balancer=balancer, family=family.value, **split, p_value=counted.p_value)
+    checking = {"period": result.told.period, "failures": result.told.failures}
+    run.evidence(SUITE, "checks", balancer=balancer, told=checking, observed=result.observed.as_json())
+
+
+def _move(line: Timeline) -> dict[str, object]:
+    change = line.change
+    traffic = {
+        family.value: {
+            "used": seen.used,
+            "at": _s(seen.at),
+            "steady": seen.steady,
+            "decision": _s(seen.decision),
+            "timed_out": seen.losses.timed_out,
+            "refused": seen.losses.refused,
+            "wrong": seen.losses.wrong,
+            "first_lost": _s(seen.losses.first),
+            "last_lost": _s(seen.losses.last),
+            "outage": round(seen.losses.outage, 4),
+            "black_hole": _s(black_hole(line, family)),
+            "phases": {name: round(spent, 4) for name, spent in phases(line, family).items()},
+        }
+        for family, seen in line.traffic.items()
+    }
+    return {
+        "number": change.number,
+        "move": change.kind.value,
+        "up": change.up,
+        "node": change.node,
+        "pod": change.pod,
+        "cause": _s(change.cause),
+        "until": _s(line.until),
+        "trigger": _s(line.trigger),
+        "slice": _s(line.slice),
+        "health": _s(line.health),
+        "path": _s(line.path),
+        "path_losses": line.path_losses,
+        "traffic": traffic,
+    }
+
+
+def _s(at: float | None) -> float | None:
+    return None if at is None else round(at, 4)

@@ -1,0 +1,82 @@
+"""The continuous probes of one balancer's service, from one client outside, by a prober process of its own."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from esipp.model import Family
+from esipp.moves.samples import Stream, read_health, read_request
+from esipp.moves.scene import PORT
+from esipp.probing.prober import Clock, Job, Line, Prober
+from esipp.probing.prober import Stream as Running
+
+SPACING = 0.02
+"""Seconds between two requests through the VIP, two at a nodePort, and two health checks: no coarser than this."""
+
+TIMEOUT = 0.9
+"""Seconds until a request counts as lost: below the second SYN, which would be answered by somebody else."""
+
+ENDLESS = 1_000_000
+END_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Where one service is asked: VIPs by family; and the nodes' addresses, of one family, at two ports."""
+
+    vips: Mapping[Family, str]
+    nodes: Mapping[str, str]
+    node_port: int
+    health_port: int
+
+
+@dataclass
+class Observing:
+    """Probes that fly from ``start`` to ``stop``; results come into the streams as they arrive."""
+
+    name: str
+    prober: Prober
+    targets: Targets
+    clock: Clock
+    vip: dict[Family, Stream] = field(default_factory=dict)
+    ports: dict[str, Stream] = field(default_factory=dict)
+    health: dict[str, Stream] = field(default_factory=dict)
+    _running: list[Running] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Begin to ask."""
+        told = self.targets
+        for family, vip in told.vips.items():
+            self.vip[family] = self._stream(f"VIP {vip}", "tcp", vip, PORT)
+        for node, address in told.nodes.items():
+            self.health[node] = self._stream(f"health check of {node}", "get", address, told.health_port)
+            self.ports[node] = self._stream(f"nodePort of {node}", "tcp", address, told.node_port)
+
+    def stop(self) -> None:
+        """End all probes, and put what came in order.
+
+        Raises:
+            HarnessError: the prober is gone.
+        """
+        for running in self._running:
+            running.cancel()
+        for running in self._running:
+            running.wait(END_SECONDS)
+        for stream in self.streams:
+            stream.freeze()
+
+    @property
+    def streams(self) -> Sequence[Stream]:
+        """All of them."""
+        return [*self.vip.values(), *self.health.values(), *self.ports.values()]
+
+    def connect(self, family: Family, count: int, spacing: float) -> list[Line]:
+        """So many new connections through the VIP, beside all else."""
+        job = Job(f"{self.name} balance", "tcp", self.targets.vips[family], PORT, count, TIMEOUT, spacing=spacing)
+        return self.prober.ask(job).result(timeout=count * spacing + END_SECONDS)
+
+    def _stream(self, name: str, protocol: str, host: str, port: int) -> Stream:
+        stream = Stream(f"{self.name}: {name}", SPACING)
+        ours, read = self.clock.ours, read_health if protocol == "get" else read_request
+        job = Job(stream.name, protocol, host, port, ENDLESS, TIMEOUT, spacing=SPACING, url="/healthz")
+        self._running.append(self.prober.stream(job, lambda line: stream.add(read(line, ours))))
+        return stream

@@ -1,0 +1,85 @@
+"""What stands on the stage for the moves: a Service a load balancer, and a pod of its own on every node that moves."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from esipp import manifests
+from esipp.labels import RUN_LABEL, labels_of
+from esipp.model import Balancer, Client, Role, Vantage
+from esipp.moves.rows import MoveRow, What
+from esipp.props import Ground, Props
+from esipp.rows import Row
+
+Json = dict[str, Any]
+
+MOVES_LABEL = "esipp.dev/moves"
+OUTSIDE = Client("outside-1", Vantage.OUTSIDE)
+
+SERVE_ON, GRACE = 6, 8
+"""Seconds that a terminating pod serves on, and that Kubernetes gives it: longer than (N+1) x period of any balancer
+here, so that the zero-loss contract can be kept."""
+
+PORT = 80
+
+
+def slots_of(roles: Mapping[Role, str]) -> list[str]:
+    """The nodes among which pods move, each once; the first one's pod is ready when the moves begin."""
+    return list(dict.fromkeys(roles[role] for role in (Role.ENDPOINT_NODE, Role.BARE_NODE, Role.OTHER_NODE)))
+
+
+def service_name(balancer: Balancer) -> str:
+    """The Service whose pods move."""
+    return f"moves-{balancer.value}"
+
+
+def cluster_service_name(balancer: Balancer) -> str:
+    """The Service over the same pods with the policy Cluster, for the balancer's view of its nodes."""
+    return f"moves-{balancer.value}-cluster"
+
+
+def pod_name(balancer: Balancer, slot: int, generation: int) -> str:
+    """A pod of a slot; those that are deleted are made again under a new name."""
+    return f"moves-{balancer.value}-{slot}-{generation}"
+
+
+def pod(name: str, run: str, node: str, image: str, balancer: Balancer) -> Json:
+    """A pod that moves: ready while its gate is open, and serving on for a while when it is deleted."""
+    made = manifests.gated(manifests.echo_pod(name, run, node, image, raw=False, labels={MOVES_LABEL: balancer.value}))
+    made["spec"]["terminationGracePeriodSeconds"] = GRACE
+    arguments = made["spec"]["containers"][0]["args"]
+    arguments[arguments.index("--on-sigterm") + 1] = f"serve:{SERVE_ON}"
+    return made
+
+
+def _service(name: str, run: str, balancer: Balancer, policy: str) -> Json:
+    spec: Json = {
+        "type": "LoadBalancer",
+        "externalTrafficPolicy": policy,
+        "ipFamilyPolicy": "PreferDualStack",
+        "selector": {RUN_LABEL: run, MOVES_LABEL: balancer.value},
+        "ports": [{"name": "tcp", "protocol": "TCP", "port": PORT, "targetPort": manifests.TCP}],
+    }
+    if balancer is not Balancer.DEFAULT:
+        spec["loadBalancerClass"] = f"esipp.dev/{balancer.value}"
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels_of(run)}, "spec": spec}
+
+
+def balancers_of(rows: Iterable[Row]) -> list[Balancer]:
+    """The balancers that these rows are about."""
+    asked = {row.balancer for row in rows if isinstance(row, MoveRow)}
+    return [balancer for balancer in Balancer if balancer in asked]
+
+
+def move_props(rows: list[Row], ground: Ground) -> Props:
+    """The Services and pods of every balancer that is asked."""
+    asked = balancers_of(rows)
+    viewed = {row.balancer for row in rows if isinstance(row, MoveRow) and row.what is What.VIEW_CLUSTER}
+    services = [_service(service_name(each), ground.run, each, "Local") for each in asked]
+    services += [_service(cluster_service_name(each), ground.run, each, "Cluster") for each in asked if each in viewed]
+    pods = [
+        pod(pod_name(balancer, slot, 1), ground.run, node, ground.image, balancer)
+        for balancer in asked
+        for slot, node in enumerate(slots_of(ground.roles))
+    ]
+    names = frozenset(each["metadata"]["name"] for each in services)
+    return Props(tuple(pods), tuple(services), names, frozenset({OUTSIDE}))

@@ -1,0 +1,98 @@
+"""Our watches on Pods and EndpointSlices: what arrives is put down at once, on our clock."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from esipp.cluster import ApiError, Cluster, UnreachableError
+from esipp.errors import HarnessError
+from esipp.moves.scene import MOVES_LABEL
+from esipp.moves.timeline import Mark
+
+Json = dict[str, Any]
+
+MOST_SECONDS = 1800.0
+SERVICE_LABEL = "kubernetes.io/service-name"
+
+
+class Watching:
+    """Marks by service, from the moment of construction until ``stop``.
+
+    ``pods`` are the last states that were seen, by name.
+    """
+
+    def __init__(self, cluster: Cluster, namespace: str, services: Mapping[str, str]) -> None:
+        """``services`` maps the value of a pod's label to the Service that selects it."""
+        self.marks: dict[str, list[Mark]] = {service: [] for service in services.values()}
+        self.pods: dict[str, Json] = {}
+        self.trouble = ""
+        self._services = services
+        self._ready: dict[str, bool] = {}
+        self._in_slice: dict[tuple[str, str], bool] = {}
+        self._stopped = threading.Event()
+        pods = f"/api/v1/namespaces/{namespace}/pods"
+        slices = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+        watches = ((pods, MOVES_LABEL, self._pod), (slices, SERVICE_LABEL, self._slice))
+        for collection, selector, take in watches:
+            threading.Thread(target=self._run, args=(cluster, collection, selector, take), daemon=True).start()
+
+    def stop(self) -> None:
+        """Take nothing any more; the threads end with the next event, at the latest when the namespace goes."""
+        self._stopped.set()
+
+    def check(self) -> None:
+        """Make sure that both watches still run.
+
+        Raises:
+            HarnessError: one broke.
+        """
+        if self.trouble:
+            raise HarnessError(f"A watch broke while pods moved: {self.trouble}.", "is the API server overloaded?")
+
+    def _run(self, cluster: Cluster, collection: str, selector: str, take: Callable[[float, str, Json], None]) -> None:
+        try:
+            for kind, item in cluster.watch(collection, budget=MOST_SECONDS, labelSelector=selector):
+                if self._stopped.is_set():
+                    return
+                if item["metadata"]["name"]:
+                    take(time.monotonic(), kind, item)
+        except (ApiError, UnreachableError) as broken:
+            if not self._stopped.is_set():
+                self.trouble = str(broken)
+
+    def _pod(self, at: float, kind: str, item: Json) -> None:
+        name, service = item["metadata"]["name"], self._services.get(item["metadata"]["labels"][MOVES_LABEL])
+        if service is None:
+            return
+        known = self.pods.get(name)
+        if kind == "DELETED":
+            self.pods.pop(name, None)
+            self.marks[service].append(Mark(at, "gone", name))
+            return
+        self.pods[name] = item
+        conditions = item.get("status", {}).get("conditions") or []
+        ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+        if ready is not self._ready.get(name, False):
+            self.marks[service].append(Mark(at, "ready" if ready else "unready", name))
+        self._ready[name] = ready
+        deleting = "deletionTimestamp" in item["metadata"]
+        if deleting and (known is None or "deletionTimestamp" not in known["metadata"]):
+            self.marks[service].append(Mark(at, "deleting", name))
+
+    def _slice(self, at: float, kind: str, item: Json) -> None:
+        service = item["metadata"]["labels"][SERVICE_LABEL]
+        if service not in self.marks:
+            return
+        name, family = item["metadata"]["name"], item["addressType"]
+        endpoints = (item.get("endpoints") or []) if kind != "DELETED" else []
+        now = {
+            (name, each["targetRef"]["name"]): bool(each.get("conditions", {}).get("ready", True))
+            for each in endpoints
+            if each.get("targetRef")
+        }
+        missing = {key: False for key in self._in_slice if key[0] == name and key not in now}
+        for key, ready in {**now, **missing}.items():
+            if ready is not self._in_slice.get(key, False):
+                self.marks[service].append(Mark(at, "slice-ready" if ready else "slice-unready", key[1], family))
+            self._in_slice[key] = ready

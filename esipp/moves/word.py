@@ -1,0 +1,48 @@
+"""What a balancer tells of itself, where it tells anything: settings, decisions, its view of the nodes."""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+
+from esipp.model import Balancer, Family
+from esipp.moves.checks import Checking
+from esipp.moves.drive import Driver
+from esipp.moves.judging import Health
+from esipp.moves.rows import What
+from esipp.moves.timeline import Decision
+
+
+class Word:
+    """The word of balancers that tell nothing."""
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """While decisions are taken down."""
+        yield
+
+    def check(self) -> None:
+        """Make sure that no decision was missed."""
+
+    def checking(self, balancer: Balancer) -> Checking:
+        """How it checks the nodes."""
+        del balancer
+        return Checking()
+
+    def decisions(self, balancer: Balancer) -> Sequence[Decision]:
+        """What it decided of its service's nodes; grows while it is listened to."""
+        del balancer
+        return ()
+
+    def look(self, drivers: Mapping[Balancer, Driver]) -> None:
+        """Ask for the view of the nodes now, after the moves."""
+
+    def views(self, balancer: Balancer) -> Mapping[What, Health]:
+        """That view, by row."""
+        del balancer
+        return {}
+
+    def addresses(self) -> dict[Family, frozenset[str]]:
+        """The balancer's own addresses."""
+        return {}
+
+
+NOTHING = Word()

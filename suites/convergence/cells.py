@@ -1,0 +1,61 @@
+"""The rows: for each load balancer, what must hold while the pods behind it move."""
+
+from esipp.model import Balancer, Family
+from esipp.moves.rows import PROXIES, MoveRow, What
+from esipp.rows import Level
+from suites.convergence.words import *
+
+BALANCERS = (Balancer.DEFAULT, Balancer.ECMP, Balancer.PROXY)
+
+AT_VIP = (
+    What.STEERS, What.PLACE, What.SOURCE, What.BLACK_HOLE, What.NO_LOSS, What.BALANCE, What.TIMES_UP, What.TIMES_DOWN,
+)  # fmt: skip
+AT_NODES = (What.HEALTH, What.PATH, What.PLACE, What.SOURCE)
+VIEWS = (What.VIEW_LOCAL, What.VIEW_CLUSTER)
+
+NO_PROMISE = {Balancer.DEFAULT: (What.BLACK_HOLE, What.NO_LOSS, What.BALANCE)}
+"""What a cluster's own load balancer does not promise, as far as anybody knows: it is recorded. MetalLB, say, makes no
+health checks, and keeps a node in use for as long as its pod serves: so it always loses something when that one ends.
+"""
+
+
+def row(balancer: Balancer, what: What, place: str, family: Family | None, level: Level, *said: str) -> MoveRow:
+    """One row; its features follow from whom it is about."""
+    reference = balancer is not Balancer.DEFAULT
+    needed = {"vantage.outside", f"load-balancer.{balancer.value}" if reference else "load-balancer"}
+    sentence, *references = said
+    return MoveRow(
+        id=f"{SUITE}.{balancer.value}.{place}.{what.value}",
+        requirement=sentence,
+        level=level,
+        suite=SUITE,
+        references=tuple(references),
+        features=frozenset(needed | ({f"family.{family.value.lower()}"} if family else set())),
+        balancer=balancer,
+        what=what,
+        family=family,
+    )
+
+
+def at_vip(balancer: Balancer, what: What, family: Family) -> MoveRow:
+    level = Level.RECORD if what in NO_PROMISE.get(balancer, ()) else LEVELS[what]
+    said = REQUIREMENTS[what]
+    if what is What.SOURCE and balancer in PROXIES:
+        level, said = Level.EXTENDED, SOURCE_BEHIND_PROXY
+    return row(balancer, what, family.value.lower(), family, level, *said)
+
+
+def at_nodes(balancer: Balancer, what: What) -> MoveRow:
+    said = {What.PLACE: PLACE_AT_NODES, What.SOURCE: SOURCE_AT_NODES}.get(what, REQUIREMENTS[what])
+    return row(balancer, what, "nodes", None, LEVELS[what], *said)
+
+
+def of_view(balancer: Balancer, what: What) -> MoveRow:
+    return row(balancer, what, "balancer", None, LEVELS[what], *REQUIREMENTS[what])
+
+
+CELLS = [
+    *(at_vip(balancer, what, family) for balancer in BALANCERS for family in Family for what in AT_VIP),
+    *(at_nodes(balancer, what) for balancer in BALANCERS for what in AT_NODES),
+    *(of_view(balancer, what) for balancer in BALANCERS if balancer is not Balancer.DEFAULT for what in VIEWS),
+]

@@ -1,0 +1,16 @@
+"""Load balancers follow the pods; the rows say what is required, the timelines of all moves whether it holds."""
+
+from collections.abc import Callable
+from operator import attrgetter
+
+import pytest
+
+from esipp.moves.rows import MoveRow
+from esipp.observation import Verdict
+from fixtures.session import enforce
+from suites.convergence.cells import CELLS
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=attrgetter("id"))
+def test_convergence(cell: MoveRow, followed: Callable[[MoveRow], Verdict]) -> None:
+    enforce(followed(cell))
