@@ -21,6 +21,7 @@ pytest_plugins = [
     "fixtures.cluster",
     "fixtures.stage",
     "fixtures.clients",
+    "fixtures.convergence",
     "fixtures.verdicts",
     "fixtures.health",
 ]
