@@ -93,7 +93,7 @@ class Admin:
     def start(self) -> None:
         """Serve in threads."""
         for server in self._servers:
-            threading.Thread(target=server.serve_forever, name="admin", daemon=True).start()
+            threading.Thread(target=server.serve_forever, args=[0.1], name="admin", daemon=True).start()
 
     def close(self) -> None:
         """Take no more."""

@@ -28,10 +28,10 @@ from .thresholds import Health, Result
 
 GATHER_SECONDS = 0.1  # changes that come together are one reload
 LIVES_EVERY = 1.0
-RELOAD_SECONDS = 10.0
+RELOAD_SECONDS = 5.0
 ASK_SECONDS = 5.0
 END_SECONDS = 3.0
-VERDICT = re.compile(r"Server (\S+)/(\S+) is (UP|DOWN)(?:, reason: (.*?)(?:, check duration: .*)?)?(?:\. .*)?$")
+VERDICT = re.compile(r"Server (\S+)/(\S+) is (UP|DOWN)")  # the finding behind it comes just before
 FINDING = re.compile(
     r"Health check for server (\S+)/(\S+) (?:succeeded|failed)[^,]*, reason: ([^,]+)(?:, code: (\d+))?"
 )
@@ -95,11 +95,9 @@ class HAProxy:
                 if not one or target not in self._healths:
                     continue
                 health = self._healths[target]
-                if row.get("check_status"):
+                if (row.get("check_status") or "*")[0] != "*":  # else there is none, or one is under way
                     status = int(row["check_code"]) if row.get("check_code", "").isdigit() else None
-                    seen = Result(status if row["check_status"].startswith("L7") else None, None, now)
-                    error = None if seen.status is not None else row.get("check_desc") or row["check_status"]
-                    health.last = Result(seen.status, error, now)
+                    health.last = Result(status, row.get("check_desc") if status is None else None, now)
                 self._turn(one, target, row["status"].startswith(("UP", "no check")), "found so", now)
 
     def close(self) -> None:
@@ -158,7 +156,12 @@ class HAProxy:
             self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             threading.Thread(target=_tell_alerts, args=[self._process.stderr], name="alerts", daemon=True).start()
         deadline = time.monotonic() + RELOAD_SECONDS
-        while self._worker() in ("", before) and time.monotonic() < deadline:
+        while self._worker() in ("", before):
+            if self._closing:
+                return
+            if time.monotonic() > deadline:
+                self._wished = True  # again; the old worker goes on meanwhile
+                raise TimeoutError("no new worker came up")
             time.sleep(0.02)
         self.refresh()
 
@@ -224,7 +227,7 @@ class HAProxy:
                 one = self._by_backend.get(found[1])
                 target = self._target(one, found[2])
                 if one and target in self._healths:
-                    self._turn(one, target, found[3] == "UP", found[4] or "as HAProxy says", now)
+                    self._turn(one, target, found[3] == "UP", str(self._healths[target].last), now)
 
     def _target(self, one: Proxied | None, node: str) -> Target:
         service = one.service if one else None
