@@ -80,7 +80,8 @@ def observe(arrivals: Sequence[Arrival], lines: Iterable[Timeline]) -> Observed:
 def _failures(line: Timeline, family: Family, known: Mapping[tuple[str, str], Sequence[float]]) -> int:
     """The checks of a family that met a node's 503 until the balancer steered away from it; 0 if it did not."""
     seen = line.traffic[family]
-    if line.change.up or line.health is None:
+    told = line.health.get(family)
+    if line.change.up or told is None:
         return 0
     acted = seen.decision
     if acted is None and seen.used and seen.steady:
@@ -92,4 +93,4 @@ def _failures(line: Timeline, family: Family, known: Mapping[tuple[str, str], Se
         for (node, source), times in known.items()
         if node == line.change.node and (":" in source) is (family is Family.IPV6)
     ]
-    return max((sum(1 for at in times if line.health < at <= acted) for times in checks), default=0)
+    return max((sum(1 for at in times if told < at <= acted) for times in checks), default=0)

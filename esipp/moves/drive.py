@@ -198,7 +198,8 @@ class Driver:
 
     def _both(self, nodes: set[str], spread: bool) -> Reading:
         now = time.monotonic()
-        healthy = {node for node in nodes if _last(self.observing.health[node], now, "200")}
+        checks = self.observing.health.values()
+        healthy = {node for node in nodes if all(_last(of[node], now, "200") for of in checks)}
         reached = [
             {sample.node for sample in stream.view(now - 1.0, now)} >= nodes for stream in self.observing.vip.values()
         ]

@@ -122,11 +122,12 @@ class Gathering:
     def _targets(self, name: str) -> Targets:
         spec = self.stage.services[name]["spec"]
         vips = self.stage.vips[name]
-        family = next(iter(vips))
         slots = scene.slots_of(self.stage.roles)
-        usable = [node.name for node in self.stage.nodes.values() if node.usable and family in node.internal]
+        usable = [
+            node.name for node in self.stage.nodes.values() if node.usable and vips.keys() <= node.internal.keys()
+        ]
         nodes = [*slots, *(node for node in sorted(usable) if node not in slots)][:MOST_NODES]
-        addresses = {node: self.stage.nodes[node].internal[family] for node in nodes}
+        addresses = {node: self.stage.nodes[node].internal for node in nodes}
         return Targets(vips, addresses, spec["ports"][0]["nodePort"], spec["healthCheckNodePort"])
 
     def _driver(self, balancer: Balancer, observing: Observing, watching: Watching) -> Driver:

@@ -39,7 +39,7 @@ def _keep(run: Run, judge: Judge) -> None:
     for each in result.seen.decisions:
         healthy = {"at": _s(each.at), "node": each.node, "healthy": each.healthy, "family": each.family}
         run.evidence(SUITE, "decision", balancer=balancer, **healthy)
-    streams = [*result.seen.vip.values(), *result.seen.health.values(), *result.seen.ports.values()]
+    streams = [*result.seen.vip.values(), *result.seen.checks, *result.seen.ports.values()]
     for stream in streams:
         for stretch in stream.stretches():
             since, until, *rest = stretch
@@ -85,7 +85,7 @@ def _move(line: Timeline) -> dict[str, object]:
         "until": _s(line.until),
         "trigger": _s(line.trigger),
         "slice": _s(line.slice),
-        "health": _s(line.health),
+        "health": {family.value: _s(at) for family, at in line.health.items()},
         "path": _s(line.path),
         "path_losses": line.path_losses,
         "traffic": traffic,

@@ -21,10 +21,13 @@ END_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Targets:
-    """Where one service is asked: VIPs by family; and the nodes' addresses, of one family, at two ports."""
+    """Where one service is asked: VIPs by family; and the nodes' addresses by family, at two ports.
+
+    NodePorts are asked in the first family only.
+    """
 
     vips: Mapping[Family, str]
-    nodes: Mapping[str, str]
+    nodes: Mapping[str, Mapping[Family, str]]
     node_port: int
     health_port: int
 
@@ -39,7 +42,7 @@ class Observing:
     clock: Clock
     vip: dict[Family, Stream] = field(default_factory=dict)
     ports: dict[str, Stream] = field(default_factory=dict)
-    health: dict[str, Stream] = field(default_factory=dict)
+    health: dict[Family, dict[str, Stream]] = field(default_factory=dict)
     _running: list[Running] = field(default_factory=list)
 
     def start(self) -> None:
@@ -47,8 +50,12 @@ class Observing:
         told = self.targets
         for family, vip in told.vips.items():
             self.vip[family] = self._stream(f"VIP {vip}", "tcp", vip, PORT)
-        for node, address in told.nodes.items():
-            self.health[node] = self._stream(f"health check of {node}", "get", address, told.health_port)
+        for node, addresses in told.nodes.items():
+            for family in told.vips:
+                name = f"health check of {node} {family.value}"
+                stream = self._stream(name, "get", addresses[family], told.health_port)
+                self.health.setdefault(family, {})[node] = stream
+            address = addresses[next(iter(told.vips))]
             self.ports[node] = self._stream(f"nodePort of {node}", "tcp", address, told.node_port)
 
     def stop(self) -> None:
@@ -67,7 +74,8 @@ class Observing:
     @property
     def streams(self) -> Sequence[Stream]:
         """All of them."""
-        return [*self.vip.values(), *self.health.values(), *self.ports.values()]
+        checks = [stream for nodes in self.health.values() for stream in nodes.values()]
+        return [*self.vip.values(), *checks, *self.ports.values()]
 
     def connect(self, family: Family, count: int, spacing: float) -> list[Line]:
         """So many new connections through the VIP, beside all else."""

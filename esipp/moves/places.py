@@ -4,12 +4,17 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from esipp.moves.plan import Kind
 from esipp.moves.samples import Sample, Stream
 from esipp.moves.timeline import Mark, Timeline
 
-SLACK = 1.0
-"""Seconds after a node's 503 in which a pod that went may still answer: the health check says what the proxy of one
-family has done, and the other family's may be later."""
+SLACK = 0.5
+"""Seconds after a node's 503 in which a pod that went may still answer: rules are changed first, the health check then,
+so that only requests that are on their way are left."""
+
+LATE = 3.0
+"""Seconds in which a pod may still answer that was deleted and has left the EndpointSlices: the proxy's own lag. Until
+then it counts as terminating and serving, and the node's 503 does not say that it serves no more."""
 
 STALE = 10.0
 """Seconds after a pod went in which it may still answer where the node never said 503: no proxy needs longer."""
@@ -36,7 +41,7 @@ def spans(
     lines: Iterable[Timeline], marks: Sequence[Mark], opened: Iterable[tuple[str, float]]
 ) -> dict[str, list[Span]]:
     """When each pod may answer, from what became of the changes; ``opened`` were made ready beside them, and when."""
-    gone = {mark.pod: mark.at for mark in marks if mark.what == "gone"}
+    gone = {mark.pod: mark.at for mark in marks if mark.what in ("gone", "slice-gone")}  # the last of them counts
     began: list[tuple[float, str]] = [(at, pod) for pod, at in opened]
     ended: list[tuple[float, str, float]] = []
     for line in lines:
@@ -44,9 +49,11 @@ def spans(
         if change.up:
             began.append((change.cause, change.pod))
             continue
-        left = gone.get(change.pod, math.inf) + SLACK if change.graceful else change.cause + STALE
-        if not change.graceful and line.health is not None:
-            left = min(left, line.health + SLACK)
+        if change.kind in (Kind.DELETED, Kind.KILLED):
+            left = gone.get(change.pod, math.inf) + LATE
+        else:
+            told = [at for at in line.health.values() if at is not None]
+            left = max(told) + SLACK if told and line.told else change.cause + STALE
         ended.append((change.cause, change.pod, left))
     allowed: dict[str, list[Span]] = {}
     for at, pod in sorted(began):

@@ -102,7 +102,7 @@ def story(line: Timeline, family: Family) -> list[str]:
         (change.cause, f"cause: pod {change.pod} on node {change.node} {change.kind.value} (move {change.number})"),
         (line.trigger, f"trigger: our watch sees the pod {came}"),
         (line.slice, "the EndpointSlices have it"),
-        (line.health, f"the node's health check says {200 if change.up else 503}"),
+        (line.health.get(family), f"the node's health check says {200 if change.up else 503}"),
         (line.path, f"the node's nodePort {'answers' if change.up else 'answers no more'}"),
         (seen.decision, f"the balancer takes the node for {'' if change.up else 'un'}healthy"),
         (seen.losses.first, "first request lost at the VIP"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from esipp.model import Family
 from esipp.moves.plan import Kind
-from esipp.moves.samples import Sample, Stream
+from esipp.moves.samples import PATIENCE, Sample, Stream
 
 IN_USE = 0.5
 """Seconds before a pod goes in which a request through its node shows that the balancer used the node."""
@@ -18,8 +18,8 @@ QUIET = 0.3
 class Mark:
     """Something our watches saw: when it arrived, of which pod, and what.
 
-    ``what``: ``ready``, ``unready``, ``deleting``, ``gone`` of a Pod; ``slice-ready``, ``slice-unready`` of an
-    endpoint in the EndpointSlice of ``family``.
+    ``what``: ``ready``, ``unready``, ``deleting``, ``gone`` of a Pod; ``slice-ready``, ``slice-unready``,
+    ``slice-gone`` of an endpoint in the EndpointSlice of ``family``.
     """
 
     at: float
@@ -102,7 +102,7 @@ class Timeline:
     until: float
     trigger: float | None = None
     slice: float | None = None
-    health: float | None = None
+    health: Mapping[Family, float | None] = field(default_factory=dict)
     path: float | None = None
     path_losses: int = 0
     traffic: Mapping[Family, Traffic] = field(default_factory=dict)
@@ -116,10 +116,15 @@ class Timeline:
         seen = self.traffic[family]
         return seen.at is not None if self.change.up else seen.steady
 
+    @property
+    def told(self) -> bool:
+        """Whether the node's health check followed, in every family."""
+        return all(at is not None for at in self.health.values())
+
     def complete(self, spreads: bool) -> bool:
         """Whether everything that must be seen has been seen."""
         change = self.change
-        if self.trigger is None or self.slice is None or self.health is None:
+        if self.trigger is None or self.slice is None or not self.told:
             return False
         if self.path is None and not change.graceful:
             return False
@@ -135,7 +140,7 @@ class Seen:
     Args:
         vip: requests through the VIP, by family.
         ports: requests at the nodePort of each node.
-        health: health checks of each node.
+        health: health checks of each node, by family: each family has its own proxy, and its own listener.
         marks: what our watches saw.
         decisions: what the balancer told.
         spreads: whether the balancer uses all nodes at once; else it uses one at a time.
@@ -143,10 +148,15 @@ class Seen:
 
     vip: Mapping[Family, Stream]
     ports: Mapping[str, Stream]
-    health: Mapping[str, Stream]
+    health: Mapping[Family, Mapping[str, Stream]]
     marks: Sequence[Mark] = ()
     decisions: Sequence[Decision] = ()
     spreads: bool = True
+
+    @property
+    def checks(self) -> list[Stream]:
+        """The streams of all health checks."""
+        return [stream for nodes in self.health.values() for stream in nodes.values()]
 
 
 def timeline(change: Change, until: float, seen: Seen, now: float | None = None) -> Timeline:
@@ -158,7 +168,11 @@ def timeline(change: Change, until: float, seen: Seen, now: float | None = None)
     since, node = change.cause, change.node
     trigger = _mark(seen.marks, change, {"ready"} if change.up else {"unready", "deleting", "gone"}, until)
     in_slice = {"slice-ready"} if change.up else {"slice-unready"}
-    health = _flip(seen.health[node], change, until, now, lambda s: s.outcome == ("200" if change.up else "503"))
+    status = "200" if change.up else "503"
+    health = {
+        family: _flip(nodes[node], change, until, now, lambda s: s.outcome == status)
+        for family, nodes in seen.health.items()
+    }
     served = seen.ports[node].view(since, until, now)
     path = None
     if not change.graceful:
@@ -227,6 +241,7 @@ def _traffic(seen: Seen, family: Family, change: Change, until: float, now: floa
         return Traffic(used, through[0] if through else None, bool(through), losses, decision)
     last = max([*through, *([losses.last] if losses.last is not None else [])], default=None)
     end = after[-1].started if after else change.cause
+    end = end if now is None else min(end, now - PATIENCE)  # what started since may still be lost
     return Traffic(used, last, end - (last or change.cause) >= QUIET * 0.8, losses, decision)
 
 
@@ -272,7 +287,7 @@ def phases(line: Timeline, family: Family) -> dict[str, float]:
         "call": line.change.cause,
         "trigger": line.trigger,
         "EndpointSlice": line.slice,
-        "health check": line.health,
+        "health check": line.health.get(family),
         "node's path": line.path,
         "decision": seen.decision if seen is not None else None,
         "traffic": seen.at if seen is not None and moved else None,
@@ -296,4 +311,5 @@ def black_hole(line: Timeline, family: Family) -> float | None:
         return None
     if seen.losses.last is None:
         return 0.0
-    return None if line.health is None else max(0.0, seen.losses.last - line.health)
+    told = line.health.get(family)
+    return None if told is None else max(0.0, seen.losses.last - told)

@@ -96,3 +96,6 @@ class Watching:
             if ready is not self._in_slice.get(key, False):
                 self.marks[service].append(Mark(at, "slice-ready" if ready else "slice-unready", key[1], family))
             self._in_slice[key] = ready
+        for key in missing:
+            self.marks[service].append(Mark(at, "slice-gone", key[1], family))
+            del self._in_slice[key]

@@ -119,7 +119,7 @@ class World:
             stream.freeze()
         decisions = [Decision(at, n, ok) for n, view in self.views.items() for at, ok in view if at > 0]
         spreads = self.balancer is not Balancer.DEFAULT
-        return Seen({FAMILY: vip}, ports, health, self._marks(), decisions if self.tells else (), spreads)
+        return Seen({FAMILY: vip}, ports, {FAMILY: health}, self._marks(), decisions if self.tells else (), spreads)
 
     def _marks(self) -> list[Mark]:
         marks = []
@@ -129,6 +129,7 @@ class World:
             marks.append(Mark(c.cause + 0.05, "slice-ready" if c.up else "slice-unready", c.pod, "IPv4"))
             if c.graceful:
                 marks.append(Mark(c.cause + 5.0, "gone", c.pod))
+                marks.append(Mark(c.cause + 5.1, "slice-gone", c.pod, "IPv4"))
         return sorted(marks, key=lambda mark: mark.at)
 
     def arrivals(self) -> list[Arrival]:

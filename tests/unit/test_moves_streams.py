@@ -5,11 +5,12 @@ from collections import Counter
 
 import pytest
 
+from esipp.model import Family
 from esipp.moves.places import Span, wrong_places
 from esipp.moves.plan import Kind, last_open, plan
 from esipp.moves.samples import Sample, Stream, read_health, read_request
 from esipp.moves.statistics import Distribution, binomial_p
-from esipp.moves.timeline import count_losses
+from esipp.moves.timeline import Change, Seen, count_losses, timeline
 
 
 def ok(seq: int, at: float, pod: str = "p", node: str = "n") -> Sample:
@@ -59,6 +60,19 @@ def test_losses_and_the_longest_outage() -> None:
     losses = count_losses(run, 9.0)
     assert (losses.timed_out, losses.refused, losses.first, losses.last, losses.outage) == (2, 1, 1.0, 4.0, 2.0)
     assert count_losses(run[:3], 9.0).outage == pytest.approx(1.9)
+
+
+def test_traffic_is_not_steered_while_young_requests_may_still_be_lost() -> None:
+    """Every other request goes to the node that is gone; those of the last moments have no result yet."""
+    change = Change(0, Kind.CLOSED, False, "n", "p", 1.0)
+    seq = range(100)
+    results = [ok(n, n * 0.02, "q", "m") if n % 2 else ok(n, n * 0.02) for n in seq if n < 50 or n % 2]
+    stream = Stream("s", 0.02, results)
+    seen = Seen({Family.IPV4: stream}, {"n": stream}, {})
+    line = timeline(change, 1.98, seen, now=1.99)
+    assert line.traffic[Family.IPV4].used
+    assert not line.traffic[Family.IPV4].steady
+    assert line.traffic[Family.IPV4].losses.timed_out > 15
 
 
 def test_results_of_the_prober_on_our_clock() -> None:
