@@ -95,11 +95,16 @@ class Follower(threading.Thread):
     def __init__(self, api: Api, path: str, sink: Sink) -> None:
         super().__init__(name=f"watch {path}", daemon=True)
         self._api, self._path, self._sink = api, path, sink
+        self._closing = threading.Event()
+
+    def close(self) -> None:
+        """Go no further than the request under way."""
+        self._closing.set()
 
     def run(self) -> None:
         """List and watch, again and again."""
         pause = FIRST_PAUSE
-        while True:
+        while not self._closing.is_set():
             began = time.monotonic()
             try:
                 self._follow()
@@ -107,16 +112,16 @@ class Follower(threading.Thread):
                 gone = isinstance(error, ApiError) and error.status == 410
                 if time.monotonic() - began > LONGEST_PAUSE:
                     pause = FIRST_PAUSE  # it went well for a while
-                if not gone:
+                if not gone and not self._closing.is_set():
                     print(f"watching {self._path}: {error}; again in {pause:.1f} s", file=sys.stderr, flush=True)
-                time.sleep(pause)
+                self._closing.wait(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
 
     def _follow(self) -> None:
         listing = self._api.ask("GET", self._path)
         self._sink("all", listing["items"])
         version = listing["metadata"]["resourceVersion"]
-        while True:
+        while not self._closing.is_set():
             began = time.monotonic()
             for event in self._api.watch(self._path, version):
                 document = event["object"]
@@ -128,7 +133,7 @@ class Follower(threading.Thread):
                 elif event["type"] == "DELETED":
                     self._sink("gone", [document])
             if time.monotonic() - began < 1:
-                time.sleep(FIRST_PAUSE)  # a server that ends every watch at once is not to be asked without end
+                self._closing.wait(FIRST_PAUSE)  # a server that ends every watch at once is not to be asked without end
 
 
 class StatusWriter(threading.Thread):

@@ -1,0 +1,275 @@
+"""Thresholds, the schedule of checks, and steering by what checks find, with real connections to nodes on loopback."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from images.loadbalancer.balancer.balancer import choose
+from images.loadbalancer.balancer.checks import Target, next_slot
+from images.loadbalancer.balancer.faults import Faults
+from images.loadbalancer.balancer.objects import Mode
+from images.loadbalancer.balancer.thresholds import Health, Result
+from tests.loadbalancer.objects import World, node_object, service_object, settings
+
+PATIENCE = 10.0
+
+
+def turns(results: str, healthy: int, unhealthy: int) -> str:
+    """For each result, + or -, what the node is after it."""
+    health = Health(healthy, unhealthy, since=0.0)
+    after = ""
+    for at, passed in enumerate(results, 1):
+        health.record(Result(200 if passed == "+" else 503, None, float(at)), passed=passed == "+")
+        after += "+" if health.healthy else "-"
+    return after
+
+
+@pytest.mark.parametrize(
+    ("results", "thresholds", "after"),
+    [
+        ("+--+-+--", (1, 2), "++-+++ +-".replace(" ", "")),
+        ("--+", (1, 2), "--+"),
+        ("++-+++", (3, 1), "-----+"),
+        ("+-", (1, 1), "+-"),
+        ("+---", (1, 3), "+++-"),
+        ("+-+-+-", (2, 2), "------"),
+    ],
+)
+def test_so_many_results_in_a_row_turn_a_node(results: str, thresholds: tuple[int, int], after: str) -> None:
+    assert turns(results, *thresholds) == after
+
+
+def test_since_is_when_it_turned_and_last_is_the_last_result() -> None:
+    health = Health(1, 2, since=5.0)
+    health.record(Result(503, None, 6.0), passed=False)
+    assert (health.since, str(health.last)) == (5.0, "status 503")
+    health.record(Result(200, None, 7.0), passed=True)
+    health.record(Result(None, "timeout", 8.0), passed=False)
+    assert (health.since, health.healthy, str(health.last)) == (7.0, True, "timeout")
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.25, 0.999])
+def test_the_schedule_keeps_its_phase_and_always_goes_on(phase: float) -> None:
+    now, slots = 1000.3, []
+    for _ in range(50):
+        now = next_slot(phase, 0.5, now)
+        slots.append(now)
+    steps = {round(b - a, 6) for a, b in pairwise(slots)}
+    assert steps == {0.5}
+    assert slots[0] - 1000.3 <= 0.5
+
+
+def test_phases_are_spread_over_nodes_and_services() -> None:
+    phases = [Target(("ns", f"s{n}"), "u", "IPv4", f"n{m}").phase for n in range(50) for m in range(4)]
+    assert {int(phase * 10) for phase in phases} == set(range(10))
+
+
+KEY = ("test", "web")
+
+
+@pytest.mark.parametrize(
+    ("mode", "good", "stale", "before", "after"),
+    [
+        (Mode.ECMP, {"a", "b"}, set(), {}, {"a": 1, "b": 1}),
+        (Mode.ECMP, set(), set(), {"a": 1}, {}),
+        (Mode.ECMP, {"a"}, {"b"}, {"a": 1, "b": 1}, {"a": 49, "b": 1}),
+        (Mode.FORWARD, {"a", "b"}, set(), {"a": 1}, {"a": 1}),
+        (Mode.FORWARD, {"a", "b"}, set(), {"b": 1}, {"b": 1}),
+        (Mode.FORWARD, {"b"}, set(), {"a": 1}, {"b": 1}),
+        (Mode.FORWARD, set(), set(), {"a": 1}, {}),
+    ],
+)
+def test_which_nodes_are_steered_to(
+    mode: Mode, good: set[str], stale: set[str], before: dict[str, int], after: dict[str, int]
+) -> None:
+    assert choose(mode, KEY, good, stale, before) == after
+
+
+def test_forwarders_to_one_node_spread_over_the_nodes() -> None:
+    nodes = {f"n{number}" for number in range(4)}
+    chosen = {next(iter(choose(Mode.FORWARD, ("ns", f"s{n}"), nodes, set(), {}))) for n in range(40)}
+    assert chosen == nodes
+
+
+@pytest.mark.parametrize(
+    ("fault", "good", "stale"),
+    [("ignore-health", {"a", "b"}, set()), ("keep-one", {"b", "c"}, set()), ("one-in-fifty-stale", {"b"}, {"c"})],
+)
+def test_what_faults_make_of_health(fault: str, good: set[str], stale: set[str]) -> None:
+    assert Faults([fault]).steer({"a", "b"}, {"b"}, {"c": 1}) == (good, stale)
+    assert Faults().steer({"a", "b"}, {"b"}, {"c": 1}) == ({"b"}, set())
+
+
+def test_a_flapping_balancer_inverts_every_other_result_now_and_then() -> None:
+    flapping = Faults(["flap"])
+    assert [flapping.result(True, count, 21.0) for count in range(4)] == [True, False, True, False]
+    assert flapping.result(True, 1, 25.0)
+    assert Faults(["slow"]).period(1.0) == 10 * Faults().period(1.0)
+
+
+class Nodes:
+    """Answers health checks at 127.0.0.2 and 127.0.0.3, as told for each; counts connections."""
+
+    def __init__(self) -> None:
+        self.answers = {"127.0.0.2": b"HTTP/1.1 200 OK\r\n\r\n", "127.0.0.3": b"HTTP/1.1 200 OK\r\n\r\n"}
+        self.requests: list[tuple[str, bytes]] = []
+        self.ending = False
+        self.port = 0
+        self.listeners = []
+        for address in self.answers:
+            listener = socket.create_server((address, self.port), backlog=64)
+            self.port = listener.getsockname()[1]
+            self.listeners.append(listener)
+            threading.Thread(target=self._serve, args=[address, listener], daemon=True).start()
+
+    def _serve(self, address: str, listener: socket.socket) -> None:
+        while not self.ending:
+            try:
+                sock, _ = listener.accept()
+            except OSError:
+                return
+            with sock:
+                try:
+                    self.requests.append((address, sock.recv(4096)))
+                    sock.sendall(self.answers[address])
+                except OSError:
+                    continue
+
+    def close(self) -> None:
+        self.ending = True
+        for listener in self.listeners:
+            listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+
+
+@pytest.fixture
+def nodes() -> Iterator[Nodes]:
+    made = Nodes()
+    yield made
+    made.close()
+
+
+def world_of(nodes: Nodes, mode: str = "reference-ecmp", faults: tuple[str, ...] = ()) -> World:
+    world = World(settings(faults=faults))
+    world.tell("nodes", "all", node_object("two", "127.0.0.2"), node_object("three", "127.0.0.3"))
+    world.tell("services", "all", service_object(mode=mode, healthCheckNodePort=nodes.port))
+    return world
+
+
+def until(world: World, way: dict[str, int]) -> None:
+    end = time.monotonic() + PATIENCE
+    while world.kernel.ways.get("192.0.2.10") != way:
+        assert time.monotonic() < end, world.kernel.ways
+        world.run(0.01)
+
+
+BOTH = {"127.0.0.2": 1, "127.0.0.3": 1}
+
+
+def test_nothing_is_steered_to_before_a_check_has_passed(nodes: Nodes) -> None:
+    world = world_of(nodes)
+    assert world.kernel.ways == {"192.0.2.10": {}}
+    until(world, BOTH)
+    assert nodes.requests[0][1].startswith(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.")
+    world.close()
+
+
+def test_a_node_that_fails_is_left_and_taken_back(nodes: Nodes) -> None:
+    world = world_of(nodes)
+    until(world, BOTH)
+    nodes.answers["127.0.0.3"] = b"HTTP/1.1 503 Service Unavailable\r\n\r\n"
+    until(world, {"127.0.0.2": 1})
+    nodes.answers["127.0.0.3"] = b"HTTP/1.1 200 OK\r\n\r\n"
+    until(world, BOTH)
+    told = [(one["node"], one["healthy"], one["why"]) for one in world.decided("health")]
+    assert sorted(told[:2]) == [(name, True, "status 200, 1 in a row") for name in ("three", "two")]
+    assert told[2:] == [("three", False, "status 503, 2 in a row"), ("three", True, "status 200, 1 in a row")]
+    steered = [one["nodes"] for one in world.decided("steer")]
+    assert steered[-3:] == [["three", "two"], ["two"], ["three", "two"]]
+    times = [one["monotonic"] for one in world.decisions.after(0, 0)[0]]
+    assert times == sorted(times)
+    view = {one["node"]: one for one in world.balancer.view()["services"][0]["nodes"]}
+    assert all(one["healthy"] and one["steered"] and one["last"]["status"] == 200 for one in view.values())
+    world.close()
+
+
+@pytest.mark.parametrize("answer", [b"", b"nonsense\r\n", b"HTTP/1.1 301 Moved\r\n", b"HTTP/1.1 two\r\n"])
+def test_only_200_is_healthy(nodes: Nodes, answer: bytes) -> None:
+    nodes.answers["127.0.0.2"] = answer
+    world = world_of(nodes)
+    until(world, {"127.0.0.3": 1})
+    world.run(0.1)
+    until(world, {"127.0.0.3": 1})
+    world.close()
+
+
+def test_the_forwarder_to_one_node_moves_only_when_it_must(nodes: Nodes) -> None:
+    world = world_of(nodes, "reference-forward")
+    end = time.monotonic() + PATIENCE
+    while not world.kernel.ways["192.0.2.10"]:
+        assert time.monotonic() < end
+        world.run(0.01)
+    (first,) = world.kernel.ways["192.0.2.10"]
+    world.run(0.1)
+    until(world, {first: 1})
+    nodes.answers[first] = b"HTTP/1.1 503 no\r\n"
+    (other,) = set(nodes.answers) - {first}
+    until(world, {other: 1})
+    nodes.answers[first] = b"HTTP/1.1 200 OK\r\n"
+    world.run(0.2)
+    until(world, {other: 1})
+    world.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        node_object("three"),
+        node_object("three", "127.0.0.3", labels={"node.kubernetes.io/exclude-from-external-load-balancers": ""}),
+        node_object("three", "127.0.0.3", deletionTimestamp="2026-01-01T00:00:00Z"),
+    ],
+)
+def test_a_node_that_is_no_target_any_more_is_left_at_once(nodes: Nodes, change: dict[str, object]) -> None:
+    world = world_of(nodes)
+    until(world, BOTH)
+    world.tell("nodes", "changed", change)
+    assert world.kernel.ways["192.0.2.10"] == {"127.0.0.2": 1}
+    world.close()
+
+
+def test_a_removed_node_is_left_at_once_and_checked_no_more(nodes: Nodes) -> None:
+    world = world_of(nodes)
+    until(world, BOTH)
+    world.tell("nodes", "gone", node_object("three", "127.0.0.3"))
+    assert world.kernel.ways["192.0.2.10"] == {"127.0.0.2": 1}
+    world.run(0.05)
+    seen = len([1 for address, _ in nodes.requests if address == "127.0.0.3"])
+    world.run(0.1)
+    assert len([1 for address, _ in nodes.requests if address == "127.0.0.3"]) == seen
+    world.close()
+
+
+def test_a_node_that_is_kept_or_ignored_on_purpose(nodes: Nodes) -> None:
+    nodes.answers["127.0.0.3"] = b"HTTP/1.1 503 no\r\n"
+    ignoring = world_of(nodes, faults=("ignore-health",))
+    assert ignoring.kernel.ways["192.0.2.10"] == BOTH
+    ignoring.close()
+    stale = world_of(nodes, faults=("one-in-fifty-stale",))
+    nodes.answers["127.0.0.3"] = b"HTTP/1.1 200 OK\r\n"
+    until(stale, BOTH)
+    nodes.answers["127.0.0.3"] = b"HTTP/1.1 503 no\r\n"
+    until(stale, {"127.0.0.2": 49, "127.0.0.3": 1})
+    stale.close()
+
+
+def test_checks_keep_to_their_period(nodes: Nodes) -> None:
+    world = World(settings(period=0.05))
+    world.tell("nodes", "all", node_object("two", "127.0.0.2"))
+    world.tell("services", "all", service_object(healthCheckNodePort=nodes.port))
+    world.run(1.0)
+    assert 17 <= len(nodes.requests) <= 21
+    world.close()
