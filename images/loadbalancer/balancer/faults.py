@@ -15,7 +15,7 @@ FAULTS = {
     "flap": "inverts the result of every other check in four seconds of every ten",
     "one-in-fifty-stale": "reference-ecmp: goes on sending one connection in fifty to nodes that were taken away",
     "keep-vip": "goes on serving the VIPs of Services that were deleted",
-    "forge-xff": "reference-proxy-xff: names 192.0.2.1 as the client",
+    "forge-xff": "reference-proxy-xff: names 192.0.2.1 or 2001:db8::1 as the client",
     "drop-xff": "reference-proxy-xff: sends no X-Forwarded-For",
     "wrong-proxy-header": "reference-proxy-v1 and -v2: names 192.0.2.1 or 2001:db8::1 as the client",
 }
