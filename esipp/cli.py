@@ -206,7 +206,7 @@ def _run(options: argparse.Namespace) -> int:
     settings = settings_of(options)
     check_without_cluster(settings)
     chosen = [row for row in select(options.rows) if not options.suite or row.suite in options.suite]
-    suites = [SUITES / name for name in options.suite] or [SUITES]
+    suites = [SUITES / name for name in options.suite or suite_names()]
     # told here, a misfit leaves no run folder
     examine(Cluster(settings.context, settings.kubeconfig), settings, {row.suite for row in chosen})
     arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=no", "-r", "N", f"--rootdir={HOUSE}"]
