@@ -24,7 +24,8 @@ from esipp.pods import is_ready
 
 LOOKS = 0.05
 SETTLED = Budget("traffic reaching the first pod", 30.0, need=10, spacing=0.1)
-PROMISED = Budget("a move being followed", 12.0, need=int(QUIET / LOOKS) + 1, spacing=LOOKS)
+LEAST_PROMISED, PERIODS = 12.0, 4.0
+"""A move is being followed for so many seconds, or so many times the balancer's own bound, if that is more."""
 BACK = Budget("a deleted pod being there again", 40.0, need=1, spacing=LOOKS)
 BOTH = Budget("traffic reaching both nodes", 15.0, need=3, spacing=0.1)
 
@@ -40,8 +41,8 @@ class Driver:
     """One service's moves.
 
     ``period`` is what the balancer asks health checks by, as far as it tells: moves begin at random moments of it,
-    else the steering of one would set the time of the next. ``changes``, ``ends``, ``opened_last`` and ``counted``
-    are what came of it.
+    else the steering of one would set the time of the next. ``bound`` is how long its steering may take. ``changes``,
+    ``ends``, ``opened_last`` and ``counted`` are what came of it.
     """
 
     cluster: Cluster
@@ -57,6 +58,7 @@ class Driver:
     decisions: Sequence[Decision]
     stopped: threading.Event
     period: float = 0.5
+    bound: float | None = None
     changes: list[Change] = field(default_factory=list)
     ends: dict[int, float] = field(default_factory=dict)
     opened_last: dict[str, float] = field(default_factory=dict)
@@ -71,6 +73,8 @@ class Driver:
         self._late = 0
         self._chance = random.Random(f"{self.seed} pauses")
         self._hands = ThreadPoolExecutor(max_workers=3)
+        seconds = max(LEAST_PROMISED, PERIODS * (self.bound or 0.0))
+        self._promised = Budget("a move being followed", seconds, need=int(QUIET / LOOKS) + 1, spacing=LOOKS)
 
     @property
     def seen(self) -> Seen:
@@ -125,7 +129,7 @@ class Driver:
             began.append(self._hands.submit(self._change, number, step, False, step.down))
         made = [each.result() for each in began]
         self.changes += made
-        followed = converge(lambda: self._look(made), PROMISED)
+        followed = converge(lambda: self._look(made), self._promised)
         self._late += not followed.held
         self.ends[number] = time.monotonic()
         self.watching.check()

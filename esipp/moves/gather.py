@@ -136,7 +136,7 @@ class Gathering:
         return Driver(
             stage.cluster, stage.namespace, stage.run, self.image, balancer, nodes, plan(seed, len(nodes), self.moves),
             seed, observing, watching, self.word.decisions(balancer), self._stopped,
-            period=self.word.checking(balancer).period or 0.5,
+            period=self.word.checking(balancer).period or 0.5, bound=self.word.checking(balancer).bound,
         )  # fmt: skip
 
     def _result(self, driver: Driver, arrivals: Sequence[Arrival]) -> Result:

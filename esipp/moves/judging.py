@@ -8,9 +8,9 @@ from esipp.model import Balancer, Family
 from esipp.moves.checks import Checking, Observed
 from esipp.moves.places import Wrong, spans, wrong_places
 from esipp.moves.plan import Kind
-from esipp.moves.rows import EXPECTED, SPREADS, MoveRow, What
+from esipp.moves.rows import EXPECTED, REHASHED, SPREADS, MoveRow, What
 from esipp.moves.statistics import Distribution, binomial_p
-from esipp.moves.timeline import PHASES, Change, Seen, Timeline, black_hole, phases, timeline
+from esipp.moves.timeline import PHASES, Change, Seen, Timeline, Traffic, black_hole, phases, timeline
 from esipp.rows import Level, Status
 from esipp.topology import parse_address
 
@@ -22,6 +22,9 @@ RESOLUTION = 0.06
 
 BLAMES = (What.STEERS, What.BLACK_HOLE, What.NO_LOSS)
 """Rows of what the balancer makes of health checks."""
+
+MOMENT = 0.3
+"""Seconds around a balancer's decision in which its routes change; and a request is answered in less."""
 
 MOST_GAP = 1.0
 """Seconds without a single probe after which a stream proves nothing."""
@@ -239,7 +242,9 @@ class Judge:
         ports = sum(line.path_losses for line in downs)
         said += f"; {ports} lost at the nodes' own nodePorts meanwhile" if ports else ""
         where = ", ".join(f"move {line.change.number}" for line in hit[:5])
-        return Decision(Status.FAIL if hit else Status.PASS, expected, said, where)
+        seen = REHASHED if all(_only_rehashed(line.traffic[family]) for line in hit) else ""
+        said += ", all of them open while it steered, and reset" if hit and seen else ""
+        return Decision(Status.FAIL if hit else Status.PASS, expected, said, where, seen)
 
     def _balance(self, family: Family) -> Decision:
         expected = EXPECTED[What.BALANCE]
@@ -291,6 +296,14 @@ def split_words(counted: Counted) -> str:
     weighed = ":".join(str(round(total * counted.pods[node] / pods)) for node in sorted(counted.pods))
     said = f"{', '.join(parts)} of {total}, p={counted.p_value:.3g}; by the weight header it would be {weighed}"
     return said + (f"; {counted.lost} lost" if counted.lost else "")
+
+
+def _only_rehashed(seen: Traffic) -> bool:
+    """Whether all that was lost are connections that had been accepted, in the moment at which the balancer steered."""
+    losses, moment = seen.losses, seen.decision if seen.decision is not None else seen.at
+    if losses.first is None or losses.last is None or moment is None or losses.reset < losses.count:
+        return False
+    return moment - MOMENT <= losses.first and losses.last <= moment + MOMENT
 
 
 def _all_followed(due: Sequence[Timeline], late: Sequence[Timeline], what: str, row: What) -> Decision:

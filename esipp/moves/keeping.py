@@ -41,9 +41,12 @@ def _keep(run: Run, judge: Judge) -> None:
         run.evidence(SUITE, "decision", balancer=balancer, **healthy)
     streams = [*result.seen.vip.values(), *result.seen.checks, *result.seen.ports.values()]
     for stream in streams:
-        for stretch in stream.stretches():
-            since, until, *rest = stretch
-            run.evidence(SUITE, "stretch", stream=stream.name, stretch=[_s(since), _s(until), *rest])
+        who: dict[tuple[str, str, str], int] = {}  # told once: where two nodes take turns, most stretches are one probe
+        runs = [
+            [_s(each.since), _s(each.until), each.probes, each.outcome, who.setdefault(each[4:], len(who))]
+            for each in stream.stretches()
+        ]
+        run.evidence(SUITE, "stretch", stream=stream.name, answered_by=[list(each) for each in who], stretches=runs)
     for family in result.seen.vip:
         for up in (True, False):
             for phase, of in distributions(judge.lines, family, up).items():
@@ -66,6 +69,7 @@ def _move(line: Timeline) -> dict[str, object]:
             "decision": _s(seen.decision),
             "timed_out": seen.losses.timed_out,
             "refused": seen.losses.refused,
+            "reset": seen.losses.reset,
             "wrong": seen.losses.wrong,
             "first_lost": _s(seen.losses.first),
             "last_lost": _s(seen.losses.last),

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from esipp.model import Balancer, Family
-from esipp.rows import Row
+from esipp.rows import Difference, Row
 
 
 class What(StrEnum):
@@ -46,6 +46,9 @@ EXPECTED = {
     What.VIEW_CLUSTER: "all nodes",
 }
 
+REHASHED = "rehashed"
+"""What is seen where nothing is lost but connections that were open while the balancer changed its routes."""
+
 FAILS_IF = {
     What.STEERS: "the balancer ignores health checks and endpoints, keeps a node that was removed, or is far too slow",
     What.PLACE: "a bare node forwards to another node, or goes on serving with a pod that is not ready",
@@ -67,6 +70,7 @@ class MoveRow(Row):
     balancer: Balancer
     what: What
     family: Family | None = None
+    differences: tuple[Difference, ...] = ()
 
     @property
     def expected(self) -> str:

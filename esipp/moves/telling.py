@@ -1,18 +1,22 @@
 """What the suite tells of a balancer, as lines for people. Pure."""
 
+import textwrap
 from collections.abc import Sequence
 
 from esipp.model import Family
 from esipp.moves.judging import RESOLUTION, Judge, distributions, split_words
 from esipp.moves.statistics import Distribution
-from esipp.moves.timeline import Timeline
+from esipp.moves.timeline import PHASES, Timeline
+from esipp.report.matrix import WIDTH
+
+OF_NO_FAMILY = ("call to trigger", "trigger to EndpointSlice", "EndpointSlice to node's path")
+"""Phases that are the same for both families: pods have no family, and nodePorts are asked in the first one only."""
 
 
 def section(judges: Sequence[Judge], seed: int, moves: int, uncertainty: float) -> list[str]:
     """The part of the summary: a table a balancer, and the worst event of all."""
     lines = [
-        f"load balancers that follow the pods: {moves} moves up and {moves} down each, all at the same time; "
-        f"--seed {seed}",
+        f"load balancers that follow the pods: {moves} moves up and {moves} down each; --seed {seed}",
         f"seconds on one clock (known to {1000 * uncertainty:.1f} ms); a request, a health check each 20 ms",
     ]
     for judge in judges:
@@ -37,17 +41,26 @@ def _balancer(judge: Judge) -> list[str]:
     result = judge.result
     if result.obstacle:
         return [f"{result.balancer.value}: {result.obstacle}"]
-    lines = [f"{result.balancer.value:<43}" + "   ".join(f"{each:<4} p50    p95    max   n" for each in ("up", "down"))]
+    lines = [
+        f"{result.balancer.value:<43}"
+        + "   ".join(f"{each:<4}{'p50':>3}{'p95':>7}{'max':>7}{'n':>4}" for each in ("up", "down"))
+    ]
+    for number, family in enumerate(result.seen.vip):
+        sides = [distributions(judge.lines, family, up) for up in (True, False)]
+        for phase in PHASES:
+            if any(side[phase].samples for side in sides) and (number == 0 or phase not in OF_NO_FAMILY):
+                of = "" if phase in OF_NO_FAMILY else family.value
+                lines.append(f"  {of:<4} {phase:<36}" + "   ".join(_numbers(side[phase]) for side in sides))
     for family in result.seen.vip:
-        up = distributions(judge.lines, family, True)
-        down = distributions(judge.lines, family, False)
-        for phase in up:
-            if up[phase].samples or down[phase].samples:
-                sides = [_numbers(each[phase]) for each in (up, down)]
-                lines.append(f"  {family.value} {phase:<36}" + "   ".join(sides))
-        lines += [f"  {family.value} {text}" for text in _facts(judge, family)]
-    lines.append(f"  {_checks(judge)}")
-    return lines
+        lines += [each for text in _facts(judge, family) for each in _fold(f"{family.value} {text}")]
+    gap = max((stream.longest_gap() for stream in result.seen.vip.values()), default=0.0)
+    return [*lines, *_fold(_checks(judge)), f"  longest time without a request of ours: {gap:.2f} s"]
+
+
+def _fold(text: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent="  ", subsequent_indent="       ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _numbers(of: Distribution) -> str:
@@ -61,6 +74,7 @@ def _facts(judge: Judge, family: Family) -> list[str]:
     by_kind = {
         "lost": sum(each.timed_out for each in losses),
         "refused": sum(each.refused for each in losses),
+        "reset": sum(each.reset for each in losses),
         "wrong": sum(each.wrong for each in losses) + len(judge.wrong_at_vip[family]),
     }
     requests = len(judge.result.seen.vip[family].samples)

@@ -62,11 +62,13 @@ class Change:
 class Losses:
     """Requests through the VIP that had no answer: ``first`` and ``last`` are when they started.
 
-    ``outage`` is the longest time from the start of a request without an answer to that of the next one with one.
+    ``reset`` are those that had been accepted. ``outage`` is the longest time from the start of a request without an
+    answer to that of the next one with one.
     """
 
     timed_out: int = 0
     refused: int = 0
+    reset: int = 0
     wrong: int = 0
     first: float | None = None
     last: float | None = None
@@ -75,7 +77,7 @@ class Losses:
     @property
     def count(self) -> int:
         """All of them."""
-        return self.timed_out + self.refused + self.wrong
+        return self.timed_out + self.refused + self.reset + self.wrong
 
 
 @dataclass(frozen=True)
@@ -247,7 +249,7 @@ def _traffic(seen: Seen, family: Family, change: Change, until: float, now: floa
 
 def count_losses(samples: Sequence[Sample], until: float) -> Losses:
     """What had no answer among these, in order of start."""
-    timed_out = refused = wrong = 0
+    timed_out = refused = reset = wrong = 0
     first = last = began = None
     outage = 0.0
     for sample in samples:
@@ -256,14 +258,15 @@ def count_losses(samples: Sequence[Sample], until: float) -> Losses:
             began = None
             continue
         timed_out += sample.outcome in ("timeout", "pending")
-        refused += sample.outcome in ("refused", "unreachable", "reset")
+        refused += sample.outcome in ("refused", "unreachable")
+        reset += sample.outcome == "reset"
         wrong += sample.outcome in ("invalid", "misdirected", "error")
         first = sample.started if first is None else first
         last = sample.started
         began = sample.started if began is None else began
     if began is not None:
         outage = max(outage, min(until, samples[-1].ended) - began)
-    return Losses(timed_out, refused, wrong, first, last, outage)
+    return Losses(timed_out, refused, reset, wrong, first, last, outage)
 
 
 PHASES = (

@@ -1,8 +1,8 @@
 """The rows: for each load balancer, what must hold while the pods behind it move."""
 
 from esipp.model import Balancer, Family
-from esipp.moves.rows import PROXIES, MoveRow, What
-from esipp.rows import Level
+from esipp.moves.rows import PROXIES, REHASHED, MoveRow, What
+from esipp.rows import Difference, Level
 from suites.convergence.words import *
 
 BALANCERS = (Balancer.DEFAULT, Balancer.ECMP, Balancer.PROXY)
@@ -17,6 +17,15 @@ NO_PROMISE = {Balancer.DEFAULT: (What.BLACK_HOLE, What.NO_LOSS, What.BALANCE)}
 """What a cluster's own load balancer does not promise, as far as anybody knows: it is recorded. MetalLB, say, makes no
 health checks, and keeps a node in use for as long as its pod serves: so it always loses something when that one ends.
 """
+
+
+STATELESS = Difference(
+    when=(),
+    seen=REHASHED,
+    reason="a forwarder without connection tracking (ECMP) moves connections that are open while its routes change to "
+    "another node, which resets them",
+    reference="RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm: disruption",
+)
 
 
 def row(balancer: Balancer, what: What, place: str, family: Family | None, level: Level, *said: str) -> MoveRow:
@@ -34,6 +43,7 @@ def row(balancer: Balancer, what: What, place: str, family: Family | None, level
         balancer=balancer,
         what=what,
         family=family,
+        differences=(STATELESS,) if balancer is Balancer.ECMP and what is What.NO_LOSS else (),
     )
 
 

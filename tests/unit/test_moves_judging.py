@@ -8,7 +8,7 @@ import pytest
 from esipp.model import Balancer, Family
 from esipp.moves.checks import Checking, observe
 from esipp.moves.judging import Counted, Health, Judge, Result
-from esipp.moves.rows import MoveRow, What
+from esipp.moves.rows import REHASHED, MoveRow, What
 from esipp.moves.samples import Sample
 from esipp.moves.telling import section
 from esipp.rows import Level, Status
@@ -141,6 +141,19 @@ def test_trouble_of_our_own_is_no_failure_of_the_product() -> None:
     result = World().result()
     del result.seen.vip[FAMILY].samples[100:200]
     assert Judge(result).decide(row(What.STEERS)).status is Status.ERROR
+
+
+@pytest.mark.parametrize(("late", "seen"), [(0.0, REHASHED), (1.0, "")])
+def test_what_breaks_while_routes_change_is_told_apart_from_what_a_node_drops(late: float, seen: str) -> None:
+    world = World()
+    result = world.result()
+    down = next(line for line in Judge(result).lines if line.change.graceful)
+    moment = (down.traffic[FAMILY].decision or 0.0) + late
+    samples = result.seen.vip[FAMILY].samples
+    at = min(range(len(samples)), key=lambda n: abs(samples[n].started - moment))
+    samples[at] = samples[at]._replace(outcome="reset", pod="", node="", source="")
+    decision = Judge(result).decide(row(What.NO_LOSS))
+    assert (decision.status, decision.seen) == (Status.FAIL, seen)
 
 
 def test_a_source_in_another_form_is_the_same() -> None:

@@ -1,0 +1,110 @@
+"""The moves' rows, what they need on the stage, our watches, and the filter of the captures."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from esipp.model import Balancer, Role
+from esipp.moves import scene
+from esipp.moves.hearing import StrangersScope
+from esipp.moves.rows import What
+from esipp.moves.timeline import Mark
+from esipp.moves.watching import Watching
+from esipp.props import Ground
+from esipp.rows import Level
+from suites.convergence.cells import CELLS
+
+ROLES = {Role.ENDPOINT_NODE: "a", Role.BARE_NODE: "b", Role.OTHER_NODE: "c"}
+
+
+def test_every_balancer_has_the_rows_of_each_family_and_of_its_nodes() -> None:
+    of_default = [row for row in CELLS if row.balancer is Balancer.DEFAULT]
+    assert len(of_default) == 2 * 8 + 4
+    assert all("load-balancer" in row.features for row in of_default)
+    proxy = {row.id: row for row in CELLS if row.balancer is Balancer.PROXY}
+    assert proxy["convergence.reference-proxy.ipv4.source"].level is Level.EXTENDED
+    assert proxy["convergence.reference-proxy.nodes.source"].level is Level.CORE
+    assert "load-balancer.reference-proxy" in proxy["convergence.reference-proxy.balancer.health-view-local"].features
+
+
+def test_what_nobody_promises_is_recorded() -> None:
+    recorded = {row.what for row in CELLS if row.balancer is Balancer.DEFAULT and row.level is Level.RECORD}
+    assert recorded == {What.BLACK_HOLE, What.NO_LOSS, What.BALANCE, What.TIMES_UP, What.TIMES_DOWN}
+
+
+def test_only_what_is_asked_stands_on_the_stage() -> None:
+    ground = Ground("r1", "image", {}, ROLES, {})
+    rows: list[Any] = [row for row in CELLS if row.balancer is Balancer.ECMP and row.what is What.STEERS]
+    props = scene.move_props(rows, ground)
+    assert [each["metadata"]["name"] for each in props.services] == ["moves-reference-ecmp"]
+    assert props.services[0]["spec"]["loadBalancerClass"] == "esipp.dev/reference-ecmp"
+    assert [pod["spec"]["nodeName"] for pod in props.pods] == ["a", "b", "c"]
+    pod = props.pods[0]
+    assert pod["spec"]["readinessGates"]
+    assert "serve:6" in pod["spec"]["containers"][0]["args"]
+    assert pod["spec"]["terminationGracePeriodSeconds"] > 6
+    both = scene.move_props([row for row in CELLS if row.balancer is Balancer.ECMP], ground)
+    assert both.announced == {"moves-reference-ecmp", "moves-reference-ecmp-cluster"}
+
+
+def test_on_two_nodes_there_are_two_slots() -> None:
+    assert scene.slots_of(ROLES | {Role.OTHER_NODE: "b"}) == ["a", "b"]
+
+
+class FakeCluster:
+    """Watches that yield what they are given, and then end."""
+
+    def __init__(self, pods: list[tuple[str, Any]], slices: list[tuple[str, Any]]) -> None:
+        self._given = {"pods": pods, "endpointslices": slices}
+        self.over = threading.Semaphore(0)
+
+    def watch(self, collection: str, **_query: Any) -> Iterator[tuple[str, Any]]:
+        yield from self._given[collection.rpartition("/")[2]]
+        self.over.release()
+
+
+def pod(ready: bool, deleting: bool = False) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": "p", "labels": {scene.MOVES_LABEL: "default"}}
+    if deleting:
+        metadata["deletionTimestamp"] = "now"
+    return {"metadata": metadata, "status": {"conditions": [{"type": "Ready", "status": str(ready)}]}}
+
+
+def endpoints(*ready: bool, service: str = "moves-default") -> dict[str, Any]:
+    return {
+        "metadata": {"name": "s", "labels": {"kubernetes.io/service-name": service}},
+        "addressType": "IPv6",
+        "endpoints": [{"conditions": {"ready": each}, "targetRef": {"name": "p"}} for each in ready],
+    }
+
+
+def watched(pods: list[tuple[str, Any]], slices: list[tuple[str, Any]]) -> list[tuple[str, str]]:
+    fake: Any = FakeCluster(pods, slices)
+    watching = Watching(fake, "ns", {"default": "moves-default"})
+    assert fake.over.acquire(timeout=5)
+    assert fake.over.acquire(timeout=5)
+    marks: list[Mark] = watching.marks["moves-default"]
+    return [(mark.what, mark.family) for mark in marks]
+
+
+def test_a_pods_changes_are_marked_once_each() -> None:
+    events = [("ADDED", pod(False)), ("MODIFIED", pod(True)), ("MODIFIED", pod(True)), ("MODIFIED", pod(True, True))]
+    marks = watched([*events, ("MODIFIED", pod(False, True)), ("DELETED", pod(False, True))], [])
+    assert [what for what, _ in marks] == ["ready", "deleting", "unready", "gone"]
+
+
+def test_an_endpoints_changes_are_marked_and_other_services_are_not() -> None:
+    events = [("ADDED", endpoints()), ("MODIFIED", endpoints(True)), ("MODIFIED", endpoints(False))]
+    marks = watched([], [*events, ("MODIFIED", endpoints()), ("ADDED", endpoints(True, service="other"))])
+    assert marks == [("slice-ready", "IPv6"), ("slice-unready", "IPv6"), ("slice-gone", "IPv6")]
+
+
+def test_an_endpoint_that_is_removed_at_once_is_unready_too() -> None:
+    marks = watched([], [("ADDED", endpoints(True)), ("DELETED", endpoints(True))])
+    assert [what for what, _ in marks] == ["slice-ready", "slice-unready", "slice-gone"]
+
+
+def test_our_own_health_checks_are_left_out_of_the_captures() -> None:
+    scope = StrangersScope([("TCP", 32000)], ours={"192.0.2.9", "2001:db8::9"})
+    assert scope.expression().endswith(" and not (host 192.0.2.9 or host 2001:db8::9)")
+    assert "port 32000" in scope.expression()
