@@ -76,7 +76,7 @@ class Asker:
     def everywhere(self, port: int, client: Client = OUTSIDE) -> dict[tuple[Place, Family], Answer]:
         """One answer of every node, in each family, at a port."""
         asked = {
-            (place, family): self.get(client, host, port, timeout=1.0)
+            (place, family): self.get(client, host, port)
             for place in self.places
             if place is not Place.EXCLUDED  # a node that has another place, too
             for family in self.families
@@ -139,7 +139,9 @@ class Asker:
         """Ask every question of the rows, and dial the same nodes' nodePorts from the same client meanwhile."""
         rows = list(rows)
         questions = {row.question: "" for row in rows}
-        dialled = {row.question: self.node_port(row.question) for row in rows if row.about is About.TRUTH}
+        truths = {row.question for row in rows if row.about is About.TRUTH}
+        truths |= {question.control for question in truths}
+        dialled = {question: self.node_port(question) for question in truths}
         for client in {question.client for question in questions}:
             seen.reached |= self.listeners(client)
         flying = {}

@@ -7,14 +7,16 @@ from typing import Any
 
 from esipp.deciding import Decision, give_verdict
 from esipp.health.lifecycle_claims import CLAIMS
-from esipp.health.model import About, Answer, Place, QuestionRow, Situation, TrialRow
-from esipp.health.seen import Followed, Leaving, Node, Seen
+from esipp.health.model import About, Answer, Place, QuestionRow, TrialRow
+from esipp.health.seen import WATCHER, Followed, Leaving, Node, Seen
 from esipp.judge import say_bound, say_observed
 from esipp.model import Family
-from esipp.observation import Outcome, Verdict
+from esipp.observation import Observation, Outcome, Verdict
 from esipp.rows import Feature, Row, Status
 
-NO_HTTP = (Outcome.TIMEOUT, Outcome.REFUSED, Outcome.UNREACHABLE, Outcome.RESET)
+SILENT = (Outcome.TIMEOUT, Outcome.UNREACHABLE)
+SILENT_WORDS = {"timed out", Outcome.UNREACHABLE.value}
+REACHES_NOTHING = "{} does not reach that node at all: its reference listener is silent, too"
 
 
 def judge(row: Row, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
@@ -36,6 +38,8 @@ def tally(answers: Iterable[Answer], say: Callable[[Answer], str]) -> Counter[st
 def all_of(row: Row, wanted: str, found: Counter[str], proof: str = "") -> Decision:
     """Every answer as wanted: pass; some: flaky; none: fail."""
     total, good = found.total(), found[wanted]
+    if not total:
+        return undecided(row, "there was no answer that could be read; see the status row")
     observed = say_observed(found)
     worst = next((words for words, _ in found.most_common() if words != wanted), "")
     if good == total:
@@ -51,6 +55,19 @@ def undecided(row: Row, why: str, observed: str = "nothing") -> Decision:
     return Decision(Status.INCONCLUSIVE, row.expected, observed, why)
 
 
+def our_own(row: Row, answers: Iterable[Answer]) -> Decision | None:
+    """The decision where a prober failed: its trouble is not the product's."""
+    answers = list(answers)
+    for answer in answers:
+        if answer.outcome is Outcome.ERROR:
+            return _error(row, say_observed(tally(answers, _words)), f"the prober: {answer.detail}")
+    return None
+
+
+def _error(row: Row, observed: str, why: str) -> Decision:
+    return Decision(Status.ERROR, row.expected, observed, why)
+
+
 # ------------------------------------------------------------------------------------------------------- questions
 def decide_question(row: QuestionRow, seen: Seen) -> Decision:
     """A row about the answers to one question."""
@@ -59,16 +76,15 @@ def decide_question(row: QuestionRow, seen: Seen) -> Decision:
         return undecided(row, seen.obstacles[question.key])
     answers = seen.answers.get(question.key, ())
     if not answers:
-        return Decision(Status.ERROR, row.expected, "nothing", "the row was selected but its question was never asked")
-    ours = next((answer for answer in answers if answer.outcome is Outcome.ERROR), None)
+        return _error(row, "nothing", "the row was selected but its question was never asked")
+    ours = our_own(row, answers)
     if ours is not None:
-        return Decision(Status.ERROR, row.expected, say_observed(tally(answers, _words)), f"the prober: {ours.detail}")
+        return ours
     at_all = tally(answers, _words)
     if row.about is About.STATUS:
-        silent = all(answer.outcome in (Outcome.TIMEOUT, Outcome.UNREACHABLE) for answer in answers)
-        if silent and not seen.reached.get((question.client.name, question.place, question.family), True):
-            who = f"{question.client.name} does not reach that node at all: its reference listener is silent, too"
-            return undecided(row, who, say_observed(at_all))
+        silent = all(answer.outcome in SILENT for answer in answers)
+        if silent and seen.unreached(question.client.name, question.place, question.family):
+            return undecided(row, REACHES_NOTHING.format(question.client.name), say_observed(at_all))
         return all_of(row, row.expected, at_all)
     if not any(answer.outcome is Outcome.ANSWERED for answer in answers):
         return undecided(row, "there was no HTTP answer that could be read; see the status row", say_observed(at_all))
@@ -85,17 +101,21 @@ def document(answer: Answer) -> Mapping[str, Any]:
     """The body as a JSON object; empty where it is none."""
     try:
         read = json.loads(answer.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return read if isinstance(read, dict) else {}
+
+
+def say_count(answer: Answer) -> str:
+    """What an answer says of the number of endpoints: a JSON number, told from a text or a truth value."""
+    if answer.outcome is not Outcome.ANSWERED:
+        return answer.words
+    return f"localEndpoints {json.dumps(document(answer).get('localEndpoints'))}"
 
 
 def _contract(row: QuestionRow, seen: Seen, answers: list[Answer]) -> Decision:
     """What the answer says besides its status."""
     pods = row.question.local_pods
-
-    def count(answer: Answer) -> str:
-        return f"localEndpoints {json.dumps(document(answer).get('localEndpoints'))}"
 
     def weight(answer: Answer) -> str:
         told = answer.headers.get("x-load-balancing-endpoint-weight")
@@ -112,7 +132,7 @@ def _contract(row: QuestionRow, seen: Seen, answers: list[Answer]) -> Decision:
         return f"{kind}, {service.get('namespace')}/{service.get('name')}"
 
     say, wanted = {
-        About.COUNT: (count, f"localEndpoints {pods}"),
+        About.COUNT: (say_count, f"localEndpoints {pods}"),
         About.WEIGHT: (weight, f"weight {pods}"),
         About.PROXY: (healthy, "serviceProxyHealthy true"),
         About.DOCUMENT: (names, "application/json, " + "/".join(seen.services[row.question.situation])),
@@ -126,27 +146,46 @@ def _truth(row: QuestionRow, seen: Seen, answers: Counter[str]) -> Decision:
     dialled = seen.served.get(question.key, ())
     found: Counter[str] = Counter()
     for each in dialled:
-        found["served" if each.outcome is Outcome.ANSWERED else each.outcome.value] += each.count
+        found[_say_dialled(each)] += each.count
     observed = f"health check {say_observed(answers)}; nodePort {say_observed(found)}"
     if not dialled:
-        return Decision(Status.ERROR, row.expected, observed, "the nodePort was never dialled")
+        return _error(row, observed, "the nodePort was never dialled")
+    ours = next((each for each in dialled if each.outcome is Outcome.ERROR), None)
+    if ours is not None:
+        return _error(row, observed, f"the prober: {ours.detail}")
     if set(answers) not in ({"200"}, {"503"}):
         return undecided(row, "the health check says neither 200 nor 503 alone; see the status row", observed)
-    says, serves = set(answers) == {"200"}, set(found) == {"served"}
-    if found["served"] and not serves:
+    quiet = sum(found[words] for words in _QUIET)
+    if quiet and quiet != found.total():
         reason = "the nodePort answers now and then"
         return Decision(Status.FLAKY, row.expected, observed, reason, "now and then", found)
-    if says == serves:
-        if not serves and not seen.reached.get((question.client.name, question.place, question.family), True):
-            return undecided(row, f"{question.client.name} does not reach that node at all", observed)
-        control = f"{Situation.ONE_POD.value}.{question.family.value.lower()}.{question.client.name}-to-endpoint-node"
-        sibling = seen.served.get(control, ())
-        if not serves and not any(each.outcome is Outcome.ANSWERED for each in sibling):
-            why = "silence proves nothing: the same client is not answered where one pod is, either"
-            return undecided(row, why, observed)
-        return Decision(Status.PASS, row.expected, observed, say_bound(answers.total()), "", found)
-    lie = "it says 200 and does not serve" if says else "it says 503 and serves"
-    return Decision(Status.FAIL, row.expected, observed, lie, lie, found)
+    if set(answers) == {"200"}:
+        if set(found) == {"served"}:
+            return Decision(Status.PASS, row.expected, observed, say_bound(answers.total()), "", found)
+        status = Status.FLAKY if found["served"] else Status.FAIL
+        lie = "it says 200 and does not serve"
+        return Decision(status, row.expected, observed, lie, lie, found)
+    if not quiet:
+        lie = "it says 503 and serves" if found["served"] else "it says 503 and accepts connections"
+        return Decision(Status.FAIL, row.expected, observed, lie, lie, found)
+    if seen.unreached(question.client.name, question.place, question.family):
+        return undecided(row, REACHES_NOTHING.format(question.client.name), observed)
+    if not any(each.outcome is Outcome.ANSWERED for each in seen.served.get(question.control.key, ())):
+        why = "silence proves nothing: the same client is not answered where one pod is, either"
+        return undecided(row, why, observed)
+    return Decision(Status.PASS, row.expected, observed, say_bound(answers.total()), "", found)
+
+
+_QUIET = ("no answer", Outcome.UNREACHABLE.value, Outcome.REFUSED.value)
+
+
+def _say_dialled(each: Observation) -> str:
+    """What came of dialling; a connection that is accepted and then stays silent is an answer."""
+    if each.outcome is Outcome.ANSWERED:
+        return "served"
+    if each.outcome is Outcome.TIMEOUT:
+        return "no answer" if each.connected is None else "accepted, then silence"
+    return each.outcome.value
 
 
 # ---------------------------------------------------------------------------------------------------------- trials
@@ -170,18 +209,26 @@ def decide_trial(row: TrialRow, seen: Seen) -> Decision:
     if row.trial == "placement":
         return _placement(row, seen, node)
     if row.trial == "cordoned":
+        answers = seen.cordoned.get(node, ())
         wanted = "200" if row.place is Place.ENDPOINT_NODE else "503"
-        found = tally(seen.cordoned.get(node, ()), _words)
-        return all_of(row, wanted, found) if found else undecided(row, "no node could be cordoned")
+        if not answers:
+            return undecided(row, "no node could be cordoned")
+        return our_own(row, answers) or all_of(row, wanted, tally(answers, _words))
     return _leaving(row, seen.leaving.get(row.family), row.family)
 
 
 def _stable(row: TrialRow, seen: Seen, node: Node) -> Decision:
-    found = tally(seen.stable.get(node, ()), _words)
+    answers = seen.stable.get(node, ())
+    found = tally(answers, _words)
     if not found:
-        return Decision(Status.ERROR, row.expected, "nothing", "the health check was never asked")
+        return _error(row, "nothing", "the health check was never asked")
+    ours = our_own(row, answers)
+    if ours is not None:
+        return ours
     if not seen.changes:
         return undecided(row, "no pod of another service came or went meanwhile", say_observed(found))
+    if set(found) <= SILENT_WORDS and seen.unreached(WATCHER, *node):
+        return undecided(row, REACHES_NOTHING.format(WATCHER), say_observed(found))
     wanted = "200" if row.place is Place.ENDPOINT_NODE else "503"
     proof = f"{found.total()} answers in a row, while pods of another service came and went {seen.changes} times"
     return all_of(row, wanted, found, proof)
@@ -198,7 +245,12 @@ def _placement(row: TrialRow, seen: Seen, node: Node) -> Decision:
     observed = f"{len(asked) - len(late)} of {len(asked)} rounds right, {figures}"
     if not late:
         return Decision(Status.PASS, row.expected, observed)
-    status = Status.FAIL if any(followed.seconds is None for _, followed in asked) else Status.FLAKY
+    said = {words for _, followed in asked for words in (followed.last, *followed.after)}
+    if Outcome.ERROR.value in said:
+        return _error(row, observed, f"a prober failed: {late[0]}")
+    if not took and said <= {"", *SILENT_WORDS} and seen.unreached(WATCHER, *node):
+        return undecided(row, REACHES_NOTHING.format(WATCHER), observed)
+    status = Status.FAIL if len(took) < len(asked) else Status.FLAKY
     return Decision(status, row.expected, observed, "; ".join(late[:3]), "wrong")
 
 
@@ -209,7 +261,7 @@ def _right(followed: Followed) -> bool:
 def _say(followed: Followed) -> str:
     if followed.seconds is None:
         return f"still {followed.last} when the budget was used up"
-    return f"right after {followed.seconds:.2f} s, then again {say_observed(followed.after)}"
+    return f"right after {followed.seconds:.2f} s, then {say_observed(followed.after)}"
 
 
 def _leaving(row: TrialRow, window: Leaving | None, family: Family) -> Decision:
@@ -217,17 +269,21 @@ def _leaving(row: TrialRow, window: Leaving | None, family: Family) -> Decision:
         return undecided(row, f"the trial was not played over {family.value}")
     if window.trouble:
         return undecided(row, window.trouble)
+    ours = our_own(row, window.answers)
     if row.claim == "status":
-        return all_of(row, "503", tally(window.answers, _words))
+        return ours or all_of(row, "503", tally(window.answers, _words))
     if row.claim == "count":
         answered = [answer for answer in window.answers if answer.outcome is Outcome.ANSWERED]
-        counts = tally(answered, lambda answer: f"localEndpoints {document(answer).get('localEndpoints')}")
-        return all_of(row, "localEndpoints 0", counts)
+        return ours or all_of(row, "localEndpoints 0", tally(answered, say_count))
     dialled = Counter(dict(window.dialled))
+    if dialled[Outcome.ERROR.value]:
+        return _error(row, say_observed(dialled), "a prober failed")
     if row.claim == "serves":
         return all_of(row, "served by the leaving pod", dialled)
     served = dialled["served by the leaving pod"]
     if not served:
         return undecided(row, "nothing was served; see the row that says so", say_observed(dialled))
+    if window.disbelieved:
+        return undecided(row, window.disbelieved, say_observed(dialled))
     sources = Counter({"the client's own": served - window.foreign, "another address": window.foreign})
     return all_of(row, "the client's own", +sources)

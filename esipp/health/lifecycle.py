@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from esipp.cluster import ApiError
+from esipp.cluster import ApiError, UnreachableError
 from esipp.convergence import Budget, Reading, converge
 from esipp.health.asking import Asker, said_at
 from esipp.health.judge import document
 from esipp.health.model import Answer
 from esipp.health.props import local_service
 from esipp.health.seen import Fact
-from esipp.manifests import BACKEND_LABEL
+from esipp.manifests import BACKEND_LABEL, TCP
 from esipp.model import Backends
 from esipp.observation import Outcome
 
@@ -21,6 +21,10 @@ Json = dict[str, Any]
 
 FOLLOWED = Budget("every node following a change of a health-check node port", 20.0, need=3, spacing=0.1)
 """kube-proxy has at most its minSyncPeriod and a sync to open or close a listener; see upstream.md §2.11."""
+
+
+class _CutShortError(Exception):
+    """What came before a step did not give what it needs: the step's claims cannot be decided."""
 
 
 @dataclass
@@ -40,24 +44,33 @@ class LifeCycle:
         return f"/api/v1/namespaces/{self.asker.stage.namespace}/services"
 
     def perform(self) -> dict[str, Fact]:
-        """All steps, in order; a step that the API server breaks off is told, and the others go on."""
-        for step in (self._allocation, self._elsewhere, self._choosing, self._keeping, self._freeing, self._retyping):
+        """All steps, in order; of one that breaks off what was not seen is told so, and the others go on."""
+        steps: tuple[tuple[Callable[[], None], str], ...] = (
+            (self._allocation, "allocated unique"),
+            (self._elsewhere, "not-with-cluster not-for-nodeport refused-with-cluster refused-for-nodeport"),
+            (self._choosing, "chosen immutable collision collision-words"),
+            (self._keeping, "kept-on-update kept-on-patch kept-on-apply"),
+            (self._freeing, "freed-by-policy claimable freed-by-deletion"),
+            (self._retyping, "freed-by-type"),
+        )
+        for step, claims in steps:
             try:
                 step()
-            except ApiError as refused:
-                self.facts[f"trouble in {step.__name__}"] = Fact(str(refused), trouble=str(refused))
+            except (ApiError, UnreachableError, _CutShortError) as broken:
+                for claim in claims.split():
+                    self.facts.setdefault(claim, Fact("the step broke off", trouble=str(broken)))
         return self.facts
 
     # ------------------------------------------------------------------------------------------------ the steps
     def _allocation(self) -> None:
-        one, two = self._create("life-1"), self._create("life-2")
+        one, _ = self._create("life-1"), self._create("life-2")
         bounds = self._range()
-        self.facts["allocated"] = Fact("created with Local", {"life-1": _port(one)}, bounds=bounds)
+        known = bounds or _port(one) is None  # without a port there is nothing to compare
+        trouble = "" if known else "the API server does not tell its node port range"
+        self.facts["allocated"] = Fact("created with Local", {"life-1": _port(one)}, bounds=bounds, trouble=trouble)
         everything = self.asker.stage.cluster.list("/api/v1/services")
         taken = {each["nodePort"] for item in everything for each in item["spec"]["ports"] if each.get("nodePort")}
         ports = {f"{i['metadata']['namespace']}/{i['metadata']['name']}": _port(i) for i in everything if _wants_one(i)}
-        assert _wants_one(one)
-        assert _wants_one(two)
         self.facts["unique"] = Fact("all services of the cluster", ports, others=frozenset(taken))
 
     def _elsewhere(self) -> None:
@@ -66,66 +79,71 @@ class LifeCycle:
         node_port = self._create("life-nodeport", balancer=None, type="NodePort")
         self.facts["not-for-nodeport"] = Fact("created as NodePort", {"life-nodeport": _port(node_port)})
         free = self._free_port()
-        with_cluster = {"externalTrafficPolicy": "Cluster", "healthCheckNodePort": free}
-        self.facts["refused-with-cluster"] = self._try(
-            f"created with Cluster and port {free}", lambda: self._create("life-no-1", **with_cluster)
+        self.facts["refused-with-cluster"] = self._try_in_vain(
+            f"created with Cluster and port {free}", "life-no-1", free, externalTrafficPolicy="Cluster"
         )
-        self.facts["refused-for-nodeport"] = self._try(
-            f"created as NodePort and port {free}",
-            lambda: self._create("life-no-2", balancer=None, type="NodePort", healthCheckNodePort=free),
+        self.facts["refused-for-nodeport"] = self._try_in_vain(
+            f"created as NodePort and port {free}", "life-no-2", free, balancer=None, type="NodePort"
         )
 
     def _choosing(self) -> None:
         free = self._free_port()
         made = self._try(f"created with port {free}", lambda: self._create("life-chosen", healthCheckNodePort=free))
-        self.facts["chosen"] = self._heard(replace(made, wanted=free), free, "life-chosen")
+        self.facts["chosen"] = self._heard(replace(made, wanted=free), "life-chosen")
         other = self._free_port()
         self.facts["immutable"] = self._try(
             f"patched to port {other}", lambda: self._patch("life-chosen", {"spec": {"healthCheckNodePort": other}})
         )
-        taken = self._try(f"created with port {free}", lambda: self._create("life-taken", healthCheckNodePort=free))
+        has = self._port_of("life-chosen")  # another one by now, if the patch was taken
+        taken = self._try_in_vain(f"created with port {has}", "life-taken", has)
         self.facts["collision"] = self.facts["collision-words"] = taken
 
     def _keeping(self) -> None:
-        had = _port(self._read("life-1"))
-        body = self._read("life-1")
-        del body["spec"]["healthCheckNodePort"]
-        body["metadata"]["annotations"] = {"esipp.dev/edited": "update"}
         path = f"{self._services}/life-1"
-        updated = self._try("updated", lambda: self.asker.stage.cluster.request("PUT", path, body=body))
-        self.facts["kept-on-update"] = replace(updated, wanted=had)
-        edit = {"metadata": {"annotations": {"esipp.dev/edited": "patch"}}}
-        self.facts["kept-on-patch"] = replace(self._try("patched", lambda: self._patch("life-1", edit)), wanted=had)
-        manifest = self._manifest("life-1")
-        manifest["metadata"]["annotations"] = {"esipp.dev/edited": "apply"}
-        query = {"fieldManager": "esipp-other", "force": "true"}
+
+        def update() -> Json:
+            body = self._read("life-1")
+            body["spec"].pop("healthCheckNodePort", None)
+            body["metadata"]["annotations"] = {"esipp.dev/edited": "update"}
+            return self.asker.stage.cluster.request("PUT", path, body=body)
+
+        def patch() -> Json:
+            return self._patch("life-1", {"metadata": {"annotations": {"esipp.dev/edited": "patch"}}})
 
         def apply() -> Json:
+            manifest = self._manifest("life-1")
+            manifest["metadata"]["annotations"] = {"esipp.dev/edited": "apply"}
+            query = {"fieldManager": "esipp-other", "force": "true"}
             content = "application/apply-patch+yaml"  # JSON is YAML
             return self.asker.stage.cluster.request("PATCH", path, body=manifest, query=query, content=content)
 
-        self.facts["kept-on-apply"] = replace(self._try("applied", apply), wanted=had)
+        for claim, edit in (("kept-on-update", update), ("kept-on-patch", patch), ("kept-on-apply", apply)):
+            had = self._port_of("life-1")  # of each edit for itself: what one lost, the next one cannot keep
+            self.facts[claim] = replace(self._try(claim, edit), wanted=had)
 
     def _freeing(self) -> None:
         """Local → Cluster, then the port is claimed by another service; at last that one is deleted."""
-        had = _port(self._read("life-chosen"))
-        if had is None:
-            return
+        had = self._port_of("life-chosen")
         flip = {"spec": {"externalTrafficPolicy": "Cluster"}}
-        flipped = self._try("patched to Cluster", lambda: self._patch("life-chosen", flip))
-        self.facts["freed-by-policy"] = self._silenced(flipped, had)
+        self.facts["freed-by-policy"] = self._freed(
+            "life-chosen", had, lambda: self._try("patched to Cluster", lambda: self._patch("life-chosen", flip))
+        )
         claimed = self._try(f"created with port {had}", lambda: self._create("life-heir", healthCheckNodePort=had))
-        self.facts["claimable"] = self._heard(replace(claimed, wanted=had), had, "life-heir")
-        self.asker.stage.cluster.delete(f"{self._services}/life-heir")
-        self.facts["freed-by-deletion"] = self._silenced(Fact("deleted"), had)
+        self.facts["claimable"] = self._heard(replace(claimed, wanted=had), "life-heir")
+
+        def delete() -> Fact:
+            self.asker.stage.cluster.delete(f"{self._services}/life-heir")
+            return Fact("deleted")
+
+        self.facts["freed-by-deletion"] = self._freed("life-heir", had, delete)
 
     def _retyping(self) -> None:
-        had = _port(self._read("life-2"))
-        if had is None:
-            return
         edit = {"spec": {"type": "NodePort", "loadBalancerClass": None}}
-        changed = self._try("patched to NodePort", lambda: self._patch("life-2", edit))
-        self.facts["freed-by-type"] = self._silenced(changed, had)
+        self.facts["freed-by-type"] = self._freed(
+            "life-2",
+            self._port_of("life-2"),
+            lambda: self._try("patched to NodePort", lambda: self._patch("life-2", edit)),
+        )
 
     # -------------------------------------------------------------------------------------------------- the API
     def _manifest(self, name: str, **spec: Any) -> Json:
@@ -136,6 +154,13 @@ class LifeCycle:
 
     def _read(self, name: str) -> Json:
         return self.asker.stage.cluster.request("GET", f"{self._services}/{name}")
+
+    def _port_of(self, name: str) -> int:
+        """The port that a service has now."""
+        port = _port(self._read(name))
+        if port is None:
+            raise _CutShortError(f"the service {name} has no health-check node port")
+        return port
 
     def _patch(self, name: str, body: Json) -> Json:
         return self.asker.stage.cluster.patch(f"{self._services}/{name}", body, "merge-patch")
@@ -148,51 +173,81 @@ class LifeCycle:
             return Fact(words, refused=(refused.status, refused.reason, refused.message))
         return Fact(words, {made["metadata"]["name"]: _port(made)})
 
+    def _try_in_vain(self, words: str, name: str, port: int, **spec: Any) -> Fact:
+        """Create a service that is to be refused; one that is taken goes again, before it disturbs the next steps."""
+        fact = self._try(words, lambda: self._create(name, healthCheckNodePort=port, **spec))
+        if fact.refused is None:
+            self._remove(name)
+        return fact
+
+    def _remove(self, name: str) -> None:
+        self.asker.stage.cluster.delete(f"{self._services}/{name}")
+
     def _free_port(self) -> int:
-        """A port that the allocator has just had free: it is allocated, and given back."""
-        made = self._create("life-probe")
-        self.asker.stage.cluster.delete(f"{self._services}/life-probe")
-        port = _port(made)
-        assert port is not None
-        return port
+        """A port that the allocator has just had free: it is allocated as a nodePort, and given back."""
+        made = self._create("life-probe", balancer=None, type="NodePort", externalTrafficPolicy="Cluster")
+        self._remove("life-probe")
+        return int(made["spec"]["ports"][0]["nodePort"])
 
     def _range(self) -> tuple[int, int] | None:
-        """The node port range, in the API server's own words: what it says of a port that is out of it."""
+        """The node port range, in the API server's own words: what it says of a port that is out of it.
+
+        A real request, for with ``dryRun`` the allocator does not look.
+        """
+        ports = [{"name": "tcp", "protocol": "TCP", "port": 80, "targetPort": TCP, "nodePort": 1}]
         try:
-            manifest = self._manifest("life-range")
-            manifest["spec"]["ports"][0]["nodePort"] = 1
-            self.asker.stage.cluster.request("POST", self._services, body=manifest, query={"dryRun": "All"})
+            self._create("life-range", ports=ports)
         except ApiError as refused:
-            found = re.search(r"(\d+)-(\d+)", refused.message)
+            found = re.search(r"valid ports is (\d+)-(\d+)", refused.message)
             return (int(found[1]), int(found[2])) if found else None
+        self._remove("life-range")
         return None
 
     # ------------------------------------------------------------------------------------------------ the nodes
-    def _heard(self, fact: Fact, port: int, name: str) -> Fact:
-        """Wait until every node answers at the port with this service's name."""
+    def _heard(self, fact: Fact, name: str) -> Fact:
+        """If the service has the port that is wanted, wait until every node answers there with its name."""
+        if fact.wanted is None or set(fact.ports.values()) != {fact.wanted}:
+            return fact
+        ours = {"namespace": self.asker.stage.namespace, "name": name}
 
         def say(answer: Answer) -> str:
             service = document(answer).get("service")
+            if service == ours:
+                return "this service"
             named = isinstance(service, dict) and service.get("name")
-            return "this service" if named == name else f"{answer.words}, service {named}" if named else answer.words
+            return f"{answer.words}, service {named}" if named else answer.words
 
-        return self._listened(fact, port, "this service", say)
+        return self._listened(fact, fact.wanted, "this service", say)
 
-    def _silenced(self, fact: Fact, port: int) -> Fact:
-        """Wait until no node listens at the port any more."""
+    def _freed(self, name: str, port: int, change: Callable[[], Fact]) -> Fact:
+        """Change a service that every node listens for, and wait until none listens at its port any more."""
+        before = self._heard(Fact("before", {name: port}, wanted=port), name)
+        fact = change()
+        if fact.refused or any(fact.ports.values()):
+            return fact
+        if before.trouble:
+            return replace(fact, trouble=before.trouble)
+        if any(set(said) != {"this service"} for said in before.listeners.values()):
+            return replace(fact, trouble="not every node listened there before", listeners=before.listeners)
         return self._listened(fact, port, Outcome.REFUSED.value, lambda answer: answer.words)
 
     def _listened(self, fact: Fact, port: int, wanted: str, say: Callable[[Answer], str]) -> Fact:
         if not self.listen:
             return replace(fact, trouble="no client outside the cluster can ask the nodes")
         last: dict[str, Counter[str]] = {}
+        wrong: dict[str, Counter[str]] = {}
 
         def look() -> Reading:
-            nonlocal last
+            nonlocal last, wrong
             last = said_at(self.asker.everywhere(port), say)
-            return Reading(all(set(said) == {wanted} for said in last.values()), str(last))
+            right = all(set(said) == {wanted} for said in last.values())
+            wrong = wrong if right else last
+            return Reading(right, str(last))
 
-        converge(look, FOLLOWED)
+        held = converge(look, FOLLOWED).held  # one right look at the end of a budget is not what was waited for
+        last = last if held else wrong
+        if any(Outcome.ERROR.value in said for said in last.values()):
+            return replace(fact, listeners=last, trouble="a prober failed")
         return replace(fact, listeners=last)
 
 

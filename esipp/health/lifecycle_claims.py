@@ -31,7 +31,7 @@ def _unique(fact: Fact) -> tuple[bool, str]:
     observed = f"{len(ports)} services, {len(set(ports))} ports"
     observed += f"; {twice[0]} twice" if twice else ""
     observed += f"; {taken[0]} is somebody's nodePort" if taken else ""
-    return len(ports) == len(fact.ports) and not twice and not taken, observed
+    return len(ports) == len(fact.ports) >= 2 and not twice and not taken, observed
 
 
 def _none(fact: Fact) -> tuple[bool, str]:
@@ -42,14 +42,18 @@ def _none(fact: Fact) -> tuple[bool, str]:
 def _refused_as_invalid(fact: Fact) -> tuple[bool, str]:
     if fact.refused is None:
         return False, f"taken, port {_the_port(fact)}"
-    status, reason, _ = fact.refused
-    return (status, reason) == (422, "Invalid"), f"refused as {reason} ({status})"
+    status, reason, message = fact.refused
+    named = "healthchecknodeport" in message.lower()
+    observed = f"refused as {reason} ({status})"
+    return (status, reason) == (422, "Invalid") and named, observed if named else f"{observed}: {message}"
 
 
 def _refused(fact: Fact) -> tuple[bool, str]:
     if fact.refused is None:
         return False, f"given to two services, port {_the_port(fact)}"
-    return True, f"refused as {fact.refused[1]} ({fact.refused[0]}): {fact.refused[2]}"
+    status, reason, message = fact.refused
+    of_the_port = status in (409, 422, 500) and reason != "AlreadyExists"  # not of who asks, nor of the service's name
+    return of_the_port, f"refused as {reason} ({status}): {message}"
 
 
 def _says_so(fact: Fact) -> tuple[bool, str]:
@@ -58,6 +62,8 @@ def _says_so(fact: Fact) -> tuple[bool, str]:
 
 
 def _as_wanted(fact: Fact) -> tuple[bool, str]:
+    if fact.refused is not None:
+        return False, f"refused as {fact.refused[1]} ({fact.refused[0]}): {fact.refused[2]}"
     port = _the_port(fact)
     return port is not None and port == fact.wanted, f"port {port}, it was {fact.wanted}"
 
@@ -81,6 +87,8 @@ def _chosen(fact: Fact) -> tuple[bool, str]:
 
 
 def _freed(fact: Fact) -> tuple[bool, str]:
+    if fact.refused is not None:
+        return False, f"refused as {fact.refused[1]} ({fact.refused[0]}): {fact.refused[2]}"
     if _the_port(fact) is not None:
         return False, f"still has port {_the_port(fact)}"
     return _listened(fact, "refused")

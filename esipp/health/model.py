@@ -85,6 +85,11 @@ class Question:
         """The true count of ready local endpoints."""
         return LOCAL_PODS[self.situation].get(self.place, 0)
 
+    @property
+    def control(self) -> "Question":
+        """Where the same client must be answered at the nodePort, so that silence elsewhere proves something."""
+        return Question(Situation.ONE_POD, Place.ENDPOINT_NODE, self.client, self.family)
+
 
 URLS = {"/healthz": "healthz", "/": "root", "/any/path?with=query": "any-path"}
 """The paths that are asked, and how ids name them."""

@@ -13,7 +13,7 @@ from esipp.cluster import ApiError
 from esipp.convergence import Budget, Reading, converge
 from esipp.errors import HarnessError
 from esipp.health.asking import Asker, read_all
-from esipp.health.judge import document
+from esipp.health.judge import say_count
 from esipp.health.model import Answer, Place, Situation
 from esipp.health.props import HEALTH_LABEL, OUTSIDE, SLOTS, placed, service_name, slot
 from esipp.health.seen import Followed, Node, Round, Seen
@@ -52,13 +52,14 @@ class Board:
         """Which slots hold a pod and which are ready after the next round; at least one of these changes.
 
         Rounds 3, 8, 13, 18 leave nothing ready (scaled to none), the next ones bring pods back; rounds 5 and 15 put two
-        on one node and nothing elsewhere, the next ones take one of them away.
+        on one node and nothing elsewhere, the next ones take one of them away. No round exchanges one pod of a node for
+        another: while that goes on the node may say either count, and what is right now may rightly be wrong again.
         """
         if number % 5 == 3:
             return set(self.there), set()
         if number % 10 == 5:
-            place = chance.choice(sorted({slot[0] for slot in self.slots}))
-            both = {slot for slot in self.slots if slot[0] is place}
+            pairs = [{slot for slot in self.slots if slot[0] is place} for place in sorted(self.truth())]
+            both = chance.choice([pair for pair in pairs if pair != self.ready])
             return self.there | both, both
         if number % 10 == 6 and self.ready:
             gone = chance.choice(sorted(self.ready))
@@ -67,7 +68,14 @@ class Board:
         for one in chance.sample(self.slots, 2):  # created and deleted: few, as each costs a start
             there ^= {one} if chance.random() < 0.5 else set()
         ready = {one for one in sorted(there) if chance.random() < 0.45}  # sorted: the seed alone decides
-        return (there, ready) if ready != self.ready else (there | {self.slots[0]}, ready ^ {self.slots[0]})
+        for place in self.truth():
+            old, new = ({slot for slot in of if slot[0] is place} for of in (self.ready, ready))
+            if len(old) == len(new):  # no exchange
+                there, ready = there | old, ready - new | old
+        if not ready or ready == self.ready:
+            idle = [one for one in self.slots if one not in self.ready]
+            ready = self.ready | {chance.choice(idle)} if idle else self.ready - {chance.choice(self.slots)}
+        return there | ready, ready
 
 
 @dataclass
@@ -85,6 +93,7 @@ class Placement:
             HarnessError: our own pods did not come to be as wanted.
         """
         chance = random.Random(self.seed)
+        seen.reached |= self.asker.listeners(OUTSIDE)
         slots = [(place, number) for place in placed(self.ground) for number in range(SLOTS)]
         board = Board(slots, set(slots))
         stable = threading.Thread(target=self._stable, args=(seen,))
@@ -215,29 +224,33 @@ class Placement:
 
 @dataclass
 class _Mark:
-    """How long a node has been right, and what it said last when it was not."""
+    """How long a node has been right, what it said last when it was not, and what it said once it had settled."""
 
     run: int = 0
     since: float = 0.0
     last: str = ""
+    again: Counter[str] = field(default_factory=Counter)
 
     def take(self, right: bool, words: str, at: float) -> None:
         if right:
             self.since = at if self.run == 0 else self.since
             self.run += 1
-        else:
-            self.run, self.last = 0, words
+            return
+        if self.run >= FOLLOWS.need:  # it had settled, and waited for other nodes
+            self.again[words] += 1
+        self.run, self.last = 0, words
 
     def followed(self, after: Counter[str]) -> Followed:
-        return Followed(round(self.since, 3) if self.run >= FOLLOWS.need else None, self.last, dict(after))
+        seconds = round(self.since, 3) if self.run >= FOLLOWS.need else None
+        return Followed(seconds, self.last, dict(self.again + after))
 
 
 def _against(answer: Answer, pods: int) -> dict[str, tuple[bool, str]]:
     """An answer held against the truth: its status, and its count."""
-    count = document(answer).get("localEndpoints")
+    count = say_count(answer)
     return {
         "status": (answer.words == ("200" if pods else "503"), answer.words),
-        "count": (count == pods, f"localEndpoints {count}"),
+        "count": (count == f"localEndpoints {pods}", count),
     }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from esipp import manifests
-from esipp.health.model import Place, QuestionRow, Situation, TrialRow
+from esipp.health.model import About, Place, QuestionRow, Situation, TrialRow
 from esipp.labels import RUN_LABEL, labels_of
 from esipp.manifests import BACKEND_LABEL
 from esipp.model import Backends, Client, Role, Vantage
@@ -129,7 +129,8 @@ def props(rows: list[Row], ground: Ground) -> Props:
     here, there = ground.roles[Role.ENDPOINT_NODE], ground.roles[Role.OTHER_NODE]
     pods: list[Json] = []
     wanted = {question.situation for question in questions}
-    if trials & {"stable", "cordoned"}:
+    controls = any(isinstance(row, QuestionRow) and row.about is About.TRUTH for row in rows)
+    if controls or trials & {"stable", "cordoned"}:
         wanted.add(Situation.ONE_POD)
     services = [service for situation, service in _situations(ground).items() if situation in wanted]
     announced = set()

@@ -11,6 +11,9 @@ from esipp.observation import Observation
 
 Node = tuple[Place, Family]
 
+WATCHER = "outside-1"
+"""The client that asks and dials in all trials."""
+
 
 @dataclass(frozen=True)
 class Followed:
@@ -62,13 +65,15 @@ class Leaving:
     """The window in which a node's only pod was terminating and still served.
 
     ``answers`` of the node's health check from the first 503 on, ``dialled`` what its nodePort gave meanwhile: how
-    often which backend answered with which source; or how it did not.
+    often which backend answered with which source; or how it did not. ``foreign`` counts those that the leaving pod
+    did not see with the client's own address, ``disbelieved`` says why the client's address proves nothing.
     """
 
     answers: tuple[Answer, ...]
     dialled: Mapping[str, int]
     foreign: int
     trouble: str = ""
+    disbelieved: str = ""
 
 
 @dataclass(frozen=True)
@@ -126,3 +131,7 @@ class Seen:
     cordoned: dict[Node, tuple[Answer, ...]] = field(default_factory=dict)
     life: dict[str, Fact] = field(default_factory=dict)
     trouble: dict[str, str] = field(default_factory=dict)
+
+    def unreached(self, client: str, place: Place, family: Family) -> bool:
+        """Whether a client does not reach a node at all: its reference listener is silent to it, too."""
+        return not self.reached.get((client, place, family), True)

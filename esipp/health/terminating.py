@@ -9,8 +9,8 @@ from esipp.health.asking import Asker
 from esipp.health.model import Answer, Place
 from esipp.health.props import GRACE, OUTSIDE
 from esipp.health.seen import Leaving
-from esipp.model import Family
-from esipp.observation import Outcome
+from esipp.model import Family, Protocol
+from esipp.observation import Observation, Outcome
 from esipp.probing.prober import Job
 from esipp.topology import parse_address
 
@@ -49,6 +49,7 @@ class Terminating:
         stage.cluster.delete(pod, grace=GRACE)
         converge(lambda: all_say("503"), LEFT)  # what comes after it is judged, also if 503 never came
         prober = self.asker.clients.probers[OUTSIDE.name]
+        disbelieved = {family: self._disbelieved(host) for family, host in hosts.items()}
         answers = {f: self.asker.get(OUTSIDE, h, health, count=WINDOW, spacing=SPACING) for f, h in hosts.items()}
         dials = {
             family: prober.submit(Job(f"leaving {family}", "tcp", host, port, WINDOW, 1.0, spacing=SPACING))
@@ -62,15 +63,34 @@ class Terminating:
                 served = each.outcome is Outcome.ANSWERED
                 by = "the leaving pod" if each.backend == "leaving" else str(each.backend)
                 dialled[f"served by {by}" if served else each.outcome.value] += 1
-                if served and each.seen and each.source:
-                    foreign += parse_address(each.seen[0]) != parse_address(each.source[0])
+                foreign += served and each.backend == "leaving" and not _keeps_source(each)
             told = tuple(Answer.read(result) for result in answers[family].result(timeout=30))
-            windows[family] = Leaving(told, dict(dialled), foreign, "" if self._still_there(pod) else _ENDED)
+            trouble = "" if self._still_there(pod) else _ENDED
+            windows[family] = Leaving(told, dict(dialled), foreign, trouble, disbelieved[family])
         return windows
+
+    def _disbelieved(self, host: str) -> str:
+        """Why the client's address proves nothing: the node's reference listener does not see it, either."""
+        node = self.asker.places[Place.ENDPOINT_NODE]
+        port = self.asker.stage.listeners.get(node, {}).get(Protocol.TCP)
+        if not port:
+            return f"there is no reference listener on node {node}"
+        job = Job(f"listener of {node}", "tcp", host, port, 3, 2.0)
+        made = self.asker.clients.probers[OUTSIDE.name].submit(job).result(timeout=30)
+        if all(each.outcome is Outcome.ANSWERED and _keeps_source(each) for each in made):
+            return ""
+        return f"the reference listener of node {node} does not see {OUTSIDE.name} by its own address, either"
 
     def _still_there(self, pod: str) -> bool:
         """Whether the pod was still terminating when the window ended: else it proves nothing."""
         return self.asker.stage.cluster.exists(pod)
+
+
+def _keeps_source(each: Observation) -> bool:
+    """Whether the backend saw the address that the client has."""
+    if each.seen is None or each.source is None:
+        return False
+    return parse_address(each.seen[0]) == parse_address(each.source[0])
 
 
 _ENDED = "the pod had ended before the window did"

@@ -13,6 +13,8 @@ FAMILIES = tuple(Family)
 CLIENTS = (OUTSIDE_1, POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE)
 NODES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_PLANE)
 DIALLED = (Place.ENDPOINT_NODE, Place.BARE_NODE)
+HEARD = {"chosen", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion"}
+"""Steps of the life cycle that are also looked at on the nodes, by a client outside."""
 
 NEEDED = {
     Place.OTHER_NODE: {"nodes.three"},
@@ -142,7 +144,7 @@ def while_pods_move() -> Iterator[Row]:
 def life_cycle() -> Iterator[Row]:
     """Who gets a health-check node port, for how long, and what becomes of it."""
     for claim, (level, said) in LIFE_CYCLE.items():
-        yield trial("lifecycle", claim, level, said)
+        yield trial("lifecycle", claim, level, said, client=OUTSIDE_1 if claim in HEARD else None)
 
 
 CELLS: tuple[Row, ...] = (*who_asks(), *what_is_said(), *what_is_true(), *while_pods_move(), *life_cycle())

@@ -1,0 +1,136 @@
+"""What honest health checks would say: for testing their judge, never a stand-in for Kubernetes."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from esipp.health.judge import judge
+from esipp.health.model import About, Answer, Place, Question, QuestionRow, TrialRow
+from esipp.health.props import service_name
+from esipp.health.seen import Fact, Followed, Leaving, Round, Seen
+from esipp.model import Family
+from esipp.observation import Observation, Outcome, Verdict
+from esipp.rows import Feature, Row, Status
+from suites.health_checks.cells import CELLS, NODES
+
+NAMESPACE = "esipp-test"
+FEATURES = {name: Feature(True, "made up") for row in CELLS for name in row.features}
+BY_ID = {row.id: row for row in CELLS}
+SAMPLES = 20
+BOUNDS, PORT = (30000, 32767), 30123
+NODE_NAMES = [f"{place.value} {family.value}" for place in NODES for family in Family]
+
+QUESTIONS = {row.question: row for row in CELLS if isinstance(row, QuestionRow)}
+TRUTHS = [row.question for row in CELLS if isinstance(row, QuestionRow) and row.about is About.TRUTH]
+TRIALS = [row for row in CELLS if isinstance(row, TrialRow)]
+
+
+def say(pods: int, name: str, *, status: int | None = None, count: int = SAMPLES, **also: Any) -> Answer:
+    """kube-proxy's answer; ``also`` overrides members of the document."""
+    document = {"service": {"namespace": NAMESPACE, "name": name}, "localEndpoints": pods, "serviceProxyHealthy": True}
+    headers = {"content-type": "application/json", "x-load-balancing-endpoint-weight": str(pods)}
+    code = (200 if pods else 503) if status is None else status
+    return Answer(Outcome.ANSWERED, code, headers, json.dumps(document | also), count)
+
+
+def honest(question: Question, **also: Any) -> Answer:
+    """What is to be said to a question."""
+    return say(question.local_pods, service_name(question.situation), **also)
+
+
+def no_answer(outcome: Outcome, count: int = SAMPLES) -> Answer:
+    return Answer(outcome, count=count)
+
+
+def dialled(outcome: Outcome, count: int = SAMPLES, connected: float | None = None) -> Observation:
+    """What came of dialling a nodePort."""
+    return Observation("nodePort", 0, outcome, count=count, connected=connected)
+
+
+SERVED, SILENCE = dialled(Outcome.ANSWERED), dialled(Outcome.TIMEOUT)
+
+
+def life() -> dict[str, Fact]:
+    """What each step shows on an API server that keeps the rules."""
+    invalid = (422, "Invalid", "Service is invalid: spec.healthCheckNodePort: Invalid value: 30123: no")
+    taken = (500, "InternalError", "failed to allocate requested HealthCheck NodePort 30123: already allocated")
+    everywhere = {name: Counter({"this service": 1}) for name in NODE_NAMES}
+    nowhere = {name: Counter({"refused": 1}) for name in NODE_NAMES}
+    kept = Fact("edited", {"life-1": PORT}, wanted=PORT)
+    return {
+        "allocated": Fact("", {"life-1": PORT}, bounds=BOUNDS),
+        "unique": Fact("", {"a/one": PORT, "b/two": PORT + 1}, others=frozenset({PORT + 2})),
+        "not-with-cluster": Fact("", {"life-cluster": None}),
+        "not-for-nodeport": Fact("", {"life-nodeport": None}),
+        "refused-with-cluster": Fact("", refused=invalid),
+        "refused-for-nodeport": Fact("", refused=invalid),
+        "chosen": Fact("", {"life-chosen": PORT}, wanted=PORT, listeners=everywhere),
+        "immutable": Fact("", refused=invalid),
+        "kept-on-update": kept,
+        "kept-on-patch": kept,
+        "kept-on-apply": kept,
+        "collision": Fact("", refused=taken),
+        "collision-words": Fact("", refused=taken),
+        "freed-by-policy": Fact("", {"life-chosen": None}, listeners=nowhere),
+        "claimable": Fact("", {"life-heir": PORT}, wanted=PORT, listeners=everywhere),
+        "freed-by-type": Fact("", {"life-2": None}, listeners=nowhere),
+        "freed-by-deletion": Fact("deleted", listeners=nowhere),
+    }
+
+
+def played(number: int = 1, **nodes: Followed) -> Round:
+    """A round that every node followed; ``nodes`` overrides by the place's name, in both families."""
+    fine = Followed(0.2, "503", {"right": 10})
+    every = {(p, f): nodes.get(p.name.lower(), fine) for p in NODES for f in Family}
+    return Round(number, "made ready placed-bare-node-0", {Place.BARE_NODE: 1}, every, every)
+
+
+def healthy() -> Seen:
+    """Everything as it must be."""
+    seen = Seen()
+    for question in QUESTIONS:
+        seen.answers[question.key] = (honest(question),)
+        seen.services[question.situation] = (NAMESPACE, service_name(question.situation))
+    seen.served = {question.key: (SERVED if question.local_pods else SILENCE,) for question in TRUTHS}
+    for place in NODES:
+        for family in Family:
+            answer = say(int(place is Place.ENDPOINT_NODE), "health-one-pod", count=500)
+            seen.stable[place, family] = (answer,)
+            seen.cordoned[place, family] = (answer,)
+            for row in QUESTIONS:
+                seen.reached[row.client.name, place, family] = True
+    seen.changes = 7
+    seen.rounds = [played(number) for number in range(1, 21)]
+    for family in Family:
+        left = say(0, "health-terminating", count=60)
+        seen.leaving[family] = Leaving((left,), {"served by the leaving pod": 60}, 0)
+    seen.life = life()
+    return seen
+
+
+def verdict(row: Row, seen: Seen) -> Verdict:
+    return judge(row, seen, FEATURES, {"kubernetes": "v1.36.0"})
+
+
+def differing(seen: Seen, rows: Iterable[Row] = CELLS) -> dict[str, Status]:
+    """The rows that do not pass."""
+    found = {row.id: verdict(row, seen).status for row in rows}
+    return {name: status for name, status in found.items() if status is not Status.PASS}
+
+
+def answering(question: Question, *answers: Answer) -> Seen:
+    """The healthy world, where one question is answered otherwise."""
+    seen = healthy()
+    seen.answers[question.key] = answers
+    return seen
+
+
+def about(question: Question, part: About) -> str:
+    """The id of the row about a part of the answer."""
+    return f"healthcheck.{question.key}.{part.value}"
+
+
+def halved(answer: Answer) -> Answer:
+    return replace(answer, count=answer.count // 2)

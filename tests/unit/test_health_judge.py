@@ -1,0 +1,514 @@
+"""Health checks that lie, one way each: the row that is about it must say so, and no other."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pytest
+
+from esipp.health.judge import document, judge
+from esipp.health.model import About, Answer, Place, Question, Situation
+from esipp.health.props import OUTSIDE
+from esipp.health.seen import WATCHER, Fact, Followed, Leaving, Seen
+from esipp.health.show import section
+from esipp.model import Family
+from esipp.observation import Observation, Outcome
+from esipp.rows import Feature, Level, Status
+from suites.cast import OUTSIDE_1, POD_ON_OTHER_NODE
+from suites.health_checks.cells import CELLS
+from tests.unit.health_world import (
+    BY_ID,
+    FEATURES,
+    SERVED,
+    SILENCE,
+    TRIALS,
+    about,
+    answering,
+    dialled,
+    differing,
+    halved,
+    healthy,
+    honest,
+    life,
+    no_answer,
+    played,
+    say,
+    verdict,
+)
+
+V4 = Family.IPV4
+HERE = Question(Situation.ONE_POD, Place.ENDPOINT_NODE, OUTSIDE_1, V4)
+BARE = Question(Situation.ONE_POD, Place.BARE_NODE, OUTSIDE_1, V4)
+TWO = Question(Situation.SEVERAL_PODS, Place.ENDPOINT_NODE, OUTSIDE_1, V4)
+PORTS = Question(Situation.SEVERAL_PORTS, Place.ENDPOINT_NODE, OUTSIDE_1, V4)
+FAIL, FLAKY, INCONCLUSIVE, ERROR = Status.FAIL, Status.FLAKY, Status.INCONCLUSIVE, Status.ERROR
+READ = (About.DOCUMENT, About.COUNT, About.PROXY, About.WEIGHT, About.TRUTH)
+NO_HTTP = {About.STATUS: FAIL, **dict.fromkeys(READ, INCONCLUSIVE)}
+EMPTY = Answer(Outcome.ANSWERED, 200, {"content-length": "0"}, "", 20)
+STRANGER = Answer(Outcome.ANSWERED, 200, {"content-type": "text/html"}, "<html>It works!</html>", 20)
+
+
+@dataclass(frozen=True)
+class Lie:
+    """What is answered instead, and what the rows about it must say; all others pass."""
+
+    name: str
+    question: Question
+    answers: tuple[Answer, ...]
+    noticed: Mapping[About, Status]
+
+
+def header(answer: Answer, name: str, value: str | None) -> Answer:
+    """The same answer with another header, or without it."""
+    rest = {key: told for key, told in answer.headers.items() if key != name}
+    return replace(answer, headers=rest | ({name: value} if value is not None else {}))
+
+
+LIES = (
+    Lie("always-200", BARE, (honest(BARE, status=200),), {About.STATUS: FAIL, About.TRUTH: FAIL}),
+    Lie("always-503", HERE, (honest(HERE, status=503),), {About.STATUS: FAIL, About.TRUTH: FAIL}),
+    Lie("refused", HERE, (no_answer(Outcome.REFUSED),), NO_HTTP),
+    Lie("refused-at-the-bare-node", BARE, (no_answer(Outcome.REFUSED),), NO_HTTP),
+    Lie("timed-out", BARE, (no_answer(Outcome.TIMEOUT),), NO_HTTP),
+    Lie("no-http", BARE, (no_answer(Outcome.INVALID),), NO_HTTP),
+    Lie("reset", HERE, (no_answer(Outcome.RESET),), NO_HTTP),
+    Lie("our-own-prober", HERE, (no_answer(Outcome.ERROR),), dict.fromkeys((About.STATUS, *READ), ERROR)),
+    Lie("500", HERE, (honest(HERE, status=500),), {About.STATUS: FAIL, About.TRUTH: INCONCLUSIVE}),
+    Lie("404", BARE, (honest(BARE, status=404),), {About.STATUS: FAIL, About.TRUTH: INCONCLUSIVE}),
+    Lie(
+        "flapping",
+        HERE,
+        (halved(honest(HERE)), halved(honest(HERE, status=503))),
+        {About.STATUS: FLAKY, About.TRUTH: INCONCLUSIVE},
+    ),
+    Lie(
+        "refusing-now-and-then",
+        HERE,
+        (halved(honest(HERE)), no_answer(Outcome.REFUSED, 10)),
+        {About.STATUS: FLAKY, About.TRUTH: INCONCLUSIVE},
+    ),
+    Lie("empty-200", HERE, (EMPTY,), dict.fromkeys(READ[:4], FAIL)),
+    Lie("empty-200-at-the-bare-node", BARE, (EMPTY,), dict.fromkeys((About.STATUS, *READ), FAIL)),
+    Lie(
+        "empty-200-now-and-then", HERE, (halved(honest(HERE)), replace(EMPTY, count=10)), dict.fromkeys(READ[:4], FLAKY)
+    ),
+    Lie("stranger", HERE, (STRANGER,), dict.fromkeys(READ[:4], FAIL)),
+    Lie("wrong-count", HERE, (honest(HERE, localEndpoints=2),), {About.COUNT: FAIL}),
+    Lie("counts-other-nodes", TWO, (honest(TWO, localEndpoints=3),), {About.COUNT: FAIL}),
+    Lie("counts-nodes-not-pods", TWO, (honest(TWO, localEndpoints=1),), {About.COUNT: FAIL}),
+    Lie("counts-families", HERE, (say(2, "health-one-pod"),), {About.COUNT: FAIL, About.WEIGHT: FAIL}),
+    Lie("counts-ports", PORTS, (honest(PORTS, localEndpoints=4),), {About.COUNT: FAIL}),
+    Lie("counts-a-bare-node", BARE, (honest(BARE, localEndpoints=1),), {About.COUNT: FAIL}),
+    Lie("count-as-text", HERE, (honest(HERE, localEndpoints="1"),), {About.COUNT: FAIL}),
+    Lie("count-as-truth-value", HERE, (honest(HERE, localEndpoints=True),), {About.COUNT: FAIL}),
+    Lie(
+        "counts-now-and-then",
+        HERE,
+        (halved(honest(HERE)), honest(HERE, localEndpoints=0, count=9)),
+        {About.COUNT: FLAKY},
+    ),
+    Lie(
+        "no-weight",
+        HERE,
+        (header(honest(HERE), "x-load-balancing-endpoint-weight", None),),
+        {About.WEIGHT: FAIL},
+    ),
+    Lie(
+        "weight-of-one-at-the-bare-node",
+        BARE,
+        (header(honest(BARE), "x-load-balancing-endpoint-weight", "1"),),
+        {About.WEIGHT: FAIL},
+    ),
+    Lie("plain-text", HERE, (header(honest(HERE), "content-type", "text/plain"),), {About.DOCUMENT: FAIL}),
+    Lie("no-type", BARE, (header(honest(BARE), "content-type", None),), {About.DOCUMENT: FAIL}),
+    Lie("another-service", HERE, (say(1, "health-no-pods"),), {About.DOCUMENT: FAIL}),
+    Lie(
+        "another-namespace",
+        HERE,
+        (honest(HERE, service={"namespace": "default", "name": "health-one-pod"}),),
+        {About.DOCUMENT: FAIL},
+    ),
+    Lie("no-service", HERE, (honest(HERE, service="health-one-pod"),), {About.DOCUMENT: FAIL}),
+    Lie("proxy-unhealthy", HERE, (honest(HERE, serviceProxyHealthy=False),), {About.PROXY: FAIL}),
+    Lie("proxy-says-nothing", BARE, (honest(BARE, serviceProxyHealthy=None),), {About.PROXY: FAIL}),
+)
+
+
+def test_the_healthy_world_is_conformant() -> None:
+    assert differing(healthy()) == {}
+
+
+@pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.name)
+def test_a_lie_trips_the_row_about_it(lie: Lie) -> None:
+    noticed = {about(lie.question, part): status for part, status in lie.noticed.items()}
+    noticed = {name: status for name, status in noticed.items() if name in BY_ID}  # truth is not asked everywhere
+    assert differing(answering(lie.question, *lie.answers)) == noticed
+
+
+def test_a_charset_is_no_difference() -> None:
+    answer = header(honest(HERE), "content-type", "application/json; charset=utf-8")
+    assert differing(answering(HERE, answer)) == {}
+
+
+def test_another_client_is_another_question() -> None:
+    asked = replace(BARE, client=POD_ON_OTHER_NODE)
+    assert differing(answering(asked, honest(asked, status=200))) == {about(asked, About.STATUS): FAIL}
+
+
+@pytest.mark.parametrize("outcome", [Outcome.TIMEOUT, Outcome.UNREACHABLE])
+def test_silence_where_nothing_reaches_the_node_says_nothing(outcome: Outcome) -> None:
+    seen = answering(BARE, no_answer(outcome))
+    seen.reached[OUTSIDE_1.name, BARE.place, V4] = False
+    told = differing(seen)
+    assert set(told.values()) == {INCONCLUSIVE}
+    assert about(BARE, About.STATUS) in told
+
+
+def test_a_refusal_tells_even_where_the_reference_listener_is_silent() -> None:
+    seen = answering(BARE, no_answer(Outcome.REFUSED))
+    seen.reached[OUTSIDE_1.name, BARE.place, V4] = False
+    assert differing(seen)[about(BARE, About.STATUS)] is FAIL
+
+
+def test_another_clients_listener_excuses_nobody() -> None:
+    seen = answering(BARE, no_answer(Outcome.TIMEOUT))
+    seen.reached[POD_ON_OTHER_NODE.name, BARE.place, V4] = False
+    assert differing(seen)[about(BARE, About.STATUS)] is FAIL
+
+
+def test_what_was_not_asked_is_our_error_and_an_obstacle_is_not() -> None:
+    seen = healthy()
+    del seen.answers[BARE.key]
+    assert set(differing(seen).values()) == {ERROR}
+    seen.obstacles[BARE.key] = "there is no bare node"
+    assert set(differing(seen).values()) == {INCONCLUSIVE}
+
+
+def test_a_row_whose_feature_is_missing_is_unsupported() -> None:
+    row = BY_ID[about(BARE, About.STATUS)]
+    without = {**FEATURES, "vantage.outside": Feature(False, "none is there", ours=True)}
+    said = judge(row, Seen(), without, {})
+    assert (said.status, said.left_out) == (Status.UNSUPPORTED, True)
+
+
+def test_what_is_only_recorded_never_fails() -> None:
+    recorded = [row for row in CELLS if row.level is Level.RECORD]
+    assert recorded
+    for row in recorded:
+        said = verdict(row, answering(row.question, no_answer(Outcome.TIMEOUT)))  # type: ignore[attr-defined]
+        assert (said.status, said.observed) == (Status.PASS, "timed out x20")
+
+
+@pytest.mark.parametrize("body", ["", "[]", "7", "{", "[" * 2048, '{"localEndpoints": NaN}', "\\xff"])
+def test_any_body_can_be_read(body: str) -> None:
+    read = document(replace(honest(HERE), body=body))
+    assert isinstance(read, dict)
+
+
+# ------------------------------------------------------------------------------------------------------------ truth
+@dataclass(frozen=True)
+class Path:
+    """What the nodePort gives beside an honest health check, and what the row about both must say."""
+
+    name: str
+    question: Question
+    dialled: tuple[Observation, ...]
+    status: Status
+    words: str
+
+
+PATHS = (
+    Path("200-and-silent", HERE, (SILENCE,), FAIL, "says 200 and does not serve"),
+    Path("200-and-refused", HERE, (dialled(Outcome.REFUSED),), FAIL, "says 200 and does not serve"),
+    Path("200-and-half-served", HERE, (dialled(Outcome.ANSWERED, 10), dialled(Outcome.TIMEOUT, 10)), FLAKY, "now and"),
+    Path("200-and-accepted", HERE, (dialled(Outcome.TIMEOUT, connected=1.0),), FAIL, "says 200 and does not serve"),
+    Path("200-and-a-stranger", HERE, (dialled(Outcome.INVALID),), FAIL, "says 200 and does not serve"),
+    Path("503-and-served", BARE, (SERVED,), FAIL, "says 503 and serves"),
+    Path("503-and-half-served", BARE, (dialled(Outcome.ANSWERED, 1), dialled(Outcome.TIMEOUT, 19)), FLAKY, "now and"),
+    Path("503-and-accepted", BARE, (dialled(Outcome.TIMEOUT, connected=1.0),), FAIL, "says 503 and accepts"),
+    Path("503-and-reset", BARE, (dialled(Outcome.RESET),), FAIL, "says 503 and accepts"),
+    Path("503-and-a-stranger", BARE, (dialled(Outcome.INVALID),), FAIL, "says 503 and accepts"),
+    Path("our-own-prober", BARE, (dialled(Outcome.ERROR),), ERROR, "the prober"),
+    Path("half-our-own-prober", HERE, (dialled(Outcome.ANSWERED, 10), dialled(Outcome.ERROR, 10)), ERROR, "the prober"),
+    Path("never-dialled", BARE, (), ERROR, "never dialled"),
+)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
+def test_the_data_path_is_held_against_the_health_check(path: Path) -> None:
+    seen = healthy()
+    seen.served[path.question.key] = path.dialled
+    told = differing(seen)
+    row = about(path.question, About.TRUTH)
+    assert told.pop(row) is path.status
+    assert path.words in verdict(BY_ID[row], seen).reason
+    controlled = (
+        {INCONCLUSIVE} if path.question == HERE and SERVED.outcome not in {d.outcome for d in path.dialled} else set()
+    )
+    assert set(told.values()) == controlled  # where one pod is and nobody is answered, silence elsewhere proves nothing
+
+
+@pytest.mark.parametrize("outcome", [Outcome.REFUSED, Outcome.TIMEOUT, Outcome.UNREACHABLE])
+def test_503_may_be_silent_or_refuse(outcome: Outcome) -> None:
+    seen = healthy()
+    seen.served[BARE.key] = (dialled(outcome),)
+    assert differing(seen) == {}
+
+
+def test_silence_needs_the_same_client_to_be_answered_elsewhere() -> None:
+    seen = healthy()
+    del seen.served[HERE.key]
+    told = differing(seen)
+    assert told.pop(about(HERE, About.TRUTH)) is ERROR
+    assert told[about(BARE, About.TRUTH)] is INCONCLUSIVE
+    assert all(".ipv4." in name and name.endswith(".truth") for name in told)
+
+
+def test_silence_needs_the_node_to_be_reached() -> None:
+    seen = healthy()
+    seen.reached[OUTSIDE_1.name, BARE.place, V4] = False
+    told = differing(seen)
+    assert set(told.values()) == {INCONCLUSIVE}
+    assert all(name.endswith("bare-node.truth") for name in told)
+
+
+# ----------------------------------------------------------------------------------------------------------- trials
+def test_the_watcher_of_trials_is_the_client_outside() -> None:
+    assert OUTSIDE.name == WATCHER
+
+
+STABLE = "healthcheck.stable.never-wrong.ipv4.bare-node"
+
+
+@pytest.mark.parametrize(
+    ("answers", "status"),
+    [
+        ((say(0, "x", count=499), say(1, "x", count=1)), FLAKY),
+        ((say(0, "x", count=499), no_answer(Outcome.TIMEOUT, 1)), FLAKY),
+        ((say(1, "x", count=500),), FAIL),
+        ((no_answer(Outcome.TIMEOUT, 500),), FAIL),
+        ((say(0, "x", count=499), no_answer(Outcome.ERROR, 1)), ERROR),
+        ((), ERROR),
+    ],
+)
+def test_one_wrong_answer_of_many_is_not_stable(answers: tuple[Answer, ...], status: Status) -> None:
+    seen = healthy()
+    seen.stable[Place.BARE_NODE, V4] = answers
+    assert differing(seen) == {STABLE: status}
+
+
+def test_nothing_is_stable_while_nothing_changes() -> None:
+    seen = healthy()
+    seen.changes = 0
+    told = differing(seen)
+    assert set(told.values()) == {INCONCLUSIVE}
+    assert set(told) == {row.id for row in TRIALS if row.trial == "stable"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "status"),
+    [
+        ((say(0, "x"),), FAIL),
+        ((say(1, "x"), say(0, "x")), FLAKY),
+        ((), INCONCLUSIVE),
+        ((no_answer(Outcome.ERROR),), ERROR),
+    ],
+)
+def test_cordoned_nodes_say_the_same(answers: tuple[Answer, ...], status: Status) -> None:
+    seen = healthy()
+    seen.cordoned[Place.ENDPOINT_NODE, V4] = answers
+    assert differing(seen) == {"healthcheck.cordoned.status.ipv4.endpoint-node": status}
+
+
+@pytest.mark.parametrize(
+    ("followed", "status", "words"),
+    [
+        (Followed(None, "503"), FAIL, "still 503 when the budget was used up"),
+        (Followed(None, "timed out"), FAIL, "still timed out"),
+        (Followed(0.2, "503", {"right": 9, "503": 1}), FLAKY, "right after 0.20 s, then right x9, 503 x1"),
+        (Followed(0.2, "503", {"503": 10}), FLAKY, "then 503 x10"),
+        (Followed(0.2, "503", {"right": 9, "error": 1}), ERROR, "a prober failed"),
+        (Followed(None, "error"), ERROR, "a prober failed"),
+    ],
+)
+def test_placement_says_how_a_node_was_wrong(followed: Followed, status: Status, words: str) -> None:
+    seen = healthy()
+    seen.rounds[4] = played(5, bare_node=followed)
+    told = differing(seen)
+    rows = {row.id for row in TRIALS if row.trial == "placement" and row.place is Place.BARE_NODE}
+    assert told == dict.fromkeys(rows, status)
+    said = verdict(BY_ID["healthcheck.placement.status.ipv4.bare-node"], seen)
+    assert words in said.reason
+    assert said.observed.startswith("19 of 20 rounds right")
+
+
+def test_status_and_count_are_followed_apart() -> None:
+    seen = healthy()
+    late = {node: Followed(None, "localEndpoints 7") for node in seen.rounds[0].count}
+    seen.rounds[0] = replace(seen.rounds[0], count=late)
+    assert differing(seen) == {row.id: FAIL for row in TRIALS if row.trial == "placement" and row.claim == "count"}
+
+
+def test_placement_says_nothing_of_nodes_that_nobody_reaches() -> None:
+    seen = healthy()
+    seen.rounds = [played(number, bare_node=Followed(None, "timed out", {"timed out": 10})) for number in range(1, 4)]
+    assert set(differing(seen).values()) == {FAIL}
+    for family in Family:
+        seen.reached[WATCHER, Place.BARE_NODE, family] = False
+    told = differing(seen)
+    assert {status for name, status in told.items() if "placement" in name} == {INCONCLUSIVE}
+
+
+def test_placement_without_a_round_is_inconclusive() -> None:
+    seen = healthy()
+    seen.rounds = []
+    assert differing(seen) == {row.id: INCONCLUSIVE for row in TRIALS if row.trial == "placement"}
+
+
+@pytest.mark.parametrize("trial", ["placement", "lifecycle", "terminating"])
+def test_a_trial_that_breaks_off_leaves_its_own_rows_open(trial: str) -> None:
+    seen = healthy()
+    seen.trouble[trial] = "our own pods did not come to be as wanted"
+    assert differing(seen) == {row.id: INCONCLUSIVE for row in TRIALS if row.trial == trial}
+
+
+# ------------------------------------------------------------------------------------------------------ terminating
+LEFT = say(0, "health-terminating", count=60)
+BY_LEAVING = "served by the leaving pod"
+
+
+@pytest.mark.parametrize(
+    ("window", "told"),
+    [
+        (Leaving((say(1, "x", count=60),), {BY_LEAVING: 60}, 0), {"status": FAIL, "count": FAIL}),
+        (Leaving((say(0, "x", status=200, count=60),), {BY_LEAVING: 60}, 0), {"status": FAIL}),
+        (Leaving((say(1, "x", status=503, count=60),), {BY_LEAVING: 60}, 0), {"count": FAIL}),
+        (Leaving((say(0, "x", localEndpoints="0"),), {BY_LEAVING: 60}, 0), {"count": FAIL}),
+        (Leaving((LEFT, say(1, "x", count=1)), {BY_LEAVING: 60}, 0), {"status": FLAKY, "count": FLAKY}),
+        (Leaving((no_answer(Outcome.REFUSED),), {BY_LEAVING: 60}, 0), {"status": FAIL, "count": INCONCLUSIVE}),
+        (Leaving((), {BY_LEAVING: 60}, 0), {"status": INCONCLUSIVE, "count": INCONCLUSIVE}),
+        (Leaving((no_answer(Outcome.ERROR),), {BY_LEAVING: 60}, 0), {"status": ERROR, "count": ERROR}),
+        (Leaving((LEFT,), {"timeout": 60}, 0), {"serves": FAIL, "source": INCONCLUSIVE}),
+        (Leaving((LEFT,), {"refused": 60}, 0), {"serves": FAIL, "source": INCONCLUSIVE}),
+        (Leaving((LEFT,), {}, 0), {"serves": INCONCLUSIVE, "source": INCONCLUSIVE}),
+        (Leaving((LEFT,), {BY_LEAVING: 59, "timeout": 1}, 0), {"serves": FLAKY}),
+        (Leaving((LEFT,), {"served by staying": 60}, 0), {"serves": FAIL, "source": INCONCLUSIVE}),
+        (Leaving((LEFT,), {BY_LEAVING: 60, "error": 1}, 0), {"serves": ERROR, "source": ERROR}),
+        (Leaving((LEFT,), {BY_LEAVING: 60}, 60), {"source": FAIL}),
+        (Leaving((LEFT,), {BY_LEAVING: 60}, 1), {"source": FLAKY}),
+        (Leaving((LEFT,), {BY_LEAVING: 60}, 60, "", "masqueraded on the way"), {"source": INCONCLUSIVE}),
+        (
+            Leaving((LEFT,), {BY_LEAVING: 60}, 0, "the pod had ended before the window did"),
+            dict.fromkeys(("status", "count", "serves", "source"), INCONCLUSIVE),
+        ),
+    ],
+)
+def test_a_terminating_pod_serves_while_its_node_says_503(window: Leaving, told: dict[str, Status]) -> None:
+    seen = healthy()
+    seen.leaving[V4] = window
+    rows = {f"healthcheck.terminating.{claim}.ipv4.endpoint-node": status for claim, status in told.items()}
+    assert differing(seen) == rows
+
+
+def test_a_family_that_was_not_played_is_open() -> None:
+    seen = healthy()
+    del seen.leaving[V4]
+    assert set(differing(seen).values()) == {INCONCLUSIVE}
+
+
+# -------------------------------------------------------------------------------------------------------- life cycle
+REFUSED = (422, "Invalid", "Service is invalid: spec.healthCheckNodePort: Invalid value: 30123: field is immutable")
+WRONG: dict[str, list[Fact]] = {
+    "allocated": [
+        Fact("", {"life-1": None}, bounds=(30000, 32767)),
+        Fact("", {"life-1": 29999}, bounds=(30000, 32767)),
+        Fact("", {"life-1": 32768}, bounds=(30000, 32767)),
+        Fact("", {"life-1": None}),
+    ],
+    "unique": [
+        Fact("", {"a": 30001, "b": 30001}),
+        Fact("", {"a": 30001, "b": None}),
+        Fact("", {"a": 30001, "b": 30002}, others=frozenset({30002})),
+        Fact("", {}),
+        Fact("", {"a": 30001}),
+    ],
+    "not-with-cluster": [Fact("", {"life-cluster": 30001})],
+    "not-for-nodeport": [Fact("", {"life-nodeport": 30001})],
+    "refused-with-cluster": [
+        Fact("", {"life-no-1": 30001}),
+        Fact("", {"life-no-1": None}),
+        Fact("", refused=(500, "InternalError", "spec.healthCheckNodePort: x")),
+        Fact("", refused=(422, "Invalid", "spec.loadBalancerClass: Invalid value")),
+    ],
+    "chosen": [
+        Fact("", {"life-chosen": 30002}, wanted=30001, listeners=life()["chosen"].listeners),
+        Fact("", {"life-chosen": None}, wanted=30001),
+        Fact("", {"life-chosen": 30001}, wanted=30001),
+        Fact("", refused=REFUSED, wanted=30001),
+        Fact("", {"life-chosen": 30001}, wanted=30001, listeners={"a": Counter({"refused": 1})}),
+        Fact("", {"life-chosen": 30001}, wanted=30001, listeners={"a": Counter({"this service": 1, "503": 1})}),
+    ],
+    "kept-on-update": [
+        Fact("", {"life-1": 30002}, wanted=30001),
+        Fact("", {"life-1": None}, wanted=30001),
+        Fact("", refused=REFUSED, wanted=30001),
+    ],
+    "collision": [
+        Fact("", {"life-taken": 30001}),
+        Fact("", refused=(403, "Forbidden", "exceeded quota")),
+        Fact("", refused=(409, "AlreadyExists", "life-taken already exists")),
+    ],
+    "collision-words": [Fact("", {"life-taken": 30001}), Fact("", refused=(500, "InternalError", "something broke"))],
+    "freed-by-policy": [
+        Fact("", {"life-chosen": 30001}, listeners=life()["freed-by-policy"].listeners),
+        Fact("", {"life-chosen": None}),
+        Fact("", {"life-chosen": None}, listeners={"a": Counter({"refused": 1}), "b": Counter({"503": 1})}),
+        Fact("", {"life-chosen": None}, listeners={"a": Counter({"timed out": 1})}),
+        Fact("", refused=REFUSED, listeners=life()["freed-by-policy"].listeners),
+    ],
+}
+for also, like in (
+    ("refused-for-nodeport", "refused-with-cluster"),
+    ("immutable", "refused-with-cluster"),
+    ("kept-on-patch", "kept-on-update"),
+    ("kept-on-apply", "kept-on-update"),
+    ("claimable", "chosen"),
+    ("freed-by-type", "freed-by-policy"),
+    ("freed-by-deletion", "freed-by-policy"),
+):
+    WRONG[also] = WRONG[like]
+
+
+@pytest.mark.parametrize("claim", [row.claim for row in TRIALS if row.trial == "lifecycle"])
+def test_every_claim_of_the_life_cycle_can_fail(claim: str) -> None:
+    for fact in WRONG[claim]:
+        seen = healthy()
+        seen.life[claim] = fact
+        assert differing(seen) == {f"healthcheck.lifecycle.{claim}": FAIL}, fact
+        seen.life[claim] = replace(fact, trouble="no client outside the cluster can ask the nodes")
+        assert differing(seen) == {f"healthcheck.lifecycle.{claim}": INCONCLUSIVE}
+    del seen.life[claim]
+    assert differing(seen) == {f"healthcheck.lifecycle.{claim}": INCONCLUSIVE}
+
+
+def test_the_edges_of_the_range_are_in_it() -> None:
+    for port in (30000, 32767):
+        seen = healthy()
+        seen.life["allocated"] = Fact("", {"life-1": port}, bounds=(30000, 32767))
+        assert differing(seen) == {}
+
+
+# --------------------------------------------------------------------------------------------------------- the table
+def test_the_table_marks_what_differs() -> None:
+    lines = section(healthy(), 7)
+    assert not any("!" in line for line in lines)
+    assert any("20 rounds" in line and "seed 7" in line for line in lines)
+    lied = section(answering(BARE, honest(BARE, status=200)), 7)
+    assert sum("200 (0 local) !" in line for line in lied) == 1
+    assert section(Seen(), 7) == []
+
+
+def test_facts_and_rounds_can_be_written_down() -> None:
+    for each in [*life().values(), played()]:
+        assert json.loads(json.dumps(each.as_json()))

@@ -1,0 +1,117 @@
+"""The life cycle trial against an API server that lies, one way each: the right rows notice, and no others."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from esipp.convergence import Budget
+from esipp.health import lifecycle
+from esipp.health.lifecycle import LifeCycle
+from esipp.health.seen import Fact, Seen
+from esipp.rows import Status
+from tests.unit.fake_api_server import HIGH, LOW, FakeApi
+from tests.unit.health_world import NAMESPACE, TRIALS, differing
+
+ROWS = [row for row in TRIALS if row.trial == "lifecycle"]
+FAIL, OPEN = Status.FAIL, Status.INCONCLUSIVE
+LISTENED = ("chosen", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion")
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "FOLLOWED", Budget("made up", 0.005, need=3, spacing=0.0))
+
+
+def live(api: FakeApi, *, listen: bool = True) -> dict[str, Fact]:
+    stage = SimpleNamespace(cluster=api, namespace=NAMESPACE, run="test")
+    asker: Any = SimpleNamespace(stage=stage, everywhere=api.everywhere)
+    return LifeCycle(asker, listen).perform()
+
+
+def noticed(*lies: str, listen: bool = True) -> dict[str, Status]:
+    """The claims that do not hold, with their verdict."""
+    seen = Seen(life=live(FakeApi(*lies), listen=listen))
+    return {name.rpartition(".")[2]: status for name, status in differing(seen, ROWS).items()}
+
+
+def test_an_honest_server_is_conformant() -> None:
+    api = FakeApi()
+    facts = live(api)
+    assert differing(Seen(life=facts), ROWS) == {}
+    assert set(facts) == {row.claim for row in ROWS}
+    assert facts["allocated"].bounds == (LOW, HIGH)
+    assert not {"life-probe", "life-range", "life-no-1", "life-no-2", "life-taken", "life-heir"} & set(api.services)
+
+
+@pytest.mark.parametrize(
+    ("lie", "told"),
+    [
+        ("out-of-range", {"allocated": FAIL}),
+        ("no-range", {"allocated": OPEN}),
+        ("any-range", {"allocated": OPEN}),
+        ("hands-out-twice", {"collision": FAIL, "collision-words": FAIL}),
+        ("takes-a-change", {"immutable": FAIL}),
+        ("loses-on-update", {"kept-on-update": FAIL}),
+        ("loses-on-patch", {"kept-on-patch": FAIL}),
+        ("loses-on-apply", {"kept-on-apply": FAIL}),
+        ("ignores-choice", {"chosen": FAIL, "claimable": FAIL, "freed-by-deletion": OPEN}),
+        ("takes-anything", {"refused-with-cluster": FAIL, "refused-for-nodeport": FAIL}),
+        (
+            "keeps-the-port",
+            {"freed-by-policy": FAIL, "freed-by-type": FAIL, "claimable": FAIL, "freed-by-deletion": OPEN},
+        ),
+        ("stays-open", {"freed-by-policy": FAIL, "freed-by-type": FAIL, "claimable": FAIL, "freed-by-deletion": OPEN}),
+        ("nobody-listens", dict.fromkeys(LISTENED, OPEN) | {"chosen": FAIL, "claimable": FAIL}),
+        ("flaps", dict.fromkeys(LISTENED, OPEN) | {"chosen": FAIL, "claimable": FAIL}),
+        ("nodes-fail-us", dict.fromkeys(LISTENED, OPEN)),
+    ],
+)
+def test_a_lie_trips_the_rows_about_it(lie: str, told: dict[str, Status]) -> None:
+    assert noticed(lie) == told
+
+
+def test_one_port_for_all_is_not_unique() -> None:
+    told = noticed("one-for-all", "hands-out-twice")
+    assert told["unique"] is FAIL
+    assert told["collision"] is FAIL
+    assert "allocated" not in told
+
+
+def test_a_port_for_every_service_is_one_too_many() -> None:
+    told = noticed("gives-to-all")
+    assert (told["not-with-cluster"], told["not-for-nodeport"]) == (FAIL, FAIL)
+    assert "allocated" not in told
+
+
+def test_a_server_that_gives_none_leaves_open_what_rests_on_one() -> None:
+    told = noticed("gives-none")
+    failed = {claim for claim, status in told.items() if status is FAIL}
+    assert {"allocated", "unique"} <= failed
+    assert told["kept-on-update"] is OPEN
+    refusals = {"refused-with-cluster", "refused-for-nodeport", "immutable"}
+    assert set(told) == {row.claim for row in ROWS} - {"not-with-cluster", "not-for-nodeport"} - refusals
+
+
+def test_without_a_client_outside_the_api_is_judged_all_the_same() -> None:
+    assert noticed(listen=False) == dict.fromkeys(LISTENED, OPEN)
+    assert noticed("keeps-the-port", listen=False) == {
+        "chosen": OPEN,
+        "freed-by-policy": FAIL,
+        "freed-by-type": FAIL,
+        "claimable": FAIL,
+        "freed-by-deletion": OPEN,
+    }
+
+
+def test_a_step_that_breaks_off_says_why() -> None:
+    class Quota(FakeApi):
+        def create(self, collection: str, manifest: dict[str, Any]) -> dict[str, Any]:
+            if manifest["metadata"]["name"] == "life-chosen":
+                raise self._refusal(403, "Forbidden", "exceeded quota")
+            return super().create(collection, manifest)
+
+    facts = live(Quota())
+    assert "exceeded quota" in str(facts["chosen"].refused)
+    assert "not found" in facts["collision"].trouble
+    assert differing(Seen(life=facts), ROWS)["healthcheck.lifecycle.collision"] is OPEN

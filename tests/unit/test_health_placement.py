@@ -1,0 +1,189 @@
+"""Placement at random: the same for one seed anywhere, something each round; how nodes that are wrong are told."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from esipp.catalog import HOUSE
+from esipp.convergence import Budget
+from esipp.health import placement
+from esipp.health.model import Answer, Place
+from esipp.health.placement import ROUNDS, Board, Placement, Slot
+from esipp.health.seen import Followed
+from esipp.model import Family
+from esipp.observation import Outcome
+from tests.unit.health_world import no_answer, say
+
+PLACES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_PLANE)
+SLOTS: list[Slot] = [(place, number) for place in PLACES for number in range(2)]
+SEEDS = range(200)
+
+
+def drawn(seed: int, slots: list[Slot] = SLOTS, rounds: int = ROUNDS) -> list[tuple[int, Board, Board]]:
+    """Each round's number, the board before it, and the board after."""
+    chance, board, found = random.Random(seed), Board(slots, set(slots)), []
+    for number in range(1, rounds + 1):
+        there, ready = board.draw(chance, number)
+        found.append((number, board, Board(slots, set(there), set(ready))))
+        board = found[-1][2]
+    return found
+
+
+def told(seed: int) -> str:
+    """A whole game as text."""
+    return json.dumps([[sorted(map(str, after.there)), sorted(map(str, after.ready))] for _, _, after in drawn(seed)])
+
+
+def test_the_seed_alone_decides() -> None:
+    program = "from tests.unit.test_health_placement import told; print(told(7))"
+    for hashing in ("0", "1", "4242"):
+        environment = {**os.environ, "PYTHONHASHSEED": hashing}
+        other = subprocess.run(
+            [sys.executable, "-c", program], cwd=HOUSE, env=environment, capture_output=True, text=True, check=True
+        )
+        assert other.stdout.strip() == told(7)
+    assert len({told(seed) for seed in SEEDS}) == len(SEEDS)
+
+
+@pytest.mark.parametrize("slots", [SLOTS, SLOTS[:4]], ids=["four nodes", "two nodes"])
+def test_every_round_changes_what_is_true(slots: list[Slot]) -> None:
+    for seed in SEEDS:
+        for number, before, after in drawn(seed, slots, 40):
+            assert before.truth() != after.truth(), (seed, number)
+            assert after.ready <= after.there <= set(slots)
+            assert set(after.truth()) == {place for place, _ in slots}
+
+
+def test_no_pod_of_a_node_is_exchanged_for_another() -> None:
+    """While that goes on a node may rightly say either count: being right, then wrong, would prove nothing."""
+    for seed in SEEDS:
+        for number, before, after in drawn(seed):
+            for place in PLACES:
+                old, new = ({slot for slot in board.ready if slot[0] is place} for board in (before, after))
+                assert old <= new or new <= old, (seed, number)
+            assert not (after.ready & before.there) - after.there
+
+
+def test_what_a_game_must_have_happens() -> None:
+    for seed in SEEDS:
+        truths = {number: after.truth() for number, _, after in drawn(seed)}
+        for number in (3, 8, 13, 18):
+            assert set(truths[number].values()) == {0}
+            assert any(truths[number + 1].values())
+        for number in (5, 15):
+            assert sorted(truths[number].values()) == [0, 0, 0, 2]
+            assert sorted(truths[number + 1].values()) == [0, 0, 0, 1]
+
+
+def test_pods_are_created_and_deleted_on_every_kind_of_node() -> None:
+    gone: set[Place] = set()
+    new: set[Place] = set()
+    for seed in SEEDS:
+        for _, before, after in drawn(seed):
+            gone |= {slot[0] for slot in before.there - after.there}
+            new |= {slot[0] for slot in after.there - before.there}
+    assert gone == new == set(PLACES)
+
+
+# ------------------------------------------------------------------------------------------ how a round is followed
+class Nodes:
+    """Stands for the asker: what each node says in look after look, and then in the answers after it has settled."""
+
+    def __init__(self, bare: Callable[[int], Answer], after: Answer | None = None) -> None:
+        self.bare, self.after, self.looks = bare, after, 0
+        self.families = [Family.IPV4]
+        service = {"spec": {"healthCheckNodePort": 30001}}
+        self.stage: Any = type("Stage", (), {"services": {"health-placement": service}})()
+
+    def address(self, place: Place, family: Family) -> str:
+        return place.value
+
+    def everywhere(self, port: int) -> dict[tuple[Place, Family], Answer]:
+        self.looks += 1
+        answers = {Place.ENDPOINT_NODE: say(2, "x", count=1), Place.BARE_NODE: self.bare(self.looks)}
+        return {(place, Family.IPV4): answer for place, answer in answers.items()}
+
+    def get(self, client: object, host: str, port: int, *, count: int, spacing: float) -> Future[list[dict[str, Any]]]:
+        answer = say(2, "x", count=1) if host == Place.ENDPOINT_NODE.value else self.after or say(0, "x", count=1)
+        response = {"status": answer.status, "headers": dict(answer.headers), "body": answer.body}
+        future: Future[list[dict[str, Any]]] = Future()
+        future.set_result([{"outcome": answer.outcome.value, "response": response, "count": count}])
+        return future
+
+
+def followed(
+    monkeypatch: pytest.MonkeyPatch, bare: Callable[[int], Answer], after: Answer | None = None
+) -> tuple[Followed, Followed]:
+    """How the bare node followed a round that leaves it without a pod: its status, its count."""
+    monkeypatch.setattr(placement, "FOLLOWS", Budget("made up", 0.05, need=3, spacing=0.0))
+    monkeypatch.setattr(placement, "placed", lambda ground: [Place.ENDPOINT_NODE, Place.BARE_NODE])
+    nodes: Any = Nodes(bare, after)
+    ground: Any = None
+    trial = Placement(nodes, ground, 0)
+    status, count = trial._follow({Place.ENDPOINT_NODE: 2, Place.BARE_NODE: 0})
+    here = Place.ENDPOINT_NODE, Family.IPV4
+    assert (status[here].after, count[here].after) == ({"right": 10}, {"right": 10})
+    return status[Place.BARE_NODE, Family.IPV4], count[Place.BARE_NODE, Family.IPV4]
+
+
+RIGHT, STALE = say(0, "x", count=1), say(1, "x", count=1)
+
+
+def test_a_node_that_is_right_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    status, count = followed(monkeypatch, lambda look: RIGHT)
+    assert (status.last, status.after) == ("", {"right": 10})
+    assert status.seconds is not None
+    assert count.seconds is not None
+
+
+def test_a_node_that_comes_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    status, count = followed(monkeypatch, lambda look: STALE if look < 6 else RIGHT)
+    assert status.seconds is not None
+    assert (status.last, count.last) == ("200", "localEndpoints 1")
+    assert status.after == count.after == {"right": 10}
+
+
+def test_a_node_that_is_never_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    status, count = followed(monkeypatch, lambda look: STALE, STALE)
+    assert (status.seconds, status.last, status.after) == (None, "200", {"200": 10})
+    assert (count.seconds, count.last, count.after) == (None, "localEndpoints 1", {"localEndpoints 1": 10})
+
+
+def test_a_node_that_is_right_and_wrong_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    status, _ = followed(monkeypatch, lambda look: RIGHT if look % 2 else no_answer(Outcome.TIMEOUT, 1))
+    assert (status.seconds, status.last) == (None, "timed out")
+
+
+def test_a_node_that_is_right_for_a_while_is_not_excused_while_others_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wrong_count = say(0, "x", count=1, localEndpoints=1)  # the count comes late, so that there are more looks
+
+    def bare(look: int) -> Answer:
+        return wrong_count if look < 4 else STALE if look == 4 else RIGHT
+
+    status, count = followed(monkeypatch, bare)
+    assert status.seconds is not None
+    assert status.after == {"200": 1, "right": 10}
+    assert count.after == {"right": 10}
+
+
+def test_a_node_that_forgets_after_it_has_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    status, count = followed(monkeypatch, lambda look: RIGHT, STALE)
+    assert status.seconds is not None
+    assert status.after == {"200": 10}
+    assert count.after == {"localEndpoints 1": 10}
+
+
+def test_a_right_status_with_a_wrong_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    lie = say(0, "x", count=1, localEndpoints=False)
+    status, count = followed(monkeypatch, lambda look: lie, lie)
+    assert status.after == {"right": 10}
+    assert (count.seconds, count.last) == (None, "localEndpoints false")
