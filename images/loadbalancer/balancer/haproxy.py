@@ -27,6 +27,7 @@ from .settings import Settings
 from .thresholds import Health, Result
 
 GATHER_SECONDS = 0.1  # changes that come together are one reload
+LONGEST_GATHER_SECONDS = 1.0
 LIVES_EVERY = 1.0
 RELOAD_SECONDS = 5.0
 ASK_SECONDS = 5.0
@@ -111,6 +112,7 @@ class HAProxy:
     # The process
 
     def _run(self) -> None:
+        took = 0.0
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._wished or self._closing, LIVES_EVERY)
@@ -119,10 +121,12 @@ class HAProxy:
                     return
                 wished = self._wished
             if wished:
-                time.sleep(GATHER_SECONDS)
+                time.sleep(max(GATHER_SECONDS, took))  # reloads take half of the time at most, however many come
                 with self._changed:
                     wish, self._wished = self._wish, False
+                began = time.monotonic()
                 self._apply_guarded(wish)
+                took = min(time.monotonic() - began, LONGEST_GATHER_SECONDS)
             elif self._served and not self._lives():
                 print("haproxy ended, and is started again", file=sys.stderr, flush=True)
                 self._apply_guarded(self._served)
@@ -146,7 +150,8 @@ class HAProxy:
             return
         new.replace(self._config)
         known = self._ask("show servers state")
-        state_file(self._folder).write_text(with_new_servers(known, served))
+        unchecked = self._settings.faults.no_checks  # nothing would ever take them up
+        state_file(self._folder).write_text(known if unchecked else with_new_servers(known, served))
         self._adopt(served)
         before = self._worker()
         if self._process and self._lives():
