@@ -43,7 +43,7 @@ def _balancer(judge: Judge) -> list[str]:
         return [f"{result.balancer.value}: {result.obstacle}"]
     lines = [
         f"{result.balancer.value:<43}"
-        + "   ".join(f"{each:<4}{'p50':>3}{'p95':>7}{'max':>7}{'n':>4}" for each in ("up", "down"))
+        + "   ".join(f"{each:<5}{'p50':>3}{'p95':>7}{'max':>7}{'n':>4}" for each in ("up", "down"))
     ]
     for number, family in enumerate(result.seen.vip):
         sides = [distributions(judge.lines, family, up) for up in (True, False)]
@@ -65,8 +65,8 @@ def _fold(text: str) -> list[str]:
 
 def _numbers(of: Distribution) -> str:
     if not of.samples:
-        return f"{'-':>7}{'-':>7}{'-':>7}{0:>4}"
-    return f"{of.quantile(0.5):>7.2f}{of.quantile(0.95):>7.2f}{of.samples[-1]:>7.2f}{len(of.samples):>4}"
+        return f"{'-':>8}{'-':>7}{'-':>7}{0:>4}"
+    return f"{of.quantile(0.5):>8.2f}{of.quantile(0.95):>7.2f}{of.samples[-1]:>7.2f}{len(of.samples):>4}"
 
 
 def _facts(judge: Judge, family: Family) -> list[str]:
