@@ -1,0 +1,143 @@
+"""The driver, in real time, against a small live world: a thread that probes what the driver's calls made of it."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from esipp.model import Balancer, Family
+from esipp.moves import drive, scene
+from esipp.moves.drive import Driver
+from esipp.moves.judging import Judge, Result
+from esipp.moves.plan import plan
+from esipp.moves.samples import Sample, Stream
+from esipp.moves.timeline import Mark
+
+NODES = ("a", "b", "c")
+CLIENT = "192.0.2.9"
+FAMILY = Family.IPV4
+SERVICE = scene.service_name(Balancer.ECMP)
+
+
+class LiveWorld:
+    """The API server, the watches, the nodes, the balancer and the prober of one service, all at once."""
+
+    def __init__(self, *, steers: bool = True) -> None:
+        self.steers = steers
+        self.marks: dict[str, list[Mark]] = {SERVICE: []}
+        self.pods: dict[str, Any] = {}
+        self.where = {scene.pod_name(Balancer.ECMP, slot, 1): node for slot, node in enumerate(NODES)}
+        for name in self.where:
+            self._appear(name)
+        self.open: dict[str, str] = {}
+        self.vip = {FAMILY: Stream("VIP", 0.02)}
+        self.ports = {node: Stream(f"nodePort of {node}", 0.02) for node in NODES}
+        self.health = {FAMILY: {node: Stream(f"health of {node}", 0.02) for node in NODES}}
+        self.clock = SimpleNamespace(ours=lambda theirs: theirs)
+        self.over = threading.Event()
+        self._seq = 0
+
+    # ------------------------------------------------------------------------------------------------ the API server
+    def patch(self, path: str, body: dict[str, Any]) -> None:
+        name = path.split("/")[-2]
+        if body["status"]["conditions"][0]["status"] == "True":
+            self.open[self.where[name]] = name
+            self._mark(name, "ready", "slice-ready")
+        else:
+            self.open.pop(self.where[name], None)
+            self._mark(name, "unready", "slice-unready")
+
+    def delete(self, path: str, *, grace: int | None = None) -> None:
+        name = path.rpartition("/")[2]
+        self.open.pop(self.where[name], None)
+        self._mark(name, "gone" if grace == 0 else "deleting", "slice-unready", "slice-gone")
+        self.pods.pop(name)
+
+    def create(self, _collection: str, manifest: dict[str, Any]) -> None:
+        name = manifest["metadata"]["name"]
+        self.where[name] = manifest["spec"]["nodeName"]
+        self._appear(name)
+
+    def check(self) -> None:
+        pass
+
+    def _appear(self, name: str) -> None:
+        conditions = [{"type": "ContainersReady", "status": "True"}]
+        spec = {"readinessGates": [{}], "nodeName": self.where[name]}
+        self.pods[name] = {"metadata": {"name": name}, "spec": spec, "status": {"conditions": conditions}}
+
+    def _mark(self, name: str, *what: str) -> None:
+        for each in what:
+            family = "IPv4" if each.startswith("slice") else ""
+            self.marks[SERVICE].append(Mark(time.monotonic(), each, name, family))
+
+    # ------------------------------------------------------------------------------------------------------ the prober
+    def probe(self) -> None:
+        used = ["a"]
+        while not self.over.wait(0.02):
+            now, seq, self._seq = time.monotonic(), self._seq, self._seq + 1
+            now_open = dict(self.open)
+            used = sorted(now_open) if self.steers else used
+            for node in NODES:
+                self.ports[node].add(self._answer(seq, now, node, now_open))
+                status = "200" if node in now_open else "503"
+                self.health[FAMILY][node].add(Sample(seq, now, now + 0.001, status))
+            self.vip[FAMILY].add(self._answer(seq, now, used[seq % len(used)] if used else "", now_open))
+
+    def connect(self, _family: Family, count: int, _spacing: float) -> list[dict[str, Any]]:
+        nodes = sorted(self.open)
+        line = {"seq": 0, "started": 1.0, "ended": 1.0, "outcome": "answered"}
+        return [line | {"echo": {"node": nodes[n % len(nodes)], "pod": "p"}} for n in range(count)]
+
+    def _answer(self, seq: int, now: float, node: str, now_open: dict[str, str]) -> Sample:
+        if node not in now_open:
+            return Sample(seq, now, now + 0.001, "timeout")
+        return Sample(seq, now, now + 0.001, "answered", now_open[node], node, CLIENT)
+
+
+@contextmanager
+def driven(world: LiveWorld, moves: int) -> Iterator[Driver]:
+    prober = threading.Thread(target=world.probe)
+    prober.start()
+    steps = plan("7", 3, moves)
+    anything: Any = world
+    driver = Driver(
+        anything, "ns", "run", "image", Balancer.ECMP, NODES, steps, "7", anything, anything, (), threading.Event(),
+        period=0.05,
+    )  # fmt: skip
+    try:
+        driver.drive()
+        yield driver
+    finally:
+        world.over.set()
+        prober.join()
+
+
+def test_all_moves_are_made_followed_and_judged() -> None:
+    with driven(LiveWorld(), 3) as driver:
+        pass
+    assert len(driver.changes) == 6
+    assert sum(change.up for change in driver.changes) == 3
+    for stream in (*driver.seen.vip.values(), *driver.seen.ports.values(), *driver.seen.checks):
+        stream.freeze()
+    opened = [(driver.first_pod, -1.0), *driver.opened_last.items()]
+    judge = Judge(Result(Balancer.ECMP, driver.seen, driver.changes, driver.ends, opened, counted=driver.counted))
+    assert all(line.told and line.steered(FAMILY) for line in judge.lines if line.must_steer(FAMILY, True))
+    assert not judge.wrong_at_vip[FAMILY]
+    assert not judge.wrong_at_ports
+    split = driver.counted[FAMILY]
+    assert set(split.nodes) == set(split.pods) == driver.open_nodes
+    assert sorted(split.pods.values()) == [1, 2]
+
+
+def test_a_balancer_that_does_not_follow_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drive, "LEAST_PROMISED", 0.6)
+    monkeypatch.setattr(drive, "MOST_LATE", 2)
+    with driven(LiveWorld(steers=False), 10) as driver:
+        pass
+    assert len(driver.steps) > len({change.number for change in driver.changes}) >= 2
+    assert not driver.counted
