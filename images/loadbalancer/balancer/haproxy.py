@@ -130,6 +130,8 @@ class HAProxy:
             elif self._served and not self._lives():
                 print("haproxy ended, and is started again", file=sys.stderr, flush=True)
                 self._apply_guarded(self._served)
+            elif self._served:
+                self.refresh()  # it may have been in too much of a hurry to log everything
 
     def _apply_guarded(self, served: list[Proxied]) -> None:
         try:
