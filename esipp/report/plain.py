@@ -2,7 +2,6 @@
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
 
 from esipp.explain import explain
 from esipp.model import Cell
@@ -10,6 +9,8 @@ from esipp.observation import Verdict
 from esipp.report.matrix import WIDTH
 from esipp.rows import Level, Row, Status
 
+_TO = "./to/."
+_Parts = tuple[tuple[str, ...], ...]
 MOST_OTHERS = 5
 """Rows that fail in the same way and are shown in a line each, after the first; all of them are in the ledger."""
 
@@ -38,7 +39,7 @@ def table(rows: Sequence[Row], references: Sequence[str]) -> list[str]:
     lines = ["| rows | level | must be seen | requirement | because |", "|---|---|---|---|---|"]
     alike: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        key = (row.requirement, row.level, row.expected, row.references, row.id.count("."))
+        key = (row.requirement, row.level, row.expected, row.references)
         alike.setdefault(key, []).append(row)
     for group in alike.values():
         because = ", ".join(str(references.index(text) + 1) for text in group[0].references)
@@ -49,11 +50,26 @@ def table(rows: Sequence[Row], references: Sequence[str]) -> list[str]:
 
 
 def patterns(ids: Sequence[str]) -> list[str]:
-    """Ids as one with braces, where these stand for exactly them; else each by itself."""
-    parts = [list(dict.fromkeys(column)) for column in zip(*(one.split(".") for one in ids), strict=True)]
-    if {".".join(chosen) for chosen in product(*parts)} != set(ids):
-        return list(ids)
-    return [".".join(f"{{{','.join(part)}}}" if len(part) > 1 else part[0] for part in parts)]
+    """Ids with braces, as few as stand for exactly them: those that differ in one part only are told as one."""
+    apart = [one.replace("-to-", _TO).split(".") for one in ids]
+    order = list(dict.fromkeys(part for parts in apart for part in parts))
+    found: list[_Parts] = [tuple((part,) for part in parts) for parts in apart]
+    while True:
+        before = len(found)
+        for place in range(max(len(parts) for parts in found)):
+            alike: dict[tuple[_Parts, _Parts], list[str]] = {}
+            for parts in found:
+                alike.setdefault((parts[:place], parts[place + 1 :]), []).extend(
+                    parts[place] if place < len(parts) else ()
+                )
+            found = [
+                (*start, tuple(sorted(values, key=order.index)), *end) if values else start
+                for (start, end), values in alike.items()
+            ]
+        if len(found) == before:
+            break
+    braced = (".".join(f"{{{','.join(part)}}}" if len(part) > 1 else part[0] for part in parts) for parts in found)
+    return [pattern.replace(_TO, "-to-") for pattern in braced]
 
 
 # --------------------------------------------------------------------------------------------------- the terminal

@@ -95,6 +95,9 @@ def expanded(pattern: str) -> set[str]:
 def test_ids_fold_only_where_braces_stand_for_exactly_them() -> None:
     assert patterns(["a.x.1", "a.y.1", "a.x.2", "a.y.2"]) == ["a.{x,y}.{1,2}"]
     assert patterns(["a.x.1", "a.y.2"]) == ["a.x.1", "a.y.2"]
+    assert patterns(["a.x.1", "a.y.1", "a.x.2"]) == ["a.{x,y}.1", "a.x.2"]
+    assert patterns(["a.1.c-to-n", "a.1.d-to-n", "a.1.d-to-m", "a.1.c-to-m"]) == ["a.1.{c,d}-to-{n,m}"]
+    assert patterns(["a.b", "a.b.c"]) == ["a.b", "a.b.c"]
     assert patterns(["a.x"]) == ["a.x"]
     assert expanded("a.{x,y}.{1,2}") == {"a.x.1", "a.x.2", "a.y.1", "a.y.2"}
 
