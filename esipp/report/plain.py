@@ -57,14 +57,14 @@ def patterns(ids: Sequence[str]) -> list[str]:
     while True:
         before = len(found)
         for place in range(max(len(parts) for parts in found)):
-            alike: dict[tuple[_Parts, _Parts], list[str]] = {}
+            alike: dict[tuple[int, _Parts, _Parts], list[str]] = {}
             for parts in found:
-                alike.setdefault((parts[:place], parts[place + 1 :]), []).extend(
+                alike.setdefault((len(parts), parts[:place], parts[place + 1 :]), []).extend(
                     parts[place] if place < len(parts) else ()
                 )
             found = [
                 (*start, tuple(sorted(values, key=order.index)), *end) if values else start
-                for (start, end), values in alike.items()
+                for (_, start, end), values in alike.items()
             ]
         if len(found) == before:
             break
