@@ -26,8 +26,8 @@ BLAMES = (What.STEERS, What.BLACK_HOLE, What.NO_LOSS)
 MOMENT = 0.3
 """Seconds around a balancer's decision in which its routes change; and a request is answered in less."""
 
-MOST_GAP = 1.0
-"""Seconds without a single probe after which a stream proves nothing."""
+MOST_GAP = 3.0
+"""Seconds without a single probe after which a stream proves nothing: this machine is too busy to ask."""
 
 
 @dataclass(frozen=True)

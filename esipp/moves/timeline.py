@@ -255,13 +255,13 @@ def _traffic(seen: Seen, family: Family, change: Change, until: float, now: floa
     if change.up:
         return Traffic(used, through[0] if through else None, bool(through), losses, decision)
     last = max([*through, *([losses.last] if losses.last is not None else [])], default=None)
-    end = after[-1].started if after else change.cause
-    end = end if now is None else min(end, now - PATIENCE)  # what started since may still be lost
+    # while it goes on, what started in the last moments may still be lost
+    end = until if now is None else min(until, now - PATIENCE)
     since = last or change.cause
     clean = sum(1 for sample in after if since < sample.started <= end)
     # where it uses several nodes, some requests in a row that missed this one are no proof; its own word helps
     sure = not seen.spreads or clean >= CLEAN or (decision is not None and decision <= end)
-    return Traffic(used, last, sure and end - since >= QUIET * 0.8, losses, decision)
+    return Traffic(used, last, sure and clean > 0 and end - since >= QUIET * 0.8, losses, decision)
 
 
 def count_losses(samples: Sequence[Sample], until: float) -> Losses:

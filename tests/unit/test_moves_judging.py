@@ -139,7 +139,7 @@ def test_trouble_of_our_own_is_no_failure_of_the_product() -> None:
     stream.samples[100] = stream.samples[100]._replace(outcome="error")
     assert Judge(result).decide(row(What.STEERS)).status is Status.ERROR
     result = World().result()
-    del result.seen.vip[FAMILY].samples[100:200]
+    del result.seen.vip[FAMILY].samples[100:300]
     assert Judge(result).decide(row(What.STEERS)).status is Status.ERROR
 
 
