@@ -111,7 +111,7 @@ def run(there: Surroundings, image: str, options: Sequence[str] = ()) -> None:
 def remove(there: Surroundings) -> None:
     """Stop and remove the container, if there is one; what is in the cluster goes with the cluster."""
     if _inspect(there):
-        _docker(there, "stop", "--time", "5", NAME)
+        _docker(there, "stop", "-t", "5", NAME)
         _docker(there, "rm", "--force", NAME)
 
 
