@@ -146,7 +146,7 @@ def _truth(row: QuestionRow, seen: Seen, answers: Counter[str]) -> Decision:
     dialled = seen.served.get(question.key, ())
     found: Counter[str] = Counter()
     for each in dialled:
-        found[_say_dialled(each)] += each.count
+        found[_say_dialled(each, seen.nodes.get(question.place))] += each.count
     observed = f"health check {say_observed(answers)}; nodePort {say_observed(found)}"
     if not dialled:
         return _error(row, observed, "the nodePort was never dialled")
@@ -163,10 +163,11 @@ def _truth(row: QuestionRow, seen: Seen, answers: Counter[str]) -> Decision:
         if set(found) == {"served"}:
             return Decision(Status.PASS, row.expected, observed, say_bound(answers.total()), "", found)
         status = Status.FLAKY if found["served"] else Status.FAIL
-        lie = "it says 200 and does not serve"
+        lie = "it says 200 and hands on to another node" if found[_ELSEWHERE] else "it says 200 and does not serve"
         return Decision(status, row.expected, observed, lie, lie, found)
     if not quiet:
-        lie = "it says 503 and serves" if found["served"] else "it says 503 and accepts connections"
+        serves = found["served"] or found[_ELSEWHERE]
+        lie = "it says 503 and serves" if serves else "it says 503 and accepts connections"
         return Decision(Status.FAIL, row.expected, observed, lie, lie, found)
     if seen.unreached(question.client.name, question.place, question.family):
         return undecided(row, REACHES_NOTHING.format(question.client.name), observed)
@@ -179,10 +180,13 @@ def _truth(row: QuestionRow, seen: Seen, answers: Counter[str]) -> Decision:
 _QUIET = ("no answer", Outcome.UNREACHABLE.value, Outcome.REFUSED.value)
 
 
-def _say_dialled(each: Observation) -> str:
+_ELSEWHERE = "served by another node"
+
+
+def _say_dialled(each: Observation, node: str | None) -> str:
     """What came of dialling; a connection that is accepted and then stays silent is an answer."""
     if each.outcome is Outcome.ANSWERED:
-        return "served"
+        return "served" if None in (node, each.node) or each.node == node else _ELSEWHERE
     if each.outcome is Outcome.TIMEOUT:
         return "no answer" if each.connected is None else "accepted, then silence"
     return each.outcome.value

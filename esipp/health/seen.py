@@ -116,6 +116,7 @@ class Seen:
         reached: whether a client reaches a node at all, by client, place and family: its reference listener answered.
         obstacles: why a question could not be asked.
         services: namespace and name of each situation's Service.
+        nodes: the name of the node at each place.
         stable: the answers of the long window, by node; changes is how often pods of another service came or went.
     """
 
@@ -124,6 +125,7 @@ class Seen:
     reached: dict[tuple[str, Place, Family], bool] = field(default_factory=dict)
     obstacles: dict[str, str] = field(default_factory=dict)
     services: dict[Situation, tuple[str, str]] = field(default_factory=dict)
+    nodes: dict[Place, str] = field(default_factory=dict)
     stable: dict[Node, tuple[Answer, ...]] = field(default_factory=dict)
     changes: int = 0
     rounds: list[Round] = field(default_factory=list)

@@ -1,9 +1,11 @@
 """What honest health checks would say: for testing their judge, never a stand-in for Kubernetes."""
 
+import copy
 import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from esipp.health.judge import judge
@@ -44,12 +46,19 @@ def no_answer(outcome: Outcome, count: int = SAMPLES) -> Answer:
     return Answer(outcome, count=count)
 
 
-def dialled(outcome: Outcome, count: int = SAMPLES, connected: float | None = None) -> Observation:
-    """What came of dialling a nodePort."""
-    return Observation("nodePort", 0, outcome, count=count, connected=connected)
+def dialled(
+    outcome: Outcome, count: int = SAMPLES, connected: float | None = None, by: Place | None = None
+) -> Observation:
+    """What came of dialling a nodePort; ``by`` is where the pod is that answered."""
+    echo = {"pod": "backend", "node": f"the {by.value}"} if by else None
+    return Observation("nodePort", 0, outcome, count=count, connected=connected, echo=echo)
 
 
-SERVED, SILENCE = dialled(Outcome.ANSWERED), dialled(Outcome.TIMEOUT)
+SILENCE = dialled(Outcome.TIMEOUT)
+
+
+def served(by: Place, count: int = SAMPLES) -> Observation:
+    return dialled(Outcome.ANSWERED, count, by=by)
 
 
 def life() -> dict[str, Fact]:
@@ -88,12 +97,18 @@ def played(number: int = 1, **nodes: Followed) -> Round:
 
 
 def healthy() -> Seen:
-    """Everything as it must be."""
+    """Everything as it must be; a copy that a test may change."""
+    return Seen(**{name: copy.copy(told) for name, told in vars(_healthy()).items()})
+
+
+@cache
+def _healthy() -> Seen:
     seen = Seen()
     for question in QUESTIONS:
         seen.answers[question.key] = (honest(question),)
         seen.services[question.situation] = (NAMESPACE, service_name(question.situation))
-    seen.served = {question.key: (SERVED if question.local_pods else SILENCE,) for question in TRUTHS}
+    seen.nodes = {place: f"the {place.value}" for place in NODES}
+    seen.served = {q.key: (served(q.place) if q.local_pods else SILENCE,) for q in TRUTHS}
     for place in NODES:
         for family in Family:
             answer = say(int(place is Place.ENDPOINT_NODE), "health-one-pod", count=500)
