@@ -79,7 +79,7 @@ def _choose(chance: random.Random, is_open: dict[int, bool], away: dict[int, int
     if len(opened) > 1 and downs:
         kinds += DOWNS
     if there and ups and downs:
-        kinds.append(Kind.ELSEWHERE)
+        kinds += [Kind.ELSEWHERE] * 2  # takes no longer than either of its halves
     kind = chance.choice(kinds)
     up = chance.choice(there) if kind in (Kind.OPENED, Kind.ELSEWHERE) else None
     down = chance.choice(opened) if kind is not Kind.OPENED else None
