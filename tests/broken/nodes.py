@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +15,7 @@ from typing import Any
 
 from esipp.catalog import HOUSE
 from esipp.cluster import Cluster
+from esipp.convergence import Budget, Reading, converge
 from esipp.labels import MANAGED_BY, RUN_LABEL
 from esipp.model import Family, Role
 from esipp.report.ledger import read_ledger
@@ -53,12 +54,12 @@ class Result:
 
 @dataclass(frozen=True)
 class Nodes:
-    """The node containers, which of them is the bare one, the CIDRs of pods and services, and the cluster they make."""
+    """The node containers, the roles they play, the CIDRs of pods and services, and the cluster they make."""
 
     cluster: Cluster
     kubeconfig: str | None
     containers: tuple[str, ...]
-    bare: str
+    roles: dict[Role, str]
     pod_cidrs: dict[Family, str]
     service_cidrs: dict[Family, str]
 
@@ -76,8 +77,12 @@ class Nodes:
             assert listed is not None, f"kubeadm-config has no {name}"
             cidrs[name] = {family_of(cidr.partition("/")[0]): cidr for cidr in listed[1].split(",")}
         containers = tuple(sorted(node.name for node in found))
-        bare = cast_roles(found)[Role.BARE_NODE]
-        return cls(cluster, kubeconfig, containers, bare, cidrs["podSubnet"], cidrs["serviceSubnet"])
+        return cls(cluster, kubeconfig, containers, cast_roles(found), cidrs["podSubnet"], cidrs["serviceSubnet"])
+
+    @property
+    def bare(self) -> str:
+        """The node that has no backend."""
+        return self.roles[Role.BARE_NODE]
 
     @contextmanager
     def rules(self, *rules: Rule) -> "Iterator[Placed]":
@@ -96,8 +101,36 @@ class Nodes:
         finally:
             self.heal()
 
+    @contextmanager
+    def running(self, image: str, user: int, command: list[str]) -> Iterator[None]:
+        """A process in every node's network, in a container beside it; gone again whatever happens."""
+
+        def start(node: str) -> None:
+            name, (program, *arguments) = self._beside(node), command
+            options = ["--detach", "--name", name, "--network", f"container:{node}", "--user", str(user)]
+            _docker("run", *options, "--entrypoint", program, image, *arguments)
+            budget = Budget("the process beside a node being ready", 20.0, need=1)
+            waited = converge(lambda: Reading("ready" in _docker("logs", name), name), budget)
+            assert waited.held, f"{waited}; {_docker('logs', name)}"
+
+        try:
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(start, self.containers))
+            yield
+        finally:
+            self._remove_processes()
+
+    @staticmethod
+    def _beside(node: str) -> str:
+        return f"esipp-broken-{node}"
+
+    def _remove_processes(self) -> None:
+        command = ["docker", "rm", "--force", *map(self._beside, self.containers)]
+        subprocess.run(command, check=False, capture_output=True, timeout=120)  # some engines mind what is not there
+
     def heal(self) -> None:
-        """Take away every rule of these tests, also those that an interrupted one left."""
+        """Take away every rule and process of these tests, also those that an interrupted one left."""
+        self._remove_processes()
         away = "{0} -t nat -S | grep -- {1} | sed s/^-A/-D/ | while read -r rule; do eval {0} -w -t nat $rule; done"
         both = "; ".join(away.format(program, MARK[-1]) for program in PROGRAMS.values())
         self._on_nodes(lambda _: both)
@@ -154,15 +187,24 @@ class Nodes:
                 return Live(run, pods, services)
         return None
 
-    def qualify(self, out: Path, samples: int = 20) -> Result:
-        """Run the whole suite on the cluster, as a user would."""
+    def qualify(
+        self, out: Path, samples: int = 20, *, suite: str = "source_ip", rows: Sequence[str] = (), binding: str = "core"
+    ) -> Result:
+        """Run a suite on the cluster, as a user would: all its rows, or those whose ids contain one of these."""
         command = [sys.executable, "-m", "esipp", "run", "--context", self.cluster.context, "--out", str(out)]
-        command += ["--samples", str(samples)]
+        command += ["--samples", str(samples), "--suite", suite, "--fail-on", binding, *rows]
         done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, timeout=400, check=False)
         records = list(read_ledger(out / "ledger.jsonl"))
         statuses = {record["id"]: record["status"] for record in records if record["record"] == "verdict"}
         settled = max((record["at"] for record in records if record["record"] == "settled"), default=0.0)
         return Result(done.returncode, statuses, settled, done.stdout + done.stderr)
+
+
+def _docker(*arguments: str) -> str:
+    """What a docker command says."""
+    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @dataclass

@@ -1,0 +1,137 @@
+"""Stands on a node between whoever asks a health check and the service proxy, and changes the answer.
+
+``python3 -c "$(cat lying_proxy.py)" LIE``: takes what nat redirects to PORT, on every address and in both families,
+asks where the client wanted to go, and tells one of LIES. Runs inside the echo image: the standard library only.
+"""
+
+import json
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+PORT = 19998
+ORIGINAL_DESTINATION = 80
+WITHIN = 10.0
+Told = tuple[str, int]
+
+kept: dict[Told, bytes] = {}
+
+
+def wanted(client: socket.socket) -> Told:
+    """Where the client wanted to go, before nat redirected it."""
+    if client.family is socket.AF_INET:
+        told = client.getsockopt(socket.SOL_IP, ORIGINAL_DESTINATION, 16)
+        return socket.inet_ntop(socket.AF_INET, told[4:8]), struct.unpack("!H", told[2:4])[0]
+    told = client.getsockopt(socket.IPPROTO_IPV6, ORIGINAL_DESTINATION, 28)
+    return socket.inet_ntop(socket.AF_INET6, told[8:24]), struct.unpack("!H", told[2:4])[0]
+
+
+def read(connection: socket.socket, until: bytes) -> bytes:
+    """What comes up to an end; all there is, where none is named."""
+    found = b""
+    while not (until and until in found):
+        more = connection.recv(65536)
+        if not more:
+            break
+        found += more
+    return found
+
+
+def ask(request: bytes, where: Told) -> bytes:
+    """The true answer."""
+    with socket.create_connection(where, timeout=WITHIN) as connection:
+        connection.sendall(request)
+        return read(connection, b"")
+
+
+def status(words: bytes) -> Callable[[bytes], bytes]:
+    """The same answer with another status line."""
+    return lambda answer: b"HTTP/1.1 " + words + b"\r\n" + answer.partition(b"\r\n")[2]
+
+
+def counted(answer: bytes) -> bytes:
+    """One endpoint more than there is, in the document and in the header."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    lines = []
+    if body:
+        document = json.loads(body)
+        document["localEndpoints"] += 1
+        body = json.dumps(document).encode()
+    for line in head.split(b"\r\n"):
+        name, _, told = line.partition(b": ")
+        if name.lower() == b"x-load-balancing-endpoint-weight":
+            line = name + b": " + str(int(told) + 1).encode()
+        if name.lower() == b"content-length" and body:
+            line = name + b": " + str(len(body)).encode()
+        lines.append(line)
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+def weightless(answer: bytes) -> bytes:
+    """The same answer without the weight."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    left = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"x-load-balancing-endpoint-weight")]
+    return b"\r\n".join(left) + b"\r\n\r\n" + body
+
+
+def slow(answer: bytes) -> bytes:
+    """The same answer, later than anybody waits."""
+    time.sleep(3)
+    return answer
+
+
+LIES: dict[str, Callable[[bytes], bytes]] = {
+    "200": status(b"200 OK"),
+    "503": status(b"503 Service Unavailable"),
+    "500": status(b"500 Internal Server Error"),
+    "count": counted,
+    "weight": weightless,
+    "slow": slow,
+    "stuck": lambda answer: answer,
+    "stays": lambda answer: answer,
+}
+
+
+def serve(client: socket.socket, lie: str) -> None:
+    """One connection."""
+    with client:
+        client.settimeout(WITHIN)
+        where = wanted(client)
+        request = read(client, b"\r\n\r\n")
+        if lie == "stuck" and where in kept:  # the first 200 for ever
+            client.sendall(kept[where])
+            return
+        try:
+            answer = ask(request, where)
+        except ConnectionRefusedError:
+            if lie != "stays" or where not in kept:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                return
+            answer = kept[where]
+        if lie == "stays" or b" 200 " in answer.partition(b"\r\n")[0]:
+            kept[where] = answer
+        client.sendall(LIES[lie](answer))
+
+
+def take(server: socket.socket, lie: str) -> None:
+    while True:
+        client, _ = server.accept()
+        threading.Thread(target=serve, args=(client, lie), daemon=True).start()
+
+
+def main(lie: str) -> None:
+    servers = [
+        socket.create_server(("0.0.0.0", PORT), backlog=512),
+        socket.create_server(("::", PORT), family=socket.AF_INET6, backlog=512),
+    ]
+    print("ready", flush=True)
+    threads = [threading.Thread(target=take, args=(server, lie)) for server in servers]
+    for thread in threads:
+        thread.start()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
