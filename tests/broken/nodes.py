@@ -19,6 +19,7 @@ from esipp.convergence import Budget, Reading, converge
 from esipp.labels import MANAGED_BY, RUN_LABEL
 from esipp.model import Family, Role
 from esipp.report.ledger import read_ledger
+from esipp.run import DEFAULT_MOVES
 from esipp.topology import cast_roles, family_of, read_node
 
 Json = dict[str, Any]
@@ -188,11 +189,19 @@ class Nodes:
         return None
 
     def qualify(
-        self, out: Path, samples: int = 20, *, suite: str = "source_ip", rows: Sequence[str] = (), binding: str = "core"
+        self,
+        out: Path,
+        samples: int = 20,
+        *,
+        suite: str = "source_ip",
+        rows: Sequence[str] = (),
+        binding: str = "core",
+        moves: int = DEFAULT_MOVES,
     ) -> Result:
         """Run a suite on the cluster, as a user would: all its rows, or those whose ids contain one of these."""
         command = [sys.executable, "-m", "esipp", "run", "--context", self.cluster.context, "--out", str(out)]
-        command += ["--samples", str(samples), "--suite", suite, "--fail-on", binding, *rows]
+        command += ["--samples", str(samples), "--suite", suite, "--fail-on", binding]
+        command += ["--moves", str(moves), *rows]
         done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, timeout=400, check=False)
         records = list(read_ledger(out / "ledger.jsonl"))
         statuses = {record["id"]: record["status"] for record in records if record["record"] == "verdict"}

@@ -89,3 +89,10 @@ def test_a_reader_that_is_late_is_told_how_much_it_lost(port: int, decisions: De
         told = lines(answer, 6)
     assert told[0] == {"seq": 4, "kind": "lost", "lost": 3}
     assert [one["seq"] for one in told[1:]] == [5, 6, 7, 8, 9]
+
+
+def test_a_reader_that_asks_for_all_that_is_kept_has_lost_nothing(port: int, decisions: Decisions) -> None:
+    for _ in range(9):
+        note(decisions)
+    with ask(port, "/decisions?after=0") as answer:
+        assert [one["seq"] for one in lines(answer, 5)] == [5, 6, 7, 8, 9]

@@ -34,12 +34,12 @@ class Decisions:
             self._changed.notify_all()
 
     def after(self, seq: int, seconds: float) -> tuple[list[dict[str, Any]], int]:
-        """What came after a number, waited for so long at most, and how many of these are lost."""
+        """What came after a number, waited for so long at most, and how many of these are lost; after 0, all kept."""
         with self._changed:
             self._changed.wait_for(lambda: self.last > seq or self._closed, seconds)
             first = self._kept[0]["seq"] if self._kept else self.last + 1
             found = list(islice(self._kept, max(0, seq + 1 - first), None))
-            return found, max(0, first - seq - 1) if found else 0
+            return found, max(0, first - seq - 1) if found and seq else 0
 
     @property
     def closed(self) -> bool:
