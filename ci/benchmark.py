@@ -27,6 +27,9 @@ from esipp.cluster import Cluster
 WHOLE = "whole"
 Seconds = Mapping[str, float]
 
+SOURCE_IP = ("--suite", "source_ip")
+"""The suite that is measured: what the others take follows from how often they move what."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
@@ -89,7 +92,20 @@ def table(columns: Mapping[int, Sequence[Seconds]]) -> list[str]:
 
 def command(context: str, image: str, ids: Sequence[str], out: Path) -> list[str]:
     """The run; no ids are all rows."""
-    return [sys.executable, "-m", "esipp", "run", "--context", context, "--image", image, "--out", str(out), *ids]
+    return [
+        sys.executable,
+        "-m",
+        "esipp",
+        "run",
+        "--context",
+        context,
+        "--image",
+        image,
+        "--out",
+        str(out),
+        *SOURCE_IP,
+        *ids,
+    ]
 
 
 def one_run(context: str, image: str, ids: Sequence[str]) -> Seconds:
