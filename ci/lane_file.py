@@ -13,7 +13,7 @@ from ci.step import SetupError
 
 LANES = CI / "lanes"
 KNOWN_LOAD_BALANCERS = ("metallb-l2", "reference")
-LEVELS = ("core", "extended")
+LEVELS = ("core", "extended", "timed")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from esipp.catalog import HOUSE, SUITES, all_rows, suite_names
 from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.report.pages import rows_page
 from esipp.report.plain import explain_row
-from esipp.rows import Level, Row
+from esipp.rows import Binding, Row
 from esipp.run import DEFAULT_MOVES, DEFAULT_SAMPLES, Settings
 from esipp.streams import open_standard_streams, whatever_becomes_of_stdout
 
@@ -77,9 +77,10 @@ def add_run_options(group: Any) -> None:
     )
     add(
         "--fail-on",
-        choices=[Level.CORE.value, Level.EXTENDED.value],
-        default=Level.CORE.value,
-        help="least binding level whose failures make the run fail (default: core)",
+        choices=[each.value for each in Binding],
+        default=Binding.CORE.value,
+        help="whose failures make the run fail: core rows, also extended ones, also those that hold a time against a "
+        "bound, for which the machine should be idle otherwise (default: core)",
     )
 
 
@@ -106,7 +107,7 @@ def settings_of(options: Any) -> Settings:
         outside=options.outside,
         without=tuple(options.without),
         samples=options.samples,
-        fail_on=Level(options.fail_on),
+        fail_on=Binding(options.fail_on),
         moves=options.moves,
         allow_disruptive=options.allow_disruptive,
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,

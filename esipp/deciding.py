@@ -39,7 +39,9 @@ def give_verdict(
     if missing:
         reason = "needs " + "; ".join(f"{name}: {feature.why}" for name, feature in missing.items())
         ours = any(feature.ours for feature in missing.values())
-        return Verdict(row.id, row.level, Status.UNSUPPORTED, row.expected, "nothing", reason, left_out=ours)
+        return Verdict(
+            row.id, row.level, Status.UNSUPPORTED, row.expected, "nothing", reason, left_out=ours, timed=row.timed
+        )
     decided = look()
     status, reason, reference = decided.status, decided.reason, ""
     if row.level is Level.RECORD and status in (Status.FAIL, Status.FLAKY):
@@ -49,5 +51,13 @@ def give_verdict(
             if known.seen == decided.seen and holds(known.when, known.before, facts):
                 status, reason, reference = Status.KNOWN, known.reason, known.reference
     return Verdict(
-        row.id, row.level, status, decided.expected, decided.observed, reason, dict(decided.tally), reference
+        row.id,
+        row.level,
+        status,
+        decided.expected,
+        decided.observed,
+        reason,
+        dict(decided.tally),
+        reference,
+        timed=row.timed,
     )

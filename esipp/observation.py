@@ -139,7 +139,8 @@ class Verdict:
     ``expected`` and ``observed`` are sentences for people; ``tally`` counts the observations by what they showed, and
     ``shown`` are the address classes among them. ``left_out`` marks an unsupported row that the cluster itself would
     have supported. ``ports`` tells whether source ports were kept, ``change`` where packets saw the source change,
-    ``witnesses`` on whose word it rests.
+    ``witnesses`` on whose word it rests, ``timed`` that the row is
+    one that a busy machine can spoil.
     """
 
     cell: str
@@ -155,6 +156,7 @@ class Verdict:
     ports: str = ""
     change: str = ""
     witnesses: str = ""
+    timed: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as the ledger keeps it."""
@@ -172,4 +174,5 @@ class Verdict:
             "ports": self.ports,
             "change": self.change,
             "witnesses": self.witnesses,
+            "timed": self.timed,
         }

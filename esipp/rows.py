@@ -22,6 +22,18 @@ class Level(StrEnum):
     RECORD = "record"
 
 
+class Binding(StrEnum):
+    """What makes a run fail (``--fail-on``); each includes the one before.
+
+    ``core``: core rows. ``extended``: also extended ones, but for those that hold a time against a bound, because a
+    machine that is busy with other things is late without anybody's fault. ``timed``: also these.
+    """
+
+    CORE = "core"
+    EXTENDED = "extended"
+    TIMED = "timed"
+
+
 class Status(StrEnum):
     """What the judge says of a row (design.md, "verdict")."""
 
@@ -51,7 +63,8 @@ class Difference:
 class Row:
     """One behaviour (design.md, law 1): what every suite's rows have.
 
-    ``features`` that the cluster lacks make it unsupported. ``id`` is stable, and the test's name.
+    ``features`` that the cluster lacks make it unsupported. ``id`` is stable, and the test's name. ``timed`` marks an
+    extended row that holds a time against a bound, or that a busy machine can spoil: see ``Binding``.
     """
 
     id: str
@@ -60,6 +73,7 @@ class Row:
     suite: str
     references: tuple[str, ...]
     features: frozenset[str] = frozenset()
+    timed: bool = False
 
     @property
     def expected(self) -> str:

@@ -15,7 +15,7 @@ from esipp.model import Cell
 from esipp.observation import Verdict
 from esipp.report.conclusion import Conclusion, conclude
 from esipp.report.ledger import SCHEMA_VERSION, Ledger
-from esipp.rows import Level, Row
+from esipp.rows import Binding, Row
 
 DEFAULT_SAMPLES = 200
 DEFAULT_MOVES = 30
@@ -40,7 +40,7 @@ class Settings:
     outside: str = "auto"
     without: tuple[str, ...] = ()
     samples: int = DEFAULT_SAMPLES
-    fail_on: Level = Level.CORE
+    fail_on: Binding = Binding.CORE
     moves: int = DEFAULT_MOVES
     seed: int = 0
     allow_disruptive: bool = False
@@ -54,7 +54,7 @@ class Settings:
         usual = {"--kubeconfig": None, "--outside": "auto", "--samples": str(DEFAULT_SAMPLES)}
         usual["--moves"] = str(DEFAULT_MOVES)
         told["--image"], usual["--image"] = self.image, os.environ.get("ESIPP_IMAGE", "")
-        told["--fail-on"], usual["--fail-on"] = self.fail_on.value, Level.CORE.value
+        told["--fail-on"], usual["--fail-on"] = self.fail_on.value, Binding.CORE.value
         words = [f"{name} {shlex.quote(str(value))}" for name, value in told.items() if value != usual[name]]
         words += ["--allow-disruptive"] if self.allow_disruptive else []
         words += [f"--without {name}" for name in self.without]

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Sequence
 
 from esipp.model import Family
-from esipp.moves.judging import RESOLUTION, Judge, distributions, split_words
+from esipp.moves.judging import Judge, distributions, split_words
 from esipp.moves.statistics import Distribution
 from esipp.moves.timeline import PHASES, Timeline
 from esipp.report.matrix import WIDTH
@@ -85,7 +85,7 @@ def _facts(judge: Judge, family: Family) -> list[str]:
     bound = judge.checking.bound
     if holes:
         said = f"black hole after the node's 503: at most {max(holes):.2f} s (of {len(holes)})"
-        kept = bound is not None and max(holes) <= bound + RESOLUTION
+        kept = bound is not None and max(holes) <= bound + judge.blur(family)
         rests = (
             "no health checks, so no bound" if bound is None else f"bound {bound:.2f} s {'kept' if kept else 'BROKEN'}"
         )

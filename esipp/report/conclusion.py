@@ -1,12 +1,12 @@
 """From all verdicts to one word and one exit code (design.md, laws 7 and 8)."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from esipp.errors import ExitCode
 from esipp.observation import Verdict
-from esipp.rows import Level, Status
+from esipp.rows import Binding, Level, Status
 
 WORST_FIRST = (
     Status.ERROR,
@@ -34,27 +34,32 @@ class Conclusion:
         return f"{self.result.upper()}: {self.why}"
 
 
-def conclude(verdicts: Iterable[Verdict], left_out: int, fail_on: Level = Level.CORE) -> Conclusion:
+def conclude(verdicts: Iterable[Verdict], left_out: int, fail_on: Binding = Binding.CORE) -> Conclusion:
     """Conclude a run.
 
     Args:
         verdicts: one for each selected row.
         left_out: core rows that were not selected. With those that were left out by --without, or for want of a
             client outside, they make the best result ``partial``, never ``conformant``.
-        fail_on: the least binding level whose failures make the run fail, and whose doubts leave it open.
+        fail_on: whose failures make the run fail, and whose doubts leave it open.
     """
     verdicts = list(verdicts)
     counts = Counter(verdict.status.value for verdict in verdicts)
-    binding = {Level.CORE} if fail_on is Level.CORE else {Level.CORE, Level.EXTENDED}
-
-    def count(status: Status, levels: Iterable[Level]) -> int:
-        return sum(1 for verdict in verdicts if verdict.status is status and verdict.level in levels)
-
     both = (Level.CORE, Level.EXTENDED)
-    failed, flaky = count(Status.FAIL, binding), count(Status.FLAKY, both)
-    errors, undecided = count(Status.ERROR, Level), count(Status.INCONCLUSIVE, binding)
+
+    def binds(verdict: Verdict) -> bool:
+        if verdict.level is not Level.EXTENDED:
+            return verdict.level is Level.CORE
+        return fail_on is Binding.TIMED or (fail_on is Binding.EXTENDED and not verdict.timed)
+
+    def count(status: Status, which: Callable[[Verdict], bool]) -> int:
+        return sum(1 for verdict in verdicts if verdict.status is status and which(verdict))
+
+    failed = count(Status.FAIL, binds)
+    flaky = count(Status.FLAKY, lambda verdict: verdict.level in both and (binds(verdict) or not verdict.timed))
+    errors, undecided = count(Status.ERROR, lambda _: True), count(Status.INCONCLUSIVE, binds)
     left_out += sum(1 for verdict in verdicts if verdict.left_out and verdict.level is Level.CORE)
-    differing = count(Status.FAIL, both) - failed
+    differing = count(Status.FAIL, lambda verdict: verdict.level in both) - failed
     aside = f"; {differing} extended rows differ" if differing else ""
 
     def say(result: str, code: ExitCode, why: str) -> Conclusion:

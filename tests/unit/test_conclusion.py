@@ -7,7 +7,7 @@ import pytest
 from esipp.errors import ExitCode
 from esipp.observation import Verdict
 from esipp.report.conclusion import conclude
-from esipp.rows import Level, Status
+from esipp.rows import Binding, Level, Status
 
 
 def verdicts(*kinds: tuple[Status, Level]) -> Iterator[Verdict]:
@@ -56,11 +56,23 @@ def test_core_rows_that_we_left_out_make_it_partial() -> None:
 
 
 def test_a_lane_may_demand_the_extended_rows() -> None:
-    failed = conclude(verdicts((Status.FAIL, Level.EXTENDED)), left_out=0, fail_on=Level.EXTENDED)
+    failed = conclude(verdicts((Status.FAIL, Level.EXTENDED)), left_out=0, fail_on=Binding.EXTENDED)
     assert failed.exit_code is ExitCode.NOT_CONFORMANT
-    doubtful = conclude(verdicts((Status.INCONCLUSIVE, Level.EXTENDED)), left_out=0, fail_on=Level.EXTENDED)
+    doubtful = conclude(verdicts((Status.INCONCLUSIVE, Level.EXTENDED)), left_out=0, fail_on=Binding.EXTENDED)
     assert doubtful.exit_code is ExitCode.HARNESS
 
 
 def test_extended_differences_are_told_beside_a_good_result() -> None:
     assert "1 extended rows differ" in conclude(verdicts((Status.FAIL, Level.EXTENDED)), left_out=0).sentence
+
+
+def timed(status: Status) -> list[Verdict]:
+    return [*verdicts((Status.PASS, Level.CORE)), Verdict("late", Level.EXTENDED, status, "", "", timed=True)]
+
+
+def test_rows_that_a_busy_machine_can_spoil_bind_only_where_it_is_asked() -> None:
+    for status, code in ((Status.FAIL, 1), (Status.FLAKY, 1), (Status.INCONCLUSIVE, 3)):
+        assert conclude(timed(status), 0, Binding.CORE).exit_code == ExitCode.CONFORMANT
+        assert conclude(timed(status), 0, Binding.EXTENDED).exit_code == ExitCode.CONFORMANT
+        assert conclude(timed(status), 0, Binding.TIMED).exit_code == code
+    assert "1 extended rows differ" in conclude(timed(Status.FAIL), 0, Binding.EXTENDED).why

@@ -20,7 +20,7 @@ LISTENED = ("chosen", "claimable", "freed-by-policy", "freed-by-type", "freed-by
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "FOLLOWED", Budget("made up", 0.005, need=3, spacing=0.0))
+    monkeypatch.setattr(lifecycle, "FOLLOWED", Budget("made up", 0.1, need=3, spacing=0.0))
 
 
 def live(api: FakeApi, *, listen: bool = True) -> dict[str, Fact]:

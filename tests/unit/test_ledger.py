@@ -13,7 +13,7 @@ from esipp.judge import judge
 from esipp.model import AddressClass, Cell
 from esipp.observation import Witness
 from esipp.report.ledger import SCHEMA, SCHEMA_VERSION, Ledger, read_ledger
-from esipp.rows import Level
+from esipp.rows import Binding, Level
 from esipp.run import Run, Settings
 from tests.unit.world import CELLS, evidence, group, show, topology, verdict
 
@@ -137,7 +137,7 @@ def test_a_ledger_is_never_overwritten(tmp_path: Path) -> None:
 def test_latest_points_at_the_newest_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
-        run = Run(replace(Settings("kind-test"), lane="a-lane", fail_on=Level.CORE), say=lambda _: None)
+        run = Run(replace(Settings("kind-test"), lane="a-lane", fail_on=Binding.CORE), say=lambda _: None)
         run.begin(SOME, left_out=0)
         run.interrupted = True
         run.end()
