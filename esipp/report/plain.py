@@ -29,7 +29,7 @@ def explain_row(row: Row) -> str:
     }
     lines = [row.id, "=" * len(row.id), *textwrap.wrap(row.requirement, WIDTH, break_on_hyphens=False), ""]
     for label, text in told.items():
-        lines += _fold(label, text, 12) if text else []
+        lines += fold(label, text, 12) if text else []
     return "\n".join(lines)
 
 
@@ -100,18 +100,19 @@ def _tell(group: Sequence[Row], verdicts: Mapping[str, Verdict], repeat: str) ->
     }
     lines = [f"{verdict.status.value.upper()} ({first.level.value}) {first.id}"]
     for label, text in told.items():
-        lines += _fold(label, text) if text else []
+        lines += fold(label, text) if text else []
     lines.append(f"  {'repeat':<9} {repeat} {first.id}")
     if others:
-        lines += _fold("also", f"{len(others)} more rows of this requirement:")
+        lines += fold("also", f"{len(others)} more rows of this requirement:")
     for row in others[:MOST_OTHERS]:
-        lines += _fold("", f"({row.level.value}) {row.id}: {verdicts[row.id].observed}")
+        lines += fold("", f"({row.level.value}) {row.id}: {verdicts[row.id].observed}")
     if len(others) > MOST_OTHERS:
-        lines += _fold("", f"and {len(others) - MOST_OTHERS} more, all in the ledger")
+        lines += fold("", f"and {len(others) - MOST_OTHERS} more, all in the ledger")
     return lines
 
 
-def _fold(label: str, text: str, width: int = 9) -> list[str]:
+def fold(label: str, text: str, width: int = 9) -> list[str]:
+    """A label and a text beside it, wrapped below each other."""
     start = f"  {label:<9} " if width == 9 else f"{label:<12}"
     return textwrap.wrap(
         text,

@@ -70,19 +70,19 @@ def _tell(group: Sequence[Cell], cells: Sequence[Cell], verdicts: Mapping[str, V
     }
     lines = [title]
     for label, text in told.items():
-        lines += _fold(label, text) if text else []
+        lines += plain.fold(label, text) if text else []
     lines.append(f"  {'repeat':<9} {repeat} {first.id}")
     if not others:
         return lines
     ways = Counter(way_in(cell.path) for cell in others).most_common()
     hit = ", ".join(f"{way} ({count})" for way, count in ways[:MOST_WAYS])
     hit += f" and {len(ways) - MOST_WAYS} more ways in" if len(ways) > MOST_WAYS else ""
-    lines += _fold("also", f"{len(others)} more rows show the same: {hit}")
+    lines += plain.fold("also", f"{len(others)} more rows show the same: {hit}")
     for cell in _various(others):
         what = verdicts[cell.id].observed if verdict.status is not Status.INCONCLUSIVE else ""
-        lines += _fold("", f"({cell.level.value}) {cell.id}" + (f": {what}" if what else ""))
+        lines += plain.fold("", f"({cell.level.value}) {cell.id}" + (f": {what}" if what else ""))
     if len(others) > MOST_OTHERS:
-        lines += _fold("", f"and {len(others) - MOST_OTHERS} more, all in the ledger")
+        lines += plain.fold("", f"and {len(others) - MOST_OTHERS} more, all in the ledger")
     return lines
 
 
@@ -100,17 +100,6 @@ def _various(others: Sequence[Cell]) -> list[Cell]:
         rank[cell.id] = earlier[way_in(cell.path)]
         earlier[way_in(cell.path)] += 1
     return sorted(others, key=lambda cell: rank[cell.id])[:MOST_OTHERS]
-
-
-def _fold(label: str, text: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=f"  {label:<9} ",
-        subsequent_indent=" " * 12,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def counts(rows: Iterable[Row], verdicts: Mapping[str, Verdict]) -> list[str]:
