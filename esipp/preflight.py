@@ -10,6 +10,8 @@ from typing import Any
 from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.errors import HarnessError, PreflightError
 from esipp.facts import proxy_facts
+from esipp.health.cordon import CORDONED_BY
+from esipp.health.props import marked
 from esipp.loadbalancers.reference import Reference
 from esipp.loadbalancers.reference import find as find_reference
 from esipp.model import Balancer, Family, Role
@@ -139,7 +141,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
         fit = sorted(node.name for node in nodes.values() if node.schedulable)
         raise PreflightError(
             f"Only {len(fit)} of {len(nodes)} nodes can take pods ({', '.join(fit) or 'none'}); two are needed.",
-            "one Linux node must have an endpoint and one must not: add a worker, or remove its taint or cordon.",
+            _hint_of_too_few(raw, cluster.context),
         ) from None
     facts = {"kubernetes": version, "nodes": str(len(nodes)), **_versions(raw)}
     decided = dict.fromkeys(facts, "API server /version and node status")
@@ -164,6 +166,14 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
         raise PreflightError(f"--without {strange[0]}: there is no such feature.", f"known: {', '.join(features)}")
     features |= {name: Feature(False, "left out by --without", ours=True) for name in settings.without}
     return Findings(nodes, roles, facts, decided, features, network, reference)
+
+
+def _hint_of_too_few(raw: list[dict[str, Any]], context: str) -> str:
+    """What to do where too few nodes can take pods."""
+    cordoned = sorted(n["metadata"]["name"] for n in raw if CORDONED_BY in (n["metadata"].get("annotations") or {}))
+    if cordoned:
+        return f"a run left {', '.join(cordoned)} cordoned: esipp clean --context {context} takes that back."
+    return "one Linux node must have an endpoint and one must not: add a worker, or remove its taint or cordon."
 
 
 def _versions(raw: list[dict[str, Any]]) -> dict[str, str]:
@@ -256,9 +266,11 @@ def _features(
     three = len(set(roles.values())) == 3
     features["nodes.three"] = Feature(three, f"{'three' if three else 'only two'} schedulable nodes")
     for mark in MARKS:
-        marked = sorted(node.name for node in nodes.values() if mark in node.marks and node.usable)
-        who = marked[0] if marked else "no node"
-        features[f"nodes.{mark.removesuffix('-node')}"] = Feature(bool(marked), f"{who} has the label {MARKS[mark]}")
+        found = marked(nodes.values(), roles, mark)
+        who = found or "no node that plays no other part"
+        features[f"nodes.{mark.removesuffix('-node')}"] = Feature(
+            found is not None, f"{who} has the label {MARKS[mark]}"
+        )
     features["load-balancer"] = Feature(True, "asked for; --without load-balancer leaves it out")
     both = all(features[f"family.{family.value.lower()}"].present for family in Family)
     features["families.dual"] = Feature(

@@ -33,11 +33,19 @@ def places_of(nodes: Iterable[Node], roles: Mapping[Role, str]) -> dict[Place, s
     found = {Place(role.value): node for role, node in roles.items()}
     if roles[Role.OTHER_NODE] == roles[Role.BARE_NODE]:
         del found[Place.OTHER_NODE]
+    nodes = list(nodes)
     for place in (Place.CONTROL_PLANE, Place.EXCLUDED):
-        marked = sorted(node.name for node in nodes if place.value in node.marks and node.usable)
-        if marked:
-            found[place] = marked[0]
+        node = marked(nodes, roles, place.value)
+        if node is not None:
+            found[place] = node
     return found
+
+
+def marked(nodes: Iterable[Node], roles: Mapping[Role, str], mark: str) -> str | None:
+    """The first node with a mark that can run our pods and plays no role: what is true of a role's node is its own."""
+    playing = set(roles.values())
+    fit = sorted(node.name for node in nodes if mark in node.marks and node.usable and node.name not in playing)
+    return fit[0] if fit else None
 
 
 def service_name(situation: Situation) -> str:

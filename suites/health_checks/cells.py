@@ -38,8 +38,6 @@ def row(question: Question, about: About, level: Level, requirement: str, *refer
     if question.second_address:
         features |= {f"nodes.second-address.{question.family.value.lower()}"}
         features |= {"node-ports.all-addresses"}
-    if question.situation is Situation.HOST_NETWORK_POD and question.place is Place.CONTROL_PLANE:
-        features |= {"nodes.control-plane"}
     return QuestionRow(
         id=f"healthcheck.{question.key}.{about.value}",
         requirement=requirement,

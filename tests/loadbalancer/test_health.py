@@ -1,5 +1,7 @@
 """Thresholds, the schedule of checks, and steering by what checks find, with real connections to nodes on loopback."""
 
+import asyncio
+import contextlib
 import socket
 import threading
 import time
@@ -9,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from images.loadbalancer.balancer.balancer import choose
-from images.loadbalancer.balancer.checks import Target, next_slot
+from images.loadbalancer.balancer.checks import Checker, Target, next_slot
 from images.loadbalancer.balancer.faults import Faults
 from images.loadbalancer.balancer.objects import Mode
 from images.loadbalancer.balancer.thresholds import Health, Result
@@ -273,3 +275,73 @@ def test_checks_keep_to_their_period(nodes: Nodes) -> None:
     world.run(1.0)
     assert 17 <= len(nodes.requests) <= 21
     world.close()
+
+
+class Slow:
+    """A node on loopback that answers so many seconds late, or never; keeps when it was asked."""
+
+    def __init__(self, after: float | None) -> None:
+        self.after = after
+        self.asked: list[float] = []
+        self.listener = socket.create_server(("127.0.0.2", 0), backlog=64)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                sock, _ = self.listener.accept()
+            except OSError:
+                return
+            self.asked.append(time.monotonic())
+            threading.Thread(target=self._answer, args=[sock], daemon=True).start()
+
+    def _answer(self, sock: socket.socket) -> None:
+        with sock, contextlib.suppress(OSError):
+            sock.recv(4096)
+            if self.after is None:
+                sock.recv(1)  # until the other side gives up
+                return
+            time.sleep(self.after)
+            sock.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+
+    def close(self) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+def results_of(node: Slow, period: float, timeout: float, seconds: float, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the checks of a slow node found in so many seconds."""
+    found: list[str] = []
+    record = Health.record
+
+    def keep(self: Health, result: Result, *, passed: bool) -> bool:
+        found.append(str(result))
+        return record(self, result, passed=passed)
+
+    monkeypatch.setattr(Health, "record", keep)
+    loop = asyncio.new_event_loop()
+    checker = Checker(loop, (period, timeout), (1, 2), Faults(), lambda check: None)
+    checker.set_targets({Target(KEY, "u", "IPv4", "two"): ("127.0.0.2", node.port)})
+    loop.run_until_complete(asyncio.sleep(seconds))
+    checker.close()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    node.close()
+    return found
+
+
+def test_an_answer_between_period_and_timeout_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Slow(0.7)
+    found = results_of(node, 0.5, 1.0, 4.0, monkeypatch)
+    assert set(found) == {"status 200"}
+    assert len(found) >= 2
+    assert all(0.9 < later - before < 1.1 for before, later in pairwise(node.asked)), node.asked
+
+
+def test_a_timeout_as_long_as_the_period_skips_no_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Slow(None)
+    found = results_of(node, 0.3, 0.3, 2.0, monkeypatch)
+    assert set(found) == {"timeout"}
+    assert len(node.asked) >= 5
+    assert all(0.2 < later - before < 0.4 for before, later in pairwise(node.asked)), node.asked

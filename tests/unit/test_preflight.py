@@ -1,12 +1,19 @@
-"""What a cluster offers, as a dry run of a Service tells it: nodes with two families may have services with one."""
+"""What a cluster offers: families, as a dry run of a Service tells it; nodes at which health checks can be asked."""
 
 from typing import Any, cast
 
 import pytest
 
 from esipp.cluster import ApiError, Cluster, UnreachableError
-from esipp.preflight import _features, _service_families
+from esipp.errors import PreflightError
+from esipp.health.cordon import CORDONED_BY
+from esipp.health.model import Place
+from esipp.health.props import places_of
+from esipp.model import Role
+from esipp.preflight import _features, _service_families, examine
 from esipp.rows import Feature
+from esipp.run import Settings
+from esipp.topology import MARKS, Node
 from tests.unit.world import ROLES, topology
 
 
@@ -59,3 +66,69 @@ def test_single_stack_services_on_dual_stack_nodes_lack_a_family(has: str, lacks
     assert not missing.ours, "the cluster lacks it, not we"
     assert missing.why == f"every node has an InternalIP, but a Service gets only {has} (a dry run)"
     assert not found["families.dual"].present
+
+
+# ------------------------------------------------------------------------------------------- nodes that are marked
+def node(name: str, *marks: str, usable: bool = True) -> Node:
+    return Node(name, {}, frozenset(), usable=usable, marks=frozenset(marks))
+
+
+K3S = {Role.ENDPOINT_NODE: "a", Role.BARE_NODE: "b", Role.OTHER_NODE: "c"}
+CONTROL, EXCLUDED = MARKS
+
+
+@pytest.mark.parametrize(
+    ("nodes", "where"),
+    [
+        ([node("a", CONTROL), node("b"), node("c")], {}),  # k3s: the control plane takes pods
+        ([node("a", CONTROL), node("b"), node("c"), node("d", CONTROL)], {Place.CONTROL_PLANE: "d"}),
+        ([node("a"), node("b", EXCLUDED), node("c"), node("d", EXCLUDED, usable=False)], {}),
+        (  # kind: one node is both
+            [node("a"), node("b"), node("c"), node("d", CONTROL, EXCLUDED)],
+            {Place.CONTROL_PLANE: "d", Place.EXCLUDED: "d"},
+        ),
+    ],
+)
+def test_a_marked_node_that_plays_a_role_is_no_place_of_its_own(nodes: list[Node], where: dict[Place, str]) -> None:
+    found = places_of(iter(nodes), K3S)
+    assert {place: found.get(place) for place in (Place.CONTROL_PLANE, Place.EXCLUDED) if place in found} == where
+    told = _features({each.name: each for each in nodes}, K3S, None, None)
+    assert told["nodes.control-plane"].present is (Place.CONTROL_PLANE in where)
+    assert told["nodes.excluded"].present is (Place.EXCLUDED in where)
+
+
+class Small:
+    """A cluster with one node that takes pods; the other is cordoned, by a run or not."""
+
+    context = "home"
+
+    def __init__(self, annotations: dict[str, str] | None) -> None:
+        self.annotations = annotations
+
+    def version(self) -> str:
+        return "v1.36.0"
+
+    def may(self, verb: str, resource: str, *, group: str) -> bool:
+        return True
+
+    def list(self, path: str) -> list[dict[str, Any]]:
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        cordoned = {"name": "b", "annotations": self.annotations}
+        return [
+            {"metadata": {"name": "a"}, "status": ready},
+            {"metadata": cordoned, "spec": {"unschedulable": True}, "status": ready},
+        ]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "hint"),
+    [
+        ({CORDONED_BY: "host/1"}, "a run left b cordoned: esipp clean --context home takes that back."),
+        ({"other": "x"}, "remove its taint or cordon"),
+        (None, "remove its taint or cordon"),
+    ],
+)
+def test_what_a_killed_run_left_cordoned_is_said(annotations: dict[str, str] | None, hint: str) -> None:
+    with pytest.raises(PreflightError) as refused:
+        examine(cast(Cluster, Small(annotations)), Settings(context="home"))
+    assert hint in refused.value.hint

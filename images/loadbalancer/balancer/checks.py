@@ -14,7 +14,7 @@ import socket
 import struct
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .faults import Faults
 from .objects import Key
@@ -22,6 +22,9 @@ from .thresholds import Health, Result
 
 RESET = struct.pack("ii", 1, 0)
 LONGEST_ANSWER = 4096
+SLACK = 0.05
+"""Of the period: a check that has no longer to wait when the next one is due has timed out. Else a timeout as long as
+the period, which ends a moment after the next slot, would skip every second check."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class Check:
     count: int = 0
     sock: socket.socket | None = None
     answer: bytes = b""
-    timers: list[asyncio.TimerHandle] = field(default_factory=list)
+    next: asyncio.TimerHandle | None = None
+    timeout: asyncio.TimerHandle | None = None  # of the check that is under way
 
 
 class Checker:
@@ -80,8 +84,8 @@ class Checker:
         for target in [target for target in self.checks if target not in wanted]:
             check = self.checks.pop(target)
             self._close(check)
-            for timer in check.timers:
-                timer.cancel()
+            if check.next:
+                check.next.cancel()
         for target, (address, port) in wanted.items():
             known = self.checks.get(target)
             if known:
@@ -102,17 +106,21 @@ class Checker:
 
     def _schedule(self, check: Check) -> None:
         slot = next_slot(check.target.phase, self._period, self._loop.time())
-        check.timers = [self._loop.call_at(slot, self._start, check)]
+        check.next = self._loop.call_at(slot, self._start, check)
 
     def _start(self, check: Check) -> None:
         self._schedule(check)
-        if check.sock:
-            return  # still waiting for the last one, whose timeout is longer than the period
+        if check.timeout:
+            if check.timeout.when() - self._loop.time() > SLACK * self._period:
+                return  # still waiting for the last one, whose timeout is longer than the period
+            self._end(check, None, "timeout")
+            if self.checks.get(check.target) is not check:
+                return  # that it turned has removed it
         sock = socket.socket(socket.AF_INET6 if ":" in check.address else socket.AF_INET, socket.SOCK_STREAM)
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         check.sock, check.answer = sock, b""
-        check.timers.append(self._loop.call_later(self._timeout, self._end, check, None, "timeout"))
+        check.timeout = self._loop.call_later(self._timeout, self._end, check, None, "timeout")
         error = sock.connect_ex((check.address, check.port))
         if error not in (0, errno.EINPROGRESS):
             self._end(check, None, os.strerror(error))
@@ -156,9 +164,6 @@ class Checker:
 
     def _end(self, check: Check, status: int | None, error: str | None) -> None:
         self._close(check)
-        for timer in check.timers[1:]:
-            timer.cancel()
-        del check.timers[1:]
         result = Result(status, error, self._loop.time())
         check.count += 1
         passed = self._faults.result(result.passed, check.count, result.at)
@@ -166,6 +171,9 @@ class Checker:
             self._turned(check)
 
     def _close(self, check: Check) -> None:
+        if check.timeout:
+            check.timeout.cancel()
+            check.timeout = None
         if check.sock:
             self._loop.remove_writer(check.sock)
             self._loop.remove_reader(check.sock)
