@@ -31,6 +31,7 @@ OPTIONS_LABEL = "esipp.dev/options"  # value: what it was given beyond what it h
 MAC = "02:65:73:69:70:70"
 READY_SECONDS = 60.0
 DOCKER_SECONDS = 120.0
+SHARES = 16384  # a node has 1024
 PER_ENDPOINT = (1, 46)  # from this version of the engine's API on an interface's sysctls are its endpoint's
 SYSCTLS = {
     "net.ipv4.ip_forward": 1,
@@ -127,6 +128,8 @@ def container(there: Surroundings, image: str, options: Sequence[str]) -> list[s
         settings.append(OF_THE_INTERFACE.format(network.INTERFACE))
     command = ["run", "--detach", "--name", NAME, "--hostname", NAME, "--network", on, "--mac-address", MAC]
     command += ["--restart", "no", "--read-only", "--tmpfs", "/run:mode=0755"]
+    # An instrument: it must not be late with its checks because the machine is busy.
+    command += ["--cpu-shares", str(SHARES)]
     command += ["--cap-drop", "ALL", "--cap-add", "NET_ADMIN", "--cap-add", "NET_BIND_SERVICE"]
     command += ["--security-opt", "no-new-privileges"]
     command += [part for setting in settings for part in ("--sysctl", setting)]

@@ -1,8 +1,10 @@
 """The continuous probes of one balancer's service, from one client outside, by a prober process of its own."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 
+from esipp.errors import HarnessError
 from esipp.model import Family
 from esipp.moves.samples import Stream, read_health, read_request
 from esipp.moves.scene import PORT
@@ -10,13 +12,17 @@ from esipp.probing.prober import Clock, Job, Line, Prober
 from esipp.probing.prober import Stream as Running
 
 SPACING = 0.02
-"""Seconds between two requests through the VIP, two at a nodePort, and two health checks: no coarser than this."""
+"""Seconds between two requests through the VIP, and between two health checks: no coarser than this."""
+
+PORT_SPACING = 0.04
+"""Seconds between two requests at a nodePort; these tell no response times of the balancer's."""
 
 TIMEOUT = 0.9
 """Seconds until a request counts as lost: below the second SYN, which would be answered by somebody else."""
 
 ENDLESS = 1_000_000
 END_SECONDS = 10.0
+CONNECT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ class Observing:
                 stream = self._stream(name, "get", addresses[family], told.health_port)
                 self.health.setdefault(family, {})[node] = stream
             address = addresses[next(iter(told.vips))]
-            self.ports[node] = self._stream(f"nodePort of {node}", "tcp", address, told.node_port)
+            self.ports[node] = self._stream(f"nodePort of {node}", "tcp", address, told.node_port, PORT_SPACING)
 
     def stop(self) -> None:
         """End all probes, and put what came in order.
@@ -80,11 +86,17 @@ class Observing:
     def connect(self, family: Family, count: int, spacing: float) -> list[Line]:
         """So many new connections through the VIP, beside all else."""
         job = Job(f"{self.name} balance", "tcp", self.targets.vips[family], PORT, count, TIMEOUT, spacing=spacing)
-        return self.prober.ask(job).result(timeout=count * spacing + END_SECONDS)
+        try:
+            return self.prober.ask(job).result(timeout=CONNECT_SECONDS)
+        except FutureTimeoutError:
+            raise HarnessError(
+                f"{count} connections through the VIP of {self.name} did not end within {CONNECT_SECONDS:.0f} s.",
+                "is the machine too busy for the prober? --moves and --suite ask for less at once.",
+            ) from None
 
-    def _stream(self, name: str, protocol: str, host: str, port: int) -> Stream:
-        stream = Stream(f"{self.name}: {name}", SPACING)
+    def _stream(self, name: str, protocol: str, host: str, port: int, spacing: float = SPACING) -> Stream:
+        stream = Stream(f"{self.name}: {name}", spacing)
         ours, read = self.clock.ours, read_health if protocol == "get" else read_request
-        job = Job(stream.name, protocol, host, port, ENDLESS, TIMEOUT, spacing=SPACING, url="/healthz")
+        job = Job(stream.name, protocol, host, port, ENDLESS, TIMEOUT, spacing=spacing, url="/healthz")
         self._running.append(self.prober.stream(job, lambda line: stream.add(read(line, ours))))
         return stream
