@@ -3,14 +3,15 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.clients import Clients
 from esipp.convergence import Budget, Convergence, Reading, converge
 from esipp.health.model import About, Answer, Place, Question, QuestionRow
 from esipp.health.props import OUTSIDE, places_of, service_name
-from esipp.health.seen import Seen
+from esipp.health.seen import Node, Seen
+from esipp.health.stop import Stop
 from esipp.model import Client, Family, Protocol
 from esipp.observation import Observation, Outcome
 from esipp.probing.prober import Job
@@ -34,10 +35,11 @@ MOST_AT_ONCE = 16
 
 @dataclass
 class Asker:
-    """Asks the health check of a Service on a node, from where a client stands."""
+    """Asks the health check of a Service on a node, from where a client stands; ``stop`` ends what waits for it."""
 
     stage: Stage
     clients: Clients
+    stop: Stop = field(default_factory=Stop)
 
     @property
     def places(self) -> dict[Place, str]:
@@ -71,20 +73,26 @@ class Asker:
         url: str = "/healthz",
     ) -> Future[list[Json]]:
         """Ask ``count`` times; equal answers come as one."""
-        job = Job(f"health {host} {port}", "get", host, port, count, timeout, spacing=spacing, url=url, method=method)
-        brief = Job(**{**job.__dict__, "brief": True, "parallel": MOST_AT_ONCE})
-        return self.clients.probers[client.name].ask(brief)
+        key = f"health {host} {port}"
+        job = Job(key, "get", host, port, count, timeout, spacing, MOST_AT_ONCE, brief=True, url=url, method=method)
+        return self.clients.probers[client.name].ask(job)
 
-    def everywhere(self, port: int, client: Client = OUTSIDE) -> dict[tuple[Place, Family], Answer]:
-        """One answer of every node, in each family, at a port."""
-        asked = {
-            (place, family): self.get(client, host, port)
-            for place in self.places
-            if place is not Place.EXCLUDED  # a node that has another place, too
+    def on_nodes(
+        self, port: int, client: Client = OUTSIDE, *, only: Iterable[Place] = (), count: int = 1, spacing: float = 0.0
+    ) -> dict[Node, Future[list[Json]]]:
+        """Ask every node once in each family, or only the nodes at some places."""
+        # the excluded node has another place, too
+        places = list(only) or [place for place in self.places if place is not Place.EXCLUDED]
+        return {
+            (place, family): self.get(client, host, port, count=count, spacing=spacing)
+            for place in places
             for family in self.families
             if (host := self.address(place, family))
         }
-        return {node: Answer.read(future.result(timeout=BOUND)[0]) for node, future in asked.items()}
+
+    def everywhere(self, port: int) -> dict[Node, Answer]:
+        """One answer of every node, in each family, at a port."""
+        return {node: Answer.read(self.stop.result(each, BOUND)[0]) for node, each in self.on_nodes(port).items()}
 
     def listeners(self, client: Client) -> dict[tuple[str, Place, Family], bool]:
         """Whether a client reaches each node at all: its reference listener, with no Service in the way."""
@@ -180,6 +188,6 @@ def read_all(results: Iterable[Mapping[str, Any]]) -> tuple[Answer, ...]:
     return tuple(Answer.read(result) for result in results)
 
 
-def said_at(answers: Mapping[tuple[Place, Family], Answer], say: Callable[[Answer], str]) -> dict[str, Counter[str]]:
+def said_at(answers: Mapping[Node, Answer], say: Callable[[Answer], str]) -> dict[str, Counter[str]]:
     """What every node said, in words, by node and family."""
     return {f"{place.value} {family.value}": Counter({say(answer): 1}) for (place, family), answer in answers.items()}

@@ -195,6 +195,8 @@ def _say_dialled(each: Observation, node: str | None) -> str:
 # ---------------------------------------------------------------------------------------------------------- trials
 def decide_trial(row: TrialRow, seen: Seen) -> Decision:
     """A row about what a trial saw."""
+    if row.trial in seen.broken:
+        return _error(row, "nothing", f"esipp itself failed: {seen.broken[row.trial]}")
     if row.trial in seen.trouble:
         return undecided(row, seen.trouble[row.trial])
     if row.trial == "lifecycle":

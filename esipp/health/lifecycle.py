@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from esipp.cluster import ApiError, UnreachableError
-from esipp.convergence import Budget, Reading, converge
+from esipp.convergence import Budget, Reading
 from esipp.health.asking import Asker, said_at
 from esipp.health.judge import document
 from esipp.health.model import Answer
@@ -21,6 +21,10 @@ Json = dict[str, Any]
 
 FOLLOWED = Budget("every node following a change of a health-check node port", 20.0, need=3, spacing=0.1)
 """kube-proxy has at most its minSyncPeriod and a sync to open or close a listener; see upstream.md §2.11."""
+
+
+TRIES = 3
+"""Free ports that are tried, where others on the cluster take them first."""
 
 
 class _CutShortError(Exception):
@@ -54,6 +58,7 @@ class LifeCycle:
             (self._retyping, "freed-by-type"),
         )
         for step, claims in steps:
+            self.asker.stop.check()
             try:
                 step()
             except (ApiError, UnreachableError, _CutShortError) as broken:
@@ -69,7 +74,7 @@ class LifeCycle:
         trouble = "" if known else "the API server does not tell its node port range"
         self.facts["allocated"] = Fact("created with Local", {"life-1": _port(one)}, bounds=bounds, trouble=trouble)
         everything = self.asker.stage.cluster.list("/api/v1/services")
-        taken = {each["nodePort"] for item in everything for each in item["spec"]["ports"] if each.get("nodePort")}
+        taken = {port for item in everything for port in _node_ports(item)}
         ports = {f"{i['metadata']['namespace']}/{i['metadata']['name']}": _port(i) for i in everything if _wants_one(i)}
         self.facts["unique"] = Fact("all services of the cluster", ports, others=frozenset(taken))
 
@@ -87,10 +92,13 @@ class LifeCycle:
         )
 
     def _choosing(self) -> None:
-        free = self._free_port()
-        made = self._try(f"created with port {free}", lambda: self._create("life-chosen", healthCheckNodePort=free))
-        self.facts["chosen"] = self._heard(replace(made, wanted=free), "life-chosen")
+        for _ in range(TRIES):
+            made = self._claim("life-chosen", self._free_port())
+            if not made.trouble:
+                break
+        self.facts["chosen"] = self._heard(made, "life-chosen")
         other = self._free_port()
+        self._read("life-chosen")  # or the step breaks off: that nothing is there is no refusal of a change
         self.facts["immutable"] = self._try(
             f"patched to port {other}", lambda: self._patch("life-chosen", {"spec": {"healthCheckNodePort": other}})
         )
@@ -128,8 +136,7 @@ class LifeCycle:
         self.facts["freed-by-policy"] = self._freed(
             "life-chosen", had, lambda: self._try("patched to Cluster", lambda: self._patch("life-chosen", flip))
         )
-        claimed = self._try(f"created with port {had}", lambda: self._create("life-heir", healthCheckNodePort=had))
-        self.facts["claimable"] = self._heard(replace(claimed, wanted=had), "life-heir")
+        self.facts["claimable"] = self._heard(self._claim("life-heir", had), "life-heir")
 
         def delete() -> Fact:
             self.asker.stage.cluster.delete(f"{self._services}/life-heir")
@@ -172,6 +179,19 @@ class LifeCycle:
         except ApiError as refused:
             return Fact(words, refused=(refused.status, refused.reason, refused.message))
         return Fact(words, {made["metadata"]["name"]: _port(made)})
+
+    def _claim(self, name: str, port: int) -> Fact:
+        """Create a service with a port that is free, unless somebody else on the cluster was quicker."""
+        made = self._try(f"created with port {port}", lambda: self._create(name, healthCheckNodePort=port))
+        fact = replace(made, wanted=port)
+        if fact.refused is None or "already allocated" not in fact.refused[2]:
+            return fact
+        for item in self.asker.stage.cluster.list("/api/v1/services"):
+            owner = item["metadata"]
+            if owner["namespace"] != self.asker.stage.namespace and port in (_port(item), *_node_ports(item)):
+                trouble = f"the service {owner['namespace']}/{owner['name']} took port {port} meanwhile"
+                return replace(fact, trouble=trouble)
+        return fact
 
     def _try_in_vain(self, words: str, name: str, port: int, **spec: Any) -> Fact:
         """Create a service that is to be refused; one that is taken goes again, before it disturbs the next steps."""
@@ -244,7 +264,9 @@ class LifeCycle:
             wrong = wrong if right else last
             return Reading(right, str(last))
 
-        held = converge(look, FOLLOWED).held  # one right look at the end of a budget is not what was waited for
+        held = self.asker.stop.converge(
+            look, FOLLOWED
+        ).held  # one right look at the end of a budget is not what was waited for
         last = last if held else wrong
         if any(Outcome.ERROR.value in said for said in last.values()):
             return replace(fact, listeners=last, trouble="a prober failed")
@@ -253,6 +275,11 @@ class LifeCycle:
 
 def _port(service: Json) -> int | None:
     return service["spec"].get("healthCheckNodePort") or None
+
+
+def _node_ports(service: Json) -> list[int]:
+    """Its nodePorts; an ExternalName Service may have no ports at all."""
+    return [each["nodePort"] for each in service["spec"].get("ports") or [] if each.get("nodePort")]
 
 
 def _wants_one(service: Json) -> bool:

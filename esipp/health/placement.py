@@ -4,19 +4,20 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from esipp import manifests
 from esipp.cluster import ApiError
-from esipp.convergence import Budget, Reading, converge
+from esipp.convergence import Budget, Reading
 from esipp.errors import HarnessError
 from esipp.health.asking import Asker, read_all
 from esipp.health.judge import say_count
 from esipp.health.model import Answer, Place, Situation
 from esipp.health.props import HEALTH_LABEL, OUTSIDE, SLOTS, placed, service_name, slot
 from esipp.health.seen import Followed, Node, Round, Seen
+from esipp.health.stop import StoppedError
 from esipp.pods import is_ready
 from esipp.props import Ground
 
@@ -26,10 +27,14 @@ ROUNDS = 20
 FOLLOWS = Budget("every node's health check after a change", 10.0, need=3, spacing=0.05)
 """kube-proxy syncs within a second of a change, by default (minSyncPeriod); the rest is for a busy machine."""
 
-AFTER = 10
-"""Answers that are held against the truth once a node has settled, before the next change."""
+AFTER, AFTER_SPACING = 12, 0.1
+"""Answers that are held against the truth once a node has settled, before the next change: over more than a second, as
+kube-proxy syncs that often."""
 
 DONE = Budget("our own pods being as the round wants them", 40.0, need=1, spacing=0.1)
+SLICE = 1.0
+"""Seconds that our own pods are watched without a look for an interrupt."""
+
 STABLE_COUNT, STABLE_SPACING = 500, 0.02
 """The stability window: ten seconds, while this trial moves the pods of another service."""
 
@@ -100,6 +105,7 @@ class Placement:
         stable.start()
         try:
             for number in range(1, rounds + 1):
+                self.asker.stop.check()
                 there, ready = board.draw(chance, number)
                 done, changed = self._change(board, there, ready)
                 if stable.is_alive():
@@ -150,7 +156,7 @@ class Placement:
                 return Reading(False, refused.message)
             return Reading(True, "created")
 
-        if not converge(look, DONE).held:
+        if not self.asker.stop.converge(look, DONE).held:
             raise HarnessError(f"The pod {_name(each)} cannot be created again.", "is its node well?")
 
     def _await(self, pods: str, wanted: Mapping[str, bool], *, gated: bool) -> None:
@@ -163,8 +169,11 @@ class Placement:
         names = set(wanted)
         if not names:
             return
-        last = self.asker.stage.cluster.wait_for(pods, done, names, budget=DONE.seconds, labelSelector=selector)
-        late = sorted(name for name in names if name not in last or not done(last[name]))
+        late, deadline = sorted(names), time.monotonic() + DONE.seconds
+        while late and time.monotonic() < deadline:
+            self.asker.stop.check()
+            last = self.asker.stage.cluster.wait_for(pods, done, names, budget=SLICE, labelSelector=selector)
+            late = sorted(name for name in names if name not in last or not done(last[name]))
         if late:
             raise HarnessError(f"{DONE.name}: {late[0]} is not, after {DONE.seconds:.0f} s.", "is its node well?")
 
@@ -184,10 +193,11 @@ class Placement:
             wrong = [node for each in marks.values() for node, mark in each.items() if mark.run < FOLLOWS.need]
             return Reading(not wrong, str(wrong[:1]))
 
-        converge(look, Budget(FOLLOWS.name, FOLLOWS.seconds, need=1, spacing=FOLLOWS.spacing))
+        self.asker.stop.converge(look, Budget(FOLLOWS.name, FOLLOWS.seconds, need=1, spacing=FOLLOWS.spacing))
         after: dict[str, dict[Node, Counter[str]]] = {"status": {}, "count": {}}
-        for node, answers in self._ask_on(port):
-            for answer in answers:
+        for node, future in self.asker.on_nodes(port, count=AFTER, spacing=AFTER_SPACING).items():
+            results = self.asker.stop.result(future, 30)
+            for answer in read_all(results):
                 for name, (right, words) in _against(answer, truth[node[0]]).items():
                     after[name].setdefault(node, Counter())["right" if right else words] += answer.count
         status, count = (
@@ -196,30 +206,26 @@ class Placement:
         )
         return status, count
 
-    def _ask_on(self, port: int) -> Iterator[tuple[Node, tuple[Answer, ...]]]:
-        asked = {
-            (place, family): self.asker.get(OUTSIDE, host, port, count=AFTER, spacing=STABLE_SPACING)
-            for place in placed(self.ground)
-            for family in self.asker.families
-            if (host := self.asker.address(place, family))
-        }
-        for node, future in asked.items():
-            yield node, read_all(future.result(timeout=30))
-
     def _stable(self, seen: Seen) -> None:
+        """Watch the stability window; what breaks it off is told of its own rows."""
+        try:
+            self._ask_another(seen)
+        except StoppedError as stopped:
+            seen.trouble["stable"] = str(stopped)
+        except HarnessError as broken:
+            seen.trouble["stable"] = broken.sentence
+        except Exception as broken:
+            seen.broken["stable"] = f"{type(broken).__name__}: {broken}"
+
+    def _ask_another(self, seen: Seen) -> None:
         """Ask one service's health check for ten seconds, while pods of another are moved."""
         service = self.asker.stage.services.get(service_name(Situation.ONE_POD))
         if service is None:
             return
         port = service["spec"]["healthCheckNodePort"]
-        asked = {
-            (place, family): self.asker.get(OUTSIDE, host, port, count=STABLE_COUNT, spacing=STABLE_SPACING)
-            for place in placed(self.ground)
-            for family in self.asker.families
-            if (host := self.asker.address(place, family))
-        }
-        for node, future in asked.items():
-            seen.stable[node] = read_all(future.result(timeout=60))
+        for node, future in self.asker.on_nodes(port, count=STABLE_COUNT, spacing=STABLE_SPACING).items():
+            results = self.asker.stop.result(future, 60)
+            seen.stable[node] = read_all(results)
 
 
 @dataclass

@@ -118,6 +118,8 @@ class Seen:
         services: namespace and name of each situation's Service.
         nodes: the name of the node at each place.
         stable: the answers of the long window, by node; changes is how often pods of another service came or went.
+        trouble: why a trial broke off; what it has seen by then does not count.
+        broken: the same where the fault is ours.
     """
 
     answers: dict[str, tuple[Answer, ...]] = field(default_factory=dict)
@@ -133,6 +135,7 @@ class Seen:
     cordoned: dict[Node, tuple[Answer, ...]] = field(default_factory=dict)
     life: dict[str, Fact] = field(default_factory=dict)
     trouble: dict[str, str] = field(default_factory=dict)
+    broken: dict[str, str] = field(default_factory=dict)
 
     def unreached(self, client: str, place: Place, family: Family) -> bool:
         """Whether a client does not reach a node at all: its reference listener is silent to it, too."""

@@ -54,5 +54,6 @@ def _rounds(seen: Seen, seed: int) -> list[str]:
     lines = [f"placement: {len(seen.rounds)} rounds of pods placed at random (seed {seed}), {len(followed)} answers"]
     if took:
         middle, late = took[len(took) // 2], took[min(len(took) - 1, int(0.95 * len(took)))]
-        lines.append(f"  right after: half {middle:.2f} s, 95 % {late:.2f} s, all {took[-1]:.2f} s; never: {never}")
+        figures = f"half {middle:.2f} s, 95 % {late:.2f} s, all {took[-1]:.2f} s; never: {never}"
+        lines.append(f"  right after the API server had it: {figures}")
     return lines

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from esipp.convergence import Budget, Reading, converge
+from esipp.convergence import Budget, Reading
 from esipp.health.asking import Asker
 from esipp.health.model import Answer, Place
 from esipp.health.props import GRACE, OUTSIDE
@@ -31,7 +31,7 @@ class Terminating:
 
     def perform(self) -> dict[Family, Leaving]:
         """Tell the pod to end, wait for 503, and watch a while."""
-        stage = self.asker.stage
+        stage, stop = self.asker.stage, self.asker.stop
         spec = stage.services["health-terminating"]["spec"]
         health, port = spec["healthCheckNodePort"], spec["ports"][0]["nodePort"]
         families = self.asker.families
@@ -39,15 +39,15 @@ class Terminating:
 
         def all_say(wanted: str) -> Reading:
             asked = {f: self.asker.get(OUTSIDE, host, health, timeout=1.0) for f, host in hosts.items()}
-            said = {f: Answer.read(future.result(timeout=10)[0]).words for f, future in asked.items()}
+            said = {f: Answer.read(stop.result(future, 10)[0]).words for f, future in asked.items()}
             return Reading(set(said.values()) == {wanted}, str({f.value: words for f, words in said.items()}))
 
-        before = converge(lambda: all_say("200"), SERVING)
+        before = stop.converge(lambda: all_say("200"), SERVING)
         if not before.held:
             return {family: Leaving((), {}, 0, f"the node never said 200: {before.state}") for family in families}
         pod = f"/api/v1/namespaces/{stage.namespace}/pods/leaving"
         stage.cluster.delete(pod, grace=GRACE)
-        converge(lambda: all_say("503"), LEFT)  # what comes after it is judged, also if 503 never came
+        stop.converge(lambda: all_say("503"), LEFT)  # what comes after it is judged, also if 503 never came
         prober = self.asker.clients.probers[OUTSIDE.name]
         disbelieved = {family: self._disbelieved(host) for family, host in hosts.items()}
         answers = {f: self.asker.get(OUTSIDE, h, health, count=WINDOW, spacing=SPACING) for f, h in hosts.items()}
@@ -59,12 +59,12 @@ class Terminating:
         for family in families:
             dialled: Counter[str] = Counter()
             foreign = 0
-            for each in dials[family].result(timeout=30):
+            for each in stop.result(dials[family], 30):
                 served = each.outcome is Outcome.ANSWERED
                 by = "the leaving pod" if each.backend == "leaving" else str(each.backend)
                 dialled[f"served by {by}" if served else each.outcome.value] += 1
                 foreign += served and each.backend == "leaving" and not _keeps_source(each)
-            told = tuple(Answer.read(result) for result in answers[family].result(timeout=30))
+            told = tuple(Answer.read(result) for result in stop.result(answers[family], 30))
             trouble = "" if self._still_there(pod) else _ENDED
             windows[family] = Leaving(told, dict(dialled), foreign, trouble, disbelieved[family])
         return windows
@@ -76,7 +76,7 @@ class Terminating:
         if not port:
             return f"there is no reference listener on node {node}"
         job = Job(f"listener of {node}", "tcp", host, port, 3, 2.0)
-        made = self.asker.clients.probers[OUTSIDE.name].submit(job).result(timeout=30)
+        made = self.asker.stop.result(self.asker.clients.probers[OUTSIDE.name].submit(job), 30)
         if all(each.outcome is Outcome.ANSWERED and _keeps_source(each) for each in made):
             return ""
         return f"the reference listener of node {node} does not see {OUTSIDE.name} by its own address, either"

@@ -1,9 +1,13 @@
 """These tests need a standing kind cluster: ``ci/test --broken``, or pytest tests/broken --context kind-esipp."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from ci import loadbalancer
+from ci.places import places
+from ci.surroundings import Surroundings
 from tests.broken.nodes import Nodes
 
 LEFT_OUT = pytest.StashKey[list[str]]()
@@ -37,4 +41,16 @@ def nodes(request: pytest.FixtureRequest) -> Nodes:
     """The nodes of the cluster, as containers; whole, whatever an earlier session left."""
     found = Nodes.of(request.config.getoption("context"), request.config.getoption("kubeconfig"))
     found.heal()
+    heal_balancer()
     return found
+
+
+def heal_balancer() -> None:
+    """Start the reference load balancer as it was, if a killed session left it with options, faults say."""
+    there = Surroundings.load(places())
+    if there is None:
+        return
+    select = f'{{{{index .Config.Labels "{loadbalancer.OPTIONS_LABEL}"}}}}'
+    told = there.ask("docker", "container", "inspect", "--format", select, loadbalancer.NAME)
+    if told and told.strip() and json.loads(told):
+        loadbalancer.restart(there)

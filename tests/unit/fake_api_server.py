@@ -20,7 +20,11 @@ def _is_local(service: Json) -> bool:
 
 
 class FakeApi:
-    """What the trial needs of a cluster. ``lies`` are those of a bad server, by name."""
+    """What the trial needs of a cluster. ``lies`` are those of a bad server, by name.
+
+    ``others`` are services of other namespaces; ``rivals`` says how many more times one of those takes a port just
+    before us, for each service of ours by name.
+    """
 
     def __init__(self, *lies: str) -> None:
         self.lies = set(lies)
@@ -28,6 +32,8 @@ class FakeApi:
         self.open: dict[int, str] = {}
         self.next, self.node_port = LOW, HIGH
         self.looks = 0
+        self.others: dict[str, Json] = {}
+        self.rivals: dict[str, int] = {}
 
     # ---------------------------------------------------------------------------------------------- what is asked
     def create(self, collection: str, manifest: Json) -> Json:
@@ -39,8 +45,17 @@ class FakeApi:
         wanted = service["spec"].get("healthCheckNodePort")
         if wanted and not _is_local(service) and "takes-anything" not in self.lies:
             raise self._refusal(422, "Invalid", f"{FIELD}: may only be set when")
-        if wanted in self._taken() and "hands-out-twice" not in self.lies:
-            raise self._refusal(500, "InternalError", "failed to allocate requested HealthCheck NodePort")
+        if wanted and self.rivals.get(name):
+            self.rivals[name] -= 1
+            ports = {"ports": [{"port": 80, "nodePort": wanted}]}
+            self.others[f"rival-{wanted}"] = {
+                "metadata": {"namespace": "tenant", "name": f"rival-{wanted}"},
+                "spec": {"type": "NodePort", **ports},
+            }
+        others = {port["nodePort"] for each in self.others.values() for port in each["spec"].get("ports", ())}
+        if wanted in {*self._taken(), *others} and "hands-out-twice" not in self.lies:
+            said = f"failed to allocate requested HealthCheck NodePort {wanted}: provided port is already allocated"
+            raise self._refusal(500, "InternalError", said)
         if wanted and "ignores-choice" in self.lies:
             del service["spec"]["healthCheckNodePort"]
         self.services[name] = service
@@ -89,7 +104,7 @@ class FakeApi:
         self._sync()
 
     def list(self, path: str) -> list[Json]:
-        return [self._copy(each) for each in self.services.values()]
+        return [self._copy(each) for each in (*self.services.values(), *self.others.values())]
 
     # ---------------------------------------------------------------------------------------------------- the nodes
     def everywhere(self, port: int) -> dict[tuple[Place, Family], Answer]:

@@ -373,6 +373,8 @@ def test_a_trial_that_breaks_off_leaves_its_own_rows_open(trial: str) -> None:
     seen = healthy()
     seen.trouble[trial] = "our own pods did not come to be as wanted"
     assert differing(seen) == {row.id: INCONCLUSIVE for row in TRIALS if row.trial == trial}
+    seen.broken[trial] = "KeyError: 'ports'"
+    assert differing(seen) == {row.id: ERROR for row in TRIALS if row.trial == trial}
 
 
 # ------------------------------------------------------------------------------------------------------ terminating

@@ -9,6 +9,7 @@ from esipp.convergence import Budget
 from esipp.health import lifecycle
 from esipp.health.lifecycle import LifeCycle
 from esipp.health.seen import Fact, Seen
+from esipp.health.stop import Stop, StoppedError
 from esipp.rows import Status
 from tests.unit.fake_api_server import HIGH, LOW, FakeApi
 from tests.unit.health_world import NAMESPACE, TRIALS, differing
@@ -23,9 +24,9 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifecycle, "FOLLOWED", Budget("made up", 0.1, need=3, spacing=0.0))
 
 
-def live(api: FakeApi, *, listen: bool = True) -> dict[str, Fact]:
+def live(api: FakeApi, *, listen: bool = True, stop: Stop | None = None) -> dict[str, Fact]:
     stage = SimpleNamespace(cluster=api, namespace=NAMESPACE, run="test")
-    asker: Any = SimpleNamespace(stage=stage, everywhere=api.everywhere)
+    asker: Any = SimpleNamespace(stage=stage, everywhere=api.everywhere, stop=stop or Stop())
     return LifeCycle(asker, listen).perform()
 
 
@@ -115,3 +116,41 @@ def test_a_step_that_breaks_off_says_why() -> None:
     assert "exceeded quota" in str(facts["chosen"].refused)
     assert "not found" in facts["collision"].trouble
     assert differing(Seen(life=facts), ROWS)["healthcheck.lifecycle.collision"] is OPEN
+
+
+def test_a_service_without_ports_takes_none() -> None:
+    api = FakeApi()
+    api.others["elsewhere"] = {
+        "metadata": {"namespace": "tenant", "name": "elsewhere"},
+        "spec": {"type": "ExternalName", "externalName": "example.org"},
+    }
+    assert differing(Seen(life=live(api)), ROWS) == {}
+
+
+@pytest.mark.parametrize(
+    ("rivals", "told"),
+    [
+        ({"life-chosen": 2}, {}),
+        (
+            {"life-chosen": 3},
+            dict.fromkeys(
+                ("chosen", "immutable", "collision", "collision-words", *LISTENED[1:3], "freed-by-deletion"), OPEN
+            ),
+        ),
+        ({"life-heir": 1}, {"claimable": OPEN, "freed-by-deletion": OPEN}),
+    ],
+)
+def test_a_port_that_another_tenant_takes_first_is_no_fault(rivals: dict[str, int], told: dict[str, Status]) -> None:
+    api = FakeApi()
+    api.rivals = rivals
+    found = differing(Seen(life=live(api)), ROWS)
+    assert {name.rpartition(".")[2]: status for name, status in found.items()} == told
+
+
+def test_an_interrupt_ends_it() -> None:
+    stop = Stop()
+    stop.set()
+    api = FakeApi()
+    with pytest.raises(StoppedError):
+        live(api, stop=stop)
+    assert api.services == {}

@@ -5,6 +5,8 @@ import os
 import random
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -15,8 +17,9 @@ from esipp.catalog import HOUSE
 from esipp.convergence import Budget
 from esipp.health import placement
 from esipp.health.model import Answer, Place
-from esipp.health.placement import ROUNDS, Board, Placement, Slot
-from esipp.health.seen import Followed
+from esipp.health.placement import AFTER, ROUNDS, Board, Placement, Slot
+from esipp.health.seen import Followed, Node
+from esipp.health.stop import Stop, StoppedError
 from esipp.model import Family
 from esipp.observation import Outcome
 from tests.unit.health_world import no_answer, say
@@ -99,19 +102,20 @@ class Nodes:
     def __init__(self, bare: Callable[[int], Answer], after: Answer | None = None) -> None:
         self.bare, self.after, self.looks = bare, after, 0
         self.families = [Family.IPV4]
+        self.stop = Stop()
         service = {"spec": {"healthCheckNodePort": 30001}}
         self.stage: Any = type("Stage", (), {"services": {"health-placement": service}})()
-
-    def address(self, place: Place, family: Family) -> str:
-        return place.value
 
     def everywhere(self, port: int) -> dict[tuple[Place, Family], Answer]:
         self.looks += 1
         answers = {Place.ENDPOINT_NODE: say(2, "x", count=1), Place.BARE_NODE: self.bare(self.looks)}
         return {(place, Family.IPV4): answer for place, answer in answers.items()}
 
-    def get(self, client: object, host: str, port: int, *, count: int, spacing: float) -> Future[list[dict[str, Any]]]:
-        answer = say(2, "x", count=1) if host == Place.ENDPOINT_NODE.value else self.after or say(0, "x", count=1)
+    def on_nodes(self, port: int, *, count: int, spacing: float) -> dict[Node, Future[list[dict[str, Any]]]]:
+        return {(p, Family.IPV4): self._answered(p, count) for p in (Place.ENDPOINT_NODE, Place.BARE_NODE)}
+
+    def _answered(self, place: Place, count: int) -> Future[list[dict[str, Any]]]:
+        answer = say(2, "x", count=1) if place is Place.ENDPOINT_NODE else self.after or say(0, "x", count=1)
         response = {"status": answer.status, "headers": dict(answer.headers), "body": answer.body}
         future: Future[list[dict[str, Any]]] = Future()
         future.set_result([{"outcome": answer.outcome.value, "response": response, "count": count}])
@@ -123,13 +127,12 @@ def followed(
 ) -> tuple[Followed, Followed]:
     """How the bare node followed a round that leaves it without a pod: its status, its count."""
     monkeypatch.setattr(placement, "FOLLOWS", Budget("made up", 0.05, need=3, spacing=0.0))
-    monkeypatch.setattr(placement, "placed", lambda ground: [Place.ENDPOINT_NODE, Place.BARE_NODE])
     nodes: Any = Nodes(bare, after)
     ground: Any = None
     trial = Placement(nodes, ground, 0)
     status, count = trial._follow({Place.ENDPOINT_NODE: 2, Place.BARE_NODE: 0})
     here = Place.ENDPOINT_NODE, Family.IPV4
-    assert (status[here].after, count[here].after) == ({"right": 10}, {"right": 10})
+    assert (status[here].after, count[here].after) == ({"right": AFTER}, {"right": AFTER})
     return status[Place.BARE_NODE, Family.IPV4], count[Place.BARE_NODE, Family.IPV4]
 
 
@@ -138,7 +141,7 @@ RIGHT, STALE = say(0, "x", count=1), say(1, "x", count=1)
 
 def test_a_node_that_is_right_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     status, count = followed(monkeypatch, lambda look: RIGHT)
-    assert (status.last, status.after) == ("", {"right": 10})
+    assert (status.last, status.after) == ("", {"right": AFTER})
     assert status.seconds is not None
     assert count.seconds is not None
 
@@ -147,13 +150,13 @@ def test_a_node_that_comes_late(monkeypatch: pytest.MonkeyPatch) -> None:
     status, count = followed(monkeypatch, lambda look: STALE if look < 6 else RIGHT)
     assert status.seconds is not None
     assert (status.last, count.last) == ("200", "localEndpoints 1")
-    assert status.after == count.after == {"right": 10}
+    assert status.after == count.after == {"right": AFTER}
 
 
 def test_a_node_that_is_never_right(monkeypatch: pytest.MonkeyPatch) -> None:
     status, count = followed(monkeypatch, lambda look: STALE, STALE)
-    assert (status.seconds, status.last, status.after) == (None, "200", {"200": 10})
-    assert (count.seconds, count.last, count.after) == (None, "localEndpoints 1", {"localEndpoints 1": 10})
+    assert (status.seconds, status.last, status.after) == (None, "200", {"200": AFTER})
+    assert (count.seconds, count.last, count.after) == (None, "localEndpoints 1", {"localEndpoints 1": AFTER})
 
 
 def test_a_node_that_is_right_and_wrong_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,19 +174,40 @@ def test_a_node_that_is_right_for_a_while_is_not_excused_while_others_are_waited
 
     status, count = followed(monkeypatch, bare)
     assert status.seconds is not None
-    assert status.after == {"200": 1, "right": 10}
-    assert count.after == {"right": 10}
+    assert status.after == {"200": 1, "right": AFTER}
+    assert count.after == {"right": AFTER}
 
 
 def test_a_node_that_forgets_after_it_has_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     status, count = followed(monkeypatch, lambda look: RIGHT, STALE)
     assert status.seconds is not None
-    assert status.after == {"200": 10}
-    assert count.after == {"localEndpoints 1": 10}
+    assert status.after == {"200": AFTER}
+    assert count.after == {"localEndpoints 1": AFTER}
 
 
 def test_a_right_status_with_a_wrong_count(monkeypatch: pytest.MonkeyPatch) -> None:
     lie = say(0, "x", count=1, localEndpoints=False)
     status, count = followed(monkeypatch, lambda look: lie, lie)
-    assert status.after == {"right": 10}
+    assert status.after == {"right": AFTER}
     assert (count.seconds, count.last) == (None, "localEndpoints false")
+
+
+def test_an_interrupt_ends_the_wait_for_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "FOLLOWS", Budget("made up", 60.0, need=3, spacing=0.01))
+    nodes: Any = Nodes(lambda look: nodes.stop.set() or STALE)
+    ground: Any = None
+    with pytest.raises(StoppedError):
+        Placement(nodes, ground, 0)._follow({Place.ENDPOINT_NODE: 2, Place.BARE_NODE: 0})
+    assert nodes.looks == 1
+
+
+def test_an_interrupt_ends_the_wait_for_answers() -> None:
+    stop = Stop()
+    never: Future[None] = Future()
+    threading.Timer(0.2, stop.set).start()
+    began = time.monotonic()
+    with pytest.raises(StoppedError):
+        stop.result(never, 60.0)
+    assert time.monotonic() - began < 2.0
+    with pytest.raises(TimeoutError):
+        Stop().result(never, 0.1)
