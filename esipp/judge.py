@@ -25,6 +25,9 @@ from esipp.reading import Reading, read, told_address
 from esipp.rows import Feature, Level, Status, holds, missing_features
 from esipp.topology import Topology, family_of, parse_address
 
+MOSTLY = 0.9
+"""The share of connections that must be right where resets of the others are excused."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -126,7 +129,9 @@ def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict
     for override in cell.overrides:
         if not applies(override, evidence.facts) or (aside and not override.forwarded):
             continue
-        if all(_fits(r, override.accept) or (override.forwarded and r.misdirected) for r in readings):
+        if override.resets and good < MOSTLY * total:
+            continue
+        if all(_excused(r, override) for r in readings):
             return verdict(Status.KNOWN, override.reason, override.reference)
     faults = "; ".join(sorted({r.product_fault for r in readings if r.product_fault} | {aside} - {""}))
     if good and good < total:
@@ -189,6 +194,12 @@ def _foremost(reading: Reading, accept: frozenset[AddressClass]) -> AddressClass
 
 def _fits(reading: Reading, accept: frozenset[AddressClass]) -> bool:
     return not reading.product_fault and not reading.harness_fault and bool(reading.classes & accept)
+
+
+def _excused(reading: Reading, override: Override) -> bool:
+    """Whether a known difference explains what was read."""
+    passed = (override.forwarded and reading.misdirected) or (override.resets and reading.reset)
+    return passed or _fits(reading, override.accept)
 
 
 def applies(override: Override, facts: Mapping[str, str]) -> bool:

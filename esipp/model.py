@@ -285,7 +285,7 @@ class Override:
     """A legitimate difference: where all facts in ``when`` hold, ``accept`` is fine too, and the row is ``known``.
 
     ``before`` limits it to Kubernetes versions older than that (``1.34``). ``forwarded`` excuses that packets reach a
-    backend whose answer the client cannot use.
+    backend whose answer the client cannot use, ``resets`` that connections were made and then reset.
     """
 
     when: tuple[tuple[str, str], ...]
@@ -294,6 +294,7 @@ class Override:
     reference: str
     before: str = ""
     forwarded: bool = False
+    resets: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

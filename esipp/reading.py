@@ -17,6 +17,7 @@ class Reading:
     harness_fault: str = ""
     count: int = 1
     misdirected: bool = False
+    reset: bool = False
 
 
 def contradiction(observation: Observation) -> str:
@@ -81,6 +82,7 @@ def read(path: Path, observation: Observation, topology: Topology) -> Reading:
         f"{fault} {observation.detail}".strip(),
         count=count,
         misdirected=outcome is Outcome.MISDIRECTED,
+        reset=outcome is Outcome.RESET,
     )
 
 

@@ -13,15 +13,30 @@ IN_A_HEADER = {
 }
 
 
+STATELESS = (
+    "a forwarder without connection tracking (ECMP) moves connections that are open while its routes change to another "
+    "node, which resets them; its routes did change in this window, as its health checks were late"
+)
+RFC_2992 = "RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm: disruption"
+
+
+def rerouted(accept: frozenset[AddressClass], balancer: Balancer) -> tuple[Override, ...]:
+    """Where the reference load balancer told that it changed its routes while connections were made."""
+    when = (("load-balancer.steered", "yes"),)
+    known = Override(when, accept, STATELESS, RFC_2992, resets=True)
+    return (known,) if balancer is Balancer.ECMP else ()
+
+
 def forwarders(protocol: Protocol, family: Family) -> Rows:
     """The reference load balancer as a forwarder, to one node and to several: the client's address reaches the pod."""
     for balancer in (Balancer.FORWARD, Balancer.ECMP):
         for client in EVERYONE:
             path = Path(client, VIP, protocol, family, replace(LB_LOCAL, balancer=balancer))
-            yield cell(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB)
+            yield cell(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB, overrides=rerouted(CLIENT_IP, balancer))
         for client in OUTSIDE:
             path = Path(client, VIP, protocol, family, replace(LB_CLUSTER, balancer=balancer))
-            yield from answers_and_rewrites(path, TUTORIAL_LB)
+            for row in answers_and_rewrites(path, TUTORIAL_LB):
+                yield replace(row, overrides=(*row.overrides, *rerouted(row.accept, balancer)))
 
 
 def proxies(family: Family) -> Rows:

@@ -1,8 +1,11 @@
 """What cannot be asked on a cluster, and what differs there for a known reason."""
 
+from dataclasses import replace
+
 import pytest
 
 from esipp.model import AddressClass, EntryKind
+from esipp.observation import Outcome
 from esipp.rows import Feature, Status
 from tests.unit.world import (
     CELLS,
@@ -108,3 +111,18 @@ def test_without_a_way_to_detect_local_traffic_pods_have_no_short_circuit() -> N
     assert verdict(host, show(host.path, AddressClass.DROPPED), facts=facts).status is Status.FAIL
     near = by_id("loadbalancer.local.tcp.ipv4.pod-on-endpoint-node-to-vip")
     assert verdict(near, show(near.path, AddressClass.DROPPED), facts=facts).status is Status.FAIL
+
+
+def test_connections_reset_while_an_ecmp_forwarder_was_steered_are_known_and_no_others() -> None:
+    cell, many = by_id("loadbalancer.reference-ecmp.local.tcp.ipv4.outside-1-to-vip"), 20
+
+    def status(resets: int, fact: str) -> Status:
+        made = [show(cell.path, AddressClass.CLIENT, seq) for seq in range(many)]
+        made[:resets] = [replace(each, outcome=Outcome.RESET, seen=None, echo=None) for each in made[:resets]]
+        return verdict(cell, *made, facts={"load-balancer.steered": fact}).status
+
+    assert status(1, "yes") is Status.KNOWN
+    assert status(1, "no") is Status.FLAKY
+    assert status(1, "unknown") is Status.FLAKY
+    assert status(many // 2, "yes") is Status.FLAKY
+    assert status(many, "yes") is Status.FAIL
