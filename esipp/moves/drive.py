@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from esipp import manifests
-from esipp.cluster import Cluster
+from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge
 from esipp.errors import HarnessError
 from esipp.model import Balancer, Family
@@ -98,7 +98,7 @@ class Driver:
         """All moves, then the balance.
 
         Raises:
-            HarnessError: a pod of ours did not come back.
+            HarnessError: a pod of ours did not come back, or the API server refused something.
         """
         try:
             self._gate(self.first_pod, True)
@@ -116,6 +116,11 @@ class Driver:
                 self._move(number, step)
             if not self.stopped.is_set() and self._late < MOST_LATE:
                 self._weigh()
+        except (ApiError, UnreachableError) as broken:
+            raise HarnessError(
+                f"The API server did not do as asked while pods moved: {broken}.",
+                "is it overloaded, or was a right taken away meanwhile?",
+            ) from None
         finally:
             self._hands.shutdown()
 

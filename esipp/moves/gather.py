@@ -3,7 +3,7 @@
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from esipp.clients import Clients
@@ -86,7 +86,8 @@ class Gathering:
         with ThreadPoolExecutor(max_workers=max(1, len(drivers))) as pool:
             running = [pool.submit(driver.drive) for driver in drivers.values()]
             try:
-                for each in running:
+                done, _ = wait(running, return_when=FIRST_EXCEPTION)  # whichever it is, at once
+                for each in done:
                     each.result()
             except BaseException:  # an interrupt as well: the others need not go on
                 self._stopped.set()
@@ -153,6 +154,7 @@ class Gathering:
             counted=driver.counted,
             views=self.word.views(balancer),
             obstacle=driver.obstacle,
+            planned=sum((step.up is not None) + (step.down is not None) for step in driver.steps),
         )
         return result.with_observed(observe(arrivals, result.timelines()))
 

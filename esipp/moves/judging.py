@@ -2,23 +2,32 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from esipp.deciding import Decision
 from esipp.model import Balancer, Family
 from esipp.moves.checks import Checking, Observed
-from esipp.moves.places import Wrong, spans, wrong_places
-from esipp.moves.plan import Kind
+from esipp.moves.counting import all_followed, name_of, places, sources
+from esipp.moves.losses import RESOLUTION
+from esipp.moves.places import spans, wrong_places
 from esipp.moves.rows import EXPECTED, REHASHED, SPREADS, MoveRow, What
 from esipp.moves.statistics import Distribution, binomial_p
-from esipp.moves.timeline import PHASES, Change, Seen, Timeline, Traffic, black_hole, phases, timeline
+from esipp.moves.timeline import (
+    PHASES,
+    QUIET,
+    Change,
+    Seen,
+    Timeline,
+    Traffic,
+    black_hole,
+    hole_began,
+    phases,
+    timeline,
+)
 from esipp.rows import Level, Status
-from esipp.topology import parse_address
 
 LEAST_P = 0.001
 """Below this p-value a split is not equal: a fair balancer is wrongly accused once in a thousand runs."""
-
-RESOLUTION = 0.06
-"""Seconds by which a time may be off: a request each 20 ms, a health check each 20 ms, and the time on the way."""
 
 BLAMES = (What.STEERS, What.BLACK_HOLE, What.NO_LOSS)
 """Rows of what the balancer makes of health checks."""
@@ -26,8 +35,19 @@ BLAMES = (What.STEERS, What.BLACK_HOLE, What.NO_LOSS)
 MOMENT = 0.3
 """Seconds around a balancer's decision in which its routes change; and a request is answered in less."""
 
+MOST_ERRORS = 3
+"""Probes of a stream that our prober had trouble of its own with, at most, where the verdict does not rest on them."""
+
 MOST_GAP = 3.0
 """Seconds without a single probe after which a stream proves nothing: this machine is too busy to ask."""
+
+
+class Hole(NamedTuple):
+    """For how long a balancer lost requests that it need not; ``blur`` is how well that is known."""
+
+    seconds: float
+    line: Timeline
+    blur: float
 
 
 @dataclass(frozen=True)
@@ -69,6 +89,7 @@ class Result:
         counted: the split between nodes, by family.
         views: the balancer's health view, for a service of each policy.
         obstacle: why nothing could be asked.
+        planned: so many changes were to be made; 0 where nobody counts them.
     """
 
     balancer: Balancer
@@ -83,6 +104,13 @@ class Result:
     counted: Mapping[Family, Counted] = field(default_factory=dict)
     views: Mapping[What, Health] = field(default_factory=dict)
     obstacle: str = ""
+    planned: int = 0
+
+    @property
+    def cut_short(self) -> str:
+        """That fewer changes were made than planned; empty if not."""
+        made = len(self.changes)
+        return f"{made} of {self.planned} moves were made" if made < self.planned else ""
 
     def with_observed(self, observed: Observed) -> "Result":
         """The same, with what packets show of the balancer's health checks."""
@@ -112,25 +140,17 @@ class Judge:
         """What the bound rests on: what the balancer tells, or else what packets show."""
         return self.result.told if self.result.told.bound is not None else self.result.observed.checking
 
-    def holes(self, family: Family) -> list[tuple[float, Timeline]]:
+    def holes(self, family: Family) -> list[Hole]:
         """The black hole of each node in use that lost its last pod, where another node said that it serves."""
-        found = []
-        for line in self.lines:
-            hole = black_hole(line, family)
-            if hole is not None and (hole == 0.0 or self._another(line, family)):
-                found.append((hole, line))
-        return found
+        seconds = ((line, black_hole(line, family)) for line in self.lines)
+        return [Hole(hole, line, self.blur(line, family)) for line, hole in seconds if hole is not None]
 
-    def blur(self, family: Family) -> float:
-        """How well times are known: for so many seconds, at most, the machine did not let us ask."""
-        return max(RESOLUTION, self.result.seen.vip[family].longest_gap())
-
-    def _another(self, line: Timeline, family: Family) -> bool:
-        """Whether there was another node to steer to, by its own word, while requests were lost."""
-        until = line.traffic[family].losses.last or line.until
-        asked = self.result.seen.health[family]
-        others = (stream for node, stream in asked.items() if node != line.change.node)
-        return any(sample.outcome == "200" for each in others for sample in each.view(line.change.cause, until))
+    def blur(self, line: Timeline, family: Family) -> float:
+        """How well a hole is known: for so many seconds, at most, the machine did not let us ask in it."""
+        began, end = hole_began(line, family), line.traffic[family].losses.end
+        if began is None or end is None:
+            return RESOLUTION
+        return max(RESOLUTION, self.result.seen.vip[family].longest_gap(began, end))
 
     def decide(self, row: MoveRow) -> Decision:
         """What was seen of a row."""
@@ -143,6 +163,8 @@ class Judge:
         if trouble:
             return Decision(Status.ERROR, expected, "too little", trouble)
         decided = self._decide(row)
+        if decided.status is Status.PASS and self.result.cut_short:
+            decided = replace(decided, status=Status.INCONCLUSIVE, reason=self.result.cut_short)
         if row.level is Level.RECORD and decided.status is Status.INCONCLUSIVE:
             return replace(decided, status=Status.PASS)
         return decided
@@ -152,7 +174,7 @@ class Judge:
         wrong = [line for line in self.lines if not line.told]
         if not wrong or self.checking.bound is None:
             return ""
-        return f"the health checks that the balancer goes by are wrong, from {_name(wrong[0].change)} on"
+        return f"the health checks that the balancer goes by are wrong, from {name_of(wrong[0].change)} on"
 
     def _decide(self, row: MoveRow) -> Decision:
         family = row.family
@@ -165,7 +187,7 @@ class Judge:
             return by_what[row.what]() if row.what in by_what else self._source_at_ports()
         at_vip: dict[What, Callable[[Family], Decision]] = {
             What.STEERS: self._steers,
-            What.PLACE: lambda of: _places(self.wrong_at_vip[of], len(self.result.seen.vip[of].samples)),
+            What.PLACE: lambda of: places(self.wrong_at_vip[of], len(self.result.seen.vip[of].samples)),
             What.SOURCE: self._source,
             What.BLACK_HOLE: self._black_hole,
             What.NO_LOSS: self._no_loss,
@@ -179,11 +201,15 @@ class Judge:
         """Our own fault, that leaves a row open."""
         seen = self.result.seen
         streams = [seen.vip[row.family]] if row.family else [*seen.ports.values(), *seen.checks]
+        if row.family and row.what in (What.STEERS, What.BLACK_HOLE):  # they rest on what the nodes said
+            streams += seen.health[row.family].values()
+        windows = self._windows(row)
         for stream in streams:
-            errors = sum(1 for sample in stream.samples if sample.outcome == "error")
-            if errors:
+            errors = [sample.started for sample in stream.samples if sample.outcome == "error"]
+            if len(errors) > MOST_ERRORS or any(since <= at <= until for at in errors for since, until in windows):
                 return (
-                    f"the prober had trouble of its own with {errors} of {len(stream.samples)} probes ({stream.name})"
+                    f"the prober had trouble of its own with {len(errors)} of {len(stream.samples)} probes "
+                    f"({stream.name})"
                 )
             if stream.longest_gap() > MOST_GAP:
                 return f"for {stream.longest_gap():.1f} s no probe was sent ({stream.name})"
@@ -191,51 +217,76 @@ class Judge:
                 return f"there was no probe ({stream.name})"
         return ""
 
+    def _windows(self, row: MoveRow) -> list[tuple[float, float]]:
+        """The times in which a single probe may decide a row of a VIP: until what a change brings has been seen."""
+        family = row.family
+        if family is None or row.what not in (*BLAMES, What.TIMES_UP, What.TIMES_DOWN):
+            return []
+        found = []
+        for line in self.lines:
+            seen = line.traffic[family]
+            moments = [line.change.cause, line.health[family], seen.at, seen.decision]
+            over = max(at for at in moments if at is not None) + QUIET
+            whole = row.what is What.NO_LOSS or not line.steered(family)
+            found.append((line.change.cause, line.until if whole else min(line.until, over)))
+        return found
+
     # --------------------------------------------------------------------------------------------- the rows' claims
     def _steers(self, family: Family) -> Decision:
         due = [line for line in self.lines if line.must_steer(family, self.spreads)]
         late = [line for line in due if not line.steered(family)]
-        return _all_followed(due, late, "traffic followed", What.STEERS)
+        return all_followed(due, late, "traffic followed", What.STEERS)
 
     def _health(self) -> Decision:
         late = [line for line in self.lines if not line.told]
-        return _all_followed(self.lines, late, "the health check followed", What.HEALTH)
+        return all_followed(self.lines, late, "the health check followed", What.HEALTH)
 
     def _path(self) -> Decision:
         due = [line for line in self.lines if not line.change.graceful]
         late = [line for line in due if line.path is None]
-        return _all_followed(due, late, "the nodePort followed", What.PATH)
+        return all_followed(due, late, "the nodePort followed", What.PATH)
 
     def _place_at_ports(self) -> Decision:
-        return _places(self.wrong_at_ports, sum(len(each.samples) for each in self.result.seen.ports.values()))
+        return places(self.wrong_at_ports, sum(len(each.samples) for each in self.result.seen.ports.values()))
 
     def _source(self, family: Family) -> Decision:
-        return _sources({family: [self.result.seen.vip[family].samples]}, self.result.sources)
+        return sources({family: [self.result.seen.vip[family].samples]}, self.result.sources)
 
     def _source_at_ports(self) -> Decision:
         samples = [stream.samples for stream in self.result.seen.ports.values()]
-        return _sources({next(iter(self.result.seen.vip)): samples}, self.result.own)
+        return sources({next(iter(self.result.seen.vip)): samples}, self.result.own)
 
     def _black_hole(self, family: Family) -> Decision:
         expected = EXPECTED[What.BLACK_HOLE]
         found = self.holes(family)
         if not found:
             return Decision(Status.INCONCLUSIVE, expected, "nothing", "no node in use lost its last pod at once")
-        worst, line = max(found, key=lambda each: each[0])
-        checking, bound = self.checking, self.checking.bound
+        worst = max(found, key=lambda each: each.seconds)
+        line, bound = worst.line, self.checking.bound
         lag = (line.health[family] or line.change.cause) - (line.trigger or line.change.cause)
         said = (
-            f"at most {worst:.2f} s after the node's 503 (move {line.change.number}, where the proxy took {lag:.2f} s)"
+            f"at most {worst.seconds:.2f} s after the node's 503 "
+            f"(move {line.change.number}, where the proxy took {lag:.2f} s)"
         )
+        stray = sum(each.line.traffic[family].losses.stray for each in found)
+        said += f", {stray} stray" if stray else ""
         if bound is None:
             return Decision(Status.FAIL, expected, said, "the balancer makes no health checks: there is no bound")
-        said += f"; bound {bound:.2f} s, N={checking.failures}, period {checking.period:.2f} s"
-        blur = self.blur(family)
-        said += f", told within {blur:.2f} s"
-        over = [hole for hole, _ in found if hole > bound + blur]
+        said += f"; {self.bound_words()}, known within {worst.blur:.2f} s"
+        over = [each for each in found if each.seconds > bound + each.blur]
         status = Status.FAIL if over else Status.PASS
         reason = f"{len(over)} of {len(found)} are above the bound" if over else ""
         return Decision(status, expected, said, reason, tally={"kept": len(found) - len(over), "broken": len(over)})
+
+    def bound_words(self) -> str:
+        """The bound and what it rests on: the balancer's word, with what was observed beside it; or that alone."""
+        told, seen = self.checking, self.result.observed.checking
+        words = f"bound {told.bound or 0.0:.2f} s, N={told.failures}, period {told.period or 0.0:.2f} s"
+        if self.result.told.bound is None:
+            return f"{words}, as observed"
+        count = "unknown" if seen.failures is None else str(seen.failures)
+        period = "unknown" if seen.period is None else f"{seen.period:.2f} s"
+        return f"{words}, as the balancer tells (observed: N={count}, period {period})"
 
     def _no_loss(self, family: Family) -> Decision:
         expected = EXPECTED[What.NO_LOSS]
@@ -247,6 +298,8 @@ class Judge:
         said = f"{total} requests lost in {len(hit)} of {len(downs)} deletions"
         ports = sum(line.path_losses for line in downs)
         said += f"; {ports} lost at the nodes' own nodePorts meanwhile" if ports else ""
+        stray = sum(line.traffic[family].losses.stray for line in downs)
+        said += f"; {stray} of them stray" if stray else ""
         where = ", ".join(f"move {line.change.number}" for line in hit[:5])
         seen = REHASHED if all(_only_rehashed(line.traffic[family]) for line in hit) else ""
         said += ", all of them open while it steered, and reset" if hit and seen else ""
@@ -270,8 +323,8 @@ class Judge:
             return Decision(Status.INCONCLUSIVE, EXPECTED[what], "nothing", "the balancer's view could not be had")
         said = f"{len(view.healthy)} nodes healthy: {', '.join(sorted(view.healthy)) or 'none'}"
         wrong = sorted(view.healthy ^ view.should)
-        reason = f"not as it should be: {', '.join(wrong)}" if wrong else ""
-        return Decision(Status.FAIL if wrong else Status.PASS, EXPECTED[what], said, reason)
+        reason = f"not as it should be: {', '.join(wrong)}" if wrong else "" if view.healthy else "it knows no node"
+        return Decision(Status.FAIL if reason else Status.PASS, EXPECTED[what], said, reason)
 
     def _times(self, family: Family, up: bool) -> Decision:
         times = distributions(self.lines, family, up)
@@ -310,45 +363,3 @@ def _only_rehashed(seen: Traffic) -> bool:
     if losses.first is None or losses.last is None or moment is None or losses.reset < losses.count:
         return False
     return moment - MOMENT <= losses.first and losses.last <= moment + MOMENT
-
-
-def _all_followed(due: Sequence[Timeline], late: Sequence[Timeline], what: str, row: What) -> Decision:
-    if not due:
-        return Decision(Status.INCONCLUSIVE, EXPECTED[row], "nothing", "no move had to be followed")
-    ups = sum(1 for line in due if line.change.up)
-    said = f"{what} in {len(due) - len(late)} of {len(due)} changes ({ups} up, {len(due) - ups} down)"
-    first = ", ".join(_name(line.change) for line in late[:4]) + (" …" if len(late) > 4 else "")
-    return Decision(Status.FAIL if late else Status.PASS, EXPECTED[row], said, first and f"not in: {first}")
-
-
-def _name(change: Change) -> str:
-    direction = f" {'up' if change.up else 'down'}" if change.kind is Kind.ELSEWHERE else ""
-    return f"move {change.number} ({change.kind.value}{direction}, {change.node})"
-
-
-def _places(wrong: Sequence[Wrong], requests: int) -> Decision:
-    said = f"{len(wrong)} of {requests} requests were answered by a forbidden pod"
-    reason = f"{wrong[0].why} ({wrong[0].stream})" if wrong else ""
-    return Decision(Status.FAIL if wrong else Status.PASS, EXPECTED[What.PLACE], said, reason)
-
-
-def _sources(
-    samples: Mapping[Family, Iterable[Iterable[object]]], allowed: Mapping[Family, frozenset[str]]
-) -> Decision:
-    right: dict[str, int] = {}
-    wrong: dict[str, int] = {}
-    for family, streams in samples.items():
-        good = {parse_address(each) for each in allowed.get(family, ())}
-        for stream in streams:
-            for sample in stream:
-                source = getattr(sample, "source", "")
-                if source:
-                    into = right if parse_address(source) in good else wrong
-                    into[source] = into.get(source, 0) + 1
-    total = sum(right.values()) + sum(wrong.values())
-    said = f"the right source in {sum(right.values())} of {total} answers"
-    if not total:
-        return Decision(Status.INCONCLUSIVE, EXPECTED[What.SOURCE], said, "nothing was answered")
-    others = ", ".join(f"{source} x{count}" for source, count in sorted(wrong.items()))
-    reason = f"also seen: {others}" if wrong else ""
-    return Decision(Status.FAIL if wrong else Status.PASS, EXPECTED[What.SOURCE], said, reason)

@@ -73,6 +73,8 @@ def _move(line: Timeline) -> dict[str, object]:
             "wrong": seen.losses.wrong,
             "first_lost": _s(seen.losses.first),
             "last_lost": _s(seen.losses.last),
+            "last_lost_by_steering": _s(seen.losses.end),
+            "stray": seen.losses.stray,
             "outage": round(seen.losses.outage, 4),
             "black_hole": _s(black_hole(line, family)),
             "phases": {name: round(spent, 4) for name, spent in phases(line, family).items()},

@@ -3,6 +3,7 @@
 All times are this process's monotonic seconds.
 """
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
@@ -107,10 +108,14 @@ class Stream:
                 made.append(Stretch(sample.started, sample.started, 1, *sample[3:]))
         return made
 
-    def longest_gap(self) -> float:
-        """Seconds between the starts of two probes, at most: how much could have been missed."""
-        starts = [sample.started for sample in self.samples]
-        return max((after - before for before, after in pairwise(starts)), default=0.0)
+    def gaps(self, since: float = -math.inf, until: float = math.inf) -> list[float]:
+        """Seconds from the start of each probe in [since, until] to that of the next one in it."""
+        starts = [sample.started for sample in self.samples if since <= sample.started <= until]
+        return [after - before for before, after in pairwise(starts)]
+
+    def longest_gap(self, since: float = -math.inf, until: float = math.inf) -> float:
+        """The longest of them: how much could have been missed."""
+        return max(self.gaps(since, until), default=0.0)
 
 
 def read_request(result: dict[str, Any], ours: Callable[[float], float]) -> Sample:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from esipp.model import Family
 from esipp.moves.judging import Judge, distributions, split_words
+from esipp.moves.losses import count_losses
 from esipp.moves.statistics import Distribution
 from esipp.moves.timeline import PHASES, Timeline
 from esipp.report.matrix import WIDTH
@@ -17,11 +18,12 @@ def section(judges: Sequence[Judge], seed: int, moves: int, uncertainty: float) 
     """The part of the summary: a table a balancer, and the worst event of all."""
     lines = [
         f"load balancers that follow the pods: {moves} moves up and {moves} down each; --seed {seed}",
-        f"seconds on one clock (known to {1000 * uncertainty:.1f} ms); a request, a health check each 20 ms",
+        f"seconds on one clock (known to {1000 * uncertainty:.1f} ms)",
     ]
+    lines += [f"{judge.result.balancer.value}: {judge.result.cut_short}" for judge in judges if judge.result.cut_short]
     for judge in judges:
         lines += ["", *_balancer(judge)]
-    worst = max((each for judge in judges for each in _holes(judge)), key=lambda each: each[0], default=None)
+    worst = max((each for judge in judges for each in _holes(judge)), key=_weight, default=None)
     if worst is not None:
         _, judge, line, family = worst
         lines += ["", f"the worst event ({judge.result.balancer.value}, {family.value}):", *story(line, family)]
@@ -35,6 +37,12 @@ def _holes(judge: Judge) -> list[tuple[float, Judge, Timeline, Family]]:
         for family, seen in line.traffic.items()
         if seen.losses.count
     ]
+
+
+def _weight(event: tuple[float, Judge, Timeline, Family]) -> tuple[float, bool]:
+    """What makes an event the worst; of two halves of a move the one whose losses they are, which is the down."""
+    outage, _, line, family = event
+    return outage, not line.change.up and line.traffic[family].used
 
 
 def _balancer(judge: Judge) -> list[str]:
@@ -53,8 +61,20 @@ def _balancer(judge: Judge) -> list[str]:
                 lines.append(f"  {of:<4} {phase:<36}" + "   ".join(_numbers(side[phase]) for side in sides))
     for family in result.seen.vip:
         lines += [each for text in _facts(judge, family) for each in _fold(f"{family.value} {text}")]
-    gap = max((stream.longest_gap() for stream in result.seen.vip.values()), default=0.0)
-    return [*lines, *_fold(_checks(judge)), f"  longest time without a request of ours: {gap:.2f} s"]
+    return [*lines, *_fold(_checks(judge)), *_fold(_asked(judge))]
+
+
+def _asked(judge: Judge) -> str:
+    """How often we really asked."""
+    seen = judge.result.seen
+    gaps = [Distribution.of(gap for each in of for gap in each.gaps()) for of in (seen.vip.values(), seen.checks)]
+    spacing = [
+        f"{what} each {1000 * of.quantile(0.5):.0f} ms (p95 {1000 * of.quantile(0.95):.0f} ms)"
+        for what, of in zip(("a request of ours", "a health check of ours"), gaps, strict=True)
+        if of.samples
+    ]
+    longest = gaps[0].samples[-1] if gaps[0].samples else 0.0
+    return f"{', '.join(spacing)}; longest time without a request of ours: {longest:.2f} s"
 
 
 def _fold(text: str) -> list[str]:
@@ -70,25 +90,30 @@ def _numbers(of: Distribution) -> str:
 
 
 def _facts(judge: Judge, family: Family) -> list[str]:
-    losses = [line.traffic[family].losses for line in judge.lines]
+    changes, stream = judge.result.changes, judge.result.seen.vip[family]
+    # of the stream, not of the changes: a pod that goes elsewhere is two of them over one window
+    since = min((each.cause for each in changes), default=0.0)
+    until = max((line.until for line in judge.lines), default=0.0)
+    asked = stream.view(since, until)
+    losses = count_losses(asked, until)
     by_kind = {
-        "lost": sum(each.timed_out for each in losses),
-        "refused": sum(each.refused for each in losses),
-        "reset": sum(each.reset for each in losses),
-        "wrong": sum(each.wrong for each in losses) + len(judge.wrong_at_vip[family]),
+        "lost": losses.timed_out,
+        "refused": losses.refused,
+        "reset": losses.reset,
+        "wrong": losses.wrong + len(judge.wrong_at_vip[family]),
     }
-    requests = len(judge.result.seen.vip[family].samples)
     told = ", ".join(f"{count} {name}" for name, count in by_kind.items())
-    longest = max((each.outage for each in losses), default=0.0)
-    facts = [f"{requests} requests: {told}; longest outage {longest:.2f} s"]
-    holes = [hole for hole, _ in judge.holes(family)]
-    bound = judge.checking.bound
+    facts = [f"{len(asked)} requests while pods moved: {told}; longest outage {losses.outage:.2f} s"]
+    holes, bound = judge.holes(family), judge.checking.bound
     if holes:
-        said = f"black hole after the node's 503: at most {max(holes):.2f} s (of {len(holes)})"
-        kept = bound is not None and max(holes) <= bound + judge.blur(family)
-        rests = (
-            "no health checks, so no bound" if bound is None else f"bound {bound:.2f} s {'kept' if kept else 'BROKEN'}"
-        )
+        stray = sum(each.line.traffic[family].losses.stray for each in holes)
+        said = f"black hole after the node's 503: at most {max(each.seconds for each in holes):.2f} s (of {len(holes)})"
+        said += f", {stray} stray" if stray else ""
+        kept = bound is not None and all(each.seconds <= bound + each.blur for each in holes)
+        rests = "no health checks, so no bound"
+        if bound is not None:
+            word = "its own word" if judge.result.told.bound is not None else "as observed"
+            rests = f"bound {bound:.2f} s {'kept' if kept else 'BROKEN'} ({word})"
         facts.append(f"{said}; {rests}")
     counted = judge.result.counted.get(family)
     return facts + ([f"balance: {split_words(counted)}"] if counted else [])
@@ -120,7 +145,7 @@ def story(line: Timeline, family: Family) -> list[str]:
         (line.path, f"the node's nodePort {'answers' if change.up else 'answers no more'}"),
         (seen.decision, f"the balancer takes the node for {'' if change.up else 'un'}healthy"),
         (seen.losses.first, "first request lost at the VIP"),
-        (seen.losses.last, f"last request lost at the VIP ({seen.losses.count} in all)"),
+        (seen.losses.last, f"last request lost at the VIP ({seen.losses.count} in all, {seen.losses.stray} stray)"),
         (seen.at, f"{last} request through the node"),
     ]
     there = sorted((at, text) for at, text in moments if at is not None)

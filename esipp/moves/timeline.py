@@ -1,9 +1,10 @@
 """From streams to what became of each move: one clock, one timeline a pod that came or went. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from esipp.model import Family
+from esipp.moves.losses import CLEAN, RESOLUTION, Losses, count_losses, first_clean, in_flight, lasting
 from esipp.moves.plan import Kind
 from esipp.moves.samples import PATIENCE, Sample, Stream
 
@@ -13,10 +14,8 @@ IN_USE = 0.5
 QUIET = 0.3
 """Seconds without any loss, or any request through the node, after which traffic counts as steered."""
 
-
-CLEAN = 25
-"""Requests in a row that must have gone elsewhere, of a balancer that uses up to three nodes at once and does not tell
-what it decides: as many miss one of three by chance in 1 of 25,000 cases."""
+SILENCE = 0.9
+"""Seconds without an answer that neither begin nor break what a node steadily says: a probe that got lost."""
 
 
 @dataclass(frozen=True)
@@ -64,33 +63,12 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Losses:
-    """Requests through the VIP that had no answer: ``first`` and ``last`` are when they started.
-
-    ``reset`` are those that had been accepted. ``outage`` is the longest time from the start of a request without an
-    answer to that of the next one with one.
-    """
-
-    timed_out: int = 0
-    refused: int = 0
-    reset: int = 0
-    wrong: int = 0
-    first: float | None = None
-    last: float | None = None
-    outage: float = 0.0
-
-    @property
-    def count(self) -> int:
-        """All of them."""
-        return self.timed_out + self.refused + self.reset + self.wrong
-
-
-@dataclass(frozen=True)
 class Traffic:
     """What the VIP of one family showed after a change.
 
     ``used``: the balancer sent requests through the node just before. ``at``: when the first (up) or last (down)
-    request through the node started, lost ones included; None where there was none. ``steady``: that stayed so.
+    request through the node started, lost ones included, strays not; None where there was none. ``steady``: that
+    stayed so.
     ``decision``: when the balancer says that it decided.
     """
 
@@ -106,7 +84,8 @@ class Timeline:
     """What became of a change; a time that is None was not seen.
 
     ``path_losses`` are requests at the node's nodePort that were lost while a pod served on; ``tells`` says whether the
-    balancer tells its decisions.
+    balancer tells its decisions. ``other`` is when another node first said 200 after one went: from then on there is
+    somebody to steer to.
     """
 
     change: Change
@@ -118,6 +97,7 @@ class Timeline:
     path_losses: int = 0
     tells: bool = False
     traffic: Mapping[Family, Traffic] = field(default_factory=dict)
+    other: Mapping[Family, float | None] = field(default_factory=dict)
 
     def must_steer(self, family: Family, spreads: bool) -> bool:
         """Whether the balancer must send requests through the node (up), or must stop to (down)."""
@@ -184,14 +164,15 @@ def timeline(change: Change, until: float, seen: Seen, now: float | None = None)
     in_slice = {"slice-ready"} if change.up else {"slice-unready"}
     status = "200" if change.up else "503"
     health = {
-        family: _flip(nodes[node], change, until, now, lambda s: s.outcome == status)
+        family: _flip(nodes[node], change, until, now, lambda s: s.outcome == status, _replied)
         for family, nodes in seen.health.items()
     }
     served = seen.ports[node].view(since, until, now)
     path = None
     if not change.graceful:
         here = _serves(node)
-        path = _flip(seen.ports[node], change, until, now, here if change.up else lambda s: not here(s))
+        right = here if change.up else lambda s: not here(s)
+        path = _flip(seen.ports[node], change, until, now, right, lambda s: s.answered)
     traffic = {family: _traffic(seen, family, change, until, now) for family in seen.vip}
     steered = max((each.at for each in traffic.values() if each.at is not None), default=until)
     return Timeline(
@@ -204,7 +185,20 @@ def timeline(change: Change, until: float, seen: Seen, now: float | None = None)
         sum(1 for sample in served if change.graceful and sample.started <= steered and not sample.answered),
         bool(seen.decisions),
         traffic,
+        {} if change.up else {family: _other(nodes, change, until, now) for family, nodes in seen.health.items()},
     )
+
+
+def _replied(sample: Sample) -> bool:
+    """Whether a health check had an HTTP answer, whatever it said."""
+    return sample.outcome.isdigit()
+
+
+def _other(nodes: Mapping[str, Stream], change: Change, until: float, now: float | None) -> float | None:
+    """When a node other than the one that went first said 200."""
+    others = (stream.view(change.cause, until, now) for node, stream in nodes.items() if node != change.node)
+    firsts = (next((sample.started for sample in seen if sample.outcome == "200"), None) for seen in others)
+    return min((at for at in firsts if at is not None), default=None)
 
 
 def _serves(node: str) -> Callable[[Sample], bool]:
@@ -227,18 +221,31 @@ def _last_family(marks: Iterable[Mark], change: Change, what: set[str], until: f
 
 
 def _flip(
-    stream: Stream, change: Change, until: float, now: float | None, right: Callable[[Sample], bool]
+    stream: Stream,
+    change: Change,
+    until: float,
+    now: float | None,
+    right: Callable[[Sample], bool],
+    replied: Callable[[Sample], bool],
 ) -> float | None:
     """When the steady run of right samples began that lasts to the end; None where there is none, or was no change.
 
-    What was so before the cause did not follow it.
+    What was so before the cause did not follow it. A reply that is not right breaks the run, if it was there before the
+    next move; where there is none, only a long silence does.
     """
     before = stream.view(change.cause - 5 * stream.spacing, change.cause, now)
     if before and all(right(sample) for sample in before):
         return None
     began: float | None = None
+    silent: float | None = None
     for sample in stream.view(change.cause, until, now):
-        began = (began if began is not None else sample.started) if right(sample) else None
+        if right(sample):
+            began, silent = began if began is not None else sample.started, None
+        elif replied(sample):
+            began, silent = began if sample.ended > until else None, None
+        else:
+            silent = silent if silent is not None else sample.started
+            began = began if sample.started - silent < SILENCE else None
     return began
 
 
@@ -249,41 +256,25 @@ def _traffic(seen: Seen, family: Family, change: Change, until: float, now: floa
     about = (each for each in seen.decisions if each.node == change.node and each.family in ("", family.value))
     decided = (each.at for each in about if each.healthy is change.up and change.cause <= each.at < until)
     decision = next(decided, None)
-    after = stream.view(change.cause, until, now)
-    through = [sample.started for sample in after if sample.answered and sample.node == change.node]
+    # a request that was under way when the next move began is the next one's
+    early = [each for each in stream.view(change.cause - SILENCE, change.cause, now) if in_flight(each, change.cause)]
+    after = [*early, *(each for each in stream.view(change.cause, until, now) if not in_flight(each, until))]
+    through = [sample.started for sample in after if _serves(change.node)(sample)]
     losses = count_losses(after, until)
     if change.up:
         return Traffic(used, through[0] if through else None, bool(through), losses, decision)
-    last = max([*through, *([losses.last] if losses.last is not None else [])], default=None)
+    limit = decision + RESOLUTION if decision is not None else first_clean(after, _serves(change.node))
+    lost = [sample.started for sample in after if not sample.answered]
+    lasted = lasting(lost, limit)
+    losses = replace(losses, end=lasted, stray=sum(1 for at in lost if lasted is None or at > lasted))
+    last = max([*through, *([lasted] if lasted is not None else [])], default=None)
     # while it goes on, what started in the last moments may still be lost
     end = until if now is None else min(until, now - PATIENCE)
     since = last or change.cause
-    clean = sum(1 for sample in after if since < sample.started <= end)
+    clean = sum(1 for sample in after if since < sample.started <= end and sample.answered)
     # where it uses several nodes, some requests in a row that missed this one are no proof; its own word helps
     sure = not seen.spreads or clean >= CLEAN or (decision is not None and decision <= end)
     return Traffic(used, last, sure and clean > 0 and end - since >= QUIET * 0.8, losses, decision)
-
-
-def count_losses(samples: Sequence[Sample], until: float) -> Losses:
-    """What had no answer among these, in order of start."""
-    timed_out = refused = reset = wrong = 0
-    first = last = began = None
-    outage = 0.0
-    for sample in samples:
-        if sample.answered:
-            outage = max(outage, sample.started - began) if began is not None else outage
-            began = None
-            continue
-        timed_out += sample.outcome in ("timeout", "pending")
-        refused += sample.outcome in ("refused", "unreachable")
-        reset += sample.outcome == "reset"
-        wrong += sample.outcome in ("invalid", "misdirected", "error")
-        first = sample.started if first is None else first
-        last = sample.started
-        began = sample.started if began is None else began
-    if began is not None:
-        outage = max(outage, min(until, samples[-1].ended) - began)
-    return Losses(timed_out, refused, reset, wrong, first, last, outage)
 
 
 PHASES = (
@@ -321,15 +312,21 @@ def phases(line: Timeline, family: Family) -> dict[str, float]:
     return found
 
 
-def black_hole(line: Timeline, family: Family) -> float | None:
-    """Seconds from the node's own 503 to the last request that was lost; None if it is no change of that kind.
+def hole_began(line: Timeline, family: Family) -> float | None:
+    """From when on the balancer can be blamed: the node said 503, and another one 200; None if one never did.
 
     The node's health check is what the balancer can know: how long the proxy took until then is the proxy's lag.
     """
+    told, other = line.health.get(family), line.other.get(family)
+    return None if told is None or other is None else max(told, other)
+
+
+def black_hole(line: Timeline, family: Family) -> float | None:
+    """Seconds for which the balancer lost requests; None if it is no change of that kind, or nobody to steer to."""
     seen = line.traffic.get(family)
     if line.change.up or line.change.graceful or seen is None or not seen.used:
         return None
-    if seen.losses.last is None:
+    if seen.losses.end is None:
         return 0.0
-    told = line.health.get(family)
-    return None if told is None else max(0.0, seen.losses.last - told)
+    began = hole_began(line, family)
+    return None if began is None else max(0.0, seen.losses.end - began)

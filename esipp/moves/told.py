@@ -1,7 +1,7 @@
 """The reference load balancer's word: its settings, its decisions, its view of the nodes (images/loadbalancer/)."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,16 +14,24 @@ from esipp.moves.judging import Health
 from esipp.moves.rows import What
 from esipp.moves.timeline import Decision
 from esipp.moves.word import Word
+from esipp.topology import Node
 
 Json = dict[str, Any]
+
+EXCLUDED = "excluded-node"
+"""The mark of a node that load balancers must leave out."""
 
 
 @dataclass
 class ReferenceWord(Word):
-    """What the reference load balancer tells of the services of one namespace. Its clock is ours: one machine."""
+    """What the reference load balancer tells of the services of one namespace. Its clock is ours: one machine.
+
+    ``cluster_nodes`` are those of the cluster, as we know them ourselves.
+    """
 
     reference: Reference
     namespace: str
+    cluster_nodes: Collection[Node] = ()
     _settings: Json = field(default_factory=dict)
     _decisions: dict[str, list[Decision]] = field(default_factory=dict)
     _views: dict[Balancer, dict[What, Health]] = field(default_factory=dict)
@@ -79,12 +87,18 @@ class ReferenceWord(Word):
                 (What.VIEW_LOCAL, scene.service_name(balancer)),
                 (What.VIEW_CLUSTER, scene.cluster_service_name(balancer)),
             ):
-                if name in nodes:
-                    known = {each["node"] for each in nodes[name]}
-                    sick = {each["node"] for each in nodes[name] if not each["healthy"]}
-                    should = driver.open_nodes if what is What.VIEW_LOCAL else known
-                    found[what] = Health(frozenset(known - sick), frozenset(should))
+                told = nodes.get(name, [])
+                known = {each["node"] for each in told}
+                sick = {each["node"] for each in told if not each["healthy"]}
+                local = what is What.VIEW_LOCAL
+                should = driver.open_nodes if local else self._targets(driver.observing.vip.keys())
+                found[what] = Health(frozenset(known - sick), frozenset(should))
             self._views[balancer] = found
+
+    def _targets(self, families: Collection[Family]) -> set[str]:
+        """The nodes that a load balancer must use for a VIP of these families, whatever it says of them itself."""
+        there = (node for node in self.cluster_nodes if node.usable and EXCLUDED not in node.marks)
+        return {node.name for node in there if set(families) <= node.internal.keys()}
 
     def views(self, balancer: Balancer) -> Mapping[What, Health]:
         """That view, by row."""

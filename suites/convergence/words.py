@@ -20,6 +20,7 @@ AZURE = "AKS: the health probe status of the load balancer, by node (seed 001)"
 API_IP_MODE = "API: service.status.loadBalancer.ingress.ipMode; KEP-1860"
 
 WHILE = "While pods of a Local service become ready, unready, end, are killed and move to other nodes"
+FIRST = " (nodePorts are asked in the service's first family only)"
 
 REQUIREMENTS: dict[What, tuple[str, ...]] = {
     What.STEERS: (
@@ -37,7 +38,8 @@ REQUIREMENTS: dict[What, tuple[str, ...]] = {
     ),
     What.BLACK_HOLE: (
         "When a node loses its last pod, requests through the VIP are lost for (N+1) x health check period at most "
-        "after the node's own 503 (how long the node took to say that is its proxy's lag, and is measured).",
+        "after the node's own 503 (how long the node took to say that is its proxy's lag, and is measured). N and the "
+        "period are what the load balancer tells of itself, where it tells them.",
         DESIGN_BOUND,
     ),
     What.NO_LOSS: (
@@ -65,7 +67,7 @@ REQUIREMENTS: dict[What, tuple[str, ...]] = {
     ),
     What.PATH: (
         f"{WHILE}, the nodePort of their node follows each time: it answers with the first pod, and no more after the "
-        "last.",
+        f"last{FIRST}.",
         DESIGN_BLACKHOLE, API_ETP,
     ),
     What.VIEW_LOCAL: (
@@ -80,11 +82,11 @@ REQUIREMENTS: dict[What, tuple[str, ...]] = {
 
 PLACE_AT_NODES = (
     f"{WHILE}, no request at a nodePort is answered by a pod of another node, or by one that is neither ready nor "
-    "serving while it ends: a bare node drops, it does not forward.",
+    f"serving while it ends: a bare node drops, it does not forward{FIRST}.",
     DESIGN_BLACKHOLE, API_ETP,
 )  # fmt: skip
 SOURCE_AT_NODES = (
-    f"{WHILE}, every single answer of a request at a nodePort shows that the pod saw the client's own address.",
+    f"{WHILE}, every single answer of a request at a nodePort shows that the pod saw the client's own address{FIRST}.",
     API_ETP,
 )
 SOURCE_BEHIND_PROXY = (

@@ -36,6 +36,7 @@ class World:
     loses_source: str = ""
     drops_terminating: bool = False
     sticks_after: float = 0.0
+    elsewhere: bool = False
 
     def __post_init__(self) -> None:
         steps = [
@@ -44,6 +45,12 @@ class World:
             (Kind.OPENED, True, "b", "b2"), (Kind.CLOSED, False, "c", "c1"),
         ]  # fmt: skip
         self.changes = [Change(n, *step, cause=EVERY * (n + 1) + 0.137 * n) for n, step in enumerate(steps)]
+        if self.elsewhere:  # the fifth move is two changes at once
+            up = self.changes[4]
+            self.changes[4:] = [
+                Change(4, Kind.ELSEWHERE, True, "c", "c1", up.cause),
+                Change(4, Kind.ELSEWHERE, False, "a", "a1", up.cause + 0.001),
+            ]
         self.end = EVERY * (len(steps) + 1) + 3
         self.views: dict[str, list[tuple[float, bool]]] = {node: self._view_of(node) for node in NODES}
 
@@ -136,8 +143,8 @@ class World:
         return [Arrival(at, node, "192.0.2.20") for node in NODES for at in self.polls(node)]
 
     def result(self) -> Result:
-        causes = [change.cause for change in self.changes]
-        ends = dict(enumerate([*causes[1:], self.end]))
+        causes = {change.number: change.cause for change in reversed(self.changes)}
+        ends = {number: causes.get(number + 1, self.end) for number in causes}
         client = {FAMILY: frozenset({CLIENT})}
         told = Checking(self.told_period, 2) if self.tells else Checking()
         return Result(

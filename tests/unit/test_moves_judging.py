@@ -8,11 +8,12 @@ import pytest
 from esipp.model import Balancer, Family
 from esipp.moves.checks import Checking, observe
 from esipp.moves.judging import Counted, Health, Judge, Result
+from esipp.moves.plan import Kind
 from esipp.moves.rows import REHASHED, MoveRow, What
 from esipp.moves.samples import Sample
 from esipp.moves.telling import section
 from esipp.rows import Level, Status
-from tests.unit.moves_world import CLIENT, FAMILY, World
+from tests.unit.moves_world import CLIENT, EVERY, FAMILY, World
 
 AT_VIP = (What.STEERS, What.PLACE, What.SOURCE, What.BLACK_HOLE, What.NO_LOSS, What.TIMES_UP, What.TIMES_DOWN)
 AT_NODES = (What.HEALTH, What.PATH, What.PLACE, What.SOURCE)
@@ -86,7 +87,10 @@ def test_a_pod_that_goes_on_serving_unready_is_forbidden() -> None:
 
 def test_the_bound_is_told_with_what_it_rests_on() -> None:
     said = World().judge().decide(row(What.BLACK_HOLE)).observed
-    assert "bound 3.00 s, N=2, period 1.00 s" in said
+    assert "bound 3.00 s, N=2, period 1.00 s, as the balancer tells (observed: N=unknown, period unknown)" in said
+    seen = observe(World().arrivals(), World().judge().lines)
+    said = Judge(replace(World().result(), observed=seen)).decide(row(What.BLACK_HOLE)).observed
+    assert "(observed: N=2, period 1.00 s)" in said
 
 
 def test_without_health_checks_there_is_no_bound() -> None:
@@ -115,6 +119,22 @@ def test_the_health_view_must_be_exact(healthy: str, status: Status) -> None:
     assert Judge(result).decide(row(What.VIEW_LOCAL, None)).status is status
 
 
+def test_a_balancer_that_knows_no_node_has_no_view() -> None:
+    result = replace(World().result(), views={What.VIEW_CLUSTER: Health(frozenset(), frozenset())})
+    assert Judge(result).decide(row(What.VIEW_CLUSTER, None)).status is Status.FAIL
+
+
+def test_what_was_cut_short_does_not_pass_and_still_fails() -> None:
+    judge = Judge(replace(World().result(), planned=10))
+    for what, family in ((What.STEERS, FAMILY), (What.SOURCE, FAMILY), (What.HEALTH, None), (What.PATH, None)):
+        decision = judge.decide(row(what, family))
+        assert (decision.status, decision.reason) == (Status.INCONCLUSIVE, "8 of 10 moves were made")
+    assert "reference-ecmp: 8 of 10 moves were made" in section([judge], 7, 5, 0.001)
+    cut = Judge(replace(World(ignores_health=True).result(), planned=10))
+    assert cut.decide(row(What.STEERS)).status is Status.FAIL
+    assert Judge(replace(World().result(), planned=8)).decide(row(What.STEERS)).status is Status.PASS
+
+
 @pytest.mark.parametrize(
     ("nodes", "status"),
     [({"a": 205, "b": 195}, Status.PASS), ({"a": 267, "b": 133}, Status.FAIL), ({"a": 400}, Status.FAIL)],
@@ -133,14 +153,28 @@ def test_what_could_not_be_asked_is_not_judged() -> None:
     assert World().judge().decide(row(What.BALANCE)).status is Status.INCONCLUSIVE
 
 
-def test_trouble_of_our_own_is_no_failure_of_the_product() -> None:
+def with_errors(*at: float, health: str = "") -> Result:
     result = World().result()
-    stream = result.seen.vip[FAMILY]
-    stream.samples[100] = stream.samples[100]._replace(outcome="error")
-    assert Judge(result).decide(row(What.STEERS)).status is Status.ERROR
+    stream = result.seen.health[FAMILY][health] if health else result.seen.vip[FAMILY]
+    for each in at:
+        number = next(n for n, sample in enumerate(stream.samples) if sample.started >= each)
+        stream.samples[number] = stream.samples[number]._replace(outcome="error", pod="", node="", source="")
+    return result
+
+
+def test_trouble_of_our_own_is_no_failure_of_the_product() -> None:
+    cause = World().changes[1].cause
+    assert Judge(with_errors(cause + 0.5)).decide(row(What.STEERS)).status is Status.ERROR
+    assert Judge(with_errors(2.1, 2.2, 2.3, 2.4)).decide(row(What.STEERS)).status is Status.ERROR
+    assert Judge(with_errors(cause + 0.5, health="a")).decide(row(What.BLACK_HOLE)).status is Status.ERROR
     result = World().result()
     del result.seen.vip[FAMILY].samples[100:300]
     assert Judge(result).decide(row(What.STEERS)).status is Status.ERROR
+
+
+@pytest.mark.parametrize("what", [What.STEERS, What.BLACK_HOLE, What.SOURCE])
+def test_one_trouble_where_nothing_is_decided_is_none(what: What) -> None:
+    assert Judge(with_errors(4.0)).decide(row(what)).status is Status.PASS
 
 
 @pytest.mark.parametrize(("late", "seen"), [(0.0, REHASHED), (1.0, "")])
@@ -168,3 +202,28 @@ def test_the_section_tells_phases_bound_seed_and_the_worst_event() -> None:
     for part in ("--seed 7", "trigger to traffic", "bound 3.00 s kept", "the worst event", "cause: pod", "N=2"):
         assert part in text
     assert "BROKEN" in "\n".join(section([World(period=3.0).judge()], 7, 30, 0.001))
+
+
+def test_the_section_tells_how_often_we_really_asked() -> None:
+    result = World().result()
+    del result.seen.vip[FAMILY].samples[1::2]
+    text = " ".join("\n".join(section([Judge(result)], 7, 30, 0.001)).split())
+    assert "a request of ours each 40 ms (p95 40 ms), a health check of ours each 20 ms (p95 20 ms)" in text
+
+
+def test_a_move_elsewhere_is_counted_once_and_told_as_the_one_that_went() -> None:
+    result = World(elsewhere=True).result()
+    lost = sum(not sample.answered for sample in result.seen.vip[FAMILY].samples if sample.started > EVERY)
+    text = "\n".join(section([Judge(result)], 7, 30, 0.001))
+    assert f": {lost} lost, 0 refused" in text
+    hole = next(each for each in Judge(result).holes(FAMILY) if each.line.change.kind is Kind.ELSEWHERE)
+    assert hole.line.traffic[FAMILY].losses.count > 0
+    for change in result.changes:  # of the two halves alone
+        if change.kind is Kind.ELSEWHERE:
+            continue
+        stream = result.seen.vip[FAMILY]
+        for number, sample in enumerate(stream.samples):
+            if change.cause <= sample.started < result.ends[change.number] and not sample.answered:
+                stream.samples[number] = sample._replace(outcome="answered", pod="b1", node="b", source=CLIENT)
+    text = "\n".join(section([Judge(result)], 7, 30, 0.001))
+    assert "cause: pod a1 on node a elsewhere (move 4)" in text

@@ -6,11 +6,12 @@ from collections import Counter
 import pytest
 
 from esipp.model import Family
+from esipp.moves.losses import count_losses
 from esipp.moves.places import Span, wrong_places
 from esipp.moves.plan import Kind, last_open, plan
 from esipp.moves.samples import Sample, Stream, read_health, read_request
 from esipp.moves.statistics import Distribution, binomial_p
-from esipp.moves.timeline import Change, Seen, count_losses, timeline
+from esipp.moves.timeline import Change, Seen, timeline
 
 
 def ok(seq: int, at: float, pod: str = "p", node: str = "n") -> Sample:
