@@ -186,12 +186,15 @@ class LifeCycle:
         fact = replace(made, wanted=port)
         if fact.refused is None or "already allocated" not in fact.refused[2]:
             return fact
+        return replace(fact, trouble=self._taken_by_another(port))
+
+    def _taken_by_another(self, port: int) -> str:
+        """Which service that is not ours has a port by now; empty where none has."""
         for item in self.asker.stage.cluster.list("/api/v1/services"):
             owner = item["metadata"]
             if owner["namespace"] != self.asker.stage.namespace and port in (_port(item), *_node_ports(item)):
-                trouble = f"the service {owner['namespace']}/{owner['name']} took port {port} meanwhile"
-                return replace(fact, trouble=trouble)
-        return fact
+                return f"the service {owner['namespace']}/{owner['name']} took port {port} meanwhile"
+        return ""
 
     def _try_in_vain(self, words: str, name: str, port: int, **spec: Any) -> Fact:
         """Create a service that is to be refused; one that is taken goes again, before it disturbs the next steps."""
@@ -249,7 +252,10 @@ class LifeCycle:
             return replace(fact, trouble=before.trouble)
         if any(set(said) != {"this service"} for said in before.listeners.values()):
             return replace(fact, trouble="not every node listened there before", listeners=before.listeners)
-        return self._listened(fact, port, Outcome.REFUSED.value, lambda answer: answer.words)
+        heard = self._listened(fact, port, Outcome.REFUSED.value, lambda answer: answer.words)
+        if heard.trouble or all(set(said) == {Outcome.REFUSED.value} for said in heard.listeners.values()):
+            return heard
+        return replace(heard, trouble=self._taken_by_another(port))
 
     def _listened(self, fact: Fact, port: int, wanted: str, say: Callable[[Answer], str]) -> Fact:
         if not self.listen:

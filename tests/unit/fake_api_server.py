@@ -52,8 +52,7 @@ class FakeApi:
                 "metadata": {"namespace": "tenant", "name": f"rival-{wanted}"},
                 "spec": {"type": "NodePort", **ports},
             }
-        others = {port["nodePort"] for each in self.others.values() for port in each["spec"].get("ports", ())}
-        if wanted in {*self._taken(), *others} and "hands-out-twice" not in self.lies:
+        if wanted in {*self._taken(), *self._taken_by_others()} and "hands-out-twice" not in self.lies:
             said = f"failed to allocate requested HealthCheck NodePort {wanted}: provided port is already allocated"
             raise self._refusal(500, "InternalError", said)
         if wanted and "ignores-choice" in self.lies:
@@ -132,6 +131,10 @@ class FakeApi:
     def _taken(self) -> dict[int, str]:
         ports = {name: each["spec"].get("healthCheckNodePort") for name, each in self.services.items()}
         return {port: name for name, port in ports.items() if port}
+
+    def _taken_by_others(self) -> set[int]:
+        ports = {port["nodePort"] for each in self.others.values() for port in each["spec"].get("ports", ())}
+        return ports | {each["spec"].get("healthCheckNodePort", 0) for each in self.others.values()}
 
     def _allocate(self) -> int:
         if "one-for-all" in self.lies:

@@ -154,3 +154,27 @@ def test_an_interrupt_ends_it() -> None:
     with pytest.raises(StoppedError):
         live(api, stop=stop)
     assert api.services == {}
+
+
+def test_a_listener_of_another_tenant_is_no_old_one() -> None:
+    class Busy(FakeApi):
+        """Gives a port that is freed by a change of policy to another tenant, at once."""
+
+        def patch(self, path: str, body: dict[str, Any], kind: str) -> dict[str, Any]:
+            had = self._named(path)["spec"].get("healthCheckNodePort")
+            made = super().patch(path, body, kind)
+            if "externalTrafficPolicy" in body.get("spec", {}):
+                self.others["rival"] = {
+                    "metadata": {"namespace": "tenant", "name": "rival"},
+                    "spec": {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": had},
+                }
+                self._sync()
+            return made
+
+        def _sync(self) -> None:
+            super()._sync()
+            self.open |= {each["spec"]["healthCheckNodePort"]: name for name, each in self.others.items()}
+
+    found = differing(Seen(life=live(Busy())), ROWS)
+    told = {name.rpartition(".")[2]: status for name, status in found.items()}
+    assert told == dict.fromkeys(("freed-by-policy", "claimable", "freed-by-deletion"), OPEN)

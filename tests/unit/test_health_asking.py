@@ -1,0 +1,57 @@
+"""Which nodes are asked, in which families, by which job."""
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+from esipp.health.asking import MOST_AT_ONCE, Asker
+from esipp.health.model import Place
+from esipp.model import Family, Role
+from esipp.probing.prober import Job
+from esipp.topology import Node
+
+ROLES = {Role.ENDPOINT_NODE: "a", Role.BARE_NODE: "b", Role.OTHER_NODE: "b"}
+
+
+class Prober:
+    """Keeps what it is asked; every health check says 503."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+
+    def ask(self, job: Job) -> Future[list[dict[str, Any]]]:
+        self.jobs.append(job)
+        future: Future[list[dict[str, Any]]] = Future()
+        future.set_result([{"outcome": "answered", "response": {"status": 503, "headers": {}, "body": ""}}])
+        return future
+
+
+def asking() -> tuple[Asker, Prober]:
+    """Two nodes with roles and an excluded control plane; one of them has no IPv6 address."""
+    marks = frozenset({"control-plane", "excluded-node"})
+    nodes = {
+        name: Node(name, {Family.IPV4: f"192.0.2.{number}"}, frozenset(), marks=marks if name == "c" else frozenset())
+        for number, name in enumerate("abc", 1)
+    }
+    nodes["a"] = Node("a", {Family.IPV4: "192.0.2.1", Family.IPV6: "2001:db8::1"}, frozenset())
+    prober = Prober()
+    stage: Any = SimpleNamespace(nodes=nodes, roles=ROLES)
+    clients: Any = SimpleNamespace(probers={"outside-1": prober})
+    return Asker(stage, clients), prober
+
+
+def test_every_node_is_asked_once_in_the_families_that_all_have() -> None:
+    asker, prober = asking()
+    said = asker.everywhere(30001)
+    assert set(said) == {(place, Family.IPV4) for place in (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.CONTROL_PLANE)}
+    assert {answer.words for answer in said.values()} == {"503"}
+    assert sorted(job.host for job in prober.jobs) == ["192.0.2.1", "192.0.2.2", "192.0.2.3"]
+    assert {(job.port, job.count, job.brief, job.parallel, job.url) for job in prober.jobs} == {
+        (30001, 1, True, MOST_AT_ONCE, "/healthz")
+    }
+
+
+def test_only_some_nodes_are_asked_so_often() -> None:
+    asker, prober = asking()
+    assert set(asker.on_nodes(30001, only=(Place.BARE_NODE,), count=7, spacing=0.5)) == {(Place.BARE_NODE, Family.IPV4)}
+    assert [(job.host, job.count, job.spacing) for job in prober.jobs] == [("192.0.2.2", 7, 0.5)]
