@@ -117,7 +117,7 @@ def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict
     if cell.level is Level.RECORD:
         return verdict(Status.PASS, "recorded")
     total = sum(reading.count for reading in readings)
-    mistold = [_mistold(cell, each) for each in evidence.observations[cell.path.key]]
+    mistold = [_mistold(cell, each, evidence) for each in evidence.observations[cell.path.key]]
     fitting = (r.count for r, lie in zip(readings, mistold, strict=True) if not lie and _fits(r, cell.accept))
     good = sum(fitting)
     aside = _aside(cell, evidence) or next(filter(None, mistold), "")
@@ -153,7 +153,7 @@ def _aside(cell: Cell, evidence: Evidence) -> str:
     return ""
 
 
-def _mistold(cell: Cell, observation: Observation) -> str:
+def _mistold(cell: Cell, observation: Observation, evidence: Evidence) -> str:
     """What is wrong with the address that a backend was told out of band, or nothing."""
     if cell.told is Claim.NOTHING or not observation.echo:
         return ""
@@ -163,6 +163,12 @@ def _mistold(cell: Cell, observation: Observation) -> str:
     with contextlib.suppress(ValueError):  # a balancer may put anything into a header
         if told and parse_address(told) == parse_address(own):
             return ""
+        # A pod that its network add-on masquerades reaches the balancer as its node: that is what it has to tell.
+        masqueraded = evidence.facts.get(f"pod-to-node.{cell.path.family.value.lower()}") == "masqueraded"
+        if told and masqueraded and cell.path.client.vantage is Vantage.POD:
+            held = {address for node in evidence.topology.nodes.values() for address in node.addresses}
+            if parse_address(told) in held:
+                return ""
     return f"the backend was told {told or 'no address'} in {cell.told.value}, the client is {own}"
 
 

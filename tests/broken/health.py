@@ -141,7 +141,6 @@ HEALTH_BREAKS = (
         lying("200"),
         ONE_AND_NONE,
         lambda row: _asks(row, *TOLD) and _on_bare(row),
-        by_hand=False,
     ),
     HealthBreak(
         "health-wrong-count",

@@ -50,7 +50,7 @@ class Fault:
 
 _LATE = frozenset({"no-loss-on-graceful-deletion", "balance", "black-hole"})
 FAULTS = (
-    Fault("ignore-health", frozenset({"steers", "black-hole"}), _LATE),
+    Fault("ignore-health", frozenset({"steers", "black-hole"}), _LATE, by_hand=True),
     Fault("keep-one", frozenset({"steers", "black-hole"}), _LATE, by_hand=True),
     Fault("slow", frozenset({"black-hole"}), _LATE | {"steers"}, by_hand=True),
     Fault("one-in-fifty-stale", frozenset({"steers"}), _LATE, by_hand=True),

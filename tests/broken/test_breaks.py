@@ -38,5 +38,6 @@ def test_the_right_rows_notice(broken: Break, healthy: Result, nodes: Nodes, tmp
     assert result.exit_code == ExitCode.NOT_CONFORMANT
 
 
+@pytest.mark.by_hand
 def test_healed_it_is_as_before(healthy: Result, nodes: Nodes, tmp_path: Path) -> None:
     assert nodes.qualify(tmp_path / "run").statuses == healthy.statuses
