@@ -4,7 +4,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from esipp.model import Family
-from esipp.moves.losses import CLEAN, RESOLUTION, Losses, count_losses, first_clean, in_flight, lasting
+from esipp.moves.losses import (
+    BURST_SECONDS,
+    CLEAN,
+    RESOLUTION,
+    Losses,
+    count_losses,
+    first_clean,
+    in_flight,
+    lasting,
+)
 from esipp.moves.plan import Kind
 from esipp.moves.samples import PATIENCE, Sample, Stream
 
@@ -264,7 +273,8 @@ def _traffic(seen: Seen, family: Family, change: Change, until: float, now: floa
     if change.up:
         return Traffic(used, through[0] if through else None, bool(through), losses, decision)
     limit = decision + RESOLUTION if decision is not None else first_clean(after, _serves(change.node))
-    lost = [sample.started for sample in after if not sample.answered]
+    idle = _idle(seen, family, change, after, (limit, until))
+    lost = [sample.started for sample in after if not sample.answered and not limit < sample.started < idle]
     lasted = lasting(lost, limit)
     losses = replace(losses, end=lasted, stray=sum(1 for at in lost if lasted is None or at > lasted))
     last = max([*through, *([lasted] if lasted is not None else [])], default=None)
@@ -275,6 +285,18 @@ def _traffic(seen: Seen, family: Family, change: Change, until: float, now: floa
     # where it uses several nodes, some requests in a row that missed this one are no proof; its own word helps
     sure = not seen.spreads or clean >= CLEAN or (decision is not None and decision <= end)
     return Traffic(used, last, sure and clean > 0 and end - since >= QUIET * 0.8, losses, decision)
+
+
+def _idle(seen: Seen, family: Family, change: Change, samples: Sequence[Sample], window: tuple[float, float]) -> float:
+    """Until when a balancer that had decided had nobody to steer to: it took no other node for healthy, by its word.
+
+    What is lost then is not lost by way of the node that went.
+    """
+    since, until = window
+    about = (each for each in seen.decisions if each.node != change.node and each.family in ("", family.value))
+    taken = next((each.at for each in about if each.healthy and since < each.at < until), None)
+    served = next((each.started for each in samples if each.started > since and each.answered), None)
+    return since if taken is None or served is None else min(served, taken + BURST_SECONDS)
 
 
 PHASES = (

@@ -1,5 +1,7 @@
 """When a black hole ends, what of it is the balancer's, and what a node steadily says."""
 
+from dataclasses import replace
+
 import pytest
 
 from esipp.moves.judging import Judge
@@ -7,7 +9,7 @@ from esipp.moves.losses import RESOLUTION, Losses, in_flight, lasting
 from esipp.moves.plan import Kind
 from esipp.moves.rows import What
 from esipp.moves.samples import Sample, Stream
-from esipp.moves.timeline import Change, Seen, Timeline, Traffic, black_hole, phases, timeline
+from esipp.moves.timeline import Change, Decision, Seen, Timeline, Traffic, black_hole, phases, timeline
 from esipp.rows import Status
 from tests.unit.moves_world import FAMILY, World
 from tests.unit.test_moves_judging import row
@@ -49,6 +51,24 @@ def test_a_balancer_that_decides_and_does_not_steer_is_seen() -> None:
     assert judge.decide(row(What.STEERS)).status is Status.FAIL
     assert judge.decide(row(What.BLACK_HOLE)).status is Status.FAIL
     assert judge.lines[DOWN].traffic[FAMILY].losses.stray == 0
+
+
+def test_what_is_lost_while_the_balancer_has_no_node_at_all_is_not_lost_by_the_one_that_went() -> None:
+    result = World(elsewhere=True).result()
+    number = next(n for n, each in enumerate(result.changes) if each.kind is Kind.ELSEWHERE and not each.up)
+    decided = Judge(result).lines[number].traffic[FAMILY].decision
+    assert decided is not None
+    for node in ("b", "c"):  # the others take until two seconds later
+        known = [each for each in result.seen.decisions if each.node != node or abs(each.at - decided) > 3.0]
+        result = replace(result, seen=replace(result.seen, decisions=known))
+    came = Decision(decided + 2.0, "c", True)
+    seen = replace(result.seen, decisions=[*result.seen.decisions, came])
+    lose(seen.vip[FAMILY], *(decided + 0.02 * n for n in range(1, 103)))
+    line = Judge(replace(result, seen=seen)).lines[number]
+    assert line.traffic[FAMILY].at == pytest.approx(decided, abs=0.1)
+    assert line.traffic[FAMILY].losses.stray == 0
+    dead = Judge(result).lines[number]  # nobody came: then it is the balancer's
+    assert dead.traffic[FAMILY].at == pytest.approx(decided + 2.04, abs=0.1)
 
 
 def test_losses_count_after_the_limit_where_they_go_on() -> None:
