@@ -62,7 +62,7 @@ class Stage:
 
     ``pods`` are ours by name, ``services`` the created objects by name, ``obstacles`` say why a service cannot be
     dialled (a VIP that never came), ``listeners`` are the reference listeners' ports by node and protocol,
-    ``ingress`` is how load balancers are announced: VIP, Proxy or hostname.
+    ``ingress`` is how the cluster's own load balancer announces itself: VIP, Proxy or hostname.
     """
 
     cluster: Cluster
@@ -271,7 +271,10 @@ class Stage:
             self.services[name] = item
             if name not in balanced:
                 continue
-            self.ingress = max(self.ingress, _ingress(item), key=("none", "VIP", "Proxy", "hostname").index)
+            if not item["spec"].get(
+                "loadBalancerClass"
+            ):  # the reference load balancer's ways say nothing of the cluster's
+                self.ingress = max(self.ingress, _ingress(item), key=("none", "VIP", "Proxy", "hostname").index)
             self.vips[name] = given = by_family(_announced(item))
             for family in _families(item):
                 if family not in given:
