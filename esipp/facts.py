@@ -11,7 +11,8 @@ import yaml
 from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.model import AddressClass, EntryKind, Path, Vantage
 from esipp.observation import Observation
-from esipp.probing.prober import Job, Prober
+from esipp.probing.jobs import Job
+from esipp.probing.prober import Prober
 from esipp.topology import Topology
 
 PROXY_CONFIG = "ConfigMap kube-system/kube-proxy"

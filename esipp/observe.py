@@ -13,7 +13,8 @@ from esipp.errors import HarnessError
 from esipp.judge import applies
 from esipp.model import NO_ANSWER, Cell, Path, Protocol
 from esipp.observation import Observation, Outcome
-from esipp.probing.prober import Job, Prober, job_on
+from esipp.probing.jobs import Job, job_on
+from esipp.probing.prober import Prober
 from esipp.rows import Level
 
 DATA_PLANE = Budget("every path that must answer", 30.0, need=3, spacing=0.2, stable=2.0)

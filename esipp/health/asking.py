@@ -14,7 +14,7 @@ from esipp.health.seen import Node, Seen
 from esipp.health.stop import Stop
 from esipp.model import Client, Family, Protocol
 from esipp.observation import Observation, Outcome
-from esipp.probing.prober import Job
+from esipp.probing.jobs import Job
 from esipp.rows import Level
 from esipp.stage import Stage
 

@@ -11,7 +11,7 @@ from esipp.health.props import GRACE, OUTSIDE
 from esipp.health.seen import Leaving
 from esipp.model import Family, Protocol
 from esipp.observation import Observation, Outcome
-from esipp.probing.prober import Job
+from esipp.probing.jobs import Job
 from esipp.topology import parse_address
 
 Json = dict[str, Any]

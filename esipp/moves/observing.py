@@ -8,7 +8,8 @@ from esipp.errors import HarnessError
 from esipp.model import Family
 from esipp.moves.samples import Stream, read_health, read_request
 from esipp.moves.scene import PORT
-from esipp.probing.prober import Clock, Job, Line, Prober
+from esipp.probing.jobs import Job
+from esipp.probing.prober import Clock, Line, Prober
 from esipp.probing.prober import Stream as Running
 
 SPACING = 0.02

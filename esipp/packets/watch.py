@@ -14,7 +14,7 @@ from esipp.packets.capture import Capture, End
 from esipp.packets.scope import Scope
 from esipp.packets.tap import Tap
 from esipp.packets.trace import Agreement, Change, Trace, Tracer, agree
-from esipp.probing.prober import Job
+from esipp.probing.jobs import Job
 from esipp.stage import Stage, agent_name
 from esipp.topology import BACKENDS
 

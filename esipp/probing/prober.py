@@ -1,20 +1,19 @@
 """The prober's protocol, our side: one process a client, jobs in, results out (images/echoserver/README.md)."""
 
 import contextlib
-import ipaddress
 import json
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar, cast
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from esipp.errors import HarnessError
-from esipp.model import Claim, Family, Path, Port
-from esipp.observation import Observation, Outcome
+from esipp.observation import Observation
+from esipp.probing.jobs import Job, read_result
 
 START_SECONDS = 20.0
 """Until a prober says that it is ready: an exec into a container plus the start of Python."""
@@ -26,100 +25,6 @@ PROTOCOL_VERSION = 3
 
 Line = dict[str, Any]
 """A line of the prober, as its contract has it."""
-
-CLAIMED = "203.0.113.7"
-"""The address that a client claims for itself in a forged header: of a range that is nobody's (RFC 5737)."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """What to dial: ``count`` probes, each its own connection from its own source port.
-
-    Args:
-        key: what the observations are of; a path's key.
-        protocol: ``tcp``, ``http``, ``udp`` or ``sctp``, of an echo server; ``get``: one plain HTTP request of anybody,
-            whose results have the whole answer as ``response``.
-        timeout: seconds a probe may take.
-        spacing: seconds from start to start.
-        parallel: probes of this job in flight at most; 0 for no bound.
-        brief: equal results come as one, with their count.
-        one_socket: all datagrams from one source port.
-        headers: of an HTTP request, ``http`` or ``get``.
-        preamble: bytes that are sent first.
-        url: path of an HTTP request.
-        method: of a ``get``: ``GET`` or ``HEAD``.
-    """
-
-    key: str
-    protocol: str
-    host: str
-    port: int
-    count: int
-    timeout: float
-    spacing: float = 0.0
-    parallel: int = 0
-    brief: bool = False
-    one_socket: bool = False
-    headers: Mapping[str, str] = field(default_factory=dict)
-    preamble: bytes = b""
-    url: str = "/"
-    method: str = "GET"
-
-    def order(self, identity: str) -> dict[str, Any]:
-        """The job as the prober takes it."""
-        order: dict[str, Any] = {
-            "id": identity,
-            "protocol": self.protocol,
-            "host": self.host,
-            "port": self.port,
-            "count": self.count,
-            "spacing": self.spacing,
-            "timeout": self.timeout,
-        }
-        if self.parallel:
-            order["parallel"] = self.parallel
-        if self.brief:
-            order["brief"] = True
-        if self.one_socket:
-            order["one_socket"] = True
-        if self.protocol == "get":
-            order["method"] = self.method
-        if self.protocol in ("http", "get"):
-            order |= {"path": self.url, "headers": dict(self.headers)}
-        if self.preamble:
-            order["preamble"] = self.preamble.hex()
-        return order
-
-
-def job_on(path: Path, host: str, port: int, count: int, timeout: float) -> Job:
-    """The job of a path: which protocol is spoken there, and what the client claims about itself."""
-    http = path.port is Port.HTTP
-    headers = {"X-Forwarded-For": CLAIMED} if path.claim is Claim.FORWARDED_FOR else {}
-    return Job(
-        path.key,
-        "http" if http else path.protocol.value.lower(),
-        host,
-        port,
-        count,
-        timeout,
-        one_socket=path.one_socket,
-        headers=headers,
-        preamble=_preamble(path.claim, path.family),
-    )
-
-
-def _preamble(claim: Claim, family: Family) -> bytes:
-    """A PROXY protocol header that claims another source (HAProxy, The PROXY protocol, 2.1 and 2.2)."""
-    four = family is Family.IPV4
-    source, destination = (CLAIMED, "192.0.2.1") if four else ("2001:db8::7", "2001:db8::1")
-    if claim is Claim.PROXY_V1:
-        return f"PROXY TCP{'4' if four else '6'} {source} {destination} 1111 80\r\n".encode()
-    if claim is Claim.PROXY_V2:
-        packed = ipaddress.ip_address(source).packed + ipaddress.ip_address(destination).packed
-        addresses = packed + (1111).to_bytes(2) + (80).to_bytes(2)
-        kind = 0x11 if four else 0x21
-        return b"\r\n\r\n\x00\r\nQUIT\n" + bytes([0x21, kind]) + len(addresses).to_bytes(2) + addresses
-    return b""
 
 
 @dataclass(frozen=True)
@@ -445,32 +350,3 @@ class Prober:
     def _said(self) -> str:
         words = " ".join(line for line in self._complaints if line)
         return f" It said: {words[:300]}" if words else ""
-
-
-def read_result(job: Job, message: dict[str, Any]) -> Observation:
-    """One result line of the prober as an observation; of a brief job it stands for many probes."""
-    echo = message.get("echo")
-    brief, ports = bool(message.get("brief")), tuple((int(own), seen) for own, seen in message.get("ports") or ())
-    own_port, seen_port = ports[0] if ports else (message.get("source_port"), (echo or {}).get("peer_port"))
-    source = (str(message["source_address"]), int(own_port or 0)) if message.get("source_address") else None
-    connected = message.get("connected")
-    if brief and message.get("connected_count"):
-        connected = message.get("started")
-    return Observation(
-        path=job.key,
-        seq=int(message.get("seq") or 0),
-        outcome=Outcome(cast(str, message["outcome"])),
-        source=source,
-        dialled=(job.host, job.port),
-        seen=(str(echo.get("peer_address")), int(seen_port or 0)) if echo else None,
-        echo=echo,
-        started=float(message.get("started") or 0.0),
-        connected=None if connected is None else float(connected),
-        ended=float(message.get("ended") or 0.0),
-        time=float(message.get("time") or 0.0),
-        detail=str(message.get("detail") or ""),
-        nonce=str(message.get("nonce") or ""),
-        tag=message.get("tag"),
-        count=int(message.get("count") or 1),
-        ports=ports if brief else (),
-    )

@@ -7,7 +7,7 @@ from typing import Any
 from esipp.health.asking import MOST_AT_ONCE, Asker
 from esipp.health.model import Place
 from esipp.model import Family, Role
-from esipp.probing.prober import Job
+from esipp.probing.jobs import Job
 from esipp.topology import Node
 
 ROLES = {Role.ENDPOINT_NODE: "a", Role.BARE_NODE: "b", Role.OTHER_NODE: "b"}

@@ -10,7 +10,8 @@ from esipp.errors import HarnessError
 from esipp.model import Path, Protocol
 from esipp.observation import Observation, Outcome
 from esipp.observe import ANSWER_TIMEOUT, JOBS_AT_ONCE, JUDGED_TIMEOUT, PARALLEL, Plan, Settling, fly, must_answer, plan
-from esipp.probing.prober import Job, Prober
+from esipp.probing.jobs import Job
+from esipp.probing.prober import Prober
 from esipp.rows import Level
 from tests.unit.world import CELLS, by_id
 

@@ -22,7 +22,8 @@ from esipp.model import Claim, Family, Port, Protocol
 from esipp.observation import Observation, Outcome
 from esipp.probing import prober as module
 from esipp.probing import transports
-from esipp.probing.prober import CLAIMED, Job, Prober, job_on
+from esipp.probing.jobs import CLAIMED, Job, job_on
+from esipp.probing.prober import Prober
 from tests.unit.world import by_id
 
 PATH = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").path
