@@ -275,7 +275,10 @@ def _traffic(seen: Seen, family: Family, change: Change, until: float, now: floa
     limit = decision + RESOLUTION if decision is not None else first_clean(after, _serves(change.node))
     idle = _idle(seen, family, change, after, (limit, until))
     lost = [sample.started for sample in after if not sample.answered and not limit < sample.started < idle]
-    lasted = lasting(lost, limit)
+    # A balancer of one node at a time that has steered to another node has left this one: what is lost later is lost
+    # by way of that one, whose own pod may be ending.
+    left = decision is None and not seen.spreads and limit < float("inf")
+    lasted = lasting([at for at in lost if not left or at <= limit], limit)
     losses = replace(losses, end=lasted, stray=sum(1 for at in lost if lasted is None or at > lasted))
     last = max([*through, *([lasted] if lasted is not None else [])], default=None)
     # while it goes on, what started in the last moments may still be lost

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from esipp.model import Balancer
 from esipp.moves.judging import Judge
 from esipp.moves.losses import RESOLUTION, Losses, in_flight, lasting
 from esipp.moves.plan import Kind
@@ -168,3 +169,15 @@ def test_what_is_in_flight_when_the_next_move_begins_is_not_the_last_ones() -> N
     assert Judge(result).lines[3].change.graceful
     assert Judge(result).lines[3].traffic[FAMILY].losses.count == 0
     assert Judge(result).lines[4].traffic[FAMILY].losses.count == 1
+
+
+def test_a_balancer_of_one_node_at_a_time_that_moved_on_lost_nothing_later_by_the_node_it_left() -> None:
+    result = World(tells=False).result()
+    seen = replace(result.seen, decisions=[], spreads=False)
+    line = Judge(replace(result, balancer=Balancer.DEFAULT, seen=seen)).lines[DOWN]
+    assert line.traffic[FAMILY].steady
+    end = line.until - 0.2  # the pod of the node that it moved to ends
+    lose(seen.vip[FAMILY], end, end + 0.02, end + 0.04, end + 0.06)
+    later = Judge(replace(result, balancer=Balancer.DEFAULT, seen=seen)).lines[DOWN].traffic[FAMILY]
+    assert later.steady
+    assert later.at == line.traffic[FAMILY].at
