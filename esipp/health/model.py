@@ -163,7 +163,8 @@ class QuestionRow(Row):
     def asked(self) -> str:
         """Who asks whom, how."""
         what = f"{self.question.method} {self.question.url}"
-        return f"{self.question.client.name} sends {what} to the health-check node port of the {self.question.place}"
+        said = f"{self.question.client.name} sends {what} to the health-check node port of the {self.question.place}"
+        return said + (", and dials the service's nodePort there meanwhile" if self.about is About.TRUTH else "")
 
     @property
     def fails_if(self) -> str:

@@ -37,8 +37,9 @@ class Checking:
     @property
     def bound(self) -> float | None:
         """(N+1) x period: the design's worst case after a node lost its last endpoint."""
-        known = self.period is not None and self.failures is not None
-        return (self.failures + 1) * self.period if known else None  # type: ignore[operator]
+        if self.period is None or self.failures is None:
+            return None
+        return (self.failures + 1) * self.period
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,10 @@ def test_the_right_rows_notice(broken: Break, healthy: Result, nodes: Nodes, tmp
     assert 0 < placed.at < result.settled, "the cluster was not broken before it was observed"
     noticed = {row: status for row, status in result.statuses.items() if status != healthy.statuses[row]}
     assert {row: status for row, status in noticed.items() if row not in must} == {}, result.text
-    # red is red: on a busy machine one misdirected answer of twenty may get lost, and a row fail by nineteen
-    assert set(noticed.values()) <= {broken.status, "flaky"}, result.text
-    assert list(noticed.values()).count(broken.status) >= 0.9 * len(noticed), result.text
+    # a datagram is not sent again: on a busy machine one misdirected answer of twenty may get lost
+    spoiled = {row: status for row, status in noticed.items() if status != broken.status}
+    assert all(status == "flaky" and ".udp." in row for row, status in spoiled.items()), result.text
+    assert len(spoiled) <= 0.1 * len(noticed), result.text
     assert len(noticed) >= broken.share * len(must), sorted(must - noticed.keys())
     assert result.exit_code == ExitCode.NOT_CONFORMANT
 

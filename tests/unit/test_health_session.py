@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -14,6 +15,7 @@ from esipp.health.asking import Asker
 from esipp.health.cordon import CORDONED_BY, cordoned, left_cordoned
 from esipp.health.seen import Seen
 from esipp.health.stop import Stop, StoppedError
+from esipp.run import Run, Settings
 from fixtures.health import _kept, _trials
 from fixtures.session import ENDING, undisturbed
 
@@ -65,21 +67,25 @@ def test_an_interrupt_stays_one(broken: BaseException, comes: type[BaseException
 
 
 @pytest.mark.parametrize("broken", [FutureTimeoutError(), KeyError("ports"), ValueError("no JSON")])
-def test_a_fault_of_ours_breaks_one_trial(broken: Exception) -> None:
+def test_a_fault_of_ours_breaks_one_trial_and_is_kept_whole(broken: Exception, tmp_path: Path) -> None:
     seen = Seen()
-    with _kept("lifecycle", seen):
+    with _kept("lifecycle", Run(Settings("kind-test"), folder=tmp_path), seen):
         raise broken
     assert seen.trouble == {}
-    assert seen.broken == {"lifecycle": f"{type(broken).__name__}: {broken}"}
+    kept = tmp_path / "fault.txt"
+    assert seen.broken == {"lifecycle": f"{type(broken).__name__}: {broken}; see {kept}"}
+    assert "Traceback" in kept.read_text()
+    assert type(broken).__name__ in kept.read_text()
 
 
 @pytest.mark.parametrize(
     "broken", [HarnessError("no pod", "?"), ApiError(403, "Forbidden", "no", "POST"), StoppedError("interrupted")]
 )
-def test_what_is_nobodys_fault_breaks_one_trial(broken: Exception) -> None:
+def test_what_is_nobodys_fault_breaks_one_trial(broken: Exception, tmp_path: Path) -> None:
     seen = Seen()
-    with _kept("placement", seen):
+    with _kept("placement", Run(Settings("kind-test"), folder=tmp_path), seen):
         raise broken
+    assert not (tmp_path / "fault.txt").exists()
     assert set(seen.trouble) == {"placement"}
     assert seen.broken == {}
 
