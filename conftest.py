@@ -24,6 +24,9 @@ pytest_plugins = [
     "fixtures.convergence",
     "fixtures.verdicts",
     "fixtures.health",
+    "fixtures.interoperability",
+    "fixtures.compatibility",
+    "fixtures.continuity",
 ]
 
 

@@ -11,8 +11,8 @@ HOUSE = Path(__file__).resolve().parents[1]
 SUITES = HOUSE / "suites"
 
 
-ORDER = ("source_ip", "health_checks", "convergence")
-"""In which suites are run and told: first what stands still, then what is moved."""
+ORDER = ("source_ip", "health_checks", "interoperability", "compatibility", "convergence", "continuity")
+"""In which suites are run and told: first what stands still, then what is moved, at last what disturbs others."""
 
 
 def suite_names() -> list[str]:

@@ -27,6 +27,16 @@ class Decision:
     tally: Mapping[str, int] = field(default_factory=dict)
 
 
+def undecided(row: Row, why: str, observed: str = "nothing") -> Decision:
+    """The row cannot be decided, through no fault of the product that was shown."""
+    return Decision(Status.INCONCLUSIVE, row.expected, observed, why)
+
+
+def ours_failed(row: Row, observed: str, why: str) -> Decision:
+    """The row cannot be decided because something of ours failed."""
+    return Decision(Status.ERROR, row.expected, observed, why)
+
+
 def give_verdict(
     row: Row,
     features: Mapping[str, Feature],

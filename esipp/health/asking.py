@@ -11,12 +11,12 @@ from esipp.convergence import Budget, Convergence, Reading, converge
 from esipp.health.model import About, Answer, Place, Question, QuestionRow
 from esipp.health.props import OUTSIDE, places_of, service_name
 from esipp.health.seen import Node, Seen
-from esipp.health.stop import Stop
 from esipp.model import Client, Family, Protocol
 from esipp.observation import Observation, Outcome
 from esipp.probing.jobs import Job
 from esipp.rows import Level
 from esipp.stage import Stage
+from esipp.stop import Stop
 
 Json = dict[str, Any]
 

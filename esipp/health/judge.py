@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from esipp.deciding import Decision, give_verdict
+from esipp.deciding import Decision, give_verdict, ours_failed, undecided
 from esipp.health.lifecycle_claims import CLAIMS
-from esipp.health.model import About, Answer, Place, QuestionRow, TrialRow
+from esipp.health.model import About, Answer, HealthTrialRow, Place, QuestionRow
 from esipp.health.seen import WATCHER, Followed, Leaving, Node, Seen
 from esipp.judge import say_bound, say_observed
 from esipp.model import Family
@@ -23,7 +23,7 @@ def judge(row: Row, seen: Seen, features: Mapping[str, Feature], facts: Mapping[
     """The verdict on a row of this suite."""
     if isinstance(row, QuestionRow):
         return give_verdict(row, features, facts, lambda: decide_question(row, seen), row.differences)
-    assert isinstance(row, TrialRow)
+    assert isinstance(row, HealthTrialRow)
     return give_verdict(row, features, facts, lambda: decide_trial(row, seen))
 
 
@@ -50,22 +50,13 @@ def all_of(row: Row, wanted: str, found: Counter[str], proof: str = "") -> Decis
     return Decision(Status.FAIL, row.expected, observed, "", worst, found)
 
 
-def undecided(row: Row, why: str, observed: str = "nothing") -> Decision:
-    """The row cannot be decided, through no fault of the product that was shown."""
-    return Decision(Status.INCONCLUSIVE, row.expected, observed, why)
-
-
 def our_own(row: Row, answers: Iterable[Answer]) -> Decision | None:
     """The decision where a prober failed: its trouble is not the product's."""
     answers = list(answers)
     for answer in answers:
         if answer.outcome is Outcome.ERROR:
-            return _error(row, say_observed(tally(answers, _words)), f"the prober: {answer.detail}")
+            return ours_failed(row, say_observed(tally(answers, _words)), f"the prober: {answer.detail}")
     return None
-
-
-def _error(row: Row, observed: str, why: str) -> Decision:
-    return Decision(Status.ERROR, row.expected, observed, why)
 
 
 # ------------------------------------------------------------------------------------------------------- questions
@@ -76,7 +67,7 @@ def decide_question(row: QuestionRow, seen: Seen) -> Decision:
         return undecided(row, seen.obstacles[question.key])
     answers = seen.answers.get(question.key, ())
     if not answers:
-        return _error(row, "nothing", "the row was selected but its question was never asked")
+        return ours_failed(row, "nothing", "the row was selected but its question was never asked")
     ours = our_own(row, answers)
     if ours is not None:
         return ours
@@ -149,10 +140,10 @@ def _truth(row: QuestionRow, seen: Seen, answers: Counter[str]) -> Decision:
         found[_say_dialled(each, seen.nodes.get(question.place))] += each.count
     observed = f"health check {say_observed(answers)}; nodePort {say_observed(found)}"
     if not dialled:
-        return _error(row, observed, "the nodePort was never dialled")
+        return ours_failed(row, observed, "the nodePort was never dialled")
     ours = next((each for each in dialled if each.outcome is Outcome.ERROR), None)
     if ours is not None:
-        return _error(row, observed, f"the prober: {ours.detail}")
+        return ours_failed(row, observed, f"the prober: {ours.detail}")
     if set(answers) not in ({"200"}, {"503"}):
         return undecided(row, "the health check says neither 200 nor 503 alone; see the status row", observed)
     quiet = sum(found[words] for words in _QUIET)
@@ -193,12 +184,11 @@ def _say_dialled(each: Observation, node: str | None) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------- trials
-def decide_trial(row: TrialRow, seen: Seen) -> Decision:
+def decide_trial(row: HealthTrialRow, seen: Seen) -> Decision:
     """A row about what a trial saw."""
-    if row.trial in seen.broken:
-        return _error(row, "nothing", f"esipp itself failed: {seen.broken[row.trial]}")
-    if row.trial in seen.trouble:
-        return undecided(row, seen.trouble[row.trial])
+    cut_short = seen.cut_short(row)
+    if cut_short:
+        return cut_short
     if row.trial == "lifecycle":
         fact = seen.life.get(row.claim)
         if fact is None:
@@ -223,11 +213,11 @@ def decide_trial(row: TrialRow, seen: Seen) -> Decision:
     return _leaving(row, seen.leaving.get(row.family), row.family)
 
 
-def _stable(row: TrialRow, seen: Seen, node: Node) -> Decision:
+def _stable(row: HealthTrialRow, seen: Seen, node: Node) -> Decision:
     answers = seen.stable.get(node, ())
     found = tally(answers, _words)
     if not found:
-        return _error(row, "nothing", "the health check was never asked")
+        return ours_failed(row, "nothing", "the health check was never asked")
     ours = our_own(row, answers)
     if ours is not None:
         return ours
@@ -240,7 +230,7 @@ def _stable(row: TrialRow, seen: Seen, node: Node) -> Decision:
     return all_of(row, wanted, found, proof)
 
 
-def _placement(row: TrialRow, seen: Seen, node: Node) -> Decision:
+def _placement(row: HealthTrialRow, seen: Seen, node: Node) -> Decision:
     rounds = [(each, (each.status if row.claim == "status" else each.count).get(node)) for each in seen.rounds]
     asked = [(each, followed) for each, followed in rounds if followed is not None]
     if not asked:
@@ -253,7 +243,7 @@ def _placement(row: TrialRow, seen: Seen, node: Node) -> Decision:
         return Decision(Status.PASS, row.expected, observed)
     said = {words for _, followed in asked for words in (followed.last, *followed.after)}
     if Outcome.ERROR.value in said:
-        return _error(row, observed, f"a prober failed: {late[0]}")
+        return ours_failed(row, observed, f"a prober failed: {late[0]}")
     if not took and said <= {"", *SILENT_WORDS} and seen.unreached(WATCHER, *node):
         return undecided(row, REACHES_NOTHING.format(WATCHER), observed)
     status = Status.FAIL if len(took) < len(asked) else Status.FLAKY
@@ -270,7 +260,7 @@ def _say(followed: Followed) -> str:
     return f"right after {followed.seconds:.2f} s, then {say_observed(followed.after)}"
 
 
-def _leaving(row: TrialRow, window: Leaving | None, family: Family) -> Decision:
+def _leaving(row: HealthTrialRow, window: Leaving | None, family: Family) -> Decision:
     if window is None:
         return undecided(row, f"the trial was not played over {family.value}")
     if window.trouble:
@@ -283,7 +273,7 @@ def _leaving(row: TrialRow, window: Leaving | None, family: Family) -> Decision:
         return ours or all_of(row, "localEndpoints 0", tally(answered, say_count))
     dialled = Counter(dict(window.dialled))
     if dialled[Outcome.ERROR.value]:
-        return _error(row, say_observed(dialled), "a prober failed")
+        return ours_failed(row, say_observed(dialled), "a prober failed")
     if row.claim == "serves":
         return all_of(row, "served by the leaving pod", dialled)
     served = dialled["served by the leaving pod"]

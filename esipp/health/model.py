@@ -12,6 +12,7 @@ from typing import Any
 from esipp.model import Client, Family, Role
 from esipp.observation import Outcome
 from esipp.rows import Difference, Row
+from esipp.trials import TrialRow
 
 
 class Situation(StrEnum):
@@ -187,32 +188,12 @@ class QuestionRow(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrialRow(Row):
-    """A row that is judged from what a trial saw: something is done, step by step, and looked at.
+class HealthTrialRow(TrialRow):
+    """A row about what a trial saw: stable, terminating, lifecycle, placement, cordoned.
 
     Args:
-        trial: the trial that must be performed: stable, terminating, lifecycle, placement.
-        claim: what of it the row is about; judge.py has one function for each.
         place, family: of those that are about one node's health check.
     """
 
-    trial: str
-    claim: str
-    must: str
-    tripped_by: str
     place: Place | None = None
     family: Family | None = None
-
-    @property
-    def expected(self) -> str:
-        """What must be seen."""
-        return self.must
-
-    @property
-    def fails_if(self) -> str:
-        """The broken data plane or API server that trips it."""
-        return self.tripped_by
-
-    def as_json(self) -> dict[str, Any]:
-        """The row as one JSON object."""
-        return super().as_json() | {"expect": self.must}

@@ -17,9 +17,9 @@ from esipp.health.judge import say_count
 from esipp.health.model import Answer, Place, Situation
 from esipp.health.props import HEALTH_LABEL, OUTSIDE, SLOTS, placed, service_name, slot
 from esipp.health.seen import Followed, Node, Round, Seen
-from esipp.health.stop import StoppedError
 from esipp.pods import is_ready
 from esipp.props import Ground
+from esipp.stop import StoppedError
 
 Json = dict[str, Any]
 

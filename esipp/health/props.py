@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from esipp import manifests
-from esipp.health.model import About, Place, QuestionRow, Situation, TrialRow
+from esipp.health.model import About, HealthTrialRow, Place, QuestionRow, Situation
 from esipp.labels import RUN_LABEL, labels_of
 from esipp.manifests import BACKEND_LABEL
 from esipp.model import Backends, Client, Role, Vantage
@@ -133,7 +133,7 @@ def props(rows: list[Row], ground: Ground) -> Props:
     """Everything these rows need."""
     run, image = ground.run, ground.image
     questions = [row.question for row in rows if isinstance(row, QuestionRow)]
-    trials = {row.trial for row in rows if isinstance(row, TrialRow)}
+    trials = {row.trial for row in rows if isinstance(row, HealthTrialRow)}
     here, there = ground.roles[Role.ENDPOINT_NODE], ground.roles[Role.OTHER_NODE]
     pods: list[Json] = []
     wanted = {question.situation for question in questions}

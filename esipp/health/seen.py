@@ -8,6 +8,7 @@ from typing import Any
 from esipp.health.model import Answer, Place, Situation
 from esipp.model import Family
 from esipp.observation import Observation
+from esipp.trials import Course
 
 Node = tuple[Place, Family]
 
@@ -107,7 +108,7 @@ class Fact:
 
 
 @dataclass
-class Seen:
+class Seen(Course):
     """Everything that was seen.
 
     Args:
@@ -118,8 +119,6 @@ class Seen:
         services: namespace and name of each situation's Service.
         nodes: the name of the node at each place.
         stable: the answers of the long window, by node; changes is how often pods of another service came or went.
-        trouble: why a trial broke off; what it has seen by then does not count.
-        broken: the same where the fault is ours.
     """
 
     answers: dict[str, tuple[Answer, ...]] = field(default_factory=dict)
@@ -134,8 +133,6 @@ class Seen:
     leaving: dict[Family, Leaving] = field(default_factory=dict)
     cordoned: dict[Node, tuple[Answer, ...]] = field(default_factory=dict)
     life: dict[str, Fact] = field(default_factory=dict)
-    trouble: dict[str, str] = field(default_factory=dict)
-    broken: dict[str, str] = field(default_factory=dict)
 
     def unreached(self, client: str, place: Place, family: Family) -> bool:
         """Whether a client does not reach a node at all: its reference listener is silent to it, too."""

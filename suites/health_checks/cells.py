@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from esipp.health.model import About, Place, Question, QuestionRow, Situation, TrialRow
+from esipp.health.model import About, HealthTrialRow, Place, Question, QuestionRow, Situation
 from esipp.model import Client, Family, Vantage
 from esipp.rows import Level, Row
 from suites.cast import HOST_ON_OTHER_NODE, OUTSIDE_1, POD_ON_OTHER_NODE
@@ -102,11 +102,11 @@ def trial(
     family: Family | None = None,
     client: Client | None = None,
     also: frozenset[str] = frozenset(),
-) -> TrialRow:
+) -> HealthTrialRow:
     """One row about what a trial saw."""
     where = f".{family.value.lower()}" if family else ""
     where += f".{place.value}" if place else ""
-    return TrialRow(
+    return HealthTrialRow(
         id=f"healthcheck.{name}.{claim}{where}",
         requirement=said.requirement,
         level=level,

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from esipp.health.model import About, Place, QuestionRow, Situation, TrialRow
+from esipp.health.model import About, HealthTrialRow, Place, QuestionRow, Situation
 from esipp.health.props import service_name
 from esipp.model import Family, Role
 from esipp.rows import Level, Row
@@ -122,7 +122,7 @@ def _on_bare(row: Row) -> bool:
 
 
 def _claims(row: Row, trial: str, *claims: str) -> bool:
-    return isinstance(row, TrialRow) and row.trial == trial and row.claim in claims
+    return isinstance(row, HealthTrialRow) and row.trial == trial and row.claim in claims
 
 
 def _read(row: Row) -> bool:

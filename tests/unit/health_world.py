@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from esipp.health.judge import judge
-from esipp.health.model import About, Answer, Place, Question, QuestionRow, TrialRow
+from esipp.health.model import About, Answer, HealthTrialRow, Place, Question, QuestionRow
 from esipp.health.props import service_name
 from esipp.health.seen import Fact, Followed, Leaving, Round, Seen
 from esipp.model import Family
@@ -26,7 +26,7 @@ NODE_NAMES = [f"{place.value} {family.value}" for place in NODES for family in F
 
 QUESTIONS = {row.question: row for row in CELLS if isinstance(row, QuestionRow)}
 TRUTHS = [row.question for row in CELLS if isinstance(row, QuestionRow) and row.about is About.TRUTH]
-TRIALS = [row for row in CELLS if isinstance(row, TrialRow)]
+TRIALS = [row for row in CELLS if isinstance(row, HealthTrialRow)]
 
 
 def say(pods: int, name: str, *, status: int | None = None, count: int = SAMPLES, **also: Any) -> Answer:

@@ -9,8 +9,8 @@ from esipp.convergence import Budget
 from esipp.health import lifecycle
 from esipp.health.lifecycle import LifeCycle
 from esipp.health.seen import Fact, Seen
-from esipp.health.stop import Stop, StoppedError
 from esipp.rows import Status
+from esipp.stop import Stop, StoppedError
 from tests.unit.fake_api_server import HIGH, LOW, FakeApi
 from tests.unit.health_world import NAMESPACE, TRIALS, differing
 

@@ -19,9 +19,9 @@ from esipp.health import placement
 from esipp.health.model import Answer, Place
 from esipp.health.placement import AFTER, ROUNDS, Board, Placement, Slot
 from esipp.health.seen import Followed, Node
-from esipp.health.stop import Stop, StoppedError
 from esipp.model import Family
 from esipp.observation import Outcome
+from esipp.stop import Stop, StoppedError
 from tests.unit.health_world import no_answer, say
 
 PLACES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_PLANE)

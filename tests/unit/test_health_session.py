@@ -11,13 +11,12 @@ import pytest
 
 from esipp.cluster import ApiError, Cluster
 from esipp.errors import HarnessError
-from esipp.health.asking import Asker
 from esipp.health.cordon import CORDONED_BY, cordoned, left_cordoned
 from esipp.health.seen import Seen
-from esipp.health.stop import Stop, StoppedError
 from esipp.run import Run, Settings
-from fixtures.health import _kept, _trials
+from esipp.stop import Stop, StoppedError
 from fixtures.session import ENDING, undisturbed
+from fixtures.trials import kept, side_by_side
 
 NODES = ["a", "b", "c"]
 
@@ -69,13 +68,13 @@ def test_an_interrupt_stays_one(broken: BaseException, comes: type[BaseException
 @pytest.mark.parametrize("broken", [FutureTimeoutError(), KeyError("ports"), ValueError("no JSON")])
 def test_a_fault_of_ours_breaks_one_trial_and_is_kept_whole(broken: Exception, tmp_path: Path) -> None:
     seen = Seen()
-    with _kept("lifecycle", Run(Settings("kind-test"), folder=tmp_path), seen):
+    with kept("lifecycle", Run(Settings("kind-test"), folder=tmp_path), seen):
         raise broken
     assert seen.trouble == {}
-    kept = tmp_path / "fault.txt"
-    assert seen.broken == {"lifecycle": f"{type(broken).__name__}: {broken}; see {kept}"}
-    assert "Traceback" in kept.read_text()
-    assert type(broken).__name__ in kept.read_text()
+    whole = tmp_path / "fault.txt"
+    assert seen.broken == {"lifecycle": f"{type(broken).__name__}: {broken}; see {whole}"}
+    assert "Traceback" in whole.read_text()
+    assert type(broken).__name__ in whole.read_text()
 
 
 @pytest.mark.parametrize(
@@ -83,7 +82,7 @@ def test_a_fault_of_ours_breaks_one_trial_and_is_kept_whole(broken: Exception, t
 )
 def test_what_is_nobodys_fault_breaks_one_trial(broken: Exception, tmp_path: Path) -> None:
     seen = Seen()
-    with _kept("placement", Run(Settings("kind-test"), folder=tmp_path), seen):
+    with kept("placement", Run(Settings("kind-test"), folder=tmp_path), seen):
         raise broken
     assert not (tmp_path / "fault.txt").exists()
     assert set(seen.trouble) == {"placement"}
@@ -92,7 +91,6 @@ def test_what_is_nobodys_fault_breaks_one_trial(broken: Exception, tmp_path: Pat
 
 def test_an_interrupt_ends_the_trials() -> None:
     stop = Stop()
-    asker: Any = type("Asking", (), {"stop": stop})()
     began, waiting = time.monotonic(), threading.Event()
 
     def trial() -> None:
@@ -102,7 +100,7 @@ def test_an_interrupt_ends_the_trials() -> None:
             time.sleep(0.01)
 
     def session() -> None:
-        with _trials(cast(Asker, asker)) as pool:
+        with side_by_side(stop) as pool:
             pool.submit(trial)
             waiting.wait(5)
             raise KeyboardInterrupt

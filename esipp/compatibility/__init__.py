@@ -1,0 +1,1 @@
+"""Backward compatibility: see suites/compatibility."""

@@ -1,0 +1,1 @@
+"""Continuity: see suites/continuity."""

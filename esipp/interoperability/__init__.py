@@ -1,0 +1,1 @@
+"""Inter-operation: see suites/interoperability."""

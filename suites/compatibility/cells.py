@@ -1,0 +1,5 @@
+"""The rows: data only."""
+
+from esipp.rows import Row
+
+CELLS: tuple[Row, ...] = ()

@@ -1,0 +1,16 @@
+"""Backward compatibility; the rows say what is required, the judge whether it holds."""
+
+from collections.abc import Callable
+from operator import attrgetter
+
+import pytest
+
+from esipp.observation import Verdict
+from esipp.rows import Row
+from fixtures.session import enforce
+from suites.compatibility.cells import CELLS
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=attrgetter("id"))
+def test_compatibility(cell: Row, compatibility_verdict_of: Callable[[Row], Verdict]) -> None:
+    enforce(compatibility_verdict_of(cell))

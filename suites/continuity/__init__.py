@@ -1,0 +1,1 @@
+"""Load balancers that follow the pods."""

@@ -1,0 +1,16 @@
+"""Inter-operation; the rows say what is required, the judge whether it holds."""
+
+from collections.abc import Callable
+from operator import attrgetter
+
+import pytest
+
+from esipp.observation import Verdict
+from esipp.rows import Row
+from fixtures.session import enforce
+from suites.interoperability.cells import CELLS
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=attrgetter("id"))
+def test_interoperability(cell: Row, interoperability_verdict_of: Callable[[Row], Verdict]) -> None:
+    enforce(interoperability_verdict_of(cell))
