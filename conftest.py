@@ -25,6 +25,8 @@ pytest_plugins = [
     "fixtures.verdicts",
     "fixtures.health",
     "fixtures.interoperability",
+    "fixtures.edits",
+    "fixtures.flips",
     "fixtures.compatibility",
     "fixtures.continuity",
 ]
