@@ -8,7 +8,7 @@ import select
 import signal
 import socket
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from functools import partial
 
 TYPE_CHECKING = False  # as typing has it; importing typing itself would cost a tenth of the start
@@ -29,19 +29,22 @@ else:  # in the image these files lie side by side and are no package
     from linelog import Log
     from sockets import bound, destination
 
-EXCHANGE_SECONDS = 5.0  # a connection lives no longer, whatever it does
+EXCHANGE_SECONDS = 5.0  # a connection lives no longer, whatever it does, unless it is kept
+KEEP = b"keep "  # before a nonce: the connection is kept after the answer
+KEEP_SECONDS = 60.0  # that a kept connection may be without a request
 MAX_TCP_BYTES = 1024
 MAX_HEAD_BYTES = 8192
 MAX_DISCARD = 1 << 20  # bytes of an unwanted body that are taken so that the client reads our answer
 MAX_CONNECTIONS = 8192
+MAX_KEPT = MAX_CONNECTIONS // 2  # kept connections do not shut out all others
 
 
 class Connection:
-    """One TCP connection: reads a request, answers, is closed."""
+    """One TCP connection: reads a request, answers, is closed; a raw one that asks to be kept is answered on."""
 
     __slots__ = (
-        "discards", "expires", "fd", "kind", "lingering", "out", "peer", "proxied", "received", "server", "sock",
-        "unproxied",
+        "discards", "expires", "fd", "kept", "kind", "lingering", "out", "peer", "proxied", "received", "server",
+        "sock", "unproxied",
     )  # fmt: skip
 
     def __init__(self, server: Server, kind: str, sock: socket.socket, peer: tuple[Any, ...]) -> None:
@@ -52,6 +55,7 @@ class Connection:
         self.unproxied = kind != "control"  # what comes next may be a PROXY protocol header
         self.proxied: dict[str, Any] | None = None
         self.out = b""
+        self.kept = False
         self.lingering = False
         self.discards = MAX_DISCARD
 
@@ -60,6 +64,8 @@ class Connection:
         try:
             if self.out:
                 self._send()
+                if self.kept and self.fd >= 0:
+                    self._raw()  # what had arrived meanwhile
                 return
             data = self.sock.recv(16384)
         except BlockingIOError:
@@ -111,14 +117,24 @@ class Connection:
         self._send()
 
     def _raw(self) -> None:
-        nonce, newline, _ = self.received.partition(b"\n")
-        if newline and valid_nonce(nonce := nonce.removesuffix(b"\r")):
+        while not self.out:
+            line, newline, rest = self.received.partition(b"\n")
+            kept = line.startswith(KEEP)
+            nonce = line.removeprefix(KEEP).removesuffix(b"\r")
+            if not newline or not valid_nonce(nonce):
+                if newline or len(self.received) > MAX_TCP_BYTES:
+                    self.close()
+                return
+            self.received = rest
             local = self.sock.getsockname()
             document = self.server.exchange("tcp", nonce.decode(), self.peer, local, proxied=self.proxied)
             self.out = document.encode() + b"\n"
+            if kept:
+                self.server.keep(self)
+            self.kept = kept
             self._send()
-        elif newline or len(self.received) > MAX_TCP_BYTES:
-            self.close()
+            if not self.kept or self.fd < 0:
+                return
 
     def _http(self) -> None:
         self.received = self.received.lstrip(b"\r\n")
@@ -149,7 +165,7 @@ class Connection:
     def _send(self) -> None:
         try:
             # More is to come: the end. So the kernel sends both in one packet instead of two.
-            self.out = self.out[self.sock.send(self.out, socket.MSG_MORE) :]
+            self.out = self.out[self.sock.send(self.out, 0 if self.kept else socket.MSG_MORE) :]
         except BlockingIOError:
             pass
         except OSError:
@@ -157,6 +173,8 @@ class Connection:
             return
         if self.out:
             self.server.watch(self, select.EPOLLOUT)
+        elif self.kept:
+            self.server.watch(self, select.EPOLLIN)
         elif self.lingering:
             self.server.watch(self, select.EPOLLIN)
             try:
@@ -169,7 +187,7 @@ class Connection:
     def close(self) -> None:
         """Forget the connection."""
         if self.fd >= 0:
-            self.server.forget(self.fd)
+            self.server.forget(self)
             self.fd = -1
             self.sock.close()
 
@@ -187,6 +205,7 @@ class Server:
         self.handlers: dict[int, Callable[[int], object]] = {1: self.log.writable}
         self.open = 0
         self.oldest: deque[Connection] = deque()
+        self.kept: OrderedDict[int, Connection] = OrderedDict()  # by descriptor, the longest idle first
         self.listeners: list[socket.socket] = []
         self.ports: dict[str, int | None] = {}
         self.waker, waking = socket.socketpair()
@@ -292,17 +311,34 @@ class Server:
     def _drop_oldest(self) -> None:
         while self.oldest:
             connection = self.oldest.popleft()
-            if connection.fd >= 0:
+            if connection.fd >= 0 and not connection.kept:
                 connection.close()
                 return
+        self._drop_idlest()
+
+    def _drop_idlest(self) -> None:
+        for connection in self.kept.values():
+            connection.close()
+            return
+
+    def keep(self, connection: Connection) -> None:
+        """Let the connection live on from now; it is in use."""
+        connection.expires = time.monotonic() + KEEP_SECONDS
+        if not connection.kept:
+            if len(self.kept) >= MAX_KEPT:
+                self._drop_idlest()
+            connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.kept[connection.fd] = connection
+        self.kept.move_to_end(connection.fd)
 
     def watch(self, connection: Connection, mask: int) -> None:
         """Wait for this on the connection from now on."""
         self.epoll.modify(connection.fd, mask)
 
-    def forget(self, fd: int) -> None:
+    def forget(self, connection: Connection) -> None:
         """Wait for the connection no more; closing it takes it out of the kernel's list."""
-        self.handlers.pop(fd, None)
+        self.handlers.pop(connection.fd, None)
+        self.kept.pop(connection.fd, None)
         self.open -= 1
 
     def _datagrams(self, sock: socket.socket, _mask: int) -> None:
@@ -376,15 +412,21 @@ class Server:
 
     def run(self) -> None:
         """Serve until stopped."""
-        handlers, oldest = self.handlers, self.oldest
+        handlers, oldest, kept = self.handlers, self.oldest, self.kept
         while True:
             self.log.flush()
             now = time.monotonic()
-            while oldest and (oldest[0].fd < 0 or oldest[0].expires <= now):
-                oldest.popleft().close()
+            while oldest and (oldest[0].kept or oldest[0].fd < 0 or oldest[0].expires <= now):
+                connection = oldest.popleft()
+                if not connection.kept:
+                    connection.close()
+            while kept and (idlest := next(iter(kept.values()))).expires <= now:
+                idlest.close()
             if self.stop_at is not None and self.stop_at <= now:
                 break
             ends = [oldest[0].expires] if oldest else []
+            if kept:
+                ends.append(next(iter(kept.values())).expires)
             if self.stop_at is not None:
                 ends.append(self.stop_at)
             for fd, mask in self.epoll.poll(max(0.0, min(ends) - now) if ends else -1):
@@ -394,8 +436,10 @@ class Server:
                     handler(mask)
                 except Exception as error:  # one client's oddity must not end the service of all others
                     self.log.write(json.dumps({"event": "error", "detail": repr(error)[:200]}))
-                    if isinstance(connection := getattr(handler, "__self__", None), Connection):
-                        connection.close()
+                    if isinstance(failed := getattr(handler, "__self__", None), Connection):
+                        failed.close()
+        while kept:  # before the log is drained, which may take a second
+            self._drop_idlest()
         for sock in self.listeners:
             sock.close()
         self.log.drain(1.0)
