@@ -9,7 +9,7 @@ balancers.py, legitimate differences of data planes in differences.py.
 from collections.abc import Iterator
 
 from suites.source_ip import balancers, variants
-from suites.source_ip.words import *
+from suites.words import *
 
 Rows = Iterator[Cell]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from suites.source_ip.words import *
+from suites.words import *
 
 Rows = Iterator[Cell]
 

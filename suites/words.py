@@ -1,4 +1,4 @@
-"""What the rows of this suite are made of: clients, entries, services, references, and the one way to make a row."""
+"""What rows of paths are made of, in every suite: clients, entries, services, references, the one way to make a row."""
 
 from dataclasses import replace
 
@@ -27,10 +27,9 @@ from esipp.model import (
 )
 from esipp.rows import Level
 from suites.cast import *
-from suites.source_ip.differences import differences
-from suites.source_ip.sentences import requirement
+from suites.differences import differences
+from suites.sentences import requirement
 
-SUITE = "source_ip"
 FAMILIES = tuple(Family)
 
 # -------------------------------------------------------------------------------------------------------- entries
@@ -174,15 +173,19 @@ def cell(
     told: Claim = Claim.NOTHING,
     spread: Spread = Spread.ANY,
     needs: frozenset[str] = frozenset(),
+    suite: str = "source_ip",
 ) -> Cell:
-    """One row; its id, requirement, features, preconditions and known differences follow from its path."""
+    """One row; its id, requirement, features, preconditions and known differences follow from its path.
+
+    Rows are the source IP suite's unless another one names itself.
+    """
     if path.protocol is Protocol.SCTP and level is Level.CORE:
         level = Level.EXTENDED  # KEP-614: whether SCTP is carried at all is up to the network add-on
     return Cell(
         id=path.key + suffix,
         requirement=requirement(path, accept, told, spread),
         level=level,
-        suite=SUITE,
+        suite=suite,
         path=path,
         accept=accept,
         references=references,
