@@ -19,10 +19,12 @@ from kubernetes import client, config
 from kubernetes.config import kube_config
 from kubernetes.config.config_exception import ConfigException
 
+from esipp.dialect import Dialect, dialect_of
 from esipp.errors import PreflightError
 
 Json = dict[str, Any]
 
+VERSION = "/version"
 CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 30.0
 REOPEN_SECONDS = 0.2
@@ -37,6 +39,10 @@ class ApiError(Exception):
         self.status = status
         self.reason = reason
         self.message = message
+
+
+NOT_THERE = "NotInThisVersion"
+"""The reason of a refusal that is ours: a server of this age would not refuse, but do something else."""
 
 
 class UnreachableError(Exception):
@@ -85,6 +91,7 @@ class Cluster:
         settings.retries = urllib3.Retry(0)  # a lost request is told at once; whoever may wait, waits by itself
         self._api = client.ApiClient(configuration=settings)
         self.server = str(settings.host)
+        self._dialect: Dialect | None = None
 
     def request(
         self,
@@ -95,15 +102,32 @@ class Cluster:
         query: Mapping[str, str] | None = None,
         read_timeout: float = READ_TIMEOUT,
         content: str = "application/json",
+        warnings: list[str] | None = None,
     ) -> Json:
-        """One request, one JSON answer; ``content`` is the media type of the body.
+        """One request, one JSON answer; ``content`` is the media type of the body, ``warnings`` gets the server's.
+
+        Objects go out and come back as those of today's Kubernetes, whatever the server's age (dialect.py).
 
         Raises:
-            ApiError: the server refused.
+            ApiError: the server refused, or is too old for such a request, which then was not sent.
             UnreachableError: no answer.
+            PreflightError: the server does not tell its version; ``version`` would have said so before.
         """
-        response = self._send(method, path, body, query, read_timeout, content=content)
-        return dict(json.loads(response.data or b"{}"))
+        dialect = dialect_of("") if path == VERSION else self.dialect
+        if query and "dryRun" in query and not dialect.dry_runs:
+            raise _too_old(dialect, "dry run, and would create the object", f"{method} {path}")
+        if "apply-patch" in content and not dialect.applies:
+            raise _too_old(dialect, "server-side apply", f"{method} {path}")
+        out = None if body is None else dialect.out(method, path, body)
+        try:
+            response = self._send(method, path, out, query, read_timeout, content=content)
+        except ApiError as refused:
+            raise ApiError(
+                refused.status, refused.reason, dialect.refusal(refused.message), f"{method} {path}"
+            ) from None
+        if warnings is not None:
+            warnings += response.headers.getlist("Warning")
+        return dialect.back(path, dict(json.loads(response.data or b"{}")))
 
     def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
         """GET something that is not JSON, such as a pod's log."""
@@ -190,7 +214,7 @@ class Cluster:
                         event = json.loads(line)
                         if event["type"] == "ERROR":
                             break
-                        yield str(event["type"]), event["object"]
+                        yield str(event["type"]), self.dialect.back(collection, event["object"])
                 finally:
                     response.close()
             except (UnreachableError, urllib3.exceptions.HTTPError, OSError):
@@ -243,7 +267,7 @@ class Cluster:
             PreflightError: the server does not answer or refuses us.
         """
         try:
-            return str(self.request("GET", "/version", read_timeout=10)["gitVersion"])
+            version = str(self.request("GET", VERSION, read_timeout=10)["gitVersion"])
         except UnreachableError as silent:
             raise PreflightError(
                 f"The API server {self.server} of context '{self.context}' does not answer: {silent}.",
@@ -255,6 +279,20 @@ class Cluster:
                 f"The API server {self.server} refuses the credentials of context '{self.context}': {refused.message}.",
                 f"does 'kubectl --context {self.context} get nodes' work?",
             ) from None
+        self._dialect = dialect_of(version)
+        return version
+
+    @property
+    def dialect(self) -> Dialect:
+        """What is spoken to this server; chosen by its version, once.
+
+        Raises:
+            PreflightError: as ``version`` does.
+        """
+        if self._dialect is None:
+            self.version()
+        assert self._dialect is not None
+        return self._dialect
 
     def may(self, verb: str, resource: str, *, group: str = "", namespace: str | None = None) -> bool:
         """Whether we hold a right; ``resource`` may name a subresource (``pods/exec``)."""
@@ -263,11 +301,11 @@ class Cluster:
         if namespace:
             attributes["namespace"] = namespace
         review = {
-            "apiVersion": "authorization.k8s.io/v1",
+            "apiVersion": f"authorization.k8s.io/{self.dialect.access_review}",
             "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": attributes},
         }
-        answer = self.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+        answer = self.create(f"/apis/{review['apiVersion']}/selfsubjectaccessreviews", review)
         return bool(answer.get("status", {}).get("allowed"))
 
 
@@ -282,6 +320,12 @@ def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
     for chunk in response.stream(amt=None, decode_content=True):
         *whole, rest = (rest + chunk).split(b"\n")
         yield from whole
+
+
+def _too_old(dialect: Dialect, what: str, request: str) -> ApiError:
+    """A request that was not sent, because such a server would take it for another one."""
+    major, minor = dialect.version
+    return ApiError(501, NOT_THERE, f"Kubernetes {major}.{minor} knows no {what}", request)
 
 
 def _refusal(response: urllib3.BaseHTTPResponse, request: str) -> ApiError:
