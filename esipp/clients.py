@@ -13,10 +13,7 @@ from esipp.probing.outside import OutsideContainers
 from esipp.probing.prober import Prober
 from esipp.stage import Stage
 from esipp.topology import (
-    HOST_BACKEND,
-    PAIR_BACKEND,
-    POD_BACKEND,
-    UNREADY_BACKEND,
+    BACKENDS,
     IPAddress,
     Node,
     Stand,
@@ -107,7 +104,7 @@ class Clients:
             node = self._node_of(client) if client.role else None
             stands[client.name] = Stand(client, addresses, node)
         tell_apart(stands.values())
-        backends = (POD_BACKEND, PAIR_BACKEND, HOST_BACKEND, UNREADY_BACKEND)
+        backends = sorted(frozenset().union(*BACKENDS.values()))
         return Topology(
             nodes=nodes,
             roles=self.stage.roles,

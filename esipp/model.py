@@ -58,11 +58,13 @@ class Role(StrEnum):
 
     ``endpoint-node`` has a ready local backend; ``bare-node`` has none and is dialled; ``other-node`` has none either
     and is where in-cluster clients stand, so that a client dials its own node only where a row means it to.
+    ``control-plane`` is a control plane's node that plays none of these; not every cluster shows one.
     """
 
     ENDPOINT_NODE = "endpoint-node"
     BARE_NODE = "bare-node"
     OTHER_NODE = "other-node"
+    CONTROL_PLANE = "control-plane"
 
 
 @dataclass(frozen=True, order=True)
@@ -118,12 +120,13 @@ class TrafficPolicy(StrEnum):
 
 
 class Backends(StrEnum):
-    """Which pods are behind a service; all of them stand on the endpoint node."""
+    """Which pods are behind a service; all stand on the endpoint node, but for the one on a control-plane node."""
 
     POD = "pod"
     HOST_NETWORK = "host-network"
     NOT_READY = "not-ready"
     PAIR = "pair"
+    CONTROL_PLANE = "control-plane"
 
 
 class Balancer(StrEnum):

@@ -9,6 +9,7 @@ ON = {
     Role.ENDPOINT_NODE: "on the endpoint node",
     Role.BARE_NODE: "on the bare node",
     Role.OTHER_NODE: "on another node",
+    Role.CONTROL_PLANE: "on a control plane",
 }
 ENTRIES = {
     EntryKind.CLUSTER_IP: "ClusterIP",
@@ -23,6 +24,7 @@ BACKENDS = {
     Backends.HOST_NETWORK: "host-network backend",
     Backends.NOT_READY: "backend, never Ready",
     Backends.PAIR: "two backend pods",
+    Backends.CONTROL_PLANE: "backend pod",
 }
 
 
@@ -71,7 +73,9 @@ def _between(path: Path) -> list[list[str]]:
 
 
 def _backend(service: Service | None) -> list[str]:
-    return [BACKENDS[service.backends if service else Backends.POD], ON[Role.ENDPOINT_NODE]]
+    backends = service.backends if service else Backends.POD
+    role = Role.CONTROL_PLANE if backends is Backends.CONTROL_PLANE else Role.ENDPOINT_NODE
+    return [BACKENDS[backends], ON[role]]
 
 
 def _box(words: list[str]) -> list[str]:

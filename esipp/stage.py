@@ -21,6 +21,7 @@ from esipp.namespaces import owner, remove_namespace, wait_for_account
 from esipp.pods import identity, is_ready, say_pod
 from esipp.props import Props
 from esipp.topology import (
+    CONTROL_BACKEND,
     HOST_BACKEND,
     PAIR_BACKEND,
     POD_BACKEND,
@@ -220,6 +221,10 @@ class Stage:
             labels = {BACKEND_LABEL: Backends.NOT_READY.value}
             pod = manifests.echo_pod(UNREADY_BACKEND, run, here, image, raw=raw, labels=labels)
             pods.append(manifests.gated(pod))
+        if Backends.CONTROL_PLANE in kinds:
+            labels = {BACKEND_LABEL: Backends.CONTROL_PLANE.value}
+            there = self.roles[Role.CONTROL_PLANE]
+            pods.append(manifests.echo_pod(CONTROL_BACKEND, run, there, image, raw=raw, labels=labels))
         clients = {path.client for path in paths} | props.clients
         for client in sorted((c for c in clients if c.vantage is Vantage.POD), key=lambda c: c.name):
             if client.name != POD_BACKEND:

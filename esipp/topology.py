@@ -85,11 +85,13 @@ class Stand:
 
 
 POD_BACKEND, PAIR_BACKEND, HOST_BACKEND, UNREADY_BACKEND = "backend", "backend-2", "backend-host", "backend-not-ready"
+CONTROL_BACKEND = "backend-control-plane"
 BACKENDS = {
     Backends.POD: frozenset({POD_BACKEND}),
     Backends.PAIR: frozenset({POD_BACKEND, PAIR_BACKEND}),
     Backends.HOST_NETWORK: frozenset({HOST_BACKEND}),
     Backends.NOT_READY: frozenset({UNREADY_BACKEND}),
+    Backends.CONTROL_PLANE: frozenset({CONTROL_BACKEND}),
 }
 
 
@@ -228,6 +230,19 @@ def read_node(item: Mapping[str, Any]) -> Node:
         provider_id=spec.get("providerID", ""),
         marks=frozenset(mark for mark, label in MARKS.items() if label in (metadata.get("labels") or {})),
     )
+
+
+def marked(nodes: Iterable[Node], roles: Mapping[Role, str], mark: str) -> str | None:
+    """The first node with a mark that can run our pods and plays no role: what is true of a role's node is its own."""
+    playing = {node for role, node in roles.items() if role is not Role.CONTROL_PLANE}
+    fit = sorted(node.name for node in nodes if mark in node.marks and node.usable and node.name not in playing)
+    return fit[0] if fit else None
+
+
+def with_control_plane(nodes: Iterable[Node], roles: Mapping[Role, str]) -> dict[Role, str]:
+    """The roles, and that of the control plane where a node is there to play it."""
+    found = marked(nodes, roles, Role.CONTROL_PLANE.value)
+    return {**roles, **({Role.CONTROL_PLANE: found} if found else {})}
 
 
 def cast_roles(nodes: Iterable[Node]) -> dict[Role, str]:

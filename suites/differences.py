@@ -21,6 +21,8 @@ from esipp.model import (
 
 CLIENT = frozenset({AddressClass.CLIENT})
 NODE = frozenset({AddressClass.NODE})
+BARE = (Role.BARE_NODE, Role.OTHER_NODE)
+"""The roles of nodes without an endpoint."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +44,17 @@ def _own_balancer(path: Path) -> bool:
 
 def _towards_another_node(path: Path) -> bool:
     """Whether a pod's packets leave its node for an address of another: one that is dialled, or a backend's."""
-    if path.entry.kind in (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS):
-        elsewhere = path.entry.role is not path.client.role
-    else:
-        host_network = path.service is not None and path.service.backends is Backends.HOST_NETWORK
-        elsewhere = host_network and path.client.role is not Role.ENDPOINT_NODE
+    a_node = path.entry.kind in (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
+    host_network = path.service is not None and path.service.backends is Backends.HOST_NETWORK
+    elsewhere = a_node and path.entry.role is not path.client.role
+    elsewhere |= host_network and path.client.role is not Role.ENDPOINT_NODE
     return path.client.vantage is Vantage.POD and elsewhere
 
 
 def _short_circuit(path: Path) -> bool:
     """A client on a node without endpoints that dials an address which its own node takes for the service's."""
     ways = path.entry.kind in (EntryKind.VIP, EntryKind.EXTERNAL_IP) or path.entry.role is path.client.role
-    return _local(path) and path.client.role is Role.OTHER_NODE and ways
+    return _local(path) and path.client.role in BARE and ways
 
 
 DIFFERENCES = (
@@ -88,7 +89,7 @@ DIFFERENCES = (
             lambda path, family=family: (
                 path.family.value.lower() == family
                 and _local(path)
-                and path.entry.role is Role.BARE_NODE
+                and path.entry.role in BARE
                 and path.client.vantage is Vantage.POD
             ),
             NO_ANSWER,

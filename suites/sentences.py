@@ -19,8 +19,10 @@ WHO = {
     "outside-1": "a client outside the cluster",
     "outside-2": "a second client outside the cluster",
     "pod-on-endpoint-node": "a pod on the endpoint's node",
+    "pod-on-bare-node": "a pod on the bare node",
     "pod-on-other-node": "a pod on another node",
     "host-on-endpoint-node": "a host process on the endpoint's node",
+    "host-on-bare-node": "a host process on the bare node",
     "host-on-other-node": "a host process on another node",
     "backend": "the backend itself",
 }
@@ -88,6 +90,7 @@ def _service(service: Service) -> str:
         Backends.HOST_NETWORK: "a host-network backend",
         Backends.NOT_READY: "a backend that is not ready",
         Backends.PAIR: "two backends",
+        Backends.CONTROL_PLANE: "its only backend on a control plane's node",
     }
     if service.backends is not Backends.POD:
         traits.append(backends[service.backends])

@@ -38,6 +38,7 @@ CLUSTER_IP = Entry(EntryKind.CLUSTER_IP)
 ENDPOINT_NODE = Entry(EntryKind.NODE_PORT, Role.ENDPOINT_NODE)
 BARE_NODE = Entry(EntryKind.NODE_PORT, Role.BARE_NODE)
 OTHER_NODE = Entry(EntryKind.NODE_PORT, Role.OTHER_NODE)
+CONTROL_PLANE = Entry(EntryKind.NODE_PORT, Role.CONTROL_PLANE)
 SECOND_OF_ENDPOINT_NODE = Entry(EntryKind.SECOND_ADDRESS, Role.ENDPOINT_NODE)
 SECOND_OF_BARE_NODE = Entry(EntryKind.SECOND_ADDRESS, Role.BARE_NODE)
 EXTERNAL_IP_OF_ENDPOINT_NODE = Entry(EntryKind.EXTERNAL_IP, Role.ENDPOINT_NODE)
@@ -143,7 +144,7 @@ def features(path: Path) -> frozenset[str]:
         needed.add("vantage.outside")
     if path.client == OUTSIDE_2:
         needed.add("vantage.outside.two-addresses")
-    if path.client.role is Role.OTHER_NODE and path.entry.role is Role.BARE_NODE:
+    if {path.client.role, path.entry.role} == {Role.OTHER_NODE, Role.BARE_NODE}:
         needed.add("nodes.three")
     if path.protocol is Protocol.SCTP:
         needed.add("sctp")
@@ -158,6 +159,8 @@ def features(path: Path) -> frozenset[str]:
         needed.add("external-ips")
     if service.families:
         needed.add("families.dual")
+    if service.backends is Backends.CONTROL_PLANE:
+        needed.add("nodes.control-plane")
     return frozenset(needed)
 
 

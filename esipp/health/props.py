@@ -12,6 +12,7 @@ from esipp.props import Ground, Props
 from esipp.rows import Row
 from esipp.stage import agent_name
 from esipp.topology import Node
+from esipp.topology import marked as marked
 
 Json = dict[str, Any]
 
@@ -39,13 +40,6 @@ def places_of(nodes: Iterable[Node], roles: Mapping[Role, str]) -> dict[Place, s
         if node is not None:
             found[place] = node
     return found
-
-
-def marked(nodes: Iterable[Node], roles: Mapping[Role, str], mark: str) -> str | None:
-    """The first node with a mark that can run our pods and plays no role: what is true of a role's node is its own."""
-    playing = set(roles.values())
-    fit = sorted(node.name for node in nodes if mark in node.marks and node.usable and node.name not in playing)
-    return fit[0] if fit else None
 
 
 def service_name(situation: Situation) -> str:

@@ -31,26 +31,37 @@ _EVERYTHING = frozenset(AddressClass)
 _Line = tuple[Cell, ...]
 
 
-TITLES = {"health_checks": "Health checks", "convergence": "Convergence"}
+TITLES = {
+    "health_checks": "Health checks",
+    "convergence": "Convergence",
+    "interoperability": "Inter-operation",
+}
 """What the other suites' rows are about."""
 
 
 def rows_page(rows: Sequence[Row]) -> str:
-    """One table for each kind of service, then one for each other suite."""
+    """One table for each kind of service, then those of each other suite: its paths, and what else it looks at."""
     lines = [HEAD, f"{len(rows)} rows: {_levels(rows)}.", ""]
     references = list(dict.fromkeys(text for row in rows for text in row.references))
-    for title, group in _groups(row for row in rows if isinstance(row, Cell)).items():
-        lines += [f"## {title}", "", f"{len(group)} rows: {_levels(group)}.", ""]
-        lines += ["| rows | level | the backend must see | requirement | because |", "|---|---|---|---|---|"]
-        lines += [_line(line, references) for line in _fold(group)]
-        lines.append("")
-    others = [row for row in rows if not isinstance(row, Cell)]
-    for suite in dict.fromkeys(row.suite for row in others):
-        of_it = [row for row in others if row.suite == suite]
+    source_ip = [row for row in rows if row.suite == "source_ip"]
+    for title, group in _groups(row for row in source_ip if isinstance(row, Cell)).items():
+        lines += [f"## {title}", "", f"{len(group)} rows: {_levels(group)}.", "", *_table(group, references), ""]
+    for suite in dict.fromkeys(row.suite for row in rows if row.suite != "source_ip"):
+        of_it = [row for row in rows if row.suite == suite]
+        paths, others = (
+            [row for row in of_it if isinstance(row, Cell)],
+            [row for row in of_it if not isinstance(row, Cell)],
+        )
         lines += [f"## {TITLES.get(suite, suite)}", "", f"{len(of_it)} rows: {_levels(of_it)}.", ""]
-        lines += [*plain.table(of_it, references), ""]
+        lines += [*_table(paths, references), ""] if paths else []
+        lines += [*plain.table(others, references), ""] if others else []
     lines += ["## References", "", *(f"{number}. {text}" for number, text in enumerate(references, 1)), ""]
     return "\n".join(lines)
+
+
+def _table(cells: Iterable[Cell], references: Sequence[str]) -> list[str]:
+    lines = ["| rows | level | the backend must see | requirement | because |", "|---|---|---|---|---|"]
+    return lines + [_line(line, references) for line in _fold(cells)]
 
 
 def _levels(rows: Iterable[Row]) -> str:

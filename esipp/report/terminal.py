@@ -137,6 +137,20 @@ def known_and_missing(rows: Iterable[Row], verdicts: Mapping[str, Verdict]) -> l
     return lines
 
 
+def _matrices(cells: Sequence[Cell], verdicts: Mapping[str, Verdict]) -> list[str]:
+    """A matrix for each suite that has rows of paths; where there are several, each says whose it is."""
+    by_suite: dict[str, list[Cell]] = {}
+    for cell in cells:
+        by_suite.setdefault(cell.suite, []).append(cell)
+    told = {suite: lines for suite, own in by_suite.items() if (lines := matrix(own, verdicts))}
+    found: list[str] = []
+    for suite, lines in told.items():
+        found += [""] if found else []
+        found += [f"suite {suite}"] if len(told) > 1 else []
+        found += lines
+    return found
+
+
 def summary(
     rows: Sequence[Row],
     verdicts: Mapping[str, Verdict],
@@ -147,7 +161,7 @@ def summary(
     """Everything that is said at the end of a run; ``sections`` are what other suites tell of what they saw."""
     cells = [row for row in rows if isinstance(row, Cell)]
     others = [row for row in rows if not isinstance(row, Cell)]
-    lines = matrix(cells, verdicts)
+    lines = _matrices(cells, verdicts)
     if lines:
         lines += [""] + [part for text in LEGEND for part in textwrap.wrap(text, WIDTH)]
     for section in sections:

@@ -1,5 +1,8 @@
-"""The rows: data only."""
+"""The rows of inter-operation: what clients inside the cluster reach from nodes without an endpoint, while clients
+outside do not; services beside each other; names. Data only.
+"""
 
 from esipp.rows import Row
+from suites.interoperability import inside
 
-CELLS: tuple[Row, ...] = ()
+CELLS: tuple[Row, ...] = (*inside.CELLS,)

@@ -20,7 +20,6 @@ from esipp.observation import Observation, Outcome, Verdict, Witness
 from esipp.report.diagnosis import common_factor, diagnose
 from esipp.rows import Level, Status
 from tests.unit.world import (
-    CELLS,
     SAMPLES,
     answer,
     by_id,
@@ -29,6 +28,7 @@ from tests.unit.world import (
     show,
     verdict,
 )
+from tests.unit.world import SOURCE_IP as CELLS
 
 PROXIED = "loadbalancer.reference-proxy-xff.local.several-ports.tcp.ipv4.outside-1-to-vip.port-http"
 

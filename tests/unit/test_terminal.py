@@ -18,7 +18,8 @@ from esipp.report.conclusion import conclude
 from esipp.report.matrix import WIDTH, matrix
 from esipp.report.terminal import failures, summary
 from esipp.rows import Feature, Level, Status
-from tests.unit.world import CELLS, FEATURES, SAMPLES, by_id, changed_evidence, numbered, show
+from tests.unit.world import FEATURES, SAMPLES, by_id, changed_evidence, numbered, show
+from tests.unit.world import SOURCE_IP as CELLS
 
 LOCAL = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
 BARE = "nodeport.local.tcp.ipv4.outside-1-to-bare-node"

@@ -42,10 +42,11 @@ def word_of(watch: Watch, observation: Observation = SILENT) -> Witness:
 
 AT_BARE = Capture(NODES[1], sightings=(sighting(NODES[1], DIALLED),))
 AT_HOME = Capture(NODES[0])
+AT_CONTROL = Capture(NODES[3])
 
 
 def test_silence_is_witnessed_where_every_backends_node_was_watched() -> None:
-    witness = word_of(watching(AT_HOME, AT_BARE))
+    witness = word_of(watching(AT_HOME, AT_BARE, AT_CONTROL))
     assert (witness.seen, witness.delivered, witness.contradiction) == (True, None, "")
 
 
@@ -59,7 +60,7 @@ def test_silence_is_not_witnessed_where_the_backends_node_is_blind() -> None:
 
 @pytest.mark.parametrize("lossy", [0, 1])
 def test_silence_is_not_witnessed_by_captures_that_lost_packets(lossy: int) -> None:
-    captures = [AT_HOME, AT_BARE]
+    captures = [AT_HOME, AT_BARE, AT_CONTROL]
     captures[lossy] = replace(captures[lossy], dropped=1)
     assert not word_of(watching(*captures)).seen
 

@@ -22,6 +22,7 @@ from esipp.model import (
 from esipp.observation import Observation, Outcome, Verdict
 from esipp.rows import Feature, Level
 from esipp.topology import (
+    CONTROL_BACKEND,
     HOST_BACKEND,
     PAIR_BACKEND,
     POD_BACKEND,
@@ -34,8 +35,9 @@ from esipp.topology import (
 )
 
 CELLS = tuple(all_cells())
-NODES = ("worker-a", "worker-b", "worker-c")
-ROLES = {Role.ENDPOINT_NODE: NODES[0], Role.BARE_NODE: NODES[1], Role.OTHER_NODE: NODES[2]}
+SOURCE_IP = tuple(cell for cell in CELLS if cell.suite == "source_ip")
+NODES = ("worker-a", "worker-b", "worker-c", "control-plane")
+ROLES = dict(zip(Role, NODES, strict=True))
 
 
 def _pair(v4: str, v6: str) -> dict[Family, str]:
@@ -49,13 +51,16 @@ BACKEND_ADDRESSES = {
     PAIR_BACKEND: _pair("10.244.2.7", "fd00:10:244:2::7"),
     HOST_BACKEND: NODE_ADDRESSES[NODES[0]],
     UNREADY_BACKEND: _pair("10.244.2.8", "fd00:10:244:2::8"),
+    CONTROL_BACKEND: _pair("10.244.5.5", "fd00:10:244:5::5"),
 }
 CLIENT_ADDRESSES = {
     "outside-1": _pair("172.18.0.101", "fc00:f853::101"),
     "outside-2": _pair("172.18.0.102", "fc00:f853::102"),
     "pod-on-endpoint-node": _pair("10.244.2.6", "fd00:10:244:2::6"),
+    "pod-on-bare-node": _pair("10.244.3.6", "fd00:10:244:3::6"),
     "pod-on-other-node": _pair("10.244.4.6", "fd00:10:244:4::6"),
     "host-on-endpoint-node": NODE_ADDRESSES[NODES[0]],
+    "host-on-bare-node": NODE_ADDRESSES[NODES[1]],
     "host-on-other-node": NODE_ADDRESSES[NODES[2]],
     "backend": BACKEND_ADDRESSES[POD_BACKEND],
 }
@@ -95,9 +100,14 @@ def topology() -> Topology:
         if client.vantage is Vantage.NODE and node:
             addresses = nodes[node].addresses
         stands[client.name] = Stand(client, addresses, node)
-    pods = {name: Pod(name, NODES[0], addresses) for name, addresses in BACKEND_ADDRESSES.items()}
+    pods = {name: Pod(name, node_of(name), addresses) for name, addresses in BACKEND_ADDRESSES.items()}
     balancers = {"loadbalancer-local-tcp": frozenset(parse_address(a) for a in VIP.values())}
     return Topology(nodes, ROLES, stands, pods, balancers)
+
+
+def node_of(backend: str) -> str:
+    """The node a backend stands on."""
+    return ROLES[Role.CONTROL_PLANE if backend == CONTROL_BACKEND else Role.ENDPOINT_NODE]
 
 
 def header(claim: Claim, address: str) -> dict[str, Any]:
@@ -120,6 +130,7 @@ def _who_answers(path: Path, seq: int) -> tuple[str, str]:
         Backends.PAIR: PAIR_BACKEND if turn else POD_BACKEND,
         Backends.HOST_NETWORK: HOST_BACKEND,
         Backends.NOT_READY: UNREADY_BACKEND,
+        Backends.CONTROL_PLANE: CONTROL_BACKEND,
     }[backends]
     return name, BACKEND_ADDRESSES[name][path.family]
 
@@ -139,7 +150,7 @@ def answer(path: Path, seen: str, seq: int = 0, **echo: Any) -> Observation:
         "peer_port": 40000 + seq,
         "local_address": local,
         "pod": pod,
-        "node": ROLES[path.entry.role] if listener and path.entry.role else NODES[0],
+        "node": ROLES[path.entry.role] if listener and path.entry.role else node_of(pod),
         **header(told, source),
         **echo,
     }
@@ -171,6 +182,8 @@ def show(path: Path, what: AddressClass, seq: int = 0) -> Observation:
         return Observation(path.key, seq, Outcome.REFUSED)
     own = what is AddressClass.CLIENT
     address = CLIENT_ADDRESSES[path.client.name] if own else ADDRESS_OF[what]
+    if what is AddressClass.NODE and path.client.role is Role.BARE_NODE:  # another node's than its own
+        address = GATEWAYS[NODES[2]]
     return answer(path, address[path.family], seq)
 
 
