@@ -73,7 +73,8 @@ def add_run_options(group: Any) -> None:
     add(
         "--allow-disruptive",
         action="store_true",
-        help="also what others on the cluster would notice: two nodes are cordoned for some seconds",
+        help="also what others on the cluster would notice: nodes are cordoned, drained of our pods and excluded from "
+        "load balancers for a while, kube-proxy, speakers and kubelets restarted, the API server is away for 30 s",
     )
     add(
         "--fail-on",
@@ -171,7 +172,7 @@ def _parser() -> argparse.ArgumentParser:
     explaining.add_argument("rows", nargs="+", metavar="ROW", help="ids of rows, or parts of them")
     explaining.set_defaults(command=_explain)
 
-    clean = commands.add_parser("clean", help="remove what killed runs left in a cluster and beside it")
+    clean = commands.add_parser("clean", help="undo and remove what killed runs left in a cluster and beside it")
     clean.add_argument("--context", required=True, metavar="NAME", help="kubeconfig context of the cluster")
     clean.add_argument("--kubeconfig", default=None, metavar="FILE")
     clean.add_argument("--run", default=None, metavar="ID", help="only this run's; it stands in the namespace's name")
@@ -244,42 +245,8 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _clean(options: argparse.Namespace) -> int:
-    from esipp.cluster import ApiError, Cluster, UnreachableError
-    from esipp.health.cordon import left_cordoned, uncordon
-    from esipp.namespaces import is_alive, left_behind, remove_namespace
-    from esipp.probing import outside
+    from esipp.cluster import Cluster
+    from esipp.sweeping import clean
 
-    cluster = Cluster(options.context, options.kubeconfig)
-    cluster.version()
-    try:
-        spaces = left_behind(cluster)
-        wanted = {name: run for name, (run, _) in spaces.items() if options.run in (None, run)}
-        alive = {} if options.force else {n: spaces[n][1] for n in wanted if is_alive(spaces[n][1])}
-        for name, owner in alive.items():
-            print(f"kept namespace {name}: process {owner.rpartition('/')[2]} is at work in it (--force removes it)")
-        for name in sorted(set(wanted) - set(alive)):
-            remove_namespace(cluster, name)
-            print(f"removed namespace {name}")
-    except (ApiError, UnreachableError) as broken:
-        raise PreflightError(
-            f"The cluster cannot be swept: {broken}.", "namespaces must be listed and deleted."
-        ) from None
-    try:
-        marked = left_cordoned(cluster)
-        nodes = sorted(name for name, by in marked.items() if options.force or not is_alive(by))
-        for name in nodes:
-            uncordon(cluster, name)
-            print(f"uncordoned node {name}")
-    except (ApiError, UnreachableError) as broken:
-        raise PreflightError(
-            f"The nodes cannot be looked after: {broken}.", "nodes must be listed and patched."
-        ) from None
-    busy = {wanted[name] for name in alive}
-    found = outside.left_behind(cluster.server)
-    containers = sorted(n for n, run in found.items() if run not in busy and options.run in (None, run))
-    outside.sweep(containers)
-    for name in containers:
-        print(f"removed container {name}")
-    if not wanted and not containers and not nodes:
-        print("nothing was left")
+    clean(Cluster(options.context, options.kubeconfig), options.run, options.force, print)
     return int(ExitCode.CONFORMANT)

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from esipp.cluster import ApiError, Cluster, UnreachableError
+from esipp.disruption.features import disruption_features
+from esipp.disruption.marks import CORDONED_BY
 from esipp.errors import HarnessError, PreflightError
 from esipp.facts import proxy_facts
-from esipp.health.cordon import CORDONED_BY
-from esipp.health.props import marked
 from esipp.loadbalancers.reference import Reference
 from esipp.loadbalancers.reference import find as find_reference
 from esipp.model import Balancer, Family, Role
 from esipp.probing.outside import check_network, find_network
 from esipp.rows import Feature
 from esipp.run import Settings
-from esipp.topology import MARKS, Node, cast_roles, read_node
+from esipp.topology import MARKS, Node, cast_roles, marked, read_node
 
 RIGHTS = (
     ("list", "nodes", ""),
@@ -49,7 +49,12 @@ RIGHTS_OF_SUITES = {
         ("patch", "services", ""),
         ("update", "services", ""),
     ),
-    "disruptive": (("patch", "nodes", ""),),
+    "disruptive": (
+        ("get", "nodes", ""),
+        ("patch", "nodes", ""),
+        ("create", "pods/eviction", ""),
+        ("get", "leases", "coordination.k8s.io"),
+    ),
     "convergence": (
         ("patch", "pods/status", ""),
         ("list", "endpointslices", "discovery.k8s.io"),
@@ -77,8 +82,13 @@ class Findings:
 
     def on_node(self, node: str, command: list[str]) -> list[str] | None:
         """How a command is run on a node itself, past Kubernetes; None where there is no such way."""
-        kind = self.nodes[node].provider_id.startswith("kind://docker/")
-        return ["docker", "exec", self.nodes[node].provider_id.rpartition("/")[2], *command] if kind else None
+        return _on_node(self.nodes, node, command)
+
+
+def _on_node(nodes: Mapping[str, Node], node: str, command: list[str]) -> list[str] | None:
+    """See ``Findings.on_node``."""
+    kind = nodes[node].provider_id.startswith("kind://docker/")
+    return ["docker", "exec", nodes[node].provider_id.rpartition("/")[2], *command] if kind else None
 
 
 def check_without_cluster(settings: Settings) -> None:
@@ -157,6 +167,8 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     allowed = settings.allow_disruptive
     said = "--allow-disruptive was given" if allowed else "only with --allow-disruptive"
     features["disruptive"] = Feature(allowed, said, ours=True)
+    machines = {item["metadata"]["name"]: item["status"]["nodeInfo"].get("machineID", "") for item in raw}
+    features |= disruption_features(cluster, machines, lambda node, command: _on_node(nodes, node, command))
     everywhere = facts["node-port-addresses"] == "all"
     features["node-ports.all-addresses"] = Feature(
         everywhere, f"node-port-addresses: {facts['node-port-addresses']} ({decided['node-port-addresses']})"

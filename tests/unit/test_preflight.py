@@ -6,7 +6,7 @@ import pytest
 
 from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.errors import PreflightError
-from esipp.health.cordon import CORDONED_BY
+from esipp.disruption.marks import CORDONED_BY
 from esipp.health.model import Place
 from esipp.health.props import places_of
 from esipp.model import Role
