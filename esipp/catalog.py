@@ -2,10 +2,12 @@
 
 import importlib
 import sys
+from functools import cache
 from pathlib import Path
 
 from esipp.model import Cell
 from esipp.rows import Row
+from esipp.versions import dated
 
 HOUSE = Path(__file__).resolve().parents[1]
 SUITES = HOUSE / "suites"
@@ -28,9 +30,12 @@ def all_cells() -> list[Cell]:
 
 def all_rows() -> list[Row]:
     """Every row, suite by suite, in the order of its file."""
+    return [row for name in suite_names() for row in rows_of(name)]
+
+
+@cache
+def rows_of(suite: str) -> tuple[Row, ...]:
+    """The rows of a suite, each with the Kubernetes that it needs (versions.py)."""
     if str(HOUSE) not in sys.path:
         sys.path.insert(0, str(HOUSE))
-    found: list[Row] = []
-    for name in suite_names():
-        found += importlib.import_module(f"suites.{name}.cells").CELLS
-    return found
+    return tuple(dated(row) for row in importlib.import_module(f"suites.{suite}.cells").CELLS)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from esipp.observation import Verdict
-from esipp.rows import Difference, Feature, Level, Row, Status, holds, missing_features
+from esipp.rows import Difference, Feature, Level, Row, Status, holds, missing_features, say_missing
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def give_verdict(
     """The verdict on a row: unsupported, or what ``look`` decides; a recorded row passes whatever it shows."""
     missing = missing_features(row, features)
     if missing:
-        reason = "needs " + "; ".join(f"{name}: {feature.why}" for name, feature in missing.items())
+        reason = say_missing(row, missing)
         ours = any(feature.ours for feature in missing.values())
         return Verdict(
             row.id, row.level, Status.UNSUPPORTED, row.expected, "nothing", reason, left_out=ours, timed=row.timed

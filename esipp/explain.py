@@ -18,7 +18,7 @@ from esipp.model import (
     Vantage,
 )
 from esipp.picture import picture
-from esipp.rows import Level
+from esipp.rows import KUBERNETES, Level, Row
 from esipp.topology import POD_BACKEND
 
 WIDTH = 100
@@ -64,12 +64,18 @@ def explain(cell: Cell) -> str:
     lines += _fold("service", _service(cell.path)) if cell.path.service else []
     lines += _verdicts(cell)
     lines += _fold("recorded", "whether source ports are kept, and where packets see the source change")
-    lines += _fold("needs", ", ".join(sorted(cell.features)))
+    lines += _fold("since", say_since(cell)) if cell.since else []
+    lines += _fold("needs", ", ".join(sorted(each for each in cell.features if not each.startswith(KUBERNETES))))
     for control in cell.controls:
         lines += _fold("control", _control(control))
     for override in cell.overrides:
         lines += _fold("known", _override(override))
     return "\n".join(lines)
+
+
+def say_since(row: Row) -> str:
+    """From which Kubernetes on the row can be asked, and why; empty where every one will do."""
+    return f"Kubernetes {row.since}" + (f" ({row.since_why})" if row.since_why else "") if row.since else ""
 
 
 def _verdicts(cell: Cell) -> list[str]:

@@ -22,7 +22,7 @@ from esipp.model import (
 )
 from esipp.observation import Observation, Outcome, Verdict, Witness
 from esipp.reading import Reading, read, told_address
-from esipp.rows import Feature, Level, Status, holds, missing_features
+from esipp.rows import Feature, Level, Status, holds, missing_features, say_missing
 from esipp.topology import Topology, family_of, parse_address
 
 MOSTLY = 0.9
@@ -91,8 +91,7 @@ def judge(cell: Cell, evidence: Evidence) -> Verdict:
 
     missing = missing_features(cell, evidence.features)
     if missing:
-        why = "; ".join(f"{name}: {feature.why}" for name, feature in missing.items())
-        return verdict(Status.UNSUPPORTED, f"needs {why}", ours=any(f.ours for f in missing.values()))
+        return verdict(Status.UNSUPPORTED, say_missing(cell, missing), ours=any(f.ours for f in missing.values()))
     for path in cell.paths:
         if path.key in evidence.obstacles:
             return verdict(Status.INCONCLUSIVE, evidence.obstacles[path.key])

@@ -62,12 +62,19 @@ class Difference:
     before: str = ""
 
 
+KUBERNETES = "kubernetes."
+"""How the features are called that stand for a version: ``kubernetes.1.28``."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One behaviour (design.md, law 1): what every suite's rows have.
 
     ``features`` that the cluster lacks make it unsupported. ``id`` is stable, and the test's name. ``timed`` marks an
     extended row that holds a time against a bound, or that a busy machine can spoil: see ``Binding``.
+    ``since`` is the Kubernetes from which on it can be asked (``1.28``), ``since_why`` the reference; both follow from
+    what the row uses (versions.py), unless a later version is given here. Empty where every Kubernetes will do that the
+    suite can speak to.
     """
 
     id: str
@@ -77,6 +84,8 @@ class Row:
     references: tuple[str, ...]
     features: frozenset[str] = frozenset()
     timed: bool = False
+    since: str = ""
+    since_why: str = ""
 
     @property
     def expected(self) -> str:
@@ -106,6 +115,7 @@ class Row:
             "level": self.level.value,
             "requirement": self.requirement,
             "features": sorted(self.features),
+            "since": self.since or None,
             "references": list(self.references),
         }
 
@@ -128,6 +138,17 @@ def missing_features(row: Row, features: Mapping[str, Feature]) -> dict[str, Fea
     unknown = Feature(False, "nobody looked for it")
     found = {name: features.get(name, unknown) for name in sorted(row.features)}
     return {name: feature for name, feature in found.items() if not feature.present}
+
+
+def say_missing(row: Row, missing: Mapping[str, Feature]) -> str:
+    """Why a row is unsupported, from what of its features is missing."""
+    told = []
+    for name, feature in missing.items():
+        version = name.removeprefix(KUBERNETES)
+        dated = name.startswith(KUBERNETES)
+        why = f" ({row.since_why})" if row.since_why and version == row.since else ""
+        told.append(f"Kubernetes {version}{why}: {feature.why}" if dated else f"{name}: {feature.why}")
+    return "needs " + "; ".join(told)
 
 
 def holds(when: Iterable[tuple[str, str]], before: str, facts: Mapping[str, str]) -> bool:

@@ -3,11 +3,11 @@
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
-from esipp.explain import explain
+from esipp.explain import explain, say_since
 from esipp.model import Cell
 from esipp.observation import Verdict
 from esipp.report.matrix import WIDTH
-from esipp.rows import Level, Row, Status
+from esipp.rows import KUBERNETES, Level, Row, Status
 
 _TO = "./to/."
 _Parts = tuple[tuple[str, ...], ...]
@@ -25,7 +25,8 @@ def explain_row(row: Row) -> str:
         "asked": row.asked,
         "holds if": row.expected if row.level is not Level.RECORD else "always: what is seen is recorded",
         "fails if": row.fails_if,
-        "needs": ", ".join(sorted(row.features)),
+        "since": say_since(row),
+        "needs": ", ".join(sorted(each for each in row.features if not each.startswith(KUBERNETES))),
     }
     lines = [row.id, "=" * len(row.id), *textwrap.wrap(row.requirement, WIDTH, break_on_hyphens=False), ""]
     for label, text in told.items():

@@ -5,12 +5,12 @@ from operator import attrgetter
 
 import pytest
 
+from esipp.catalog import rows_of
 from esipp.observation import Verdict
 from esipp.rows import Row
 from fixtures.session import enforce
-from suites.compatibility.cells import CELLS
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=attrgetter("id"))
+@pytest.mark.parametrize("cell", rows_of("compatibility"), ids=attrgetter("id"))
 def test_compatibility(cell: Row, compatibility_verdict_of: Callable[[Row], Verdict]) -> None:
     enforce(compatibility_verdict_of(cell))

@@ -5,12 +5,12 @@ from operator import attrgetter
 
 import pytest
 
+from esipp.catalog import rows_of
 from esipp.observation import Verdict
 from esipp.rows import Row
 from fixtures.session import enforce
-from suites.continuity.cells import CELLS
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=attrgetter("id"))
+@pytest.mark.parametrize("cell", rows_of("continuity"), ids=attrgetter("id"))
 def test_continuity(cell: Row, continuity_verdict_of: Callable[[Row], Verdict]) -> None:
     enforce(continuity_verdict_of(cell))

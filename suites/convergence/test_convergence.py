@@ -5,12 +5,12 @@ from operator import attrgetter
 
 import pytest
 
+from esipp.catalog import rows_of
 from esipp.moves.rows import MoveRow
 from esipp.observation import Verdict
 from fixtures.session import enforce
-from suites.convergence.cells import CELLS
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=attrgetter("id"))
+@pytest.mark.parametrize("cell", rows_of("convergence"), ids=attrgetter("id"))
 def test_convergence(cell: MoveRow, followed: Callable[[MoveRow], Verdict]) -> None:
     enforce(followed(cell))

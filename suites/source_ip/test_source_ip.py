@@ -5,12 +5,12 @@ from operator import attrgetter
 
 import pytest
 
+from esipp.catalog import rows_of
 from esipp.model import Cell
 from esipp.observation import Verdict
 from fixtures.session import enforce
-from suites.source_ip.cells import CELLS
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=attrgetter("id"))
+@pytest.mark.parametrize("cell", rows_of("source_ip"), ids=attrgetter("id"))
 def test_source_ip(cell: Cell, verdict_of: Callable[[Cell], Verdict]) -> None:
     enforce(verdict_of(cell))
