@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from esipp.cluster import ApiError, Cluster, UnreachableError
+from esipp.catalog import all_rows
+from esipp.cluster import NOT_THERE, ApiError, Cluster, UnreachableError
+from esipp.dialect import CLUSTER_IPS_SINCE, NEWEST, read_version
 from esipp.disruption.features import disruption_features
 from esipp.disruption.marks import CORDONED_BY
 from esipp.errors import HarnessError, PreflightError
@@ -16,9 +18,10 @@ from esipp.loadbalancers.reference import Reference
 from esipp.loadbalancers.reference import find as find_reference
 from esipp.model import Balancer, Family, Role
 from esipp.probing.outside import check_network, find_network
-from esipp.rows import Feature
+from esipp.rows import KUBERNETES, Feature
 from esipp.run import Settings
 from esipp.topology import MARKS, Node, cast_roles, marked, read_node
+from esipp.versions import check_age, version_features
 
 RIGHTS = (
     ("list", "nodes", ""),
@@ -48,6 +51,12 @@ RIGHTS_OF_SUITES = {
         ("get", "services", ""),
         ("patch", "services", ""),
         ("update", "services", ""),
+    ),
+    "compatibility": (
+        ("get", "services", ""),
+        ("patch", "services", ""),
+        ("update", "services", ""),
+        ("patch", "services/status", ""),
     ),
     "disruptive": (
         ("get", "nodes", ""),
@@ -126,6 +135,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
         PreflightError: unreachable, rights missing, or too few schedulable nodes.
     """
     version = cluster.version()
+    check_age(read_version(version) or NEWEST)
     try:
         rights = dict.fromkeys([*RIGHTS, *(right for suite in suites for right in RIGHTS_OF_SUITES.get(suite, ()))])
         rights |= dict.fromkeys(RIGHTS_OF_SUITES["disruptive"] if settings.allow_disruptive else ())
@@ -158,7 +168,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     for name, fact in proxy_facts(cluster).items():
         facts[name], decided[name] = fact.value, fact.decided
     network = _outside_network(settings, list(nodes.values()))
-    features = _features(nodes, roles, network, _service_families(cluster))
+    features = _features(nodes, roles, network, _service_families(cluster, version))
     reference = find_reference(network, cluster.server) if network else None
     features |= _reference_features(reference)
     if reference:
@@ -173,10 +183,17 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     features["node-ports.all-addresses"] = Feature(
         everywhere, f"node-port-addresses: {facts['node-port-addresses']} ({decided['node-port-addresses']})"
     )
+    dated = sorted(name for name in settings.without if name.startswith(KUBERNETES))
+    if dated:  # what came later would still be asked: there is no such cluster
+        raise PreflightError(
+            f"--without {dated[0]}: a server's version cannot be left out.",
+            f"esipp list --kubernetes {dated[0].removeprefix(KUBERNETES)} shows what is asked of a server of that age.",
+        )
     strange = sorted(set(settings.without) - set(features))
     if strange:
         raise PreflightError(f"--without {strange[0]}: there is no such feature.", f"known: {', '.join(features)}")
     features |= {name: Feature(False, "left out by --without", ours=True) for name in settings.without}
+    features |= version_features(version, all_rows())
     return Findings(nodes, roles, facts, decided, features, network, reference)
 
 
@@ -209,13 +226,21 @@ def _external_ips(cluster: Cluster) -> Feature:
     try:
         _dry_run(cluster, externalIPs=["192.0.2.1"])
     except (ApiError, UnreachableError) as refused:
+        if isinstance(refused, ApiError) and refused.reason == NOT_THERE:
+            return Feature(True, f"taken for admitted: {refused.message}")
         return Feature(False, f"a dry run was refused: {refused}")
     return Feature(True, "a dry run was admitted")
 
 
-def _service_families(cluster: Cluster) -> set[str] | None:
-    """The families that services can have; None where a dry run does not tell."""
+def _service_families(cluster: Cluster, version: str = "") -> set[str] | None:
+    """The families that services can have; None where nothing tells.
+
+    Servers before dual-stack services have one, that of the Service ``kubernetes``.
+    """
     try:
+        if (read_version(version) or NEWEST) < CLUSTER_IPS_SINCE:
+            found = cluster.list("/api/v1/namespaces/default/services", fieldSelector="metadata.name=kubernetes")
+            return {family for item in found for family in item["spec"].get("ipFamilies") or ()} or None
         return set(_dry_run(cluster, ipFamilyPolicy="PreferDualStack")["spec"].get("ipFamilies") or []) or None
     except (ApiError, UnreachableError):
         return None
