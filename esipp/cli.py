@@ -1,14 +1,13 @@
 """The command ``esipp``: run, list, explain, clean."""
 
 import argparse
-import json
 import os
 import secrets
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from esipp import __version__
+from esipp import __version__, listing
 from esipp.catalog import HOUSE, SUITES, all_rows, suite_names
 from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.report.pages import rows_page
@@ -158,15 +157,21 @@ def _parser() -> argparse.ArgumentParser:
     add_run_options(run)
     run.set_defaults(command=_run)
 
-    listing = commands.add_parser("list", help="the rows; needs no cluster")
-    listing.add_argument("rows", nargs="*", metavar="ROW", help="ids of rows, or parts of them")
-    listing.add_argument(
+    listed = commands.add_parser("list", help="the rows; needs no cluster")
+    listed.add_argument("rows", nargs="*", metavar="ROW", help="ids of rows, or parts of them")
+    listed.add_argument(
         "--format",
         choices=["text", "json", "markdown"],
         default="text",
         help="json: one object a row; markdown: docs/cells.md",
     )
-    listing.set_defaults(command=_list)
+    listed.add_argument(
+        "--kubernetes",
+        default=None,
+        metavar="VERSION",
+        help="what would be asked of a server of that version (1.5, v1.28.3), and how it would be spoken to",
+    )
+    listed.set_defaults(command=_list)
 
     explaining = commands.add_parser("explain", help="what a row requires, why, and how it is asked; needs no cluster")
     explaining.add_argument("rows", nargs="+", metavar="ROW", help="ids of rows, or parts of them")
@@ -228,14 +233,18 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
+    rows, version = select(options.rows), options.kubernetes
     if options.format == "markdown":
-        print(rows_page(select(options.rows)), end="")
+        if version is not None:
+            raise PreflightError("--format markdown is the page of all rows.", "--kubernetes goes with text and json.")
+        print(rows_page(rows), end="")
         return int(ExitCode.CONFORMANT)
-    for row in select(options.rows):
-        if options.format == "json":
-            print(json.dumps(row.as_json()))
-        else:
-            print(f"{row.level.value:<9}{row.id:<76}{row.expected}")
+    if options.format == "json":
+        lines = listing.as_json(rows) if version is None else listing.json_for(version, rows)
+    else:
+        lines = listing.as_text(rows) if version is None else listing.text_for(version, rows)
+    for line in lines:
+        print(line)
     return int(ExitCode.CONFORMANT)
 
 

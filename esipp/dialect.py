@@ -226,6 +226,8 @@ def dialect_of(git_version: str) -> Dialect:
 REMARKS: tuple[tuple[tuple[int, int], str], ...] = (
     ((1, 5), "the API server and kube-proxy need --feature-gates=AllowExtTrafficLocalEndpoints=true: it was alpha"),
     ((1, 8), "nothing was run on such a server: this form is held against recorded server behaviour only"),
+    ((1, 19), "pods get no seccompProfile, which the server drops, and declare no SCTP ports, which it refuses"),
+    ((1, 21), "kubectl is made for servers one version older or younger: have one of this age on PATH"),
     ((1, 21), "Services and pods have one family, that of the ClusterIPs"),
     ((1, 22), "spec.loadBalancerClass is dropped: what is to have no load balancer gets the cluster's own"),
 )
