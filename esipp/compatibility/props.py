@@ -1,7 +1,9 @@
 """What the compatibility suite has on the stage."""
 
+from esipp.compatibility.model import EditRow, Verb
 from esipp.flips.model import FlipRow
 from esipp.flips.props import props as flip_props
+from esipp.health.props import OUTSIDE
 from esipp.props import Ground, Props
 from esipp.rows import Row
 
@@ -9,4 +11,6 @@ from esipp.rows import Row
 def props(rows: list[Row], ground: Ground) -> Props:
     """Everything these rows need; rows about the API alone make their own Services."""
     flips: list[Row] = [row for row in rows if isinstance(row, FlipRow)]
-    return flip_props(flips, ground) if flips else Props()
+    steps = [step for row in rows if isinstance(row, EditRow) for step in row.chain.steps]
+    asked = Props(clients=frozenset({OUTSIDE})) if any(step.verb is Verb.LISTEN for step in steps) else Props()
+    return Props.all_of([asked, *([flip_props(flips, ground)] if flips else [])])

@@ -1,5 +1,6 @@
-"""Rows of this suite: data only."""
+"""The rows about what the API server makes of Services, and about what old annotations do to traffic. Data only."""
 
 from esipp.rows import Row
+from suites.compatibility import changes, clients, old_forms, rules
 
-CELLS: tuple[Row, ...] = ()
+CELLS: tuple[Row, ...] = (*rules.CELLS, *changes.CELLS, *clients.CELLS, *old_forms.CELLS)

@@ -1,0 +1,183 @@
+"""Chains of requests, made: each on Services of its own, which are gone when it is over."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from esipp.cluster import ApiError, Cluster
+from esipp.compatibility.model import ANNOTATION, Answer, Chain, Json, Ref, Step, Verb, at, is_absent
+from esipp.labels import labels_of
+from esipp.manifests import TCP
+from esipp.stop import Stop
+
+Listen = Callable[[int, int], Json]
+"""What every node says at a port where nobody may listen, and at one where all must."""
+
+SELECTOR = {"esipp.dev/backend": "nobody"}
+
+
+class _NotMadeError(Exception):
+    """A step cannot be made, because of what came before it."""
+
+
+@dataclass
+class Performer:
+    """Makes the steps of a chain.
+
+    Args:
+        cluster, namespace, run: where, and whose.
+        stop: ends it.
+        listen: asks the nodes; None where no client can.
+    """
+
+    cluster: Cluster
+    namespace: str
+    run: str
+    stop: Stop
+    listen: Listen | None = None
+    made: dict[str, set[str]] = field(default_factory=dict)
+
+    def perform(self, chain: Chain, answers: dict[str, Answer]) -> None:
+        """Make every step, and fill in its answer; what was created is deleted, whatever happens.
+
+        Raises:
+            StoppedError: it is to end.
+            UnreachableError: the API server does not answer.
+        """
+        mine = self.made.setdefault(chain.name, set())
+        ended: dict[str, str] = {}
+        try:
+            for step in chain.steps:
+                self.stop.check()
+                if step.of in ended and step.verb is not Verb.FREE:
+                    answers[step.name] = Answer(trouble=ended[step.of])
+                    continue
+                answers[step.name] = answer = self._answer(chain, step, answers)
+                if (answer.refused or answer.trouble) and not step.alone:
+                    why = answer.trouble or f"refused as {answer.refused[1]}: {answer.refused[2]}"  # type: ignore[index]
+                    ended[step.of] = f"an earlier step, {step.name}, did not happen: {why}"
+        finally:
+            for name in mine:
+                self.cluster.delete(f"{self._services}/{name}")
+
+    # ------------------------------------------------------------------------------------------------ one step
+    @property
+    def _services(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/services"
+
+    def _answer(self, chain: Chain, step: Step, answers: dict[str, Answer]) -> Answer:
+        warnings: list[str] = []
+        try:
+            made = self._make(chain, step, answers, warnings)
+        except _NotMadeError as why:
+            return Answer(trouble=str(why))
+        except ApiError as refused:
+            trouble = self._rival(step, answers) if "already allocated" in refused.message else ""
+            return Answer(refused=(refused.status, refused.reason, refused.message), trouble=trouble)
+        return Answer(made, warnings=tuple(warnings))
+
+    def _make(self, chain: Chain, step: Step, answers: dict[str, Answer], warnings: list[str]) -> Json:
+        name = f"{chain.name}-{step.of}" if step.of else chain.name
+        path, verb, body = f"{self._services}/{name}", step.verb, _resolved(step.body, answers)
+
+        def send(method: str, where: str, what: Any = None, content: str = "", **query: str) -> Json:
+            kind = f"application/{content}+json" if content else "application/json"
+            return self.cluster.request(method, where, body=what, query=query, warnings=warnings, content=kind)
+
+        if verb is Verb.CREATE:
+            self.made[chain.name].add(name)  # also where it is to be refused: who knows
+            return send("POST", self._services, self._manifest(name, body))
+        if verb is Verb.REPLACE:
+            return send("PUT", path, self._manifest(name, body))
+        if verb is Verb.UPDATE:
+            read = copy.deepcopy(answers[step.since].object) if step.since else send("GET", path)
+            return send("PUT", path, _edited(read, body or {}, step.drop))
+        if verb is Verb.APPLY:
+            whole = {"apiVersion": "v1", "kind": "Service", **body}
+            whole["metadata"] = {"name": name, **body.get("metadata", {})}
+            if not self.cluster.exists(path):
+                self.made[chain.name].add(name)
+            force = {"force": "true"} if step.force else {}
+            query = {"fieldManager": step.manager, **force}
+            kind = "application/apply-patch+yaml"  # JSON is YAML
+            return self.cluster.request("PATCH", path, body=whole, query=query, warnings=warnings, content=kind)
+        if verb is Verb.STATUS:
+            return send("PATCH", f"{path}/status", {"status": {"loadBalancer": {"ingress": body}}}, "merge-patch")
+        if verb in (Verb.MERGE, Verb.STRATEGIC, Verb.JSON):
+            return send("PATCH", path, body, verb.value)
+        if verb is Verb.DELETE:
+            self.cluster.delete(path)
+            return {}
+        if verb is Verb.FREE:
+            return {"port": self._free_port(chain)}
+        if verb is Verb.LISTEN:
+            if self.listen is None:
+                raise _NotMadeError("no client outside the cluster can ask the nodes")
+            return self.listen(int(body["silent"]), int(body["control"]))
+        return send("GET", path)
+
+    def _manifest(self, name: str, body: Json) -> Json:
+        ports = [{"name": "tcp", "protocol": "TCP", "port": 80, "targetPort": TCP}]
+        metadata: Json = {"name": name, "labels": labels_of(self.run)}
+        if body.get("annotations"):
+            metadata["annotations"] = body["annotations"]
+        spec = {"ports": ports, "selector": SELECTOR, **body.get("spec", {})}
+        return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+    def _free_port(self, chain: Chain) -> int:
+        """A port that the allocator has just had free: it is allocated as a nodePort, and given back."""
+        name = f"{chain.name}-free"
+        made = self.cluster.create(self._services, self._manifest(name, {"spec": {"type": "NodePort"}}))
+        self.cluster.delete(f"{self._services}/{name}")
+        return int(made["spec"]["ports"][0]["nodePort"])
+
+    def _rival(self, step: Step, answers: dict[str, Answer]) -> str:
+        """Which service that is not ours took a port that the step names; empty where none did."""
+        wanted = set(_numbers(_resolved(step.body, answers)))
+        for item in self.cluster.list("/api/v1/services"):
+            owner, spec = item["metadata"], item["spec"]
+            has = {spec.get("healthCheckNodePort"), *(port.get("nodePort") for port in spec.get("ports") or [])}
+            taken = sorted(port for port in has & wanted if port)
+            if taken and owner["namespace"] != self.namespace:
+                return f"the service {owner['namespace']}/{owner['name']} took port {taken[0]} meanwhile"
+        return ""
+
+
+def _resolved(body: Any, answers: dict[str, Answer]) -> Any:
+    """The body with every Ref's value in its place."""
+    if isinstance(body, Ref):
+        value = at(answers[body.step].object, body.path) if body.step in answers else None
+        if is_absent(value):
+            raise _NotMadeError(f"step {body.step} gave no {body.path}")
+        return str(value) if body.text else value
+    if isinstance(body, dict):
+        return {name: _resolved(each, answers) for name, each in body.items()}
+    return [_resolved(each, answers) for each in body] if isinstance(body, list) else body
+
+
+def _numbers(body: Any) -> list[int]:
+    """Every number in it."""
+    if isinstance(body, int):
+        return [body]
+    parts = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
+    return [number for part in parts for number in _numbers(part)]
+
+
+def _edited(read: Json, values: Json, drop: tuple[str, ...]) -> Json:
+    """An object whose fields at some paths are set, and at others left out."""
+    for path, value in values.items():
+        if path.startswith(ANNOTATION):
+            read["metadata"].setdefault("annotations", {})[path.removeprefix(ANNOTATION)] = value
+        else:
+            parent, last = _parent(read, path)
+            parent[last] = value
+    for path in drop:
+        parent, last = _parent(read, path)
+        parent.pop(last, None)
+    return read
+
+
+def _parent(read: Json, path: str) -> tuple[Any, str]:
+    before, _, last = path.rpartition(".")
+    return at(read, before), last
