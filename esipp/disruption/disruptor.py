@@ -58,6 +58,7 @@ class Disruptor:
         guard: around what must not be disturbed by signals (``fixtures.session.undisturbed``). Signals reach the main
             thread only, so elsewhere it is left out.
         log: a file in which the watchdog says what it did, if it ever does anything.
+        say: is told when a disruption begins, and when it is undone.
     """
 
     def __init__(
@@ -68,9 +69,10 @@ class Disruptor:
         stop: Stop,
         guard: Guard = nullcontext,
         log: Path | None = None,
+        say: Callable[[str], None] = str,
     ) -> None:
         self._cluster, self._findings, self._run = cluster, findings, run_id
-        self._stop, self._guard = stop, guard
+        self._stop, self._guard, self._say = stop, guard, say
         self._leash = Leash(cluster.context, cluster.kubeconfig, log)
 
     def __enter__(self) -> "Disruptor":
@@ -113,6 +115,8 @@ class Disruptor:
             StoppedError: the session ends; it was undone.
         """
         deed = self._deed(what, node, selector, not_ready, longest)
+        where = node or ALL_NODES
+        self._say(f"disruption: {what} of {where} begins")
         began = time.monotonic()
         numbers: list[int] = []
         try:
@@ -137,10 +141,11 @@ class Disruptor:
             raise
         words.append(self._take_back(what, deed, numbers))
         said = "; ".join(word for word in words if word)
-        return Proof(what, node or ALL_NODES, said, began, happened, ending, time.monotonic())
+        self._say(f"disruption: {what} of {where} is undone")
+        return Proof(what, where, said, began, happened, ending, time.monotonic())
 
     def _take_back(self, what: Disruption, deed: Deed, numbers: list[int]) -> str:
-        """Undo all of it, whatever signals come, and wait until it is undone."""
+        """Undo all of it, whatever signals come, and wait until the cluster is as before; a signal ends that wait."""
         with self._guarded():
             left, waited = undo_all(deed.undos, self._cluster, UNDONE)
             if left:
@@ -148,7 +153,7 @@ class Disruptor:
                 names = ", ".join(dict.fromkeys(undo.node for undo in left))
                 raise HarnessError(f"Still disturbed by {what}: {names}; {hint}. {waited.state}", hint)
             self._forget(numbers)
-            return _told(what, deed.back)
+        return _told(what, deed.back)
 
     def _forget(self, numbers: list[int]) -> None:
         for number in numbers:

@@ -19,7 +19,8 @@ Way = tuple[str, ...]
 ASK_SECONDS = 2.0
 ASK_SPACING = 1.0
 UNANSWERED = Budget("a request to the stopped API server going unanswered", 30.0, need=1, spacing=0.1)
-CONTROL_PLANE = Budget("the control plane being at work again", 180.0, need=1, spacing=0.5)
+CONTROL_PLANE = Budget("the control plane being at work again", 330.0, need=1, spacing=0.5)
+"""What lost its leader election is started anew by its kubelet, after at most 300 s if that happened often lately."""
 NOT_READY = Budget("a node without a kubelet counting as not ready", 180.0, need=1, spacing=0.5)
 NODE_BACK = Budget("a node with its kubelet again being ready", 120.0, need=1, spacing=0.5)
 
@@ -61,7 +62,6 @@ class ApiServerAway:
     def __init__(self, cluster: Cluster, owner: str, nodes: Mapping[str, Way], longest: float) -> None:
         self._cluster, self._owner, self._nodes, self._longest = cluster, owner, dict(nodes), longest
         self._asking: _Asking | None = None
-        self._leases: dict[str, str] = {}
 
     @property
     def undos(self) -> tuple[Undo, ...]:
