@@ -146,6 +146,7 @@ def _service(path: Path) -> str:
         "loadBalancerClass": service.balancer.value if service.balancer.value != "default" else "",
         "ipFamilies": f"{service.families.value} only" if service.families else "",
         "sessionAffinity": "ClientIP" if service.affinity else "",
+        "annotations external-traffic": f"{service.old_form.value} (alpha and beta)" if service.old_form else "",
         "publishNotReadyAddresses": "true" if service.publish_not_ready else "",
         "externalIPs": "the InternalIPs of the endpoint node and of the bare node" if service.external_ips else "",
         "loadBalancerSourceRanges": f"the addresses of {', '.join(service.ranges)}" if service.ranges else "",

@@ -13,6 +13,9 @@ Json = dict[str, Any]
 HTTP, TCP, UDP, SCTP, CONTROL = 8080, 8081, 8082, 8083, 8079
 """The echo server's ports in a pod (images/echoserver/README.md)."""
 
+OLD_ANNOTATIONS = tuple(f"service.{stage}.kubernetes.io/external-traffic" for stage in ("alpha", "beta"))
+"""Where the policy stood before it was a field (upstream.md §3)."""
+
 BACKEND_LABEL, PAIR_LABEL = "esipp.dev/backend", "esipp.dev/pair"
 
 
@@ -234,4 +237,7 @@ def service(
         spec["externalIPs"] = list(external_ips)
     if shape.ranges:
         spec["loadBalancerSourceRanges"] = list(ranges)
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels_of(run)}, "spec": spec}
+    metadata: Json = {"name": name, "labels": labels_of(run)}
+    if shape.old_form:
+        metadata["annotations"] = dict.fromkeys(OLD_ANNOTATIONS, shape.old_form.value)
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}

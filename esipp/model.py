@@ -146,6 +146,13 @@ class Balancer(StrEnum):
     PROXY_V2 = "reference-proxy-v2"
 
 
+class OldForm(StrEnum):
+    """What the annotations say that were the policy before 1.7, alpha and beta alike; today nobody reads them."""
+
+    ONLY_LOCAL = "OnlyLocal"
+    GLOBAL = "Global"
+
+
 class Port(Enum):
     """A port of a service: name, ``port``, and how ``targetPort`` names the backend's port."""
 
@@ -185,6 +192,7 @@ class Service:
         affinity: ``spec.sessionAffinity: ClientIP``.
         external_ips: whether ``spec.externalIPs`` are the InternalIPs of the endpoint node and of the bare node.
         ranges: clients whose addresses are the only ``spec.loadBalancerSourceRanges``.
+        old_form: what the annotations say that were the policy once.
     """
 
     type: ServiceType
@@ -198,6 +206,7 @@ class Service:
     affinity: bool = False
     external_ips: bool = False
     ranges: tuple[str, ...] = ()
+    old_form: OldForm | None = None
 
     @property
     def is_external(self) -> bool:
@@ -218,6 +227,8 @@ class Service:
             parts.append(self.backends.value)
         if self.families:
             parts.append(f"only-{self.families.value.lower()}")
+        if self.old_form:
+            parts.append(f"annotated-{self.old_form.value.lower()}")
         told = {
             "several-ports": self.several_ports,
             "publish-not-ready": self.publish_not_ready,

@@ -79,6 +79,10 @@ OF_PATHS: tuple[tuple[Callable[[Path], bool], Need], ...] = (
     (lambda p: bool(p.service and p.service.internal), Need("1.22", "KEP-2086: internalTrafficPolicy, beta")),
     (lambda p: bool(p.service and p.service.balancer is not Balancer.DEFAULT), CLASSES),
     (
+        lambda p: bool(p.service and p.service.old_form),
+        Need("1.8", "kubernetes/kubernetes#50224: the annotations are removed"),
+    ),
+    (
         lambda p: bool(p.service and p.service.external_ips and p.service.policy),
         Need("1.29", "kubernetes/kubernetes#119150: an external policy on Services with externalIPs"),
     ),

@@ -96,6 +96,8 @@ def _service(service: Service) -> str:
         traits.append(backends[service.backends])
     if service.families:
         traits.append(f"{service.families.value} only")
+    if service.old_form:
+        traits.append(f"the old annotations {service.old_form.value}")
     if service.publish_not_ready:
         traits.append("publishNotReadyAddresses")
     if service.affinity:

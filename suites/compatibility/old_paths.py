@@ -1,0 +1,25 @@
+"""What the annotations that were the policy once do to traffic today: nothing. Rows of paths, data only."""
+
+from collections.abc import Iterator
+
+from esipp.model import OldForm
+from suites.words import *
+
+SUITE = "compatibility"
+OLD_FORMS = "Kubernetes changes: fields since 1.7 (#41162), beta annotations removed in 1.8 (#50224)"
+UNSET = Service(ServiceType.NODE_PORT)
+
+
+def old_annotations(family: Family) -> Iterator[Cell]:
+    """Alpha and beta at once, against the field or without one, at the node where it shows and at the other."""
+    path = Path(OUTSIDE_1, ENDPOINT_NODE, Protocol.TCP, family)
+    for shape in (UNSET, NODE_PORT_CLUSTER):
+        service = replace(shape, old_form=OldForm.ONLY_LOCAL)
+        for entry in (BARE_NODE, ENDPOINT_NODE):
+            yield from answers_and_rewrites(replace(path, entry=entry, service=service), OLD_FORMS)
+    service = replace(NODE_PORT_LOCAL, old_form=OldForm.GLOBAL)
+    yield cell(replace(path, service=service), CLIENT_IP, Level.CORE, API_ETP, OLD_FORMS)
+    yield silent_at_bare_node(replace(path, entry=BARE_NODE, service=service), API_ETP, OLD_FORMS)
+
+
+CELLS: tuple[Cell, ...] = tuple(replace(row, suite=SUITE) for family in FAMILIES for row in old_annotations(family))
