@@ -1,10 +1,54 @@
-"""What stands on the stage for flips."""
+"""What stands on the stage for flips: Services whose policies flip, over the same pod as everybody else's."""
 
+from typing import Any
+
+from esipp import manifests
+from esipp.flips.model import BesideHealthRow, BesideRow, FlippedRow
+from esipp.labels import RUN_LABEL, labels_of
+from esipp.manifests import BACKEND_LABEL
+from esipp.model import Backends, Balancer, Client, Role, ServiceType, Vantage
 from esipp.props import Ground, Props
 from esipp.rows import Row
 
+Json = dict[str, Any]
+
+OUTSIDE = Client("outside-1", Vantage.OUTSIDE)
+INSIDE = Client("host-on-other-node", Vantage.NODE, Role.OTHER_NODE)
+"""Who looks after the neighbours where there is no client outside."""
+
+NEIGHBOURS = {"neighbour-loadbalancer": ServiceType.LOAD_BALANCER, "neighbour-nodeport": ServiceType.NODE_PORT}
+"""Services beside the steady ones; their policies flip."""
+
+PORT = 80
+
+
+def flipping(name: str, run: str, kind: ServiceType, balancer: Balancer | None = None) -> Json:
+    """A Service with externalTrafficPolicy Local over the pod that is behind all others, too."""
+    spec: Json = {
+        "type": kind.value,
+        "externalTrafficPolicy": "Local",
+        "ipFamilyPolicy": "PreferDualStack",
+        "selector": {RUN_LABEL: run, BACKEND_LABEL: Backends.POD.value},
+        "ports": [{"name": "tcp", "protocol": "TCP", "port": PORT, "targetPort": manifests.TCP}],
+    }
+    if balancer not in (None, Balancer.DEFAULT):
+        spec["loadBalancerClass"] = f"esipp.dev/{balancer.value}"
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels_of(run)}, "spec": spec}
+
 
 def props(rows: list[Row], ground: Ground) -> Props:
-    """Everything these rows need."""
-    del rows, ground
-    return Props()
+    """Everything these rows need; the steady services and the pod come with the rows' own paths."""
+    services: list[Json] = []
+    announced: set[str] = set()
+    outside = ground.features["vantage.outside"].present
+    if any(isinstance(row, BesideRow | BesideHealthRow) for row in rows):
+        services += [flipping(name, ground.run, kind) for name, kind in NEIGHBOURS.items()]
+    for service in sorted({row.service for row in rows if isinstance(row, FlippedRow)}):
+        kind = ServiceType.LOAD_BALANCER if service.balancer else ServiceType.NODE_PORT
+        services.append(flipping(service.object_name, ground.run, kind, service.balancer))
+        announced |= {service.object_name} if service.balancer else set()
+    return Props(services=tuple(services), announced=frozenset(announced), clients=frozenset({_watcher(outside)}))
+
+
+def _watcher(outside: bool) -> Client:
+    return OUTSIDE if outside else INSIDE

@@ -1,0 +1,385 @@
+"""(row, what was seen while policies flipped) -> verdict. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from esipp.deciding import Decision, give_verdict, ours_failed, undecided
+from esipp.flips.model import PLACES, At, BesideHealthRow, BesideRow, FlipClaim, FlippedRow, FlipRow
+from esipp.flips.seen import Seen, Window
+from esipp.flips.timeline import (
+    BUDGET,
+    Course,
+    Flip,
+    Ground,
+    Lasting,
+    Phase,
+    Shown,
+    closed,
+    due,
+    reads,
+    says,
+)
+from esipp.judge import judge as judge_path
+from esipp.judge import say_bound, say_observed
+from esipp.model import Family, Role, TrafficPolicy
+from esipp.moves.samples import Sample
+from esipp.moves.statistics import Distribution
+from esipp.observation import Verdict
+from esipp.rows import Feature, Status, missing_features
+
+LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
+BESIDE = "beside"
+Features = Mapping[str, Feature]
+Facts = Mapping[str, str]
+
+
+def judge(row: FlipRow, seen: Seen, features: Features, facts: Facts) -> Verdict:
+    """The verdict on a row about traffic while policies flip."""
+    if isinstance(row, BesideRow) and not missing_features(row, features):
+        return _beside(row, seen, features, facts)
+    differences = row.differences if isinstance(row, FlippedRow) else ()
+
+    def look() -> Decision:
+        if isinstance(row, FlippedRow):
+            return _cut_short(row, row.service.value, seen) or _flipped(row, seen)
+        assert isinstance(row, BesideHealthRow)
+        return _cut_short(row, BESIDE, seen) or _health_beside(row, seen)
+
+    return give_verdict(row, features, facts, look, differences)
+
+
+def _cut_short(row: FlipRow, trial: str, seen: Seen) -> Decision | None:
+    """The decision on a row whose trial broke off."""
+    if trial in seen.broken:
+        return ours_failed(row, "nothing", f"esipp itself failed: {seen.broken[trial]}")
+    if trial in seen.trouble:
+        return undecided(row, seen.trouble[trial])
+    return None
+
+
+# --------------------------------------------------------------------------------------------- side by side
+def _beside(row: BesideRow, seen: Seen, features: Features, facts: Facts) -> Verdict:
+    """The source IP judge's word on the path, if neighbours really flipped meanwhile."""
+    broken = _cut_short(row, BESIDE, seen)
+    window = seen.window
+    if broken is None and window is not None and window.doubt():
+        broken = undecided(row, window.doubt())
+    if broken is not None or window is None:
+        said = broken or undecided(row, "its path was never dialled")
+        return give_verdict(row, features, facts, lambda: said)
+    verdict = judge_path(row.cell, window.evidence)
+    if verdict.status not in (Status.FAIL, Status.FLAKY):
+        return verdict
+    when = _when(row, window)
+    return replace(verdict, reason="; ".join(each for each in (verdict.reason, when) if each))
+
+
+def _when(row: BesideRow, window: Window) -> str:
+    """When the first answers that were not as they must be came, by the neighbours' flips."""
+    path, evidence = row.cell.path, window.evidence
+    clock = window.clocks.get(path.client.name)
+    pairs = zip(evidence.observations[path.key], evidence.readings(path), strict=True)
+    wrong = [each for each, read in pairs if read.product_fault or not read.classes & row.cell.accept]
+    if clock is None or not wrong:
+        return ""
+    said = [window.after(clock.ours(each.started)) for each in sorted(wrong, key=lambda each: each.started)[:3]]
+    return f"the first of them {'; '.join(said)}"
+
+
+def _health_beside(row: BesideHealthRow, seen: Seen) -> Decision:
+    window = seen.window
+    found = Counter(window.health.get((row.place, row.family), {})) if window else Counter[str]()
+    if window is None or not found:
+        return undecided(row, "its health check was never asked")
+    observed, total, good = say_observed(found), found.total(), found[row.expected]
+    if found["error"]:
+        return ours_failed(row, observed, "the prober failed")
+    if window.doubt():
+        return undecided(row, window.doubt(), observed)
+    if good == total:
+        return Decision(Status.PASS, row.expected, observed, say_bound(total), tally=found)
+    reason = f"{total - good} of {total} answers differ"
+    return Decision(Status.FLAKY if good else Status.FAIL, row.expected, observed, reason, tally=found)
+
+
+# ------------------------------------------------------------------------------------- a Service's own flips
+@dataclass(frozen=True)
+class _Case:
+    """A row, and what it is held against."""
+
+    row: FlippedRow
+    course: Course
+    ground: Ground
+    seen: Seen
+
+
+def _flipped(row: FlippedRow, seen: Seen) -> Decision:
+    course, ground = seen.courses.get(row.service), seen.ground
+    if course is None or ground is None:
+        return undecided(row, "its policy was never flipped")
+    if row.at is not None and (row.at, row.family) in course.obstacles:
+        return undecided(row, course.obstacles[row.at, row.family])
+    refused = next((flip for flip in course.flips if flip.policy != flip.to.value), None)
+    if refused is not None:
+        return undecided(row, f"flip {refused.number} to {refused.to} was not taken by the API server")
+    if len(course.flips) < 3:
+        return undecided(row, "the policy was not flipped both ways")
+    doubt = seen.doubt(row.family)
+    if doubt:
+        return undecided(row, doubt)
+    if row.at is not None and (row.at, row.family) in course.data:
+        trouble = sum(ground.shown(row.at, s)[0] is Shown.OURS for s in course.data[row.at, row.family].samples)
+        if trouble:
+            return ours_failed(row, f"{trouble} probes failed", "the prober failed")
+    return _CLAIMS[row.claim](_Case(row, course, ground, seen))
+
+
+def followed(course: Course, ground: Ground, row: FlippedRow, *, strictly: bool) -> list[tuple[Phase, Lasting | None]]:
+    """Each flip at one entry, and the last uninterrupted run of answers that are as it says."""
+    assert row.at is not None
+    made = course.phases(row.at, row.family)[1:]
+    return [(phase, phase.last_run(reads(ground, row.at, phase.flip.to, strictly=strictly))) for phase in made]
+
+
+def _followed(phase: Phase, lasting: Lasting | None) -> str:
+    """Why a flip was not followed as it must be; or nothing."""
+    who = f"flip {phase.flip.number} to {phase.flip.to}"
+    if lasting is None:
+        return f"{who}: never right within {phase.until - phase.flip.cause:.1f} s"
+    if lasting.since - phase.flip.cause > BUDGET:
+        return f"{who}: right only after {lasting.since - phase.flip.cause:.1f} s"
+    if not lasting.stays:
+        return f"{who}: it did not stay so: right for the last {lasting.until - lasting.since:.2f} s only"
+    return ""
+
+
+def _settles(case: _Case) -> Decision:
+    row, course, ground = case.row, case.course, case.ground
+    assert row.at is not None
+    strictly = row.claim is FlipClaim.REWRITES
+    made = followed(course, ground, row, strictly=strictly)
+    made = [(phase, lasting) for phase, lasting in made if not strictly or phase.flip.to is CLUSTER]
+    observed = say_times(made)
+    wrong = [(phase, why) for phase, lasting in made if (why := _followed(phase, lasting))]
+    if not wrong:
+        return Decision(Status.PASS, row.expected, observed, f"{len(made)} flips, each followed until the next one")
+    phase, first = wrong[0]
+    last = [shown_words(ground, row.at, sample) for sample in phase.samples[-10:]]
+    seen_last = Counter(last)
+    reason = f"{first}; the last answers: {say_observed(seen_last)}"
+    return Decision(Status.FAIL, row.expected, observed, reason, _foremost(ground, row.at, wrong))
+
+
+def _foremost(ground: Ground, at: At, wrong: list[tuple[Phase, str]]) -> str:
+    """The one word for what was seen instead, where it was the same every time; a known difference is told by it."""
+    words: set[str] = set()
+    for phase, _ in wrong:
+        wanted = due(at, phase.flip.to, strictly=True)
+        for sample in phase.samples:
+            shown, _ = ground.shown(at, sample)
+            if shown not in wanted.right | wanted.missing:
+                words.add(shown.name.lower() if shown is not Shown.OTHERWISE else _kind(ground, sample))
+    return words.pop() if len(words) == 1 else ""
+
+
+def _kind(ground: Ground, sample: Sample) -> str:
+    """Of what is neither policy's: whether it is only another source."""
+    return "another-source" if sample.answered and sample.pod == ground.pod else "otherwise"
+
+
+def shown_words(ground: Ground, at: At, sample: Sample) -> str:
+    """What a probe shows, for people."""
+    shown, words = ground.shown(at, sample)
+    return words or shown.value
+
+
+def _otherwise(case: _Case) -> Decision:
+    row, course, ground = case.row, case.course, case.ground
+    assert row.at is not None
+    found: list[tuple[float, Phase, str]] = []
+    kinds: set[str] = set()
+    tally: Counter[str] = Counter()
+    for phase in course.phases(row.at, row.family):
+        since = phase.first_steady(reads(ground, row.at, phase.flip.to, strictly=True))
+        for sample in (*phase.samples, *phase.under_way):
+            shown, words = ground.shown(row.at, sample)
+            tally[words or shown.value] += 1
+            if shown is Shown.OTHERWISE:
+                kinds.add(_kind(ground, sample))
+            elif shown is Shown.KEPT and row.at is At.BARE_NODE:
+                words = "answered through a node without the pod, with the client's own address"
+                kinds.add("unrewritten")
+            elif sample in phase.under_way or row.at is At.VIP or not phase.flip.number:
+                continue  # a VIP's nodes need not follow together
+            elif since is not None and sample.started > since and _is_back(row.at, phase.flip.to, shown):
+                words = f"{_BACK[row.at, phase.flip.to]}, {sample.started - since:.2f} s after the new policy held"
+                kinds.add("back")
+            else:
+                continue
+            found.append((sample.started, phase, words))
+    observed = say_observed(tally)
+    if not found:
+        return Decision(Status.PASS, row.expected, observed, say_bound(tally.total()), tally=tally)
+    at, phase, words = min(found, key=lambda each: each[0])
+    reason = f"{len(found)} of {tally.total()}; the first {at - phase.flip.cause:.2f} s after flip "
+    reason += f"{phase.flip.number} to {phase.flip.to}: {words}"
+    return Decision(Status.FAIL, row.expected, observed, reason, kinds.pop() if len(kinds) == 1 else "", tally)
+
+
+def _is_back(at: At, to: TrafficPolicy, shown: Shown) -> bool:
+    """Whether an answer is as the other policy says, and not as this one does; no answer is a loss, not a policy."""
+    old, new = due(at, CLUSTER if to is LOCAL else LOCAL, strictly=True), due(at, to, strictly=True)
+    return shown in old.right and shown not in new.right | new.missing
+
+
+_BACK = {
+    (At.BARE_NODE, LOCAL): "answered through a node without the pod",
+    (At.ENDPOINT_NODE, LOCAL): "the source was rewritten again",
+    (At.ENDPOINT_NODE, CLUSTER): "the source was the client's own again",
+    (At.BARE_NODE, CLUSTER): "",
+}
+
+
+def _times(case: _Case) -> Decision:
+    row, course, ground = case.row, case.course, case.ground
+    assert row.at is not None
+    return Decision(Status.PASS, row.expected, say_times(followed(course, ground, row, strictly=True)), "recorded")
+
+
+def times(made: list[tuple[Phase, Lasting | None]], to: TrafficPolicy) -> tuple[Distribution, int]:
+    """Seconds from the patch to the first of the last uninterrupted run of right answers; and how often never."""
+    found = [lasting.since - phase.flip.cause for phase, lasting in made if phase.flip.to is to and lasting]
+    never = sum(1 for phase, lasting in made if phase.flip.to is to and lasting is None)
+    return Distribution.of(found), never
+
+
+def say_times(made: list[tuple[Phase, Lasting | None]]) -> str:
+    """The times of both directions, for people."""
+    parts = []
+    for to in (CLUSTER, LOCAL):
+        of, never = times(made, to)
+        if of.samples:
+            figures = f"p50 {of.quantile(0.5):.2f} s, max {of.samples[-1]:.2f} s ({len(of.samples)})"
+            parts.append(f"to {to}: {figures}" + (f", {never} never" if never else ""))
+        elif never:
+            parts.append(f"to {to}: never ({never})")
+    return "; ".join(parts)
+
+
+def _no_loss(case: _Case) -> Decision:
+    row, course, ground = case.row, case.course, case.ground
+    assert row.at is not None
+    made = course.phases(row.at, row.family)
+    tally: Counter[str] = Counter()
+    lost: list[tuple[Phase, Sample]] = []
+    for phase in made:
+        for sample in (*phase.samples, *phase.under_way):
+            none = ground.shown(row.at, sample)[0] is Shown.NONE
+            tally["no answer" if none else "answered"] += 1
+            lost += [(phase, sample)] if none else []
+    observed = say_observed(tally)
+    if not tally["answered"]:
+        return undecided(row, "nothing was ever answered there", observed)
+    if not lost:
+        return Decision(Status.PASS, row.expected, observed, say_bound(tally.total()), tally=tally)
+    if case.seen.lost_anyway(row.family):
+        return undecided(row, "the reference listeners, with no Service in the way, lost connections, too", observed)
+    phase, sample = lost[0]
+    reason = f"{len(lost)} of {tally.total()} lost ({sample.outcome}); the first "
+    reason += f"{sample.started - phase.flip.cause:.2f} s after flip {phase.flip.number} to {phase.flip.to}"
+    return Decision(Status.FAIL, row.expected, observed, reason, tally=tally)
+
+
+# ------------------------------------------------------------------------------------------ health-check ports
+def _health(case: _Case) -> Decision:
+    """After each flip to Cluster nobody answers at the port the Service had; after each to Local all do at a new one.
+
+    A port that was never open cannot be seen to be closed.
+    """
+    row, course = case.row, case.course
+    again = row.claim is FlipClaim.HEALTH_AGAIN
+    faults, seen = [], list(_ports(course, case.ground, row.family, row.claim))
+    for flip in course.flips_made():
+        if (flip.to is LOCAL) is again and bool(flip.health_port) is not again:
+            has = "has no health-check port" if again else f"keeps health-check port {flip.health_port}"
+            faults.append(f"flip {flip.number}: under {flip.to} the service {has}")
+    if not again:
+        opened = {each.flip.number for each in seen if each.was_open}
+        never = [flip.number for flip in course.flips_made() if flip.to is CLUSTER and flip.number not in opened]
+        if never:
+            return undecided(row, f"no node answered at the health-check port before flip {never[0]}")
+        seen = [each for each in seen if each.was_open]  # elsewhere there is nothing that could be closed
+    for each in seen:
+        if not each.samples:
+            faults.append(f"the port of {each.node} was not asked after flip {each.flip.number}")
+        elif each.fault:
+            told = say_observed(Counter(sample.outcome for sample in each.samples[-10:]))
+            faults.append(f"{each.node}, {each.fault}; the last answers: {told}")
+    if not seen and not faults:
+        return undecided(row, "its health-check port was never asked")
+    figures = say_port_times(course, case.ground, row.family, row.claim) or "never"
+    if faults:
+        more = f"; and {len(faults) - 1} more" if len(faults) > 1 else ""
+        return Decision(Status.FAIL, row.expected, figures, faults[0] + more)
+    return Decision(Status.PASS, row.expected, figures, f"{len({each.flip.number for each in seen})} flips, every node")
+
+
+@dataclass(frozen=True)
+class _Port:
+    """What one node said at a health-check port after a flip, and before it where the port was left by it."""
+
+    node: str
+    flip: Flip
+    before: Sequence[Sample]
+    samples: Sequence[Sample]
+    lasting: Lasting | None
+    fault: str
+
+    @property
+    def was_open(self) -> bool:
+        """Whether it answered before."""
+        return any(sample.outcome in ("200", "503") for sample in self.before)
+
+
+def _ports(course: Course, ground: Ground, family: Family, claim: FlipClaim) -> Iterator[_Port]:
+    """Every node after every flip of one direction."""
+    again = claim is FlipClaim.HEALTH_AGAIN
+    home = ground.topology.roles[Role.ENDPOINT_NODE]
+    for flip in course.flips_made():
+        if (flip.to is LOCAL) is not again or (again and not flip.health_port):
+            continue
+        number = flip.number if again else flip.number - 1
+        for node in dict.fromkeys(ground.topology.roles[role] for role in PLACES):
+            good = closed if not again else says("200" if node == home else "503")
+            found = course.health_phases(number, node, family)
+            phase, before = found.get(flip.number), found.get(number)
+            lasting = phase.last_run(good) if phase else None
+            fault = _followed(phase, lasting) if phase else ""
+            yield _Port(node, flip, before.samples if before else (), phase.samples if phase else (), lasting, fault)
+
+
+def say_port_times(course: Course, ground: Ground, family: Family, claim: FlipClaim) -> str:
+    """How long health-check ports took; empty where there are none."""
+    ports = list(_ports(course, ground, family, claim)) if course.health else []
+    of = Distribution.of(each.lasting.since - each.flip.cause for each in ports if each.lasting)
+    never = sum(each.lasting is None for each in ports)
+    figures = [f"p50 {of.quantile(0.5):.2f} s, max {of.samples[-1]:.2f} s ({len(of.samples)})"] if of.samples else []
+    return ", ".join([*figures, *([f"{never} never"] if never else [])])
+
+
+# ----------------------------------------------------------------------------------- connections that were open
+def _kept(case: _Case) -> Decision:
+    return undecided(case.row, "no connections were kept open")
+
+
+_CLAIMS: Mapping[FlipClaim, Callable[[_Case], Decision]] = {
+    FlipClaim.SETTLES: _settles,
+    FlipClaim.REWRITES: _settles,
+    FlipClaim.OTHERWISE: _otherwise,
+    FlipClaim.TIME: _times,
+    FlipClaim.NO_LOSS: _no_loss,
+    FlipClaim.HEALTH_CLOSED: _health,
+    FlipClaim.HEALTH_AGAIN: _health,
+    FlipClaim.KEPT: _kept,
+}

@@ -1,0 +1,220 @@
+"""Timelines of flips that lie one way each: the rows that must notice do, and no others."""
+
+from dataclasses import replace
+
+import pytest
+
+from esipp.flips.judging import judge
+from esipp.flips.model import At, FlippedRow, Flipping
+from esipp.flips.timeline import STAYS
+from esipp.model import Family
+from esipp.rows import Feature, Level, Status
+from suites.compatibility.beside import CELLS
+from tests.unit.flips_world import BARE, CLUSTER, EVERY, HOME, LOCAL, World
+
+ROWS = [row for row in CELLS if isinstance(row, FlippedRow) and row.claim.value != "kept"]
+FEATURES = {name: Feature(True, "made up") for row in CELLS for name in row.features}
+NODE_PORT, DEFAULT = Flipping.NODE_PORT, Flipping.DEFAULT
+
+
+def said(world: World, **facts: str) -> dict[str, tuple[Status, str]]:
+    """What the judge says of every row of the world's Service in IPv4, by the end of its id."""
+    seen = world.seen()
+    told = {}
+    for row in ROWS:
+        if row.service is world.service and row.family is Family.IPV4:
+            verdict = judge(row, seen, FEATURES, facts)
+            name = row.id.removeprefix("flip.").replace(f"{row.service.value}.ipv4.", "")
+            told[name] = verdict.status, verdict.reason
+    return told
+
+
+def wrong(world: World, **facts: str) -> dict[str, Status]:
+    return {name: status for name, (status, _) in said(world, **facts).items() if status is not Status.PASS}
+
+
+@pytest.mark.parametrize("service", list(Flipping))
+def test_where_all_follow_everything_passes(service: Flipping) -> None:
+    told = said(World(service))
+    assert {status for status, _ in told.values()} == {Status.PASS}
+    entries = 2 if service is NODE_PORT else 3
+    assert len(told) == 4 * entries + 1 + (0 if service is NODE_PORT else 2)
+
+
+def test_both_families_are_judged_by_their_own_addresses() -> None:
+    seen = World(DEFAULT).seen()
+    verdicts = {judge(row, seen, FEATURES, {}).status for row in ROWS if row.service is DEFAULT}
+    assert verdicts == {Status.PASS}
+
+
+FAIL = Status.FAIL
+LIES = {
+    "a bare node goes on serving after Local returned": (
+        World(never_follows={At.BARE_NODE: 2}),
+        {"bare-node.settles": FAIL},  # later flips to Cluster find it as they want it
+    ),
+    "the endpoint node goes on rewriting after Local returned": (
+        World(never_follows={At.ENDPOINT_NODE: 2}),
+        {"endpoint-node.settles": FAIL},
+    ),
+    "a bare node never learns of Cluster": (
+        World(never_follows={At.BARE_NODE: 1}),
+        {"bare-node.settles": FAIL, "bare-node.rewrites": FAIL},
+    ),
+    "a bare node serves for a moment, long after Local returned": (
+        World(blip={At.BARE_NODE: (1.5, LOCAL)}),
+        {"bare-node.never-otherwise": FAIL},
+    ),
+    "a bare node serves again, shortly before the next flip": (
+        World(blip={At.BARE_NODE: (3.4, LOCAL)}),
+        {"bare-node.never-otherwise": FAIL, "bare-node.settles": FAIL},
+    ),
+    "a node without the pod hands on unrewritten for a moment": (
+        World(unrewritten=True),
+        {"bare-node.never-otherwise": FAIL},
+    ),
+    "a node without the pod masquerades by a third address": (
+        World(third={At.BARE_NODE: LOCAL}),
+        {"bare-node.never-otherwise": FAIL},
+    ),
+    "the endpoint node masquerades by a third address": (
+        World(third={At.ENDPOINT_NODE: CLUSTER}),
+        {"endpoint-node.never-otherwise": FAIL},
+    ),
+    "the endpoint node falls back to rewriting": (
+        World(blip={At.ENDPOINT_NODE: (1.5, LOCAL)}),
+        {"endpoint-node.never-otherwise": FAIL},
+    ),
+    "the endpoint node falls back to the client's address": (
+        World(blip={At.ENDPOINT_NODE: (1.5, CLUSTER)}),
+        {"endpoint-node.never-otherwise": FAIL},
+    ),
+    "a pod of others answers": (
+        World(strange_pod=frozenset({At.ENDPOINT_NODE})),
+        {"endpoint-node.never-otherwise": FAIL},
+    ),
+    "the address of a node that did not take it": (
+        World(strange_node=frozenset({At.BARE_NODE})),
+        {"bare-node.never-otherwise": FAIL},
+    ),
+    "rules go before the new ones are there": (
+        World(silent={At.ENDPOINT_NODE: 0.2}),
+        {"no-loss-at-endpoint-node": FAIL},
+    ),
+    "Cluster does not rewrite": (
+        World(keeps_source=frozenset({At.ENDPOINT_NODE})),
+        {"endpoint-node.rewrites": FAIL},
+    ),
+    "never quick enough": (
+        World(never_follows={At.BARE_NODE: 6}),
+        {"bare-node.settles": FAIL},
+    ),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_each_lie_is_found_by_its_rows_only(lie: str) -> None:
+    world, expected = LIES[lie]
+    assert wrong(world) == expected, said(world)
+
+
+OF_BALANCERS = {
+    "a health port that stays open": (World(DEFAULT, stays_open=BARE), "closed"),
+    "one on the endpoint node": (World(DEFAULT, stays_open=HOME), "closed"),
+    "a health port that opens again by itself": (World(DEFAULT, reopens=BARE), "closed"),
+    "the spec keeps it": (World(DEFAULT, keeps_port=True), "closed"),
+    "a node that does not open it again": (World(DEFAULT, not_open=BARE), "open-again"),
+    "200 without a pod": (World(DEFAULT, says={BARE: "200"}), "open-again"),
+    "503 with the pod": (World(DEFAULT, says={HOME: "503"}), "open-again"),
+}
+
+
+@pytest.mark.parametrize("lie", OF_BALANCERS)
+def test_each_lie_of_a_health_port_is_found(lie: str) -> None:
+    world, claim = OF_BALANCERS[lie]
+    assert wrong(world) == {f"health-port.{claim}": FAIL}, said(world)
+
+
+def test_a_service_that_gets_no_port_again() -> None:
+    assert wrong(World(DEFAULT, no_port=True)) == {
+        "health-port.open-again": FAIL,
+        "health-port.closed": Status.INCONCLUSIVE,  # nothing that could stay open
+    }
+
+
+def test_a_freed_port_that_another_service_has_now_is_closed() -> None:
+    assert wrong(World(DEFAULT, foreign=True)) == {}
+
+
+def test_a_balancer_may_lose_while_it_follows_and_show_both_policies_meanwhile() -> None:
+    assert wrong(World(DEFAULT, silent={At.VIP: 2.0})) == {}
+
+
+def test_a_balancer_that_does_not_come_back() -> None:
+    assert wrong(World(DEFAULT, silent={At.VIP: EVERY - STAYS / 2})) == {"vip.settles": FAIL, "vip.rewrites": FAIL}
+
+
+def test_what_others_do_otherwise_for_a_reason_is_known() -> None:
+    world = World(keeps_source=frozenset({At.ENDPOINT_NODE}))
+    known = said(world, **{"service-proxy": "cilium"})["endpoint-node.rewrites"]
+    assert known[0] is Status.KNOWN
+    assert said(world, **{"service-proxy": "kube-proxy"})["endpoint-node.rewrites"][0] is FAIL
+
+
+def test_a_client_that_is_masqueraded_says_nothing() -> None:
+    assert set(wrong(World(masqueraded_client=True)).values()) == {Status.INCONCLUSIVE}
+
+
+def test_losses_on_the_direct_way_excuse_losses_but_nothing_else() -> None:
+    lossy = World(listener_loses=True, silent={At.ENDPOINT_NODE: 0.2}, unrewritten=True)
+    assert wrong(lossy) == {"no-loss-at-endpoint-node": Status.INCONCLUSIVE, "bare-node.never-otherwise": FAIL}
+
+
+def test_a_flip_that_the_api_server_did_not_take_says_nothing_of_the_data_plane() -> None:
+    assert set(wrong(World(refused_flip=3)).values()) == {Status.INCONCLUSIVE}
+
+
+def test_one_flip_is_not_both_ways() -> None:
+    assert set(wrong(World(flips_made=1)).values()) == {Status.INCONCLUSIVE}
+
+
+def test_a_trial_that_broke_off_leaves_its_rows_undecided_and_one_of_ours_is_an_error() -> None:
+    seen = World().seen()
+    row = next(row for row in ROWS if row.service is NODE_PORT)
+    seen.trouble["nodeport"] = "the API server went away"
+    assert judge(row, seen, FEATURES, {}).status is Status.INCONCLUSIVE
+    seen.broken["nodeport"] = "KeyError: x"
+    assert judge(row, seen, FEATURES, {}).status is Status.ERROR
+
+
+def test_probes_that_our_prober_could_not_make_are_our_fault() -> None:
+    seen = World().seen()
+    stream = seen.courses[NODE_PORT].data[At.BARE_NODE, Family.IPV4]
+    stream.samples[5] = stream.samples[5]._replace(outcome="error")
+    row = next(r for r in ROWS if r.at is At.BARE_NODE and r.family is Family.IPV4 and r.service is NODE_PORT)
+    assert judge(row, seen, FEATURES, {}).status is Status.ERROR
+
+
+def test_an_entry_that_cannot_be_dialled_is_told() -> None:
+    seen = World(DEFAULT).seen()
+    course = seen.courses[DEFAULT]
+    del course.data[At.VIP, Family.IPV4]
+    course.obstacles[At.VIP, Family.IPV4] = "no VIP came"
+    statuses = {r.id: judge(r, seen, FEATURES, {}) for r in ROWS if r.service is DEFAULT and r.family is Family.IPV4}
+    undecided = {name for name, verdict in statuses.items() if verdict.status is not Status.PASS}
+    assert undecided == {name for name in statuses if ".vip." in name}
+    assert {statuses[name].reason for name in undecided} == {"no VIP came"}
+
+
+def test_what_is_missing_makes_a_row_unsupported() -> None:
+    row = next(row for row in ROWS if row.service is Flipping.ECMP)
+    features = FEATURES | {"load-balancer.reference-ecmp": Feature(False, "there is none")}
+    assert judge(row, World().seen(), features, {}).status is Status.UNSUPPORTED
+
+
+def test_times_are_recorded_and_never_fail() -> None:
+    recorded = [row for row in ROWS if row.level is Level.RECORD]
+    assert {row.claim.value for row in recorded} == {"time"}
+    verdict = judge(replace(recorded[0]), World(lag=0.5).seen(), FEATURES, {})
+    assert verdict.status is Status.PASS
+    assert "to Cluster: p50 0.5" in verdict.observed
