@@ -20,6 +20,7 @@ class Outcome(StrEnum):
     INVALID = "invalid"
     MISDIRECTED = "misdirected"
     ERROR = "error"
+    UNRESOLVED = "unresolved"
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Observation:
     side. Of several probes, ``source``, ``seen`` and times are the first's, and ``ports`` are all pairs of source
     ports, the client's and the one the backend saw. ``connected`` is when the connection was accepted, None where it
     never was. Times are the prober's monotonic seconds. ``tag`` is an SCTP INIT's initiate tag.
+    ``connection`` counts the connections of a lasting job, from 0; ``addresses`` are what a name resolved to.
     """
 
     path: str
@@ -49,6 +51,8 @@ class Observation:
     tag: int | None = None
     count: int = 1
     ports: tuple[tuple[int, int | None], ...] = ()
+    connection: int = 0
+    addresses: tuple[str, ...] = ()
 
     @property
     def backend(self) -> str | None:
@@ -75,8 +79,8 @@ class Observation:
         return ((self.source[1], self.seen[1] if self.seen else None),)
 
     def as_json(self) -> dict[str, Any]:
-        """The observation as the ledger keeps it."""
-        return {
+        """The observation as the ledger keeps it, with a connection or addresses only where they tell something."""
+        told: dict[str, Any] = {
             "path": self.path,
             "seq": self.seq,
             "count": self.count,
@@ -96,6 +100,11 @@ class Observation:
             "detail": self.detail,
             "echo": dict(self.echo) if self.echo else None,
         }
+        if self.connection:
+            told["connection"] = self.connection
+        if self.addresses:
+            told["addresses"] = list(self.addresses)
+        return told
 
 
 @dataclass(frozen=True)

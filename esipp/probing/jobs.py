@@ -14,14 +14,17 @@ CLAIMED = "203.0.113.7"
 
 @dataclass(frozen=True)
 class Job:
-    """What to dial: ``count`` probes, each its own connection from its own source port.
+    """What to dial: ``count`` probes, each its own connection from its own source port, but for lasting jobs.
 
     Args:
         key: what the observations are of; a path's key.
         protocol: ``tcp``, ``http``, ``udp`` or ``sctp``, of an echo server; ``get``: one plain HTTP request of anybody,
-            whose results have the whole answer as ``response``.
+            whose results have the whole answer as ``response``; ``lasting``: exchanges with the raw TCP port of an echo
+            server over one connection, and another where that is lost; ``resolve``: what a DNS name resolves to there.
+        host: a literal address; of ``resolve`` the name.
+        port: 0 for ``resolve``.
         timeout: seconds a probe may take.
-        spacing: seconds from start to start.
+        spacing: seconds from start to start; of ``lasting`` 0.005 at least.
         parallel: probes of this job in flight at most; 0 for no bound.
         brief: equal results come as one, with their count.
         one_socket: all datagrams from one source port.
@@ -29,6 +32,7 @@ class Job:
         preamble: bytes that are sent first.
         url: path of an HTTP request.
         method: of a ``get``: ``GET`` or ``HEAD``.
+        family: of ``resolve``: of the addresses that are asked for.
     """
 
     key: str
@@ -45,6 +49,7 @@ class Job:
     preamble: bytes = b""
     url: str = "/"
     method: str = "GET"
+    family: Family = Family.IPV4
 
     def order(self, identity: str) -> dict[str, Any]:
         """The job as the prober takes it."""
@@ -52,11 +57,14 @@ class Job:
             "id": identity,
             "protocol": self.protocol,
             "host": self.host,
-            "port": self.port,
             "count": self.count,
             "spacing": self.spacing,
             "timeout": self.timeout,
         }
+        if self.protocol == "resolve":
+            order["family"] = self.family.value.lower()
+        else:
+            order["port"] = self.port
         if self.parallel:
             order["parallel"] = self.parallel
         if self.brief:
@@ -129,4 +137,6 @@ def read_result(job: Job, message: dict[str, Any]) -> Observation:
         tag=message.get("tag"),
         count=int(message.get("count") or 1),
         ports=ports if brief else (),
+        connection=int(message.get("connection") or 0),
+        addresses=tuple(map(str, message.get("addresses") or ())),
     )

@@ -21,7 +21,7 @@ START_SECONDS = 20.0
 CLOCK_SECONDS = 10.0
 """For one reading of a prober's clock; the way there and back takes milliseconds."""
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 
 Line = dict[str, Any]
 """A line of the prober, as its contract has it."""

@@ -10,6 +10,7 @@ the time of a probe.
 
 from __future__ import annotations
 
+import _thread  # threading would take a part of the start
 import errno
 import heapq
 import json
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 VERSION = "0.1.0"
-PROTOCOL = 3
+PROTOCOL = 4
 MAX_COUNT = 1_000_000
 MAX_LINE = 65536
 MAX_JOBS = 10_000
@@ -52,6 +53,7 @@ FRESH = 64  # probes that the answering side may have to deal with at once; what
 FRESH_SECONDS = 0.03  # a probe is fresh for so long ...
 FRESH_SECONDS_ANSWERED = 0.25  # ... or, where probes of its job were answered: there it is work after all
 PACED_SECONDS = 0.005  # jobs of this spacing or more are no burst: their pace is kept, whatever is fresh
+MAX_LOOKUPS = 64  # names that the system's resolver is asked for at once; it may hang for half a minute
 NONCE_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 DIGITS = {10: b"0123456789", 16: b"0123456789abcdefABCDEF"}
 TOKEN_LETTERS = NONCE_LETTERS - set(".") | set("!#$%&'*+^`|~.")
@@ -62,14 +64,21 @@ SCTP_INIT, SCTP_INIT_ACK, SCTP_ABORT = 1, 2, 6
 SCTP_COOKIE = 7  # the parameter that holds the document
 SCTP_NONCE = 0xBE51  # the parameter that holds the nonce; its upper bits "10" tell others to skip it
 SCTP_CHUNK = struct.Struct("!BBHIIHHI")  # of INIT and INIT-ACK: type, flags, length, tag, window, streams, TSN
+CLOSE_WITH_RESET = struct.pack("ii", 1, 0)  # as SO_LINGER
 UNREACHABLE = {
     errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ENONET, errno.EACCES,
     errno.ENOPROTOOPT, errno.EPROTO,
 }  # fmt: skip
 RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}
+UNRESOLVED = {"EAI_NONAME", "EAI_NODATA", "EAI_ADDRFAMILY", "EAI_AGAIN", "EAI_FAIL"}  # no address, whoever's fault
+PROTOCOLS = ("tcp", "http", "get", "udp", "sctp", "lasting", "resolve")
+NOT_FOR = {
+    "lasting": {"family", "brief", "parallel"},
+    "resolve": {"port", "source_address", "source_port", "brief"},
+}
 JOB_KEYS = {
     "id", "protocol", "host", "port", "source_address", "source_port", "count", "spacing", "timeout", "path", "headers",
-    "one_socket", "brief", "parallel", "preamble", "method",
+    "one_socket", "brief", "parallel", "preamble", "method", "family",
 }  # fmt: skip
 
 
@@ -370,6 +379,21 @@ def sockaddr(address: object, port: int, key: str) -> tuple[int, tuple[Any, ...]
     raise JobError(f"{key} is a literal IPv4 or IPv6 address")
 
 
+def dns_name(job: dict[str, Any]) -> tuple[int, tuple[Any, ...]]:
+    """Family and name of what is to be resolved."""
+    family = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}.get(str(job.get("family")))
+    if family is None:
+        raise JobError("family is ipv4 or ipv6")
+    host = job.get("host")
+    if not isinstance(host, str) or not 0 < len(host) < 255 or set(host) - NONCE_LETTERS:
+        raise JobError("host is a DNS name")
+    try:
+        socket.inet_aton(host)
+    except OSError:
+        return family, (host, 0)
+    raise JobError("host is a DNS name, not an address")
+
+
 class Job:
     """What to dial, how often, and how far that has come."""
 
@@ -378,9 +402,14 @@ class Job:
         if unknown := job.keys() - JOB_KEYS:
             raise JobError(f"unknown: {', '.join(sorted(unknown))[:100]}")
         self.protocol = job.get("protocol")
-        if self.protocol not in ("tcp", "http", "get", "udp", "sctp"):
-            raise JobError("protocol is tcp, http, get, udp or sctp")
-        self.family, self.target = sockaddr(job.get("host"), integer(job, "port", None, 1, 65535), "host")
+        if self.protocol not in PROTOCOLS:
+            raise JobError(f"protocol is one of {', '.join(PROTOCOLS)}")
+        if wrong := job.keys() & NOT_FOR.get(self.protocol, {"family"}):
+            raise JobError(f"not for {self.protocol}: {', '.join(sorted(wrong))}")
+        if self.protocol == "resolve":
+            self.family, self.target = dns_name(job)
+        else:
+            self.family, self.target = sockaddr(job.get("host"), integer(job, "port", None, 1, 65535), "host")
         self.source = None
         if job.get("source_address") is not None:
             family, self.source = sockaddr(job["source_address"], 0, "source_address")
@@ -398,10 +427,14 @@ class Job:
             port = 0 if ports is None else integer(job, "source_port", None, 1, 65535)
             self.ports = range(port, port + 1)
         self.count = integer(job, "count", 1, 1, MAX_COUNT)
-        self.spacing = number(job, "spacing", 0.0, 0.0, MAX_SECONDS)
+        # A lasting job is always paced: its exchanges go before others, and must not starve them.
+        least = PACED_SECONDS if self.protocol == "lasting" else 0.0
+        self.spacing = number(job, "spacing", 0.0, least, MAX_SECONDS)
         self.paced = self.spacing >= PACED_SECONDS
         self.timeout = number(job, "timeout", 2.0, 0.001, MAX_SECONDS)
         self.parallel = MAX_COUNT if job.get("parallel") is None else integer(job, "parallel", None, 1, MAX_COUNT)
+        if self.protocol == "lasting":
+            self.parallel = 1
         self.brief = flag(job, "brief")
         self.one_socket = flag(job, "one_socket")
         if self.one_socket and self.protocol != "udp":
@@ -426,10 +459,11 @@ class Job:
         self.open: dict[str, Attempt] = {}
         self.groups: dict[tuple[str | None, ...], dict[str, Any]] = {}  # of a brief job
         self.channel: Channel | None = None
+        self.lasting: Lasting | None = None
 
     def _preamble(self, digits: object) -> bytes:
-        if digits and self.protocol not in ("tcp", "http"):
-            raise JobError("preamble is for tcp and http only")
+        if digits and self.protocol not in ("tcp", "http", "lasting"):
+            raise JobError("preamble is for tcp, http and lasting only")
         if isinstance(digits, str) and len(digits) <= 2 * MAX_PREAMBLE and " " not in digits:
             try:
                 return bytes.fromhex(digits)
@@ -496,6 +530,8 @@ class Job:
             return nonce.encode()
         if self.protocol == "tcp":
             return self.preamble + nonce.encode() + b"\n"
+        if self.protocol == "lasting":
+            return f"keep {nonce}\n".encode()
         if self.protocol == "get":
             return f"{self.request}Connection: close\r\n\r\n".encode()
         return self.preamble + f"{self.request}X-Esipp-Nonce: {nonce}\r\nConnection: close\r\n\r\n".encode()
@@ -525,8 +561,8 @@ class Attempt:
         self.over = False
         self.fresh = not job.paced or not job.started  # a thousand jobs may begin at once
 
-    def dial(self) -> None:
-        """Open the connection."""
+    def dial(self, handler: Callable[[int], None]) -> None:
+        """Open the connection, and have what happens on it handled."""
         job = self.job
         try:
             self.sock = sock = socket.socket(job.family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -540,7 +576,7 @@ class Attempt:
         if code not in (0, errno.EINPROGRESS):
             self.prober.finish(self, classify(code), detail=f"{named(code)} (at once)")
             return
-        self.prober.watch(sock, self.ready, EVENTS)
+        self.prober.watch(sock, handler, EVENTS)
 
     def ready(self, mask: int) -> None:
         """Go on as far as the connection allows."""
@@ -625,7 +661,9 @@ class Attempt:
             self.prober.finish(self, "invalid", detail=f"incomplete: {shown(self.received)}")
         elif self.aborted:
             self.prober.finish(self, "refused", detail="ABORT")
-        elif self.job.protocol in ("udp", "sctp"):
+        elif self.job.protocol == "resolve" and self in self.prober.resolver.waiting:
+            self.prober.finish(self, "error", detail=f"not asked: {MAX_LOOKUPS} lookups before it have no answer")
+        elif self.job.protocol in ("udp", "sctp", "resolve"):
             self.prober.finish(self, "timeout", detail="no answer")
         elif self.connected is None:
             self.prober.finish(self, "timeout", detail="not connected")
@@ -642,12 +680,187 @@ class Attempt:
         self.deadline = 0.0
         if self.sock is not None:
             if abort and self.connected is not None:
-                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, CLOSE_WITH_RESET)
             self.prober.close(self.sock)
             self.sock = None
         if self.raw is not None:
             self.raw.forget(self)
             self.raw = None
+
+
+class Lasting:
+    """The connection of a lasting job, with one exchange after the other on it; a lost one is followed by a new one."""
+
+    def __init__(self, prober: Prober, job: Job) -> None:
+        self.prober, self.job = prober, job
+        self.number = -1  # of the connection in the job
+        self.sock: socket.socket | None = None
+        self.source: tuple[Any, ...] = ("", 0)
+        self.connected: float | None = None
+        self.attempt: Attempt | None = None  # the exchange under way
+        self.idle = False  # open without one, and counted as such
+        self.lost: tuple[float, str, str] | None = None  # between two exchanges: when, outcome and detail
+
+    def exchange(self, attempt: Attempt) -> None:
+        """Begin an exchange; one that finds the connection lost has failed by that, and the next one dials."""
+        self.ready(0)  # its end may have arrived just now
+        if self.idle:
+            self.idle = False
+            self.prober.idle -= 1
+        self.attempt = attempt
+        if self.sock is None and self.lost is None:
+            self.number += 1
+            self.connected = None
+            attempt.port = self.job.ports[self.number % len(self.job.ports)]
+            attempt.dial(self.ready)
+            self.sock, attempt.sock = attempt.sock, None
+            self.source = attempt.source
+            return
+        attempt.source, attempt.connected = self.source, self.connected
+        if self.lost is not None:
+            _, outcome, detail = self.lost
+            self.prober.finish(attempt, outcome, detail=detail)
+        else:
+            self._send(b"")
+
+    def _send(self, preamble: bytes) -> None:
+        if self.sock is None or self.attempt is None:
+            return
+        try:
+            self.sock.send(preamble + self.job.payload(self.attempt.nonce))
+        except OSError as error:
+            self._lose(classify(error.errno or 0), named(error.errno or 0))
+
+    def ready(self, mask: int) -> None:
+        """Go on as far as the connection allows."""
+        sock = self.sock
+        if sock is None:
+            return
+        try:
+            if self.connected is None and self.attempt is not None:
+                if mask & ENDED and (code := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)):
+                    self._lose(classify(code), named(code))
+                    return
+                if not mask & (select.EPOLLOUT | select.EPOLLHUP):
+                    return
+                self.connected = self.attempt.connected = time.monotonic()
+                self._send(self.job.preamble)
+            while self.sock is sock:
+                self._take(sock.recv(CHUNK))
+        except BlockingIOError:
+            return
+        except OSError as error:
+            words = named(error.errno or 0)
+            self._lose(classify(error.errno or 0), words if self.attempt is not None else f"{words}, while idle")
+
+    def _take(self, data: bytes) -> None:
+        attempt = self.attempt
+        if attempt is None:
+            if data:
+                self._lose("invalid", f"unasked: {shown(data)}")
+            else:
+                self._lose("reset", "closed while idle")
+            return
+        attempt.received += data
+        answer, newline, rest = attempt.received.partition(b"\n")
+        if newline:
+            document, problem = echo_document(answer, attempt.nonce)
+            if document is None:
+                self._lose("invalid", f"{problem}: {shown(attempt.received)}")
+                return
+            self.prober.finish(attempt, "answered", echo=document)
+            if rest:
+                self._lose("invalid", f"unasked: {shown(rest)}")
+        elif not data and not attempt.received:
+            self._lose("reset", "closed without an answer")
+        elif not data or len(attempt.received) > MAX_ANSWER:
+            self._lose("invalid", f"cut short: {shown(attempt.received)}")
+
+    def _lose(self, outcome: str, detail: str) -> None:
+        if self.attempt is not None:
+            self.prober.finish(self.attempt, outcome, detail=detail)
+        elif self.sock is not None:
+            self.lost = (time.monotonic(), outcome, detail)
+            self.close()
+
+    def tell(self, result: dict[str, Any]) -> None:
+        """Add to the result of the exchange what concerns the connection, which is kept only if that was answered."""
+        result["connection"] = self.number
+        if self.lost is not None:
+            result["lost"] = self.lost[0]
+            self.lost = None
+        self.attempt = None
+        if result["outcome"] == "answered":
+            self.idle = True
+            self.prober.idle += 1
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Close the connection with a reset, as all are."""
+        if self.idle:
+            self.idle = False
+            self.prober.idle -= 1
+        if self.sock is not None:
+            if self.connected is not None:
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, CLOSE_WITH_RESET)
+            self.prober.close(self.sock)
+            self.sock = None
+
+
+class Resolver:
+    """Asks the system's resolver, by whose files and search domains all of the pod goes.
+
+    It blocks for as long as it likes. So each lookup has a thread, which says when it is done by ringing a bell.
+    """
+
+    def __init__(self, prober: Prober) -> None:
+        self.prober = prober
+        self.busy = 0  # threads, also those whose probe is over
+        self.waiting: deque[Attempt] = deque()  # until one of them is done
+        self.told: deque[tuple[Attempt, str, list[str], str | None]] = deque()  # by the threads
+        self.bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        prober.handlers[self.bell] = self.ready
+        prober.epoll.register(self.bell, select.EPOLLIN)
+
+    def ask(self, attempt: Attempt) -> None:
+        """Look a name up, as soon as there is room."""
+        while self.waiting and self.waiting[0].over:
+            self.waiting.popleft()
+        if self.busy >= MAX_LOOKUPS:
+            self.waiting.append(attempt)
+            return
+        try:
+            _thread.start_new_thread(self._look_up, (attempt,))
+        except RuntimeError as error:  # none to be had
+            self.prober.finish(attempt, "error", detail=str(error))
+        else:
+            self.busy += 1
+
+    def _look_up(self, attempt: Attempt) -> None:  # in a thread of its own: of what the loop uses, deques and bell only
+        outcome, addresses, detail = "answered", list[str](), None
+        try:
+            name = attempt.job.target[0].encode()  # as bytes: no codec of Python shall have a say
+            found = socket.getaddrinfo(name, None, attempt.job.family, socket.SOCK_STREAM)
+            addresses = sorted({str(each[4][0]) for each in found})
+        except socket.gaierror as error:
+            code = next((key for key in dir(socket) if key[:4] == "EAI_" and getattr(socket, key) == error.errno), "")
+            outcome, detail = "unresolved" if code in UNRESOLVED else "error", f"{code}: {error.strerror}"
+        except Exception as error:  # whatever it is, the place must come free
+            outcome, detail = "error", repr(error)[:MAX_DETAIL]
+        self.told.append((attempt, outcome, addresses, detail))
+        os.eventfd_write(self.bell, 1)
+
+    def ready(self, _mask: int) -> None:
+        """Take what the threads have told."""
+        os.eventfd_read(self.bell)
+        while self.told:
+            attempt, outcome, addresses, detail = self.told.popleft()
+            self.busy -= 1
+            self.prober.finish(attempt, outcome, detail=detail, addresses=addresses)
+        while self.waiting and self.busy < MAX_LOOKUPS:
+            if not (attempt := self.waiting.popleft()).over:
+                self.ask(attempt)
 
 
 def bind_address(family: int, source: tuple[Any, ...] | None, port: int) -> tuple[Any, ...]:
@@ -942,19 +1155,22 @@ class Prober:
             pass
         room = limit if soft == resource.RLIM_INFINITY else max(1, soft // 2 - 32)  # half is for those being closed
         self.limit = min(limit, room)
+        self.epoll = select.epoll()
+        self.handlers: dict[int, Callable[[int], None]] = {}
         self.jobs: dict[str, Job] = {}
         self.runnable: deque[Job] = deque()
         self.paced: deque[Job] = deque()  # whose time has come; they go first
+        self.going: deque[Job] = deque()  # of these the ones that have a connection, and so take no more room
         self.waiting: list[tuple[float, int, Job | Attempt]] = []
         self.ticket = 0
         self.in_flight = 0
+        self.idle = 0  # connections of lasting jobs between two exchanges; they take as much room as one in flight
         self.fresh = 0
         self.fresh_queues: tuple[deque[Attempt], deque[Attempt]] = (deque(), deque())  # oldest first
         self.raws: dict[int, Raw] = {}
+        self.resolver = Resolver(self)
         self.ports = local_ports()
         self.turns: dict[tuple[str, int], int] = {}  # by protocol and family: the last port that was given
-        self.epoll = select.epoll()
-        self.handlers: dict[int, Callable[[int], None]] = {}
         self.unread = b""
         self.backlog = 0  # bytes of all that is queued for stdout
         self.lines: list[str] = []
@@ -1114,6 +1330,8 @@ class Prober:
         job.count = 0  # if it still stands among the runnable
         if job.channel is not None:
             job.channel.close()
+        if job.lasting is not None:
+            job.lasting.close()
         for group in job.groups.values():
             self.say(group)
         message = {"id": job.id, "done": True, "probes": job.finished}
@@ -1144,13 +1362,18 @@ class Prober:
     def _room(self) -> bool:
         """Whether another probe may be started, but for the fresh ones."""
         waits = self.paced or self.runnable
-        return bool(waits) and self.in_flight < self.limit and self.backlog <= MAX_UNREAD
+        return bool(waits) and self.in_flight + self.idle < self.limit and self.backlog <= MAX_UNREAD
 
     def _may_start(self) -> bool:
+        if self.going and self.backlog <= MAX_UNREAD:
+            return True
         return self._room() and (bool(self.paced) or self.fresh < FRESH)
 
     def _queue(self, job: Job) -> None:
-        (self.paced if job.paced else self.runnable).append(job)
+        if job.lasting is not None and job.lasting.sock is not None:
+            self.going.append(job)
+        else:
+            (self.paced if job.paced else self.runnable).append(job)
 
     def start(self) -> None:
         """Start what is due, a probe of each job in turn."""
@@ -1158,8 +1381,12 @@ class Prober:
         for _ in range(BATCH):
             if not self._may_start():
                 return
-            job = (self.paced or self.runnable).popleft()
+            going = bool(self.going)
+            job = (self.going or self.paced or self.runnable).popleft()
             if not job.count:
+                continue
+            if going and job.lasting is not None and job.lasting.sock is None:  # lost meanwhile: it needs room again
+                self._queue(job)
                 continue
             if len(job.open) >= job.parallel:
                 job.held = True
@@ -1187,8 +1414,15 @@ class Prober:
         if job.protocol == "sctp":
             self._raw_probe(attempt)
             return
+        if job.protocol == "resolve":
+            self.resolver.ask(attempt)
+            return
+        if job.protocol == "lasting":
+            job.lasting = job.lasting or Lasting(self, job)
+            job.lasting.exchange(attempt)
+            return
         if job.protocol != "udp":
-            attempt.dial()
+            attempt.dial(attempt.ready)
             return
         try:
             channel = job.channel or Channel(self, job, attempt.port)
@@ -1215,7 +1449,8 @@ class Prober:
         self.raws[family].send(attempt)
 
     def finish(self, attempt: Attempt, outcome: str, echo: dict[str, Any] | None = None, detail: str | None = None,
-               answered_from: str | None = None, response: dict[str, Any] | None = None) -> None:  # fmt: skip
+               answered_from: str | None = None, response: dict[str, Any] | None = None,
+               addresses: list[str] | None = None) -> None:  # fmt: skip
         """Tell what came of a probe, once."""
         if attempt.over:
             return
@@ -1235,6 +1470,10 @@ class Prober:
             message["answered_from"] = answered_from
         if job.protocol == "get":
             message["response"] = response
+        elif job.lasting is not None:
+            job.lasting.tell(message)
+        elif job.protocol == "resolve":
+            message["addresses"] = addresses or []
         job.answered = job.answered or echo is not None or response is not None
         if job.brief:
             job.tally(message)

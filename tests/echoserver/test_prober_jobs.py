@@ -47,7 +47,7 @@ def silent() -> Iterator[int]:
 def test_it_says_what_it_is() -> None:
     with Prober("--limit", "7") as prober:
         about = prober.about
-    assert about["prober"] == 3
+    assert about["prober"] == 4
     assert about["limit"] == 7
     assert about["hostname"] == socket.gethostname()
     assert about["pid"] == prober.process.pid
@@ -149,18 +149,19 @@ def test_describe(prober: Prober) -> None:
         ({"path": "/"}, "for http and get only"),
         ({"one_socket": True}, "for udp only"),
         ({"one_socket": 1}, "one_socket is true or false"),
+        ({"family": "ipv4"}, "not for tcp: family"),
         ({"preamble": "5"}, "in hexadecimal"),
         ({"preamble": "5 0"}, "in hexadecimal"),
         ({"preamble": None}, "in hexadecimal"),
         ({"preamble": "00" * 1025}, "1024 bytes at most"),
-        ({"protocol": "udp", "preamble": "00"}, "for tcp and http only"),
+        ({"protocol": "udp", "preamble": "00"}, "for tcp, http and lasting only"),
         ({"brief": "yes"}, "brief is true or false"),
         ({"parallel": 0}, "parallel is"),
         ({"method": "GET"}, "method is for get only"),
         ({"protocol": "http", "method": "GET"}, "method is for get only"),
         ({"protocol": "get", "method": "POST"}, "method is GET or HEAD"),
         ({"protocol": "get", "method": ["GET"]}, "method is GET or HEAD"),
-        ({"protocol": "get", "preamble": "00"}, "for tcp and http only"),
+        ({"protocol": "get", "preamble": "00"}, "for tcp, http and lasting only"),
         ({"protocol": "get", "path": "/\r\n"}, "path is"),
         ({"protocol": "get", "headers": {"Connection": "x"}}, "the prober's own"),
         ({"protocol": "get", "one_socket": True}, "for udp only"),

@@ -4,7 +4,7 @@ import json
 import sys
 from typing import Any
 
-PROTOCOL = 3
+PROTOCOL = 4
 
 
 def say(**message: object) -> None:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path as File
 from typing import Any
@@ -86,7 +86,7 @@ def test_one_socket_and_sctp_tags_are_kept() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "words"),
-    [("dead", "no such image"), ("newer", "speaks protocol 4, this suite 3")],
+    [("dead", "no such image"), ("newer", "speaks protocol 5, this suite 4")],
 )
 def test_a_prober_that_does_not_start_right_is_told(mode: str, words: str) -> None:
     with prober(mode) as made, pytest.raises(HarnessError, match=words):
@@ -138,6 +138,11 @@ def test_an_order_has_only_what_was_asked_for() -> None:
     http = order(replace(job(), protocol="http", url="/clientip", headers={"X": "y"}))
     assert (http["path"], http["headers"]) == ("/clientip", {"X": "y"})
     assert "method" not in http
+    lasting = order(replace(job(), protocol="lasting", spacing=0.1))
+    assert lasting == {**plain, "protocol": "lasting", "spacing": 0.1}
+    resolve = order(Job("names", "resolve", "web.default", 0, 1, timeout=1.0, family=Family.IPV6))
+    assert (resolve["host"], resolve["family"]) == ("web.default", "ipv6")
+    assert "port" not in resolve
     get = order(replace(job(), protocol="get", url="/healthz", method="HEAD"))
     assert (get["path"], get["headers"], get["method"]) == ("/healthz", {}, "HEAD")
 
@@ -204,6 +209,31 @@ def test_the_real_prober_tells_equal_results_as_one() -> None:
     assert {each.outcome for each in seen} == {Outcome.REFUSED}
 
 
+def test_the_real_prober_s_lasting_connections_are_counted() -> None:
+    def answer(connection: socket.socket) -> None:
+        for _ in range(2):  # then it closes
+            nonce = connection.recv(4096).decode().split()[1]
+            said = {"schema": 1, "nonce": nonce, "peer_address": "127.0.0.1", "peer_port": 1}
+            connection.sendall(json.dumps(said).encode() + b"\n")
+
+    with real() as made, serving(answer) as port:
+        lasting = Job(PATH.key, "lasting", "127.0.0.1", port, 5, timeout=10.0, spacing=0.01)
+        seen = made.submit(lasting).result(timeout=10)
+        assert len(made.ask(lasting).result(timeout=10)) == 5
+        assert made.stream(lasting, lambda line: None).wait(10) == 5
+    assert [each.connection for each in seen] == [0, 0, 0, 1, 1]
+    assert [each.outcome is Outcome.ANSWERED for each in seen] == [True, True, False, True, True]
+    assert seen[2].outcome is Outcome.RESET
+    assert ["connection" in each.as_json() for each in seen] == [False] * 3 + [True] * 2
+
+
+def test_the_real_prober_resolves_names() -> None:
+    with real() as made:
+        (seen,) = made.submit(Job("names", "resolve", "localhost", 0, 1, timeout=10.0)).result(timeout=10)
+    assert (seen.outcome, seen.addresses, seen.dialled) == (Outcome.ANSWERED, ("127.0.0.1",), ("localhost", 0))
+    assert seen.as_json()["addresses"] == ["127.0.0.1"]
+
+
 @pytest.mark.parametrize("claim", Claim)
 @pytest.mark.parametrize("family", Family)
 def test_the_real_prober_takes_every_job_we_make(claim: Claim, family: Family) -> None:
@@ -219,9 +249,19 @@ BODY = b'{"localEndpoints": 0}'
 ANSWER = b"HTTP/1.1 503 Service Unavailable\r\nX-Weight: 0\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY
 
 
-@contextmanager
-def health_check() -> Iterator[int]:
+def health_check() -> AbstractContextManager[int]:
     """A server that says 503 to everybody, as kube-proxy's health check does; gives its port."""
+
+    def say(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(ANSWER)
+
+    return serving(say)
+
+
+@contextmanager
+def serving(say: Callable[[socket.socket], None]) -> Iterator[int]:
+    """A TCP server that has this done with every connection; gives its port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -231,8 +271,7 @@ def health_check() -> Iterator[int]:
                 except OSError:
                     return
                 with connection, suppress(OSError):
-                    connection.recv(4096)
-                    connection.sendall(ANSWER)
+                    say(connection)
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
