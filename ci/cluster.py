@@ -29,7 +29,7 @@ def config_of(lane: Lane, *, hermetic: bool) -> str:
     """Return the lane's kind config, with what only the hermetic path needs merged in."""
     config: dict[str, Any] = yaml.safe_load(lane.kind_config.read_text())
     if hermetic:
-        # coredns is not built; naming skipPhases replaces kind's own, which is preflight.
+        # ci/hermetic/coredns.py deploys it; naming skipPhases replaces kind's own, which is preflight.
         skip = {"kind": "InitConfiguration", "skipPhases": ["preflight", "addon/coredns"]}
         config["kubeadmConfigPatches"] = [*config.get("kubeadmConfigPatches", []), yaml.safe_dump(skip)]
     return yaml.safe_dump(config, sort_keys=False)

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import NoReturn
 
 from ci import cluster, lane_file, loadbalancer, metallb, network
+from ci.hermetic import coredns
 from ci.lane_file import Lane
 from ci.places import CONTEXT, Places, cores, places
 from ci.step import Journal, SetupError, guarded, interrupt_children, resume
@@ -148,6 +149,7 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
         building = pool.submit(loadbalancer.build, there, prepared.balancer_base, journal) if wanted else None
         cluster.create(there, config, journal, where.logs)
         network.give_second_addresses(there, journal)
+        naming = pool.submit(coredns.install, there, journal) if isinstance(way, Hermetic) else None
         image = echo.result()
         loading = pool.submit(way.load, there, image)
         balancer = building.result() if building else None
@@ -157,6 +159,8 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
         loading.result()
         if starting:
             starting.result()
+        if naming:
+            naming.result()
     there = replace(there, image=image)
     there.save(where)
     way.tidy(image, *([balancer] if balancer else []))

@@ -163,6 +163,12 @@ def etcd() -> Build:
     return Build("etcd", MODULES / "etcd", module, versions()["etcd"]["version"], {"etcd": module})
 
 
+def coredns() -> Build:
+    """CoreDNS with the plugins that a cluster without an uplink needs; all there are take half as long again."""
+    module = "github.com/coredns/coredns"
+    return Build("coredns", MODULES / "coredns", module, versions()["coredns"]["version"], {"coredns": "."})
+
+
 def metallb() -> Build:
     """MetalLB's two programs and its manifest."""
     module = "go.universe.tf/metallb"

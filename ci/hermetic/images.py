@@ -45,7 +45,7 @@ class Builder:
         self.store, self.engine, self.journal = store, engine, journal
         self.kubernetes = golang.kubernetes(kubernetes)
         self.kind, self.metallb = golang.kind(), golang.metallb()
-        self.others = [golang.containerd(), golang.etcd(), golang.pause()]
+        self.others = [golang.containerd(), golang.etcd(), golang.coredns(), golang.pause()]
         self.base_image = f"{BASE_NAME}:{apt.rootfs_key('base')}"
         parts = [b.key for b in (self.kubernetes, self.kind, self.metallb, *self.others)]
         recipe = [NODE, Path(__file__), apt.rootfs_key("node"), self.base_image, lacks_sys_resource()]
@@ -147,8 +147,8 @@ class Builder:
         made = [self.base_image]
         for reference in [*wanted, KIND_PAUSE, *_images_of(programs["metallb"] / "files" / "metallb-native.yaml")]:
             name = reference.rsplit("/", 1)[1].split(":")[0]
-            if name == "coredns" or reference in made:
-                continue  # nothing of the suite asks for names: coredns is left out of the hermetic cluster
+            if reference in made:
+                continue
             if name == "kube-proxy":
                 self._on_base(step, reference, programs["kubernetes"] / name)
             else:

@@ -214,7 +214,7 @@ def test_old_artifacts_are_dropped(tmp_path: Path) -> None:
 
 
 def test_versions_file_and_modules_agree() -> None:
-    for build in (golang.kind(), golang.containerd(), golang.etcd(), golang.metallb()):
+    for build in (golang.kind(), golang.containerd(), golang.etcd(), golang.coredns(), golang.metallb()):
         build._check_version()
     for version in golang.kubernetes_versions():
         golang.kubernetes(version)._check_version()

@@ -1,0 +1,84 @@
+"""CoreDNS as kubeadm deploys it, changed for a cluster without an uplink: it answers by itself, and asks nobody.
+
+kubeadm's own add-on phase is left out, because its Corefile forwards to the node's resolver. What is applied instead is
+the manifest that kubeadm prints for this very cluster, so the address of the Service and the rights are kubeadm's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from ci.cluster import kubectl
+from ci.places import CLUSTER, CONTEXT
+from ci.step import Journal, SetupError
+from ci.surroundings import Surroundings
+
+READY_SECONDS = 120
+# kind keeps its kubeadm configuration there, which has the Service subnets of the cluster's families.
+PRINT = "kubeadm init phase addon coredns --print-manifest --config /kind/kubeadm.conf"
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+# `forward` asks the node's resolver, `loop` asks itself by way of it, and what falls through has nowhere to go.
+OUTWARD = ("forward", "loop", "fallthrough")
+ELSEWHERE = """.:53 {
+    errors
+    template ANY ANY {
+        rcode NXDOMAIN
+    }
+}
+"""
+
+
+def install(there: Surroundings, journal: Journal) -> None:
+    """Deploy it, and wait until it is ready: that takes less time than MetalLB does beside it."""
+    hint = f"ci/enter kubectl --context {CONTEXT} -n kube-system describe pods -l k8s-app=kube-dns"
+    with journal.step("install CoreDNS", hint=hint) as step:
+        printed = there.ask("docker", "exec", f"{CLUSTER}-control-plane", *PRINT.split())
+        if not printed:
+            raise SetupError("kubeadm does not print its manifest of CoreDNS.", "does its config still lie there?")
+        path = step.log.with_suffix(".yaml")
+        path.write_text(adapted(printed))
+        kubectl(there, step, "apply", "--server-side", "--filename", path)
+        status = ["rollout", "status", "deployment/coredns", f"--timeout={READY_SECONDS}s"]
+        kubectl(there, step, *status, "--namespace", "kube-system")
+
+
+def adapted(manifest: str) -> str:
+    """Return kubeadm's manifest for one replica that is noticed soon, with a Corefile that leads nowhere outside."""
+    documents: list[dict[str, Any]] = [document for document in yaml.safe_load_all(manifest) if document]
+    for document in documents:
+        document["metadata"].pop("resourceVersion", None)  # it has one for updates, which an apply refuses
+        if document["kind"] == "ConfigMap":
+            document["data"]["Corefile"] = isolated(document["data"]["Corefile"])
+        elif document["kind"] == "Deployment":
+            document["spec"]["replicas"] = 1
+            pod = document["spec"]["template"]["spec"]
+            # Where kubeadm's lands as well, since only that node is there: suites and tests break workers.
+            pod["nodeSelector"][CONTROL_PLANE] = ""
+            for container in pod["containers"]:
+                container["readinessProbe"]["periodSeconds"] = 1
+    return yaml.safe_dump_all(documents, sort_keys=False)
+
+
+def isolated(corefile: str) -> str:
+    """Return the Corefile, serving the cluster's own zones only; every other name does not exist.
+
+    A resolver that tries its search list meets names of other zones: as with an upstream server, they must be denied,
+    where an error would make it report a trouble instead of a missing name.
+    """
+    kept: list[str] = []
+    depth = 0  # of the block that is being left out
+    zones: list[str] = []
+    for line in corefile.splitlines():
+        words = line.split() or [""]
+        if depth or words[0] in OUTWARD:
+            depth += line.count("{") - line.count("}")
+            continue
+        if words[0] == "kubernetes":
+            zones = [word for word in words[1:] if word != "{"]
+        kept.append(line)
+    if not zones or not kept or kept[0].strip() != ".:53 {":
+        raise SetupError("kubeadm's Corefile is not as it was.", "see ci/hermetic/coredns.py")
+    kept[0] = " ".join(f"{zone}:53" for zone in zones) + " {"
+    return "\n".join(kept) + "\n" + ELSEWHERE
