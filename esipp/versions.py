@@ -96,12 +96,15 @@ OF_FEATURES: tuple[tuple[str, Need], ...] = (
 )
 """What a row's other features imply."""
 
-_HEALTH, _CONVERGENCE = "health_checks", "convergence"
+_HEALTH, _CONVERGENCE, _INTEROP = "health_checks", "convergence", "interoperability"
+HEARD = ("chosen", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion")
+"""Steps in a port's life at which the nodes must name the Service that they answer for, which is in the document."""
 
 OF_ROWS: tuple[tuple[Mapping[str, str], Need], ...] = (
     ({"suite": _HEALTH, "about": "document"}, DOCUMENT),
     ({"suite": _HEALTH, "about": "count"}, DOCUMENT),
     ({"suite": _HEALTH, "claim": "count"}, DOCUMENT),
+    *(({"suite": _HEALTH, "trial": "lifecycle", "claim": claim}, DOCUMENT) for claim in HEARD),
     ({"suite": _HEALTH, "about": "proxy"}, Need("1.27", "kubernetes/kubernetes#111661: serviceProxyHealthy")),
     ({"suite": _HEALTH, "about": "weight"}, Need("1.28", "kubernetes/kubernetes#118999: the weight header")),
     ({"suite": _HEALTH, "situation": "unready-pod"}, GATES),
@@ -119,6 +122,9 @@ OF_ROWS: tuple[tuple[Mapping[str, str], Need], ...] = (
         ),
     ),
     ({"suite": _HEALTH, "claim": "kept-on-apply"}, Need("1.16", "KEP-555: server-side apply, beta")),
+    ({"suite": _INTEROP, "trial": "neighbours"}, GATES),
+    ({"suite": _INTEROP, "claim": "document"}, DOCUMENT),
+    ({"suite": _INTEROP, "trial": "names"}, SLICES),
     ({"suite": _CONVERGENCE}, SLICES),
     ({"suite": _CONVERGENCE, "what": "no-loss-on-graceful-deletion"}, TERMINATING),
 )

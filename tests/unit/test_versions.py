@@ -1,0 +1,280 @@
+"""From which Kubernetes on rows can be asked: what follows from a row, what a server of some age is asked, in words."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from esipp import listing
+from esipp.catalog import all_rows, rows_of, suite_names
+from esipp.cli import main
+from esipp.deciding import Decision, give_verdict
+from esipp.dialect import REMARKS, dialect_of, read_version
+from esipp.errors import ExitCode, PreflightError
+from esipp.judge import Evidence, judge
+from esipp.model import Cell
+from esipp.preflight import left_out
+from esipp.report.pages import rows_page
+from esipp.report.plain import explain_row
+from esipp.report.terminal import known_and_missing
+from esipp.rows import KUBERNETES, Feature, Level, Row, Status, missing_features, say_missing
+from esipp.topology import Topology
+from esipp.versions import OF_FEATURES, OF_PATHS, OF_ROWS, Need, check_age, dated, needs_kubernetes, version_features
+from tests.unit.test_plain import Plain
+
+ROWS = {row.id: row for row in all_rows()}
+
+
+@pytest.mark.parametrize(
+    ("identity", "since"),
+    [
+        ("clusterip.tcp.ipv4.pod-on-other-node-to-clusterip", ""),
+        ("loadbalancer.local.tcp.ipv4.outside-1-to-vip", ""),
+        ("nodeport.cluster.tcp.ipv4.outside-1-to-bare-node", ""),
+        ("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node", "1.5"),
+        ("loadbalancer.local.tcp.ipv6.outside-1-to-vip", "1.9"),
+        ("nodeport.local.not-ready.tcp.ipv4.outside-1-to-endpoint-node", "1.12"),
+        ("loadbalancer.local.tcp.ipv4.host-on-other-node-to-vip", "1.15"),
+        ("clusterip.sctp.ipv4.pod-on-other-node-to-clusterip", "1.19"),
+        ("nodeport.local.only-ipv4.tcp.ipv4.outside-1-to-endpoint-node", "1.21"),
+        ("clusterip.itp-local.tcp.ipv4.pod-on-endpoint-node-to-clusterip", "1.22"),
+        ("external-ips.unset.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node", ""),
+        ("external-ips.local.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node", "1.29"),
+        ("healthcheck.one-pod.ipv4.outside-1-to-endpoint-node.status", ""),
+        ("healthcheck.one-pod.ipv4.outside-1-to-endpoint-node.document", "1.7"),
+        ("healthcheck.one-pod.ipv6.outside-1-to-endpoint-node.status", "1.9"),
+        ("healthcheck.unready-pod.ipv4.outside-1-to-endpoint-node.status", "1.12"),
+        ("healthcheck.one-pod.ipv4.outside-1-to-endpoint-node.proxy", "1.27"),
+        ("healthcheck.one-pod.ipv4.outside-1-to-endpoint-node.weight", "1.28"),
+        ("healthcheck.terminating.serves.ipv4.endpoint-node", "1.26"),
+        ("healthcheck.lifecycle.allocated", ""),
+        ("healthcheck.lifecycle.kept-on-apply", "1.16"),
+        ("convergence.default.ipv4.steers", "1.21"),
+        ("convergence.reference-ecmp.ipv4.steers", "1.22"),
+        ("convergence.default.ipv4.no-loss-on-graceful-deletion", "1.26"),
+    ],
+)
+def test_it_follows_from_what_a_row_uses(identity: str, since: str) -> None:
+    row = ROWS[identity]
+    assert row.since == since
+    assert {name for name in row.features if name.startswith(KUBERNETES)} == (
+        {f"{KUBERNETES}{since}"} if since else set()
+    )
+    assert bool(row.since_why) is bool(since)
+
+
+def test_every_rule_is_of_use_and_has_a_reference() -> None:
+    """A rule that fits no row is a slip of the pen, or of a row's name."""
+    bare = [replace(row, since="", since_why="") for row in ROWS.values()]
+    paths = {path for row in bare for path in row.paths}
+    for uses, need in OF_PATHS:
+        assert any(uses(path) for path in paths), need
+    for name, need in OF_FEATURES:
+        assert any(name in row.features for row in bare), need
+    for wanted, need in OF_ROWS:
+        assert any(needs_kubernetes(row) for row in bare if row.suite == wanted["suite"]), need
+        alone = [row for row in bare if _fits(row, wanted)]
+        assert alone, wanted
+    for need in (each for _, each in (*OF_PATHS, *OF_FEATURES, *OF_ROWS)):
+        assert need.number >= (1, 5)
+        assert need.because
+
+
+def _fits(row: Row, wanted: object) -> bool:
+    assert isinstance(wanted, dict)
+    situation = getattr(getattr(row, "question", None), "situation", "")
+    return all(str(situation if name == "situation" else getattr(row, name, "")) == v for name, v in wanted.items())
+
+
+def test_a_row_can_say_a_later_version_and_no_earlier_one() -> None:
+    row = ROWS["nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"]
+    assert dated(replace(row, since="1.30", since_why="KEP-1860")).since == "1.30"
+    assert dated(replace(row, since="1.4")).since == "1.5"
+    assert dated(dated(row)) == dated(row)
+
+
+@pytest.mark.parametrize("slip", ["1", "v1.30", "1.30.2", "KEP-1860", "1.x", "1.030"])
+def test_a_slip_in_a_rows_version_is_an_error(slip: str) -> None:
+    with pytest.raises(ValueError, match="no version"):
+        dated(Plain(id="a.b", since=slip))
+
+
+def test_what_the_tests_are_given_is_what_is_listed() -> None:
+    assert [row for name in suite_names() for row in rows_of(name)] == list(ROWS.values())
+
+
+# ------------------------------------------------------------------------------------------------------ on a cluster
+DATED = dated(Plain(id="a.b", since="1.28", since_why="KEP-1"))
+
+
+@pytest.mark.parametrize(
+    ("server", "present"),
+    [
+        ("v1.26.3", False),
+        ("v1.27.99-gke.0", False),
+        ("v1.28.0", True),
+        ("v1.28.3+k3s1", True),
+        ("v1.36.0", True),
+        ("v2.0", True),
+        ("mine", True),
+    ],
+)
+def test_the_servers_version_decides(server: str, present: bool) -> None:
+    features = version_features(server, [DATED])
+    assert {name: feature.present for name, feature in features.items()} == {"kubernetes.1.28": present}
+    assert not features["kubernetes.1.28"].ours, "it is the cluster that lacks it"
+
+
+def never() -> Decision:
+    raise AssertionError("looked at")
+
+
+def test_the_reason_names_version_reference_and_server() -> None:
+    verdict = give_verdict(DATED, version_features("v1.26.3", [DATED]), {}, never)
+    assert (verdict.status, verdict.left_out) == (Status.UNSUPPORTED, False)
+    assert verdict.reason == "needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
+    (told,) = known_and_missing([DATED], {DATED.id: verdict})
+    assert told == "not tested, 1 rows: needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
+    other = {**version_features("v1.26.3", [DATED]), "family.ipv6": Feature(False, "no node has it")}
+    two = replace(DATED, features=DATED.features | {"family.ipv6"})
+    assert say_missing(two, missing_features(two, other)).startswith(
+        "needs family.ipv6: no node has it; Kubernetes 1.28"
+    )
+
+
+def test_paths_are_told_so_too() -> None:
+    cell = ROWS["external-ips.local.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node"]
+    assert isinstance(cell, Cell)
+    features = {name: Feature(True, "") for name in cell.features} | version_features("v1.28.1", [cell])
+    verdict = judge(cell, Evidence({}, Topology(), features, 1))
+    assert verdict.status is Status.UNSUPPORTED
+    assert verdict.reason.startswith("needs Kubernetes 1.29 (kubernetes/kubernetes#119150")
+    assert verdict.reason.endswith("): the server is 1.28.1")
+
+
+def test_nothing_is_unsupported_for_its_age_on_a_server_of_today() -> None:
+    assert all(feature.present for feature in version_features("v1.36.3", ROWS.values()).values())
+
+
+def test_a_server_without_any_form_is_refused() -> None:
+    check_age((1, 4))
+    with pytest.raises(PreflightError, match="cannot preserve") as refused:
+        check_age((1, 3))
+    assert refused.value.exit_code is ExitCode.USAGE
+
+
+def test_no_version_is_left_out_by_hand() -> None:
+    with pytest.raises(PreflightError, match="a server's version cannot be left out") as refused:
+        left_out(["kubernetes.1.28"], {})
+    assert refused.value.hint.startswith("esipp list --kubernetes 1.28 ")
+    with pytest.raises(PreflightError, match="no such feature"):
+        left_out(["sctp"], {})
+    assert left_out(["sctp"], {"sctp": Feature(True, "")})["sctp"].ours
+
+
+# -------------------------------------------------------------------------------------------------------- in words
+def asked(version: str) -> set[str]:
+    features = version_features(version, ROWS.values())
+    return {row.id for row in ROWS.values() if all(features[n].present for n in row.features if n in features)}
+
+
+def test_newer_servers_are_asked_more() -> None:
+    versions = ["1.4", "1.5", "1.6", "1.7", "1.9", "1.12", "1.16", "1.21", "1.22", "1.26", "1.28", "1.29", "1.36"]
+    sets = [asked(version) for version in versions]
+    assert all(older <= newer for older, newer in pairwise(sets))
+    assert sets[-1] == set(ROWS)
+    assert asked("v1.5.8") == asked("1.5") == asked("1.6.4+coreos.0")
+    core = [row for row in ROWS.values() if row.id in sets[1] and row.level is Level.CORE]
+    assert {"source_ip", "health_checks"} <= {row.suite for row in core}, "1.5 is asked what the issue is about"
+
+
+def test_the_list_for_an_old_server() -> None:
+    rows = list(ROWS.values())
+    first, *lines = listing.text_for("1.5", rows)
+    chosen = asked("1.5")
+    some = len(chosen)
+    assert first.startswith(
+        "Kubernetes 1.5, spoken to in beta annotations (service.beta.kubernetes.io/external-traffic"
+    )
+    assert first.endswith(f": {some} of {len(rows)} rows, as far as its age goes")
+    middle = lines.index("")
+    assert [line.strip() for line in lines[:middle]] == list(dialect_of("1.5").remarks)
+    end = lines.index("", middle + 1)
+    assert lines[middle + 1 : end] == list(listing.as_text([row for row in rows if row.id in chosen]))
+    assert lines[end + 1] == f"{len(rows) - some} rows would be unsupported:"
+    counts = [line.split() for line in lines[end + 2 :]]
+    assert sum(int(words[0]) for words in counts) == len(rows) - some
+    assert [words[1:3] for words in counts] == [["need", "Kubernetes"]] * len(counts)
+    ages = [read_version(words[3]) or (0, 0) for words in counts]
+    assert ages == sorted(ages)
+
+
+def test_the_list_for_a_server_of_today_has_nothing_to_add() -> None:
+    rows = list(ROWS.values())
+    first, empty, *lines = listing.text_for("v1.36.3", rows)
+    assert first.startswith("Kubernetes 1.36.3, spoken to in fields ")
+    assert (empty, lines) == ("", list(listing.as_text(rows)))
+
+
+def test_json_tells_why_not() -> None:
+    row = ROWS["healthcheck.one-pod.ipv4.outside-1-to-endpoint-node.weight"]
+    (line,) = listing.json_for("1.7.3", [row])
+    told = json.loads(line)
+    assert told["since"] == "1.28"
+    assert told["unsupported"].startswith("needs Kubernetes 1.28 (kubernetes/kubernetes#118999")
+    assert told["unsupported"].endswith(": the server is 1.7.3")
+    assert told["dialect"].startswith("fields")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["--kubernetes", "1.5"], 0, "spoken to in beta annotations"),
+        (["--kubernetes", "v1.4.12", "healthcheck.lifecycle"], 0, "spoken to in alpha annotations"),
+        (["--kubernetes", "1.7", "--format", "json"], 0, '"unsupported": null'),
+        (["--kubernetes", "1.3"], 4, "cannot preserve the client's source in any form"),
+        (["--kubernetes", "soon"], 4, "'soon' is no Kubernetes version"),
+        (["--kubernetes", ""], 4, "'' is no Kubernetes version"),
+        (["--kubernetes", "1.5", "--format", "markdown"], 4, "goes with text and json"),
+        (["--kubernetes", "1.5", "no-such-row"], 4, "No row's id is or contains"),
+        (["--kubernetes"], 4, "expected one argument"),
+    ],
+)
+def test_the_command(arguments: list[str], code: int, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        ended = main(["list", *arguments])
+    except SystemExit as left:  # argparse
+        ended = int(left.code or 0)
+    said = capsys.readouterr()
+    assert ended == code
+    assert told in (said.err if code else said.out)
+    assert not (code and said.out)
+
+
+@pytest.mark.parametrize("bad", ["", "x", "1", "v1", "1.", "latest", "1.x", "-1.5", "1,5"])
+def test_what_is_no_version(bad: str) -> None:
+    with pytest.raises(PreflightError, match="is no Kubernetes version"):
+        list(listing.text_for(bad, []))
+
+
+def test_explain_tells_it_and_the_page_does_not_grow() -> None:
+    told = explain_row(ROWS["external-ips.local.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node"])
+    assert "since       Kubernetes 1.29 (kubernetes/kubernetes#119150" in told
+    assert KUBERNETES not in told.partition("needs ")[2]
+    assert "since " not in explain_row(ROWS["loadbalancer.local.tcp.ipv4.outside-1-to-vip"])
+    bare = [replace(row, since="", since_why="") for row in ROWS.values()]
+    assert rows_page(list(ROWS.values())) == rows_page(bare)
+
+
+def test_remarks_are_told_until_they_no_longer_hold() -> None:
+    for before, text in REMARKS:
+        older, newer = f"1.{before[1] - 1}", f"1.{before[1]}"
+        assert text in dialect_of(older).remarks
+        assert text not in dialect_of(newer).remarks
+
+
+def test_needs_are_compared_as_numbers() -> None:
+    needs: list[Callable[[], Need]] = [lambda: Need("1.9", ""), lambda: Need("1.10", "")]
+    assert max((make() for make in needs), key=lambda need: need.number).since == "1.10"
