@@ -69,7 +69,7 @@ class Disruptor:
         stop: Stop,
         guard: Guard = nullcontext,
         log: Path | None = None,
-        say: Callable[[str], None] = str,
+        say: Callable[[str], object] = str,
     ) -> None:
         self._cluster, self._findings, self._run = cluster, findings, run_id
         self._stop, self._guard, self._say = stop, guard, say

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from esipp.cluster import ApiError, Cluster, UnreachableError
+from esipp.cluster import Cluster
 from esipp.convergence import Budget, Convergence, Reading, converge
 from esipp.disruption import marks, shell
 from esipp.disruption.marks import Mark
 from esipp.disruption.model import Disruption
-from esipp.errors import HarnessError
+from esipp.errors import EsippError
 
 UNDONE = Budget("everything being undone", 60.0, need=1, spacing=0.5)
 
@@ -50,7 +50,7 @@ class Undo:
         """Undo it; whether there was anything to undo.
 
         Raises:
-            HarnessError, ApiError, UnreachableError: it could not be undone.
+            HarnessError, PreflightError, ApiError, UnreachableError: it could not be undone.
         """
         if self.way:
             return shell.go_on(self.way, Disruption(self.what), self.owner)
@@ -79,9 +79,9 @@ def undo_all(
             try:
                 if undo.perform(cluster) and did is not None:
                     did(undo)
-            except (HarnessError, ApiError, UnreachableError) as broken:
+            except Exception as broken:  # whatever it is, the others are to be undone, and this is tried again
                 left.append(undo)
-                why = broken.sentence if isinstance(broken, HarnessError) else str(broken)
+                why = broken.sentence if isinstance(broken, EsippError) else str(broken) or type(broken).__name__
                 troubles.append(f"{undo.node}, {undo.what}: {why}")
         return Reading(not left, "; ".join(troubles) or "all undone")
 

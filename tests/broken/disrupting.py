@@ -1,0 +1,58 @@
+"""A run that does nothing but disturb: ``python -m tests.broken.disrupting --context NAME --image IMAGE --seed N``.
+
+Each disruption in turn, in an order that the seed gives, each for some seconds, with a namespace and pods like a run's.
+"""
+
+import argparse
+import random
+import secrets
+import time
+
+from esipp import manifests
+from esipp.cluster import Cluster
+from esipp.disruption.disruptor import Disruptor
+from esipp.disruption.model import Disruption
+from esipp.namespaces import owner, remove_namespace, wait_for_account
+from esipp.preflight import examine
+from esipp.run import Settings
+from esipp.stop import Stop
+from fixtures.session import undisturbed
+
+LABELS = {"app": "drained"}
+SECONDS = {Disruption.KUBELET: 5.0}
+"""How long each lasts; 3 s otherwise: leaders keep their Leases for 10 s without an API server."""
+
+
+def main() -> None:
+    """Arrange, disturb, strike."""
+    parser = argparse.ArgumentParser()
+    for name in ("--context", "--image", "--seed"):
+        parser.add_argument(name, required=True)
+    options = parser.parse_args()
+    chance = random.Random(int(options.seed))
+    cluster = Cluster(options.context)
+    findings = examine(cluster, Settings(options.context, image=options.image, allow_disruptive=True))
+    nodes = sorted(findings.roles.values())
+    run = f"kill-{secrets.token_hex(3)}"
+    space = f"esipp-{run}"
+    cluster.create("/api/v1/namespaces", manifests.namespace(space, run, owner()))
+    wait_for_account(cluster, space)
+    pods = [
+        manifests.echo_pod(f"on-{node}", run, node, options.image, raw=False, labels=LABELS)
+        for node in findings.roles.values()
+    ]
+    for pod in pods:
+        cluster.create(f"/api/v1/namespaces/{space}/pods", pod)
+    order = list(Disruption)
+    chance.shuffle(order)
+    with Disruptor(cluster, findings, run, Stop(), undisturbed, say=lambda line: print(line, flush=True)) as disruptor:
+        for what in order:
+            node = "" if what is Disruption.API_SERVER else chance.choice(nodes)
+            lasting = SECONDS.get(what, 3.0)
+            disruptor.perform(what, node, lambda lasting=lasting: time.sleep(lasting), selector="app=drained")
+    remove_namespace(cluster, space)
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+"""An API server with nodes, pods and Leases, over HTTP; and a node's own commands, as small scripts."""
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from esipp.cluster import Cluster
+
+Json = dict[str, Any]
+Answer = tuple[int, Json]
+
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:PORT"}}]
+users: [{name: u, user: {token: secret}}]
+contexts: [{name: home, context: {cluster: c, user: u}}]
+"""
+
+EXCLUDED = {"node.kubernetes.io/exclude-from-external-load-balancers": ""}
+
+
+class FakeNodes:
+    """What disruptions need of an API server; ``before`` is called with each request and may answer it, or be silent.
+
+    Deleted pods of a DaemonSet come again, under another name, unless ``abandoned``.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Json] = {name: self._node(name) for name in ("a", "b", "c")}
+        self.pods: dict[str, Json] = {}
+        self.leases: dict[str, int] = {}
+        self.requests: list[str] = []
+        self.silent = False
+        self.abandoned = False
+        self.before: Callable[[str, str, Json], Answer | None] = lambda method, path, body: None
+        self._made = 0
+
+    @staticmethod
+    def _node(name: str) -> Json:
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        metadata = {"name": name, "resourceVersion": "1", "labels": {}, "annotations": {}}
+        return {"metadata": metadata, "spec": {}, "status": ready}
+
+    def add_pod(self, name: str, node: str, *, namespace: str, daemon_set: str = "", **labels: str) -> None:
+        """A pod that is ready; with labels, whose names have _ for - and __ for /."""
+        metadata: Json = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
+        metadata["labels"] = {key.replace("__", "/").replace("_", "-"): value for key, value in labels.items()}
+        if daemon_set:
+            metadata["ownerReferences"] = [{"kind": "DaemonSet", "uid": daemon_set, "controller": True}]
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        self.pods[f"{namespace}/{name}"] = {"metadata": metadata, "spec": {"nodeName": node}, "status": ready}
+
+    def marked(self) -> dict[str, dict[str, str]]:
+        """The annotations of the nodes that have any."""
+        return {name: notes for name, node in self.nodes.items() if (notes := dict(node["metadata"]["annotations"]))}
+
+    def plain(self) -> dict[str, Json]:
+        """The nodes without their versions, to be compared."""
+        nodes = deepcopy(self.nodes)
+        for node in nodes.values():
+            del node["metadata"]["resourceVersion"]
+        return nodes
+
+    def answer(self, method: str, path: str, query: dict[str, str], body: Json) -> Answer:
+        """The answer to one request."""
+        self.requests.append(f"{method} {path}")
+        early = self.before(method, path, body)
+        if early is not None:
+            return early
+        parts = path.strip("/").split("/")
+        match (method, parts):
+            case "GET", ["version"]:
+                return 200, {"gitVersion": "v1.36.0"}
+            case "GET", ["api", "v1", "nodes"]:
+                return 200, {"items": list(self.nodes.values())}
+            case _, ["api", "v1", "nodes", name]:
+                return self._on_node(method, name, body)
+            case "GET", ["apis", "coordination.k8s.io", "v1", "namespaces", space, "leases", name]:
+                return self._lease(f"{space}/{name}")
+            case "GET", ["api", "v1", "pods"]:
+                return 200, {"items": self._selected("", query)}
+            case "GET", ["api", "v1", "namespaces", space, "pods"]:
+                return 200, {"items": self._selected(f"{space}/", query)}
+            case _, ["api", "v1", "namespaces", space, "pods", name, *eviction]:
+                return self._on_pod(method, f"{space}/{name}", bool(eviction))
+            case "GET", ["api", "v1", "namespaces"]:
+                return 200, {"items": []}
+        return _no(404, "NotFound", path)
+
+    def _on_node(self, method: str, name: str, body: Json) -> Answer:
+        if name not in self.nodes:
+            return _no(404, "NotFound", f"no node {name}")
+        node = self.nodes[name]
+        if method == "PATCH":
+            version = body["metadata"].pop("resourceVersion", node["metadata"]["resourceVersion"])
+            if version != node["metadata"]["resourceVersion"]:
+                return _no(409, "Conflict", "the object has been modified")
+            _merge(node, body)
+            node["metadata"]["resourceVersion"] = str(int(version) + 1)
+        return 200, node
+
+    def _lease(self, key: str) -> Answer:
+        """Each look at a Lease finds it renewed, unless its holder is said to be idle by a negative number."""
+        if key not in self.leases:
+            return _no(404, "NotFound", key)
+        self.leases[key] += self.leases[key] >= 0
+        return 200, {"spec": {"renewTime": str(self.leases[key])}}
+
+    def _selected(self, prefix: str, query: dict[str, str]) -> list[Json]:
+        wanted = dict(part.split("=") for part in query.get("labelSelector", "").split(",") if part)
+        node = query.get("fieldSelector", "").removeprefix("spec.nodeName=")
+        pods = [pod for key, pod in self.pods.items() if key.startswith(prefix)]
+        pods = [pod for pod in pods if node in ("", pod["spec"]["nodeName"])]
+        return [pod for pod in pods if wanted.items() <= pod["metadata"]["labels"].items()]
+
+    def _on_pod(self, method: str, key: str, eviction: bool) -> Answer:
+        if key not in self.pods:
+            return _no(404, "NotFound", key)
+        if method == "GET":
+            return 200, self.pods[key]
+        if method == "DELETE" or eviction:
+            pod = self.pods.pop(key)
+            owners = pod["metadata"].get("ownerReferences")
+            if owners and not self.abandoned:
+                self._made += 1
+                name = f"{pod['metadata']['name']}-{self._made}"
+                again = {**pod, "metadata": {**pod["metadata"], "name": name, "uid": f"uid-{name}"}}
+                self.pods[f"{pod['metadata']['namespace']}/{name}"] = again
+        return 201, {}
+
+    @contextmanager
+    def served(self, folder: Path) -> Iterator[Cluster]:
+        """The cluster that has this API server."""
+        with _server(self) as port:
+            kubeconfig = folder / "kubeconfig"
+            kubeconfig.write_text(KUBECONFIG.replace("PORT", str(port)))
+            yield Cluster("home", str(kubeconfig))
+
+
+@contextmanager
+def _server(fake: FakeNodes) -> Iterator[int]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _handle(self) -> None:
+            url = urlsplit(self.path)
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length) or b"{}")
+            if fake.silent:
+                self.close_connection = True
+                return
+            query = {name: values[0] for name, values in parse_qs(url.query).items()}
+            status, told = fake.answer(self.command, url.path, query, body)
+            said = json.dumps(told).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        do_GET = do_POST = do_PATCH = do_DELETE = _handle  # noqa: N815
+
+        def log_message(self, *arguments: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.block_on_close = False
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _no(status: int, reason: str, message: str) -> Answer:
+    return status, {"kind": "Status", "reason": reason, "message": message}
+
+
+def _merge(into: Json, patch: Json) -> None:
+    """RFC 7396."""
+    for name, value in patch.items():
+        if value is None:
+            into.pop(name, None)
+        elif isinstance(value, dict):
+            _merge(into.setdefault(name, {}), value)
+        else:
+            into[name] = value
+
+
+SCRIPTS = {
+    "systemctl": """case "$1 $2" in
+  "is-active kubelet") cat "$STATE/kubelet" ;;
+  "stop kubelet") echo inactive >"$STATE/kubelet" ;;
+  "start kubelet")
+    [ ! -e "$STATE/stuck" ] || { echo "it does not start" >&2; exit 1; }
+    echo active >"$STATE/kubelet" ;;
+  *) rm -f "$STATE/switch" ;;
+esac""",
+    "systemd-run": """[ ! -e "$STATE/no-timers" ] || { echo "no timers" >&2; exit 1; }
+while [ "$1" != sh ]; do shift; done; printf '%s' "$3" >"$STATE/switch" """,
+    "pkill": """[ -e "$STATE/api" ] || exit 1
+case $1 in -STOP) echo T >"$STATE/api" ;; -CONT) echo S >"$STATE/api" ;; esac""",
+    "pgrep": '[ -e "$STATE/api" ]',
+    "ps": 'cat "$STATE/api"',
+}
+
+
+class FakeNode:
+    """A node's own commands; ``way`` runs them. Its state is in files: kubelet, api, switch, and what goes wrong."""
+
+    def __init__(self, folder: Path, *, control_plane: bool = True) -> None:
+        self.state, self.marks = folder / "state", folder / "marks"
+        programs = folder / "bin"
+        for each in (self.state, programs):
+            each.mkdir(parents=True)
+        for name, script in SCRIPTS.items():
+            (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+            (programs / name).chmod(0o755)
+        (self.state / "kubelet").write_text("active\n")
+        if control_plane:
+            (self.state / "api").write_text("S\n")
+        path = f"PATH={programs}:{os.environ['PATH']}"
+        self.way = ("env", path, f"STATE={self.state}", f"ESIPP_MARKS={self.marks}")
+
+    def says(self, name: str) -> str:
+        """A file of its state; "" if there is none."""
+        path = self.state / name
+        return path.read_text().strip() if path.exists() else ""
+
+    @property
+    def marked(self) -> dict[str, str]:
+        """Its marks, as they are on its disk."""
+        return {each.name: each.read_text().strip() for each in self.marks.iterdir()} if self.marks.exists() else {}

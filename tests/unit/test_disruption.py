@@ -1,0 +1,444 @@
+"""Disruptions prove that they happened, are undone whatever happens, and touch only what is ours."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from esipp.cluster import Cluster
+from esipp.convergence import Budget
+from esipp.disruption import deeds, disruptor, restarts, services
+from esipp.disruption.disruptor import Disruptor
+from esipp.disruption.marks import CORDONED_BY, RefusedError
+from esipp.disruption.model import LONGEST, Disruption, Proof, feature_of
+from esipp.errors import HarnessError
+from esipp.namespaces import owner
+from esipp.preflight import Findings
+from esipp.stop import Stop, StoppedError
+from fixtures.session import undisturbed
+from tests.unit.fake_nodes import EXCLUDED, FakeNode, FakeNodes
+
+SHORT = Budget("something, in a test", 0.6, need=1, spacing=0.05)
+
+
+@pytest.fixture
+def fake() -> FakeNodes:
+    return FakeNodes()
+
+
+@pytest.fixture
+def cluster(fake: FakeNodes, tmp_path: Path) -> Iterator[Cluster]:
+    with fake.served(tmp_path) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def shell_of() -> dict[str, FakeNode]:
+    """The nodes that can be reached past Kubernetes."""
+    return {}
+
+
+Make = Callable[..., Disruptor]
+
+
+@pytest.fixture
+def make(cluster: Cluster, shell_of: dict[str, FakeNode]) -> Iterator[Make]:
+    made = []
+
+    def build(
+        allowed: bool = True, guard: Callable[[], AbstractContextManager[None]] = nullcontext, **more: Any
+    ) -> Disruptor:
+        def on_node(node: str, command: list[str]) -> list[str] | None:
+            return [*shell_of[node].way, *command] if node in shell_of else None
+
+        findings = SimpleNamespace(features={"disruptive": SimpleNamespace(present=allowed)}, on_node=on_node)
+        made.append(Disruptor(cluster, cast(Findings, findings), "r1", more.pop("stop", Stop()), guard, **more))
+        return made[-1]
+
+    yield build
+    for each in made:
+        each.close()
+
+
+def nothing() -> None:
+    """What is done meanwhile, where it does not matter."""
+
+
+def is_cordoned(fake: FakeNodes, name: str = "a") -> bool:
+    return bool(fake.nodes[name]["spec"].get("unschedulable"))
+
+
+# ------------------------------------------------------------------------------------------------- cordon and exclude
+def test_a_cordon_is_in_effect_meanwhile_and_undone(fake: FakeNodes, make: Make) -> None:
+    before, seen, said = fake.plain(), [], []
+    proof = make(say=said.append).perform(
+        Disruption.CORDON, "a", lambda: seen.append((is_cordoned(fake), fake.marked()))
+    )
+    assert seen == [(True, {"a": {CORDONED_BY: owner()}})]
+    assert fake.plain() == before
+    assert proof.began < proof.happened < proof.ending < proof.undone
+    assert proof.words == "the Node object is cordoned, by us; it lasted; undone"
+    assert said == ["disruption: cordon of a begins", "disruption: cordon of a is undone"]
+
+
+def test_the_exclusion_is_a_label(fake: FakeNodes, make: Make) -> None:
+    before, seen = fake.plain(), []
+    make().perform(Disruption.EXCLUDE, "b", lambda: seen.append(dict(fake.nodes["b"]["metadata"]["labels"])))
+    assert seen == [EXCLUDED]
+    assert fake.plain() == before
+
+
+def test_a_proof_is_plain_data() -> None:
+    proof = Proof(Disruption.KUBELET, "a", "it was so", 1.0, 2.0, 3.0, 4.0)
+    times = {"began": 1.0, "happened": 2.0, "ending": 3.0, "undone": 4.0}
+    assert proof.as_json() == {"disruption": "kubelet", "node": "a", "words": "it was so", **times}
+
+
+def test_nothing_is_disturbed_unless_it_is_allowed(fake: FakeNodes, make: Make) -> None:
+    for what in Disruption:
+        with pytest.raises(HarnessError) as told:
+            make(allowed=False).perform(what, "a", nothing)
+        assert told.value.hint == "only with --allow-disruptive"
+    assert fake.requests == []
+
+
+@pytest.mark.parametrize("what", [Disruption.CORDON, Disruption.DRAIN, Disruption.EXCLUDE])
+def test_what_was_so_before_stays_so(what: Disruption, fake: FakeNodes, make: Make) -> None:
+    fake.nodes["a"]["spec"]["unschedulable"] = True
+    fake.nodes["a"]["metadata"]["labels"] |= EXCLUDED
+    before = fake.plain()
+    with pytest.raises(RefusedError, match="already, by somebody else"):
+        make().perform(what, "a", nothing)
+    assert fake.plain() == before
+
+
+def test_disruptions_nest_and_the_same_one_does_not(fake: FakeNodes, make: Make) -> None:
+    before, seen = fake.plain(), []
+    disturb = make()
+
+    def twice() -> None:
+        with pytest.raises(RefusedError, match=f"already, by run {owner()}"):
+            disturb.perform(Disruption.CORDON, "a", nothing)
+        seen.append(is_cordoned(fake))  # the inner one undid nothing
+        disturb.perform(Disruption.CORDON, "b", lambda: seen.append(is_cordoned(fake) and is_cordoned(fake, "b")))
+
+    disturb.perform(Disruption.CORDON, "a", twice)
+    assert seen == [True, True]
+    assert fake.plain() == before
+
+
+@pytest.mark.parametrize("broken", [KeyError("x"), HarnessError("no", "?"), KeyboardInterrupt(), StoppedError("end")])
+def test_it_is_undone_whatever_happens_meanwhile(broken: BaseException, fake: FakeNodes, make: Make) -> None:
+    before = fake.plain()
+
+    def breaks() -> None:
+        raise broken
+
+    with pytest.raises(type(broken)):
+        make().perform(Disruption.CORDON, "a", breaks)
+    assert fake.plain() == before
+
+
+def test_a_session_that_ends_undoes_it(fake: FakeNodes, make: Make) -> None:
+    stop, before = Stop(), fake.plain()
+    stop.set()
+    with pytest.raises(StoppedError):
+        make(stop=stop).perform(Disruption.CORDON, "a", nothing)
+    assert fake.plain() == before
+
+
+def test_signals_do_not_disturb_doing_and_undoing(fake: FakeNodes, make: Make) -> None:
+    before, patched = fake.plain(), []
+
+    def interrupt(method: str, path: str, body: dict[str, Any]) -> None:
+        if method == "PATCH":
+            patched.append(path)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                os.kill(os.getpid(), number)
+
+    fake.before = interrupt
+    make(guard=undisturbed).perform(Disruption.CORDON, "a", nothing)
+    assert len(patched) == 2
+    assert fake.plain() == before
+
+
+def test_in_a_thread_no_signal_comes_and_none_can_be_kept_off(fake: FakeNodes, make: Make) -> None:
+    disturb, proofs = make(guard=undisturbed), []
+    thread = threading.Thread(target=lambda: proofs.append(disturb.perform(Disruption.CORDON, "a", nothing)))
+    thread.start()
+    thread.join()
+    assert len(proofs) == 1
+
+
+def test_what_others_undo_meanwhile_did_not_last(fake: FakeNodes, make: Make) -> None:
+    with pytest.raises(HarnessError, match="should be cordoned: it did not stay so"):
+        make().perform(Disruption.CORDON, "a", lambda: fake.nodes["a"]["spec"].clear())
+    assert fake.marked() == {}
+
+
+def test_an_uncordon_of_ours_spares_what_another_run_marked_since(fake: FakeNodes, make: Make) -> None:
+    def taken_over() -> None:
+        fake.nodes["a"]["metadata"]["annotations"][CORDONED_BY] = "other/2"
+
+    with pytest.raises(HarnessError):
+        make().perform(Disruption.CORDON, "a", taken_over)
+    assert fake.marked() == {"a": {CORDONED_BY: "other/2"}}
+    assert is_cordoned(fake)
+
+
+def test_a_server_that_ignores_the_change_is_found_out(fake: FakeNodes, make: Make) -> None:
+    fake.before = lambda method, path, body: (200, {}) if method == "PATCH" else None
+    with pytest.raises(HarnessError, match="should be cordoned: it is not"):
+        make().perform(Disruption.CORDON, "a", nothing)
+
+
+def test_who_writes_at_the_same_time_loses_nothing(fake: FakeNodes, make: Make) -> None:
+    conflicts = ["x", "y"]
+
+    def meddle(method: str, path: str, body: dict[str, Any]) -> None:
+        if method == "PATCH" and conflicts:
+            fake.nodes["a"]["metadata"]["labels"][conflicts.pop()] = ""
+            fake.nodes["a"]["metadata"]["resourceVersion"] += "1"
+
+    fake.before = meddle
+    make().perform(Disruption.CORDON, "a", nothing)
+    assert fake.nodes["a"]["metadata"]["labels"] == {"x": "", "y": ""}
+    assert not is_cordoned(fake)
+
+
+def test_what_cannot_be_undone_is_told_with_what_helps(
+    fake: FakeNodes, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disruptor, "UNDONE", SHORT)
+
+    def sick() -> None:
+        fake.before = lambda method, path, body: (500, {"message": "etcd is busy"}) if method == "PATCH" else None
+
+    disturb = make()
+    with pytest.raises(HarnessError, match=r"Still disturbed by cordon: a; esipp clean --context home .*etcd is busy"):
+        disturb.perform(Disruption.CORDON, "a", sick)
+    assert is_cordoned(fake)
+    fake.before = lambda method, path, body: None
+    disturb.close()  # the watchdog goes on trying
+    assert not is_cordoned(fake)
+
+
+def test_an_interrupt_stays_one(fake: FakeNodes, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disruptor, "UNDONE", SHORT)
+
+    def sick() -> None:
+        fake.before = lambda method, path, body: (500, {"message": "no"}) if method == "PATCH" else None
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as told:
+        make().perform(Disruption.CORDON, "a", sick)
+    assert "Still disturbed" in told.value.__notes__[0]
+    fake.before = lambda method, path, body: None
+
+
+def test_the_taint_of_a_cordon_goes_too(fake: FakeNodes, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deeds, "UNTAINTED", SHORT)
+    fake.nodes["a"]["spec"]["taints"] = [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]
+    with pytest.raises(HarnessError, match="keeps the taint of a cordon"):
+        make().perform(Disruption.CORDON, "a", nothing)
+    assert not is_cordoned(fake)
+
+
+# -------------------------------------------------------------------------------------------------------------- drain
+def test_only_our_pods_of_the_node_are_evicted(fake: FakeNodes, make: Make) -> None:
+    ours = {"namespace": "esipp-r1", "esipp.dev__run": "r1"}
+    fake.add_pod("web-1", "a", **ours, app="web")
+    fake.add_pod("web-2", "b", **ours, app="web")
+    fake.add_pod("other", "a", **ours, app="db")
+    fake.add_pod("tenant", "a", namespace="shop", app="web")
+    proof = make().perform(Disruption.DRAIN, "a", nothing, selector="app=web")
+    assert set(fake.pods) == {"esipp-r1/web-2", "esipp-r1/other", "shop/tenant"}
+    assert "evicted web-1" in proof.words
+    assert "POST /api/v1/namespaces/esipp-r1/pods/web-1/eviction" in fake.requests
+    assert not is_cordoned(fake)
+
+
+def test_a_drain_waits_for_a_disruption_budget_and_needs_pods(
+    fake: FakeNodes, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deeds, "EVICTED", SHORT)
+    refusals = [(429, {"message": "the disruption budget"})]
+    fake.before = lambda method, path, body: refusals.pop() if path.endswith("eviction") and refusals else None
+    fake.add_pod("web-1", "a", namespace="esipp-r1", esipp__run="", app="web")
+    fake.pods["esipp-r1/web-1"]["metadata"]["labels"] |= {"esipp.dev/run": "r1"}
+    make().perform(Disruption.DRAIN, "a", nothing, selector="app=web")
+    with pytest.raises(HarnessError, match="has no pod to evict"):
+        make().perform(Disruption.DRAIN, "a", nothing, selector="app=web")
+    assert not is_cordoned(fake)
+
+
+def test_an_eviction_that_does_nothing_is_found_out(
+    fake: FakeNodes, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deeds, "EVICTED", SHORT)
+    fake.before = lambda method, path, body: (201, {}) if path.endswith("eviction") else None
+    fake.add_pod("web-1", "a", namespace="esipp-r1", app="web")
+    fake.pods["esipp-r1/web-1"]["metadata"]["labels"] |= {"esipp.dev/run": "r1"}
+    with pytest.raises(HarnessError, match="web-1: it was not told to end"):
+        make().perform(Disruption.DRAIN, "a", nothing, selector="app=web")
+    assert not is_cordoned(fake)
+
+
+# ----------------------------------------------------------------------------------------------------------- restarts
+def test_kube_proxy_is_another_pod_then(fake: FakeNodes, make: Make) -> None:
+    for node in ("a", "b"):
+        fake.add_pod(f"kube-proxy-{node}", node, namespace="kube-system", daemon_set="d", k8s_app="kube-proxy")
+    proof = make().perform(Disruption.KUBE_PROXY, "a", nothing)
+    assert set(fake.pods) == {"kube-system/kube-proxy-a-1", "kube-system/kube-proxy-b"}
+    assert "kube-proxy-a (uid uid-kube-proxy-a) was replaced by kube-proxy-a-1 (uid uid-kube-proxy-a-1)" in proof.words
+
+
+def test_speakers_are_restarted_everywhere_one_after_the_other(fake: FakeNodes, make: Make) -> None:
+    for node in ("a", "b"):
+        fake.add_pod(f"s-{node}", node, namespace="m", daemon_set="d", app="metallb", component="speaker")
+    fake.add_pod("no-speaker", "a", namespace="m", app__x="metallb")
+    proof = make().perform(Disruption.SPEAKER, "", nothing)
+    assert set(fake.pods) == {"m/s-a-1", "m/s-b-2", "m/no-speaker"}
+    assert (proof.node, proof.words.count("was replaced by")) == ("all", 2)
+
+
+def test_pods_that_nobody_brings_again_are_left_alone(fake: FakeNodes, make: Make) -> None:
+    fake.add_pod("kube-proxy-a", "a", namespace="kube-system", k8s_app="kube-proxy")
+    with pytest.raises(HarnessError, match="There is no pod of kube-proxy on a"):
+        make().perform(Disruption.KUBE_PROXY, "a", nothing)
+    assert set(fake.pods) == {"kube-system/kube-proxy-a"}
+
+
+def test_a_pod_that_does_not_come_again_is_told(fake: FakeNodes, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restarts, "AGAIN", SHORT)
+    fake.abandoned = True
+    fake.add_pod("kube-proxy-a", "a", namespace="kube-system", daemon_set="d", k8s_app="kube-proxy")
+    with pytest.raises(HarnessError, match="No other pod is ready in place of kube-proxy-a"):
+        make().perform(Disruption.KUBE_PROXY, "a", nothing)
+
+
+def test_a_delete_that_does_nothing_is_found_out(fake: FakeNodes, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restarts, "GONE", SHORT)
+    fake.add_pod("kube-proxy-a", "a", namespace="kube-system", daemon_set="d", k8s_app="kube-proxy")
+    fake.before = lambda method, path, body: (200, {}) if method == "DELETE" else None
+    with pytest.raises(HarnessError, match="is not deleted"):
+        make().perform(Disruption.KUBE_PROXY, "a", nothing)
+
+
+# ----------------------------------------------------------------------------------------------- on nodes themselves
+@pytest.fixture
+def control_plane(fake: FakeNodes, shell_of: dict[str, FakeNode], tmp_path: Path) -> FakeNode:
+    """A node with an API server, which is silent while its process is stopped."""
+    node = shell_of["a"] = FakeNode(tmp_path / "a")
+    fake.add_pod("kube-apiserver-a", "a", namespace="kube-system", component="kube-apiserver", tier="control-plane")
+    fake.leases |= {f"kube-system/{name}": 1 for name in services.LEADERS}
+    fake.leases["kube-node-lease/a"] = -1
+    return node
+
+
+def follow(fake: FakeNodes, node: FakeNode) -> Callable[[], None]:
+    """Have the API server be silent as long as its process is stopped."""
+
+    def meanwhile() -> None:
+        assert node.says("api") == "T"
+        assert fake.silent
+
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.005):
+            fake.silent = node.says("api") == "T"
+
+    threading.Thread(target=watch, daemon=True).start()
+    return meanwhile
+
+
+def test_the_api_server_is_away_meanwhile(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
+    proof = make().perform(Disruption.API_SERVER, "", follow(fake, control_plane))
+    assert (control_plane.says("api"), control_plane.marked, control_plane.says("switch")) == ("S", {}, "")
+    assert "all processes stopped on a, and a request went unanswered" in proof.words
+    assert "requests was answered meanwhile; it answers" in proof.words
+
+
+def test_an_api_server_that_still_answers_is_found_out(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
+    with pytest.raises(HarnessError, match="still answers"):
+        make().perform(Disruption.API_SERVER, "", nothing)
+    assert (control_plane.says("api"), control_plane.marked) == ("S", {})
+
+
+def test_an_api_server_that_is_back_too_early_is_found_out(
+    fake: FakeNodes, make: Make, control_plane: FakeNode
+) -> None:
+    follow(fake, control_plane)
+    with pytest.raises(HarnessError, match="is not stopped"):
+        make().perform(Disruption.API_SERVER, "", lambda: (control_plane.state / "api").write_text("S\n") and None)
+    assert control_plane.marked == {}
+
+
+def test_leaders_that_stay_away_are_told(
+    fake: FakeNodes, make: Make, control_plane: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "CONTROL_PLANE", SHORT)
+    fake.leases["kube-system/kube-scheduler"] = -1
+    with pytest.raises(HarnessError, match=r"does not come back.*not at work: kube-scheduler"):
+        make().perform(Disruption.API_SERVER, "", follow(fake, control_plane))
+    assert control_plane.says("api") == "S"
+
+
+def test_a_kubelet_is_stopped_meanwhile(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
+    seen = []
+
+    def meanwhile() -> None:
+        seen.append((control_plane.says("kubelet"), control_plane.marked))
+
+    fake.before = lambda method, path, body: renew(fake, control_plane)
+    proof = make().perform(Disruption.KUBELET, "a", meanwhile)
+    assert seen == [("inactive", {"kubelet": owner()})]
+    assert (control_plane.says("kubelet"), control_plane.marked, control_plane.says("switch")) == ("active", {}, "")
+    assert "the node's Lease was not renewed meanwhile" in proof.words
+
+
+def renew(fake: FakeNodes, node: FakeNode) -> None:
+    """The Lease is renewed while the kubelet runs."""
+    if node.says("kubelet") == "active":
+        fake.leases["kube-node-lease/a"] = abs(fake.leases["kube-node-lease/a"])
+    else:
+        fake.leases["kube-node-lease/a"] = -abs(fake.leases["kube-node-lease/a"])
+
+
+def test_a_node_may_have_to_count_as_not_ready_first(
+    fake: FakeNodes, make: Make, control_plane: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "NOT_READY", SHORT)
+    fake.before = lambda method, path, body: renew(fake, control_plane)
+    with pytest.raises(HarnessError, match="is ready without a kubelet"):
+        make().perform(Disruption.KUBELET, "a", nothing, not_ready=True)
+    assert control_plane.says("kubelet") == "active"
+
+
+def test_a_lease_that_is_renewed_all_the_same_is_found_out(
+    fake: FakeNodes, make: Make, control_plane: FakeNode
+) -> None:
+    fake.leases["kube-node-lease/a"] = 1
+    with pytest.raises(HarnessError, match="Somebody renewed the Lease"):
+        make().perform(Disruption.KUBELET, "a", nothing)
+    assert control_plane.says("kubelet") == "active"
+
+
+@pytest.mark.parametrize("what", [Disruption.API_SERVER, Disruption.KUBELET])
+def test_a_node_that_cannot_be_reached_is_not_touched(what: Disruption, fake: FakeNodes, make: Make) -> None:
+    with pytest.raises(HarnessError):
+        make().perform(what, "b", nothing)
+
+
+def test_each_disruption_has_its_feature() -> None:
+    assert {feature_of(what) for what in Disruption} == {
+        *("disruptive", "kube-proxy.pods", "load-balancer.speaker", "control-plane.reachable", "nodes.shell")
+    }
+    assert all(seconds < 300 for seconds in LONGEST.values()), "pods would be evicted from a node that is not ready"

@@ -1,0 +1,100 @@
+"""What is done on a node itself: the mark and the switch come first, and only what is ours is undone."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from esipp.disruption import shell
+from esipp.disruption.marks import RefusedError
+from esipp.disruption.model import Disruption
+from esipp.errors import HarnessError
+from tests.unit.fake_nodes import FakeNode
+
+STOPPED = {Disruption.KUBELET: ("kubelet", "inactive", "active"), Disruption.API_SERVER: ("api", "T", "S")}
+BOTH = pytest.mark.parametrize("what", list(STOPPED))
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> FakeNode:
+    return FakeNode(tmp_path)
+
+
+@BOTH
+def test_stopped_and_gone_on(what: Disruption, node: FakeNode) -> None:
+    name, stopped, goes = STOPPED[what]
+    assert not shell.is_stopped(node.way, what)
+    shell.stop(node.way, what, "host/1", 60)
+    assert (node.says(name), shell.is_stopped(node.way, what)) == (stopped, True)
+    assert shell.marks(node.way) == {what: "host/1"}
+    assert node.says("switch")
+    assert shell.go_on(node.way, what, "host/1")
+    assert (node.says(name), shell.is_stopped(node.way, what)) == (goes, False)
+    assert (shell.marks(node.way), node.says("switch")) == ({}, "")
+
+
+@BOTH
+def test_the_switch_alone_undoes_it(what: Disruption, node: FakeNode) -> None:
+    name, _, goes = STOPPED[what]
+    shell.stop(node.way, what, "host/1", 60)
+    subprocess.run([*node.way, "sh", "-c", node.says("switch")], check=True)
+    assert (node.says(name), node.marked) == (goes, {})
+    assert not shell.go_on(node.way, what, "host/1"), "nothing is left to undo"
+
+
+@BOTH
+def test_what_another_run_has_in_hand_is_refused_and_spared(what: Disruption, node: FakeNode) -> None:
+    shell.stop(node.way, what, "other/2", 60)
+    with pytest.raises(RefusedError):
+        shell.stop(node.way, what, "host/1", 60)
+    assert not shell.go_on(node.way, what, "host/1")
+    assert (node.marked, shell.is_stopped(node.way, what)) == ({what.value: "other/2"}, True)
+
+
+@BOTH
+def test_what_was_stopped_before_stays_so(what: Disruption, node: FakeNode) -> None:
+    name, stopped, _ = STOPPED[what]
+    (node.state / name).write_text(f"{stopped}\n")
+    with pytest.raises(RefusedError):
+        shell.stop(node.way, what, "host/1", 60)
+    assert node.marked == {}
+    assert not shell.go_on(node.way, what, "host/1")
+    assert shell.is_stopped(node.way, what)
+
+
+def test_nothing_is_stopped_without_a_switch(node: FakeNode) -> None:
+    (node.state / "no-timers").touch()
+    with pytest.raises(HarnessError, match="no timers"):
+        shell.stop(node.way, Disruption.KUBELET, "host/1", 60)
+    assert (node.says("kubelet"), node.marked) == ("active", {})
+
+
+def test_what_does_not_go_on_keeps_its_mark_and_its_switch(node: FakeNode) -> None:
+    shell.stop(node.way, Disruption.KUBELET, "host/1", 60)
+    (node.state / "stuck").touch()
+    with pytest.raises(HarnessError, match="it does not start"):
+        shell.go_on(node.way, Disruption.KUBELET, "host/1")
+    assert (node.marked, bool(node.says("switch"))) == ({"kubelet": "host/1"}, True)
+    (node.state / "stuck").unlink()
+    assert shell.go_on(node.way, Disruption.KUBELET, "host/1")
+
+
+def test_a_node_without_an_api_server_is_told_and_left_as_it_was(tmp_path: Path) -> None:
+    node = FakeNode(tmp_path / "worker", control_plane=False)
+    with pytest.raises(HarnessError, match="cannot be stopped"):
+        shell.stop(node.way, Disruption.API_SERVER, "host/1", 60)
+    assert shell.go_on(node.way, Disruption.API_SERVER, "host/1"), "its mark is taken away"
+    assert (node.marked, node.says("switch")) == ({}, "")
+
+
+def test_a_node_that_cannot_be_reached_is_told() -> None:
+    with pytest.raises(HarnessError, match="cannot be reached by 'no-such-docker exec a'"):
+        shell.marks(("no-such-docker", "exec", "a"))
+    with pytest.raises(HarnessError, match="does not tell its marks"):
+        shell.marks(("false",))
+
+
+def test_other_files_beside_the_marks_are_none(node: FakeNode) -> None:
+    node.marks.mkdir()
+    (node.marks / "lost+found").write_text("x")
+    assert shell.marks(node.way) == {}
