@@ -51,7 +51,8 @@ def decide(row: EditRow, seen: Seen) -> Decision:
     try:
         for given in row.given:
             holds, words = _holds(given, answers)
-            if not holds:
+            itself = given.step in {want.step for want in row.wants}
+            if not holds and not (itself and answers[given.step].refused):  # a refusal is told as what it is, below
                 return undecided(row, f"it proves nothing: after {given.step} there is {words}", words)
         for want in row.wants:
             holds, words = _holds(want, answers)

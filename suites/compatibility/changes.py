@@ -86,7 +86,8 @@ def _changed(before: str, after: str, policy: str) -> Rows:
     if heir:
         wants = taken("claimed", health_port=Same("created"))
         said = f"{who} gives its health-check node port back: another service may have it at once"
-        yield row(f"change.{name}.freed", CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY)
+        given = (taken("changed", health_port=ABSENT),)
+        yield row(f"change.{name}.freed", CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY, given=given)
     same = "its addresses change under the clients' feet, or clients that stick to a backend lose it"
     what = "keeps its ClusterIPs, internalTrafficPolicy and sessionAffinity"
     rest = {"cluster_ips": Same("created"), "internal": "Local", "affinity": "ClientIP"}
@@ -104,7 +105,8 @@ def from_policy_to_policy() -> Rows:
     yield row("change.round-trip.away", CORE, said, made, wants, lost, API_POLICY, API_PORT, DESIGN)
     said = "The health-check node port of a load balancer that left Local may be another service's at once"
     wants = taken("claimed", health_port=Same("created"))
-    yield row("change.round-trip.freed", CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY)
+    given = (taken("away", health_port=ABSENT),)
+    yield row("change.round-trip.freed", CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY, given=given)
     said = "A load balancer that comes back to Local has Local and a health-check node port again, and keeps all else"
     wants = taken("back", policy="Local", health_port=PRESENT, **rest)
     yield row("change.round-trip.back", CORE, said, made, wants, lost, API_POLICY, API_PORT, DESIGN)
@@ -138,7 +140,8 @@ def from_policy_to_policy() -> Rows:
     yield row("change.policy-removed", CORE, said, made, wants, half, API_POLICY, REGISTRY)
     said = "The health-check node port of a policy that is taken out may be another service's at once"
     wants = taken("claimed", health_port=Same("created"))
-    yield row("change.policy-removed.freed", CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY)
+    given = (taken("removed", health_port=ABSENT),)
+    yield row("change.policy-removed.freed", CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY, given=given)
     made = chain("deleted", create(**LB, **LOCAL), Step("deleted", Verb.DELETE), claim(HAD))
     said = "The health-check node port of a deleted service may be another service's at once"
     yield row("change.deleted.freed", CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY)
@@ -155,7 +158,8 @@ def to_external_name() -> Rows:
     said = "A load balancer that becomes an ExternalName Service gives its health-check node port back"
     wants = taken("claimed", health_port=Same("created"))
     name = "change.loadbalancer-to-externalname.freed"
-    yield row(name, CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY)
+    given = (taken("changed", health_port=ABSENT),)
+    yield row(name, CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY, given=given)
 
 
 def of_two_minds() -> Rows:

@@ -166,7 +166,8 @@ def who_drops_fields() -> Rows:
     yield row("client.drops-both", CORE, said, made, wants, half, UPDATES, API_POLICY, REGISTRY, given=given)
     said = "The health-check node port that an update left out with its policy may be another service's at once"
     wants = taken("claimed", health_port=Same("created"))
-    yield row("client.drops-both.freed", CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY, given=given)
+    gone = (taken("edited", health_port=ABSENT),)
+    yield row("client.drops-both.freed", CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY, given=gone)
     said = "An update without policy and health-check node port keeps nodePort and ClusterIPs"
     wants = taken("edited", node_port=Same("created"), cluster_ips=Same("created"))
     cut = "clients of the service are cut off"

@@ -100,8 +100,9 @@ def nobody_listens() -> Rows:
     for stage, (traffic, port) in DIALECTS.items():
         notes = {traffic: "OnlyLocal", port: Ref("free", "port", text=True)}
         ports = {"silent": FREE_PORT, "control": Ref("control", HEALTH_PORT)}
+        both = {**LB, "ipFamilyPolicy": "PreferDualStack"}  # nodes are asked in every family that they have
         made = chain(
-            f"{stage}-heard", FREE, create(annotations=notes, **LB), create("control", "control", **LB, **LOCAL),
+            f"{stage}-heard", FREE, create(annotations=notes, **both), create("control", "control", **both, **LOCAL),
             Step("listened", Verb.LISTEN, ports, of="control"), Step("later", Verb.LOOK),
         )  # fmt: skip
         said = f"No node listens at the health-check port that a service names in the {stage} annotation"
