@@ -14,6 +14,7 @@ from esipp.disruption.features import disruption_features
 from esipp.disruption.marks import CORDONED_BY
 from esipp.errors import HarnessError, PreflightError
 from esipp.facts import proxy_facts
+from esipp.interoperability.dns import dns_feature
 from esipp.loadbalancers.reference import Reference
 from esipp.loadbalancers.reference import find as find_reference
 from esipp.model import Balancer, Family, Role
@@ -52,6 +53,12 @@ RIGHTS_OF_SUITES = {
         ("patch", "services", ""),
         ("update", "services", ""),
     ),
+    "interoperability": (
+        ("patch", "pods/status", ""),
+        ("get", "services", ""),
+        ("patch", "services", ""),
+        ("list", "endpointslices", "discovery.k8s.io"),
+    ),
     "compatibility": (
         ("get", "services", ""),
         ("patch", "services", ""),
@@ -66,6 +73,14 @@ RIGHTS_OF_SUITES = {
     ),
     "convergence": (
         ("patch", "pods/status", ""),
+        ("list", "endpointslices", "discovery.k8s.io"),
+        ("watch", "endpointslices", "discovery.k8s.io"),
+    ),
+    "continuity": (
+        ("create", "deployments", "apps"),
+        ("patch", "deployments", "apps"),
+        ("patch", "pods/status", ""),
+        ("patch", "services", ""),
         ("list", "endpointslices", "discovery.k8s.io"),
         ("watch", "endpointslices", "discovery.k8s.io"),
     ),
@@ -174,6 +189,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     if reference:
         facts["load-balancer.reference"], decided["load-balancer.reference"] = _settings_of(reference)
     features["external-ips"] = _external_ips(cluster)
+    features["dns"] = dns_feature(cluster)
     allowed = settings.allow_disruptive
     said = "--allow-disruptive was given" if allowed else "only with --allow-disruptive"
     features["disruptive"] = Feature(allowed, said, ours=True)
@@ -183,18 +199,28 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     features["node-ports.all-addresses"] = Feature(
         everywhere, f"node-port-addresses: {facts['node-port-addresses']} ({decided['node-port-addresses']})"
     )
-    dated = sorted(name for name in settings.without if name.startswith(KUBERNETES))
-    if dated:  # what came later would still be asked: there is no such cluster
-        raise PreflightError(
-            f"--without {dated[0]}: a server's version cannot be left out.",
-            f"esipp list --kubernetes {dated[0].removeprefix(KUBERNETES)} shows what is asked of a server of that age.",
-        )
-    strange = sorted(set(settings.without) - set(features))
-    if strange:
-        raise PreflightError(f"--without {strange[0]}: there is no such feature.", f"known: {', '.join(features)}")
-    features |= {name: Feature(False, "left out by --without", ours=True) for name in settings.without}
+    features |= left_out(settings.without, features)
     features |= version_features(version, all_rows())
     return Findings(nodes, roles, facts, decided, features, network, reference)
+
+
+def left_out(without: Iterable[str], features: Mapping[str, Feature]) -> dict[str, Feature]:
+    """The features that a user wants to be taken as missing.
+
+    Raises:
+        PreflightError: there is no such feature; or it is a version, without which what came later would still be
+            asked, as of no cluster that there is.
+    """
+    for name in sorted(set(without)):
+        version = name.removeprefix(KUBERNETES)
+        if version != name:
+            raise PreflightError(
+                f"--without {name}: a server's version cannot be left out.",
+                f"esipp list --kubernetes {version} shows what is asked of a server of that age.",
+            )
+        if name not in features:
+            raise PreflightError(f"--without {name}: there is no such feature.", f"known: {', '.join(features)}")
+    return {name: Feature(False, "left out by --without", ours=True) for name in without}
 
 
 def _hint_of_too_few(raw: list[dict[str, Any]], context: str) -> str:
