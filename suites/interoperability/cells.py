@@ -3,6 +3,6 @@ outside do not; services beside each other; names. Data only.
 """
 
 from esipp.rows import Row
-from suites.interoperability import inside
+from suites.interoperability import inside, trials
 
-CELLS: tuple[Row, ...] = (*inside.CELLS,)
+CELLS: tuple[Row, ...] = (*inside.CELLS, *trials.CELLS)

@@ -1,0 +1,45 @@
+"""How many were as required, in words: what the judges of all inter-operation trials share. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from esipp.deciding import Decision, ours_failed, undecided
+from esipp.judge import say_bound, say_observed
+from esipp.model import AddressClass
+from esipp.reading import Reading
+from esipp.rows import Row, Status
+
+CLIENT_ONLY = frozenset({AddressClass.CLIENT})
+NODE_ONLY = frozenset({AddressClass.NODE})
+ANSWERED = CLIENT_ONLY | NODE_ONLY
+
+
+def all_right(row: Row, right: Mapping[str, int], wrong: Mapping[str, int], proof: str = "") -> Decision:
+    """All as required: pass; none: fail; some: flaky. Both are counted in words."""
+    tally = Counter(right) + Counter(wrong)
+    good, total = sum(right.values()), tally.total()
+    if not total:
+        return undecided(row, "nothing was seen of it")
+    observed = say_observed(tally)
+    if good == total:
+        return Decision(Status.PASS, row.expected, observed, proof or say_bound(total), "", tally)
+    worst = max(wrong, key=lambda words: wrong[words])
+    if good:
+        return Decision(Status.FLAKY, row.expected, observed, f"{total - good} of {total} differ", worst, tally)
+    return Decision(Status.FAIL, row.expected, observed, "", worst, tally)
+
+
+def held_against(readings: Iterable[Reading], accept: frozenset[AddressClass]) -> tuple[Counter[str], Counter[str]]:
+    """Readings counted in words: those that are as required, and those that are not."""
+    right: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    for each in readings:
+        fits = not each.product_fault and each.classes & accept
+        (right if fits else wrong)[each.words] += each.count
+    return right, wrong
+
+
+def harness(row: Row, readings: Iterable[Reading]) -> Decision | None:
+    """The decision where a prober or our own echo server failed."""
+    fault = next((each.harness_fault for each in readings if each.harness_fault), "")
+    return ours_failed(row, "nothing that can be used", fault) if fault else None

@@ -1,0 +1,170 @@
+"""Service A is asked and dialled on every node, steadily, while its neighbour B is changed in every way there is.
+
+B's pods stand on A's node and on a node where A has none. Each change of B is waited for on the nodes, at B's own
+health check, before the next one: so that what A was asked meanwhile was asked while the nodes took it in.
+"""
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from esipp import manifests
+from esipp.convergence import Budget, Reading
+from esipp.errors import HarnessError
+from esipp.health.asking import Asker
+from esipp.health.model import Answer, Place
+from esipp.health.props import OUTSIDE
+from esipp.health.seen import Node
+from esipp.interoperability.props import NEIGHBOUR_ROLES, A, B, neighbour_pod, service_b
+from esipp.interoperability.seen import Neighbours
+from esipp.model import Entry, EntryKind, Path, Protocol, Role, Service, ServiceType, TrafficPolicy
+from esipp.probing.jobs import Job, read_result
+from esipp.probing.prober import Stream
+from esipp.reading import read
+from esipp.topology import Topology
+
+Json = dict[str, Any]
+
+SPACING = 0.05
+TIMEOUT = 1.0
+MOST = 2400
+"""Questions a node at most: two minutes, where the changes take that long; usually they end it after seconds."""
+
+TOLD = Budget("every node telling a change of the neighbour", 15.0, need=1, spacing=0.05)
+"""kube-proxy syncs within a second of a change, by default; the rest is for a busy machine."""
+
+AFTER = Budget("some answers after the last change", 5.0, need=6, spacing=0.1)
+WAY_OUT = 10.0
+
+WATCHED = Service(ServiceType.LOAD_BALANCER, TrafficPolicy.LOCAL)
+"""Service A, as far as whoever reads an answer of it must know."""
+
+VOLATILE = ("managedFields", "resourceVersion")
+
+
+@dataclass
+class Trial:
+    """Performs the trial."""
+
+    asker: Asker
+    topology: Topology
+
+    def perform(self) -> Neighbours:
+        """All changes of B, and what A was meanwhile.
+
+        Raises:
+            HarnessError: the changes of B did not reach the nodes: then nothing is said about A.
+        """
+        stage = self.asker.stage
+        seen = Neighbours((stage.namespace, A), before=self._object(A))
+        self._change(seen, "its pods become ready", lambda: self._gate(True), self._serving("200"), first=True)
+        with self._watched(seen):
+            seen.reached = {(place, family): held for (_, place, family), held in self.asker.listeners(OUTSIDE).items()}
+            port = self._port(B)
+            self._change(seen, "its pods become unready", lambda: self._gate(False), self._serving("503"))
+            self._change(seen, "its pods become ready", lambda: self._gate(True), self._serving("200"))
+            flip = {"spec": {"externalTrafficPolicy": "Cluster"}}
+            self._change(seen, "it becomes Cluster", lambda: self._patch(flip), self._everywhere("refused"))
+            self._change(seen, "it is made again, with its old port", lambda: self._again(port), self._serving("200"))
+            self._change(
+                seen, "it is deleted", lambda: stage.cluster.delete(self._path(B)), self._everywhere("refused")
+            )
+            self.asker.stop.converge(lambda: Reading(True, "looking on"), AFTER)
+        seen.after = self._object(A)
+        return seen
+
+    # ------------------------------------------------------------------------------------------------- the changes
+    def _path(self, name: str) -> str:
+        return f"/api/v1/namespaces/{self.asker.stage.namespace}/services/{name}"
+
+    def _object(self, name: str) -> Mapping[str, Any]:
+        """A Service as it is, but for what the server keeps about its writers."""
+        item = self.asker.stage.cluster.request("GET", self._path(name))
+        metadata = {key: value for key, value in item["metadata"].items() if key not in VOLATILE}
+        return {"metadata": metadata, "spec": item["spec"]}
+
+    def _port(self, name: str) -> int:
+        return int(self.asker.stage.services[name]["spec"]["healthCheckNodePort"])
+
+    def _gate(self, opened: bool) -> None:
+        pods = f"/api/v1/namespaces/{self.asker.stage.namespace}/pods"
+        for role in NEIGHBOUR_ROLES:
+            self.asker.stage.cluster.patch(f"{pods}/{neighbour_pod(role)}/status", manifests.gate(opened))
+
+    def _patch(self, body: Json) -> None:
+        self.asker.stage.cluster.patch(self._path(B), body, "merge-patch")
+
+    def _again(self, port: int) -> None:
+        """Delete B and make it again at once, with the health-check port it had."""
+        cluster, stage = self.asker.stage.cluster, self.asker.stage
+        cluster.delete(self._path(B))
+        cluster.create(self._path("").rstrip("/"), service_b(stage.run, healthCheckNodePort=port))
+
+    def _change(
+        self, seen: Neighbours, words: str, do: Callable[[], object], wanted: Mapping[Node, str], *, first: bool = False
+    ) -> None:
+        """Change B and wait until every node tells so at B's own health check; the ``first`` one is no change yet."""
+        self.asker.stop.check()
+        began, port = time.monotonic(), self._port(B)
+        do()
+
+        def look() -> Reading:
+            said = {node: answer.words for node, answer in self.asker.everywhere(port).items()}
+            for node, told in said.items():
+                if not first:
+                    seen.other.setdefault(node, Counter())[told] += 1
+            wrong = {node: told for node, told in said.items() if told != wanted[node]}
+            return Reading(not wrong, f"{len(wrong)} of {len(said)} do not say so, among them {[*wrong.items()][:1]}")
+
+        held = self.asker.stop.converge(look, TOLD)
+        if not held.held:
+            raise HarnessError(f"{TOLD.name} ({words}): {held.state}, after {held.seconds:.0f} s.", "is it well?")
+        if not first:
+            seen.changes.append((words, round(time.monotonic() - began, 3)))
+
+    def _everywhere(self, words: str) -> dict[Node, str]:
+        return {(place, family): words for place in self._places for family in self.asker.families}
+
+    def _serving(self, words: str) -> dict[Node, str]:
+        """What B's health check says where its pods are; 503 elsewhere."""
+        own = {Place(role.value) for role in NEIGHBOUR_ROLES}
+        return {node: words if node[0] in own else "503" for node in self._everywhere("503")}
+
+    @property
+    def _places(self) -> list[Place]:
+        return [place for place in self.asker.places if place is not Place.EXCLUDED]
+
+    # ------------------------------------------------------------------------------------------------- the watching
+    @contextlib.contextmanager
+    def _watched(self, seen: Neighbours) -> Iterator[None]:
+        """A's health check is asked and A's nodePort dialled on every node for as long as this lasts."""
+        spec = self.asker.stage.services[A]["spec"]
+        prober = self.asker.clients.probers[OUTSIDE.name]
+        streams: list[Stream] = []
+        try:
+            for node in self._everywhere(""):
+                place, family = node
+                host = self.asker.address(place, family)
+                assert host
+                answers, dialled = seen.answers.setdefault(node, []), seen.dialled.setdefault(node, [])
+                ask = Job(f"A {host}", "get", host, spec["healthCheckNodePort"], MOST, TIMEOUT, SPACING, url="/healthz")
+                streams.append(prober.stream(ask, lambda line, to=answers: to.append(Answer.read(line))))  # type: ignore[misc]
+                dial = Job(f"A {host}", "tcp", host, spec["ports"][0]["nodePort"], MOST, TIMEOUT, SPACING)
+                path = Path(OUTSIDE, Entry(EntryKind.NODE_PORT, ROLES.get(place)), Protocol.TCP, family, WATCHED)
+
+                def take(line: Json, job: Job = dial, path: Path = path, to: list[Any] = dialled) -> None:
+                    to.append(read(path, read_result(job, line), self.topology))
+
+                streams.append(prober.stream(dial, take))
+            yield
+        finally:
+            for stream in streams:
+                stream.cancel()
+            for stream in streams:
+                stream.wait(WAY_OUT)
+
+
+ROLES = {Place(role.value): role for role in Role}

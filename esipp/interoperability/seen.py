@@ -1,0 +1,97 @@
+"""What was seen in the inter-operation trials: the evidence that the judge reads. Without any I/O."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from esipp.health.model import Answer
+from esipp.health.seen import Node
+from esipp.interoperability.model import Kind
+from esipp.model import Family, Role
+from esipp.reading import Reading
+from esipp.trials import Course
+
+Lookup = tuple[str, str, Family]
+"""A claim, a client's name and a family."""
+
+WATCHER = "outside-1"
+"""The client that asks and dials in the trials."""
+
+
+@dataclass
+class Neighbours:
+    """What was seen of service A while its neighbour B was changed.
+
+    Args:
+        name: namespace and name of A.
+        answers: of A's health check, by node.
+        dialled: what A's nodePort gave, by node.
+        other: what B's health check said meanwhile, in words, by node: that the changes reached the nodes.
+        changes: what was done to B, in order, and after how many seconds B's health check told so.
+        before, after: A's object, but for what the server keeps of its writers.
+        reached: whether the client reaches a node at all: its reference listener answered, in the same window.
+    """
+
+    name: tuple[str, str] = ("", "")
+    answers: dict[Node, list[Answer]] = field(default_factory=dict)
+    dialled: dict[Node, list[Reading]] = field(default_factory=dict)
+    other: dict[Node, Counter[str]] = field(default_factory=dict)
+    changes: list[tuple[str, float]] = field(default_factory=list)
+    before: Mapping[str, Any] = field(default_factory=dict)
+    after: Mapping[str, Any] = field(default_factory=dict)
+    reached: dict[Node, bool] = field(default_factory=dict)
+
+
+@dataclass
+class Many:
+    """What was seen of many services at once.
+
+    Args:
+        names: the services of each kind.
+        seconds: from the first creation until the last created ones were programmed.
+        dialled: what each service's nodePort gave, by kind and node.
+        answers: what each health check said, by service and node.
+        ports: every nodePort and health-check node port, by service.
+        gone: after the deletion, what each node said at the ports that were health checks, in words.
+        reached: whether the client reaches a node at all, in the same window.
+    """
+
+    names: dict[Kind, list[str]] = field(default_factory=dict)
+    namespace: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)
+    dialled: dict[tuple[Kind, Role], dict[str, list[Reading]]] = field(default_factory=dict)
+    answers: dict[str, dict[Node, list[Answer]]] = field(default_factory=dict)
+    ports: dict[str, list[int]] = field(default_factory=dict)
+    gone: dict[str, Counter[str]] = field(default_factory=dict)
+    reached: dict[Node, bool] = field(default_factory=dict)
+
+
+@dataclass
+class Names:
+    """What was resolved.
+
+    Args:
+        domain: the cluster domain, as our pods' resolvers have it.
+        wanted: what each claim's name stands for, as the API server tells it, by claim and family.
+        told: what was resolved, in words, by claim, client and family.
+        dialled: what a client got at the address that it had resolved.
+        vips: the addresses that a name must not resolve to: the load balancer's.
+        trouble: why a prober could not ask, by claim, client and family.
+    """
+
+    domain: str = ""
+    wanted: dict[tuple[str, Family], str] = field(default_factory=dict)
+    told: dict[Lookup, Counter[str]] = field(default_factory=dict)
+    dialled: dict[tuple[str, Family], list[Reading]] = field(default_factory=dict)
+    vips: dict[Family, str] = field(default_factory=dict)
+    trouble: dict[Lookup, str] = field(default_factory=dict)
+
+
+@dataclass
+class Seen(Course):
+    """Everything that was seen."""
+
+    neighbours: Neighbours | None = None
+    many: Many | None = None
+    names: Names | None = None

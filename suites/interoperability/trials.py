@@ -1,0 +1,57 @@
+"""Rows about services beside each other, about many of them at once, and about their names. Data only."""
+
+from collections.abc import Iterator
+
+from suites.interoperability.words import *
+
+Rows = Iterator[InteropRow]
+
+
+def neighbours() -> Rows:
+    """One service is watched on every node while the other one beside it is changed in every way there is.
+
+    The health check suite watches one while pods of others move; here policy, deletion and the return of a port are
+    the other one's changes, and what is watched are also the documents, the data path, and the object itself.
+    """
+    for family in FAMILIES:
+        for place in NODES:
+            for claim, level in (("status", Level.CORE), ("document", Level.EXTENDED), ("served", Level.CORE)):
+                said = NEIGHBOURS[claim, place is Place.ENDPOINT_NODE]
+                yield trial("neighbours", claim, level, said, "vantage.outside", place=place, family=family)
+    yield trial("neighbours", "kept", Level.CORE, KEPT, "vantage.outside")
+
+
+def many() -> Rows:
+    """Many services: a row stands for all of a kind, and names those that are wrong."""
+
+    def row(claim: str, level: Level, place: Place | None = None, kind: Kind | None = None) -> InteropRow:
+        return trial("many", claim, level, MANY[claim], "vantage.outside", place=place, kind=kind)
+
+    for kind in Kind:
+        if kind.is_local:
+            yield row("preserved", Level.CORE, Place.ENDPOINT_NODE, kind)
+            yield row("silent", Level.CORE, Place.BARE_NODE, kind)
+            continue
+        for place in (Place.ENDPOINT_NODE, Place.BARE_NODE):
+            yield row("answers", Level.CORE, place, kind)
+            yield row("rewritten", Level.EXTENDED, place, kind)
+    for place in NODES:
+        yield row("status", Level.CORE, place, Kind.BALANCER_LOCAL)
+        yield row("document", Level.EXTENDED, place, Kind.BALANCER_LOCAL)
+    yield row("distinct", Level.CORE)
+    yield row("gone", Level.CORE, kind=Kind.BALANCER_LOCAL)
+    yield row("programmed", Level.RECORD)
+
+
+def names() -> Rows:
+    """What pods on every kind of node resolve, where the cluster has DNS; and who is seen at what they resolved."""
+    for family in FAMILIES:
+        for claim in ("clusterip", "headless", "published", "balancer", "dialled"):
+            needs = ("dns", "load-balancer") if claim == "balancer" else ("dns",)
+            for client in ASKING:
+                yield trial("names", claim, Level.CORE, NAMES[claim], *needs, family=family, client=client)
+        for claim in ("namespace", "short"):
+            yield trial("names", claim, Level.CORE, NAMES[claim], "dns", family=family, client=POD_ON_BARE_NODE)
+
+
+CELLS: tuple[InteropRow, ...] = (*neighbours(), *many(), *names())
