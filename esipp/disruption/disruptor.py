@@ -104,7 +104,7 @@ class Disruptor:
         Args:
             what: the disruption.
             node: where. "" is every node for ``speaker``, and all control-plane nodes for ``api-server`` anyway.
-            meanwhile: what is to be seen while it is in effect.
+            meanwhile: what is to be seen while it is in effect; it is to end soon once ``stop`` is set.
             selector: ``drain``: the label selector of the pods to evict, of those of this run on that node.
             not_ready: ``kubelet``: wait until the node counts as not ready (about 50 s) before ``meanwhile``.
             longest: seconds after which a node undoes by itself what was done there; ``LONGEST`` by default. What
@@ -172,6 +172,8 @@ class Disruptor:
             case Disruption.EXCLUDE:
                 return Exclude(cluster, node, by)
             case Disruption.DRAIN:
+                if not selector:
+                    raise HarnessError("A drain must be told which of our pods are evicted.", "by a label selector")
                 return Drain(cluster, node, by, self._run, selector)
             case Disruption.KUBE_PROXY | Disruption.SPEAKER:
                 return Restart(cluster, what, node)

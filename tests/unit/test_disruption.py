@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -18,12 +18,17 @@ from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import CORDONED_BY, RefusedError
 from esipp.disruption.model import LONGEST, Disruption, Proof, feature_of
 from esipp.errors import HarnessError
+from esipp.health.asking import Asker as HealthAsker
+from esipp.health.cordon import ask_cordoned
+from esipp.health.model import Place, Situation
+from esipp.health.props import service_name
 from esipp.namespaces import owner
 from esipp.preflight import Findings
 from esipp.stop import Stop, StoppedError
 from fixtures.session import undisturbed
 from tests.unit.fake_nodes import EXCLUDED, FakeNode, FakeNodes
 
+OURS = {"esipp.dev__run": "r1"}
 SHORT = Budget("something, in a test", 0.6, need=1, spacing=0.05)
 
 
@@ -103,7 +108,7 @@ def test_a_proof_is_plain_data() -> None:
 def test_nothing_is_disturbed_unless_it_is_allowed(fake: FakeNodes, make: Make) -> None:
     for what in Disruption:
         with pytest.raises(HarnessError) as told:
-            make(allowed=False).perform(what, "a", nothing)
+            make(allowed=False).perform(what, "a", nothing, selector="app=web")
         assert told.value.hint == "only with --allow-disruptive"
     assert fake.requests == []
 
@@ -114,7 +119,7 @@ def test_what_was_so_before_stays_so(what: Disruption, fake: FakeNodes, make: Ma
     fake.nodes["a"]["metadata"]["labels"] |= EXCLUDED
     before = fake.plain()
     with pytest.raises(RefusedError, match="already, by somebody else"):
-        make().perform(what, "a", nothing)
+        make().perform(what, "a", nothing, selector="app=web")
     assert fake.plain() == before
 
 
@@ -250,18 +255,42 @@ def test_the_taint_of_a_cordon_goes_too(fake: FakeNodes, make: Make, monkeypatch
     assert not is_cordoned(fake)
 
 
+def test_both_nodes_of_the_health_checks_are_cordoned_at_once(fake: FakeNodes, make: Make) -> None:
+    before, seen = fake.plain(), []
+
+    class Asker:
+        stage = SimpleNamespace(services={service_name(Situation.ONE_POD): {"spec": {"healthCheckNodePort": 7}}})
+        places: ClassVar = {Place.ENDPOINT_NODE: "a", Place.BARE_NODE: "b"}
+
+        def on_nodes(self, *asked: object, **how: object) -> dict[Any, Any]:
+            seen.append((is_cordoned(fake, "a"), is_cordoned(fake, "b")))
+            return {}
+
+    answers, proofs = ask_cordoned(cast(HealthAsker, Asker()), make())
+    assert (answers, seen) == ({}, [(True, True)])
+    assert {proof.node for proof in proofs} == {"a", "b"}
+    assert fake.plain() == before
+
+
 # -------------------------------------------------------------------------------------------------------------- drain
 def test_only_our_pods_of_the_node_are_evicted(fake: FakeNodes, make: Make) -> None:
-    ours = {"namespace": "esipp-r1", "esipp.dev__run": "r1"}
-    fake.add_pod("web-1", "a", **ours, app="web")
-    fake.add_pod("web-2", "b", **ours, app="web")
-    fake.add_pod("other", "a", **ours, app="db")
+    fake.add_pod("web-1", "a", namespace="esipp-r1", **OURS, app="web")
+    fake.add_pod("web-2", "b", namespace="esipp-r1", **OURS, app="web")
+    fake.add_pod("other", "a", namespace="esipp-r1", **OURS, app="db")
+    fake.add_pod("no-run's", "a", namespace="esipp-r1", app="web")
     fake.add_pod("tenant", "a", namespace="shop", app="web")
     proof = make().perform(Disruption.DRAIN, "a", nothing, selector="app=web")
-    assert set(fake.pods) == {"esipp-r1/web-2", "esipp-r1/other", "shop/tenant"}
+    assert set(fake.pods) == {"esipp-r1/web-2", "esipp-r1/other", "esipp-r1/no-run's", "shop/tenant"}
     assert "evicted web-1" in proof.words
     assert "POST /api/v1/namespaces/esipp-r1/pods/web-1/eviction" in fake.requests
     assert not is_cordoned(fake)
+
+
+def test_a_drain_of_everything_is_refused(fake: FakeNodes, make: Make) -> None:
+    fake.add_pod("web-1", "a", namespace="esipp-r1", **OURS, app="web")
+    with pytest.raises(HarnessError, match="must be told which"):
+        make().perform(Disruption.DRAIN, "a", nothing)
+    assert fake.requests == []
 
 
 def test_a_drain_waits_for_a_disruption_budget_and_needs_pods(
@@ -270,8 +299,7 @@ def test_a_drain_waits_for_a_disruption_budget_and_needs_pods(
     monkeypatch.setattr(deeds, "EVICTED", SHORT)
     refusals = [(429, {"message": "the disruption budget"})]
     fake.before = lambda method, path, body: refusals.pop() if path.endswith("eviction") and refusals else None
-    fake.add_pod("web-1", "a", namespace="esipp-r1", esipp__run="", app="web")
-    fake.pods["esipp-r1/web-1"]["metadata"]["labels"] |= {"esipp.dev/run": "r1"}
+    fake.add_pod("web-1", "a", namespace="esipp-r1", **OURS, app="web")
     make().perform(Disruption.DRAIN, "a", nothing, selector="app=web")
     with pytest.raises(HarnessError, match="has no pod to evict"):
         make().perform(Disruption.DRAIN, "a", nothing, selector="app=web")
@@ -283,8 +311,7 @@ def test_an_eviction_that_does_nothing_is_found_out(
 ) -> None:
     monkeypatch.setattr(deeds, "EVICTED", SHORT)
     fake.before = lambda method, path, body: (201, {}) if path.endswith("eviction") else None
-    fake.add_pod("web-1", "a", namespace="esipp-r1", app="web")
-    fake.pods["esipp-r1/web-1"]["metadata"]["labels"] |= {"esipp.dev/run": "r1"}
+    fake.add_pod("web-1", "a", namespace="esipp-r1", **OURS, app="web")
     with pytest.raises(HarnessError, match="web-1: it was not told to end"):
         make().perform(Disruption.DRAIN, "a", nothing, selector="app=web")
     assert not is_cordoned(fake)
