@@ -46,6 +46,8 @@ SLICES = Need("1.21", "KEP-752: discovery.k8s.io/v1")
 TERMINATING = Need("1.26", "KEP-1669: serving terminating endpoints, beta")
 SCTP = Need("1.19", "KEP-614: SCTP services, beta")
 DOCUMENT = Need("1.7", "kubernetes/kubernetes#44053: health checks answer with a JSON document")
+AFFINITY = Need("1.8", "kubernetes/kubernetes#49850: sessionAffinityConfig")
+AFFINITY_CLAIMS = ("default-seconds", "zero", "more-than-a-day")
 FIELD_RULES = Need(
     "1.7", "kubernetes/kubernetes#41162: the port is a field, and is validated when a Service is created"
 )
@@ -97,6 +99,7 @@ OF_FEATURES: tuple[tuple[str, Need], ...] = (
 """What a row's other features imply."""
 
 _HEALTH, _CONVERGENCE, _INTEROP = "health_checks", "convergence", "interoperability"
+_CONTINUITY, _COMPATIBILITY = "continuity", "compatibility"
 HEARD = ("chosen", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion")
 """Steps in a port's life at which the nodes must name the Service that they answer for, which is in the document."""
 
@@ -127,10 +130,16 @@ OF_ROWS: tuple[tuple[Mapping[str, str], Need], ...] = (
     ({"suite": _INTEROP, "trial": "names"}, SLICES),
     ({"suite": _CONVERGENCE}, SLICES),
     ({"suite": _CONVERGENCE, "what": "no-loss-on-graceful-deletion"}, TERMINATING),
+    ({"suite": _CONTINUITY}, SLICES),
+    ({"suite": _CONTINUITY, "what": "terminating-serves"}, TERMINATING),
+    *(({"suite": _CONTINUITY, "phase": phase}, TERMINATING) for phase in ("rolling-update", "deleted", "drain")),
+    ({"suite": _COMPATIBILITY, "claim": "external-name.health-port"}, FIELD_RULES),
+    ({"suite": _COMPATIBILITY, "claim": "health-port.clusterip"}, FIELD_RULES),
+    *(({"suite": _COMPATIBILITY, "claim": f"affinity.{claim}"}, AFFINITY) for claim in AFFINITY_CLAIMS),
 )
 """What the rows of a suite use that are no paths, by what they are about."""
 
-_TRAITS = ("suite", "about", "trial", "claim", "what")
+_TRAITS = ("suite", "about", "trial", "claim", "what", "phase")
 
 
 def needs_kubernetes(row: Row) -> Need | None:
