@@ -1,0 +1,266 @@
+"""The judge of the inter-operation trials: each claim is tripped by what breaks it, and by nothing else."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from esipp.health.model import Place
+from esipp.interoperability.model import Kind
+from esipp.interoperability.seen import Seen
+from esipp.model import Family, Role
+from esipp.observation import Outcome
+from esipp.rows import Feature, Status
+from tests.unit.interop_world import (
+    ANOTHER_POD,
+    BROKEN_PROBER,
+    CLIENT,
+    NODE,
+    OBJECT,
+    ROWS,
+    SILENCE,
+    names,
+    no_answer,
+    rows_of,
+    say,
+    seen,
+    statuses,
+    verdict,
+)
+
+HOME, BARE = (Place.ENDPOINT_NODE, Family.IPV4), (Place.BARE_NODE, Family.IPV4)
+A, B = "neighbour-a", "neighbour-b"
+
+
+def test_all_rows_hold_where_all_is_well() -> None:
+    assert statuses(seen()) == {}
+
+
+def test_what_was_never_performed_is_our_fault() -> None:
+    assert set(statuses(Seen()).values()) == {"error"}
+
+
+@pytest.mark.parametrize("trial", ["neighbours", "many", "names"])
+def test_a_trial_that_breaks_off_leaves_its_own_rows_undecided(trial: str) -> None:
+    broken = seen()
+    broken.trouble[trial] = "the neighbour did not follow"
+    assert statuses(broken) == dict.fromkeys(rows_of(trial), "inconclusive")
+    ours = seen()
+    ours.broken[trial] = "TypeError: no"
+    assert statuses(ours) == dict.fromkeys(rows_of(trial), "error")
+
+
+def test_rows_without_their_feature_are_unsupported() -> None:
+    said = verdict("interop.names.clusterip.ipv4.pod-on-bare-node", dns=Feature(False, "kube-system has no Service"))
+    assert said.status is Status.UNSUPPORTED
+    assert "kube-system has no Service" in said.reason
+
+
+# ------------------------------------------------------------------------------------------------------- neighbours
+def changed(**fields: object) -> Seen:
+    made = seen()
+    assert made.neighbours
+    made.neighbours = replace(made.neighbours, **fields)  # type: ignore[arg-type]
+    return made
+
+
+@pytest.mark.parametrize("wrong", [say(0, A, count=1), no_answer(Outcome.REFUSED, 1), say(1, A, status=500, count=1)])
+def test_a_health_check_that_follows_another_service_once_is_noticed(wrong: object) -> None:
+    made = seen()
+    assert made.neighbours
+    made.neighbours.answers[HOME].append(wrong)  # type: ignore[arg-type]
+    told = statuses(made)
+    assert told["interop.neighbours.status.ipv4.endpoint-node"] == "flaky"
+    assert {row for row in told if ".status." in row} == {"interop.neighbours.status.ipv4.endpoint-node"}
+
+
+def test_a_bare_node_that_says_200_for_another_services_pod_is_noticed() -> None:
+    made = seen()
+    assert made.neighbours
+    made.neighbours.answers[BARE] = [say(1, A, count=100)]
+    where = "ipv4.bare-node"
+    assert statuses(made) == {f"interop.neighbours.{claim}.{where}": "fail" for claim in ("status", "document")}
+
+
+def test_a_document_of_the_other_service_is_noticed() -> None:
+    made = seen()
+    assert made.neighbours
+    made.neighbours.answers[HOME].append(say(1, B, count=2))
+    assert statuses(made) == {"interop.neighbours.document.ipv4.endpoint-node": "flaky"}
+
+
+@pytest.mark.parametrize("wrong", [ANOTHER_POD, NODE, SILENCE])
+def test_a_connection_that_another_service_spoils_is_noticed(wrong: object) -> None:
+    made = seen()
+    assert made.neighbours
+    made.neighbours.dialled[HOME].append(wrong)  # type: ignore[arg-type]
+    told = statuses(made)
+    assert told.pop("interop.neighbours.served.ipv4.endpoint-node") == "flaky"
+    # where the endpoint's node is lossy, silence elsewhere proves nothing
+    assert set(told) <= rows_of("neighbours", claim="served", family=Family.IPV4)
+    assert set(told.values()) <= {"inconclusive"}
+
+
+def test_a_bare_node_that_serves_while_another_service_is_cluster_is_noticed() -> None:
+    made = seen()
+    assert made.neighbours
+    made.neighbours.dialled[BARE].append(NODE)
+    assert statuses(made) == {"interop.neighbours.served.ipv4.bare-node": "flaky"}
+
+
+def test_an_object_that_was_written_is_noticed() -> None:
+    after = {**OBJECT, "spec": {**OBJECT["spec"], "healthCheckNodePort": 31000}}
+    said = verdict("interop.neighbours.kept", changed(after=after))
+    assert (said.status, said.observed) == (Status.FAIL, "changed: spec.healthCheckNodePort")
+    marked = {**OBJECT, "metadata": {**OBJECT["metadata"], "annotations": {"x": "y"}}}
+    assert verdict("interop.neighbours.kept", changed(after=marked)).status is Status.FAIL
+
+
+def test_changes_that_did_not_reach_the_nodes_prove_nothing() -> None:
+    told = statuses(changed(changes=[("ready", 1.0)]))
+    assert told == dict.fromkeys(rows_of("neighbours"), "inconclusive")
+
+
+def test_a_node_that_is_not_reached_proves_nothing() -> None:
+    made = seen()
+    assert made.neighbours
+    made.neighbours.reached[BARE] = False
+    assert statuses(made) == dict.fromkeys(rows_of("neighbours", place=BARE[0], family=BARE[1]), "inconclusive")
+
+
+def test_a_broken_prober_is_our_fault() -> None:
+    made = seen()
+    assert made.neighbours
+    made.neighbours.dialled[HOME].append(BROKEN_PROBER)
+    made.neighbours.answers[HOME].append(no_answer(Outcome.ERROR, 1))
+    where = "ipv4.endpoint-node"
+    told = {row: status for row, status in statuses(made).items() if status == "error"}
+    assert told == {f"interop.neighbours.{claim}.{where}": "error" for claim in ("status", "document", "served")}
+
+
+# ------------------------------------------------------------------------------------------------------------- many
+def of_many(kind: Kind, role: Role, *readings: object) -> Seen:
+    """One service of many shows something else."""
+    made = seen()
+    assert made.many
+    made.many.dialled[kind, role][f"many-{kind.value}-1"] = list(readings)  # type: ignore[arg-type]
+    return made
+
+
+@pytest.mark.parametrize("kind", [Kind.BALANCER_LOCAL, Kind.NODE_PORT_LOCAL])
+@pytest.mark.parametrize("wrong", [NODE, SILENCE, ANOTHER_POD])
+def test_one_local_service_of_many_that_is_wrong_is_named(kind: Kind, wrong: object) -> None:
+    made = of_many(kind, Role.ENDPOINT_NODE, wrong)
+    said = verdict(f"interop.many.{kind.value}.preserved.endpoint-node", made)
+    assert said.status is Status.FLAKY
+    assert said.reason == f"1 of 3 services: many-{kind.value}-1"
+
+
+@pytest.mark.parametrize("kind", [Kind.BALANCER_LOCAL, Kind.NODE_PORT_LOCAL])
+def test_one_local_service_of_many_that_leaks_at_the_bare_node_is_noticed(kind: Kind) -> None:
+    made = of_many(kind, Role.BARE_NODE, NODE)
+    assert statuses(made) == {f"interop.many.{kind.value}.silent.bare-node": "flaky"}
+
+
+@pytest.mark.parametrize("kind", [Kind.NODE_PORT_CLUSTER, Kind.NODE_PORT_UNSET])
+@pytest.mark.parametrize("role", [Role.ENDPOINT_NODE, Role.BARE_NODE])
+def test_one_cluster_service_of_many_that_is_silent_or_not_rewritten_is_noticed(kind: Kind, role: Role) -> None:
+    stem = f"interop.many.{kind.value}"
+    told = statuses(of_many(kind, role, CLIENT))
+    assert told == {f"{stem}.rewritten.{role.value}": "flaky"}
+    told = statuses(of_many(kind, role, SILENCE))
+    assert told.pop(f"{stem}.answers.{role.value}") == "flaky"
+    assert told.pop(f"{stem}.rewritten.{role.value}") == "flaky"
+    # silence of Local services proves nothing where Cluster services are silent, too
+    assert set(told.values()) <= {"inconclusive"}
+    assert all(".silent." in row for row in told)
+
+
+def test_health_checks_of_many_are_held_against_their_own_names() -> None:
+    made = seen()
+    assert made.many
+    name, other = (f"many-loadbalancer-local-{number}" for number in (1, 2))
+    made.many.answers[name][HOME] = [say(1, other, count=2)]
+    assert statuses(made) == {"interop.many.loadbalancer-local.document.endpoint-node": "flaky"}
+    made.many.answers[name][HOME] = [say(0, name, count=2)]
+    assert statuses(made) == {
+        f"interop.many.loadbalancer-local.{claim}.endpoint-node": "flaky" for claim in ("status", "document")
+    }
+
+
+def test_a_port_that_was_given_twice_or_not_at_all_is_noticed() -> None:
+    made = seen()
+    assert made.many
+    made.many.ports["many-nodeport-local-1"] = made.many.ports["many-nodeport-local-2"]
+    assert statuses(made) == {"interop.many.distinct": "fail"}
+    made = seen()
+    assert made.many
+    made.many.ports["many-loadbalancer-local-1"].pop()
+    assert statuses(made) == {"interop.many.distinct": "fail"}
+
+
+def test_a_listener_that_stays_open_is_noticed() -> None:
+    made = seen()
+    assert made.many
+    made.many.gone["many-loadbalancer-local-0"] = Counter({"200": 1, "refused": 7})
+    said = verdict("interop.many.loadbalancer-local.gone", made)
+    assert said.status is Status.FLAKY
+    assert "many-loadbalancer-local-0" in said.reason
+
+
+def test_listeners_that_were_never_open_prove_nothing_by_being_closed() -> None:
+    made = seen()
+    assert made.many
+    for nodes in made.many.answers.values():
+        nodes[HOME] = [no_answer(Outcome.REFUSED)]
+    assert statuses(made)["interop.many.loadbalancer-local.gone"] == "inconclusive"
+
+
+# ------------------------------------------------------------------------------------------------------------ names
+NAME_ROWS = sorted(row for row in rows_of("names") if ".dialled." not in row)
+
+
+@pytest.mark.parametrize("wrong", ["172.18.255.1", "10.96.0.7, 10.96.0.8", "unresolved (EAI_NONAME)", "timeout"])
+def test_a_name_that_is_resolved_to_anything_else_is_noticed(wrong: str) -> None:
+    for identity in NAME_ROWS:
+        row, made = ROWS[identity], names()
+        assert row.client
+        assert row.family
+        made.told[row.claim, row.client.name, row.family] = Counter({wrong: 20})
+        assert statuses(Seen(seen().trouble, {}, seen().neighbours, seen().many, made)) == {identity: "fail"}
+
+
+def test_a_name_that_is_sometimes_unknown_is_flaky() -> None:
+    made = seen()
+    assert made.names
+    made.names.told["headless", "pod-on-bare-node", Family.IPV6]["unresolved (EAI_AGAIN)"] = 1
+    assert statuses(made) == {"interop.names.headless.ipv6.pod-on-bare-node": "flaky"}
+
+
+def test_a_pod_that_is_not_seen_itself_at_what_it_resolved_is_noticed() -> None:
+    made = seen()
+    assert made.names
+    made.names.dialled["pod-on-bare-node", Family.IPV4] = [NODE]
+    assert statuses(made) == {"interop.names.dialled.ipv4.pod-on-bare-node": "fail"}
+
+
+def test_what_was_not_resolved_could_not_be_dialled() -> None:
+    made = seen()
+    assert made.names
+    made.names.told["dialled", "pod-on-bare-node", Family.IPV4] = Counter({"timeout": 20})
+    assert statuses(made) == {"interop.names.dialled.ipv4.pod-on-bare-node": "inconclusive"}
+
+
+def test_a_name_of_a_service_without_a_vip_proves_nothing_about_vips() -> None:
+    made = seen()
+    assert made.names
+    del made.names.vips[Family.IPV4]
+    assert set(statuses(made).values()) == {"inconclusive"}
+    assert set(statuses(made)) == rows_of("names", claim="balancer", family=Family.IPV4)
+
+
+def test_a_prober_that_cannot_ask_is_our_fault() -> None:
+    made = seen()
+    assert made.names
+    made.names.trouble["short", "pod-on-bare-node", Family.IPV4] = "not asked"
+    assert statuses(made) == {"interop.names.short.ipv4.pod-on-bare-node": "error"}
