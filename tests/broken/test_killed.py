@@ -121,19 +121,22 @@ class Running:
         return dog is not None
 
 
-def wait_until_restored(context: str, before: dict[str, Any]) -> tuple[float, list[str]]:
-    """How long it took until the cluster shows what it showed, and what differs if it does not."""
+def wait_until_restored(context: str, before: dict[str, Any]) -> tuple[str, list[str]]:
+    """How long it took until the cluster shows what it showed, what came last, and what differs if it does not."""
     left: list[str] = []
+    last = ""
 
     def look() -> Reading:
+        nonlocal last
         try:
             left[:] = snapshot.differences(before, snapshot.take(context))
         except (AssertionError, subprocess.TimeoutExpired) as silent:
             left[:] = [str(silent)[:300]]
+        last = left[0] if left else last
         return Reading(not left, "; ".join(left)[:300])
 
     waited = converge(look, RESTORED)
-    return waited.seconds, left
+    return f"as before {waited.seconds:.1f} s later" + (f", last '{last}'" if last else ""), left
 
 
 def left_on_nodes(cluster: Cluster) -> list[str]:
@@ -188,9 +191,9 @@ def test_clean_restores_what_a_killed_run_disturbed(context: str, tmp_path: Path
         with timed() as span:
             run.process.wait()
         assert "Traceback" not in run.text, run.text
-    seconds, left = wait_until_restored(context, before)
+    how, left = wait_until_restored(context, before)
     assert not left, (left, run.text)
-    print(f"whole: {span[0]:.0f} s of disruptions; as before after {seconds:.1f} s")
+    print(f"whole: {span[0]:.0f} s of disruptions; {how}")
     failures = []
     for number in range(KILLS):
         folder = tmp_path / f"kill-{number}"
@@ -205,10 +208,10 @@ def test_clean_restores_what_a_killed_run_disturbed(context: str, tmp_path: Path
                 both = run.kill(with_watchdog)
             last = ([line for line in run.text.splitlines() if "disruption:" in line] or ["nothing"])[-1]
             said = clean(context).splitlines()
-            seconds, left = wait_until_restored(context, before)
+            how, left = wait_until_restored(context, before)
             left += left_on_nodes(cluster)
         who = "ended before" if over else "with its watchdog" if both else "alone"
-        print(f"kill {number} at {moment:.1f} s, {who}, '{last}': clean said {said}; as before {seconds:.1f} s later")
+        print(f"kill {number} at {moment:.1f} s, {who}, '{last}': clean said {said}; {how}")
         print(
             f"  the whole round took {round_took[0]:.0f} s", *(f"  LEFT {line}" for line in left), sep="\n", flush=True
         )
