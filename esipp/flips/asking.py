@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from esipp.flips.timeline import REOPENED
 from esipp.moves.samples import Sample, Stream, read_health, read_request
 from esipp.probing.jobs import Job
 from esipp.probing.prober import Clock, Prober
@@ -20,6 +21,9 @@ TIMEOUT = 0.9
 
 PATIENT = 2.5
 """The same where every connection must be answered: what is late on a busy machine is not lost."""
+
+KEPT_SPACING = 0.25
+"""Seconds between two exchanges on a connection that stays open."""
 
 ENDLESS = 1_000_000
 END_SECONDS = 10.0
@@ -46,6 +50,12 @@ def read_port(service: str, namespace: str) -> Callable[[dict[str, Any], Callabl
     return read
 
 
+def read_kept(result: dict[str, Any], ours: Callable[[float], float]) -> Sample:
+    """How an exchange on a connection that is to stay open is read; on the one made for a lost one it is another's."""
+    sample = read_request(result, ours)
+    return sample._replace(outcome=REOPENED) if result.get("connection") else sample
+
+
 @dataclass
 class Asking:
     """One client's probes; each stream flies until it is ended."""
@@ -62,6 +72,10 @@ class Asking:
         """Questions to a health-check port of a Service."""
         job = Job(name, "get", host, port, ENDLESS, TIMEOUT, HEALTH_SPACING, url="/healthz")
         return self._start(job, read_port(service, namespace))
+
+    def keep(self, name: str, host: str, port: int) -> Stream:
+        """Exchanges on one connection, for as long as it lasts."""
+        return self._start(Job(name, "lasting", host, port, ENDLESS, PATIENT, KEPT_SPACING), read_kept)
 
     def _start(self, job: Job, read: Callable[[dict[str, Any], Callable[[float], float]], Sample]) -> Stream:
         stream, ours = Stream(job.key, job.spacing), self.clock.ours

@@ -11,7 +11,7 @@ from esipp.errors import HarnessError
 from esipp.flips.asking import PATIENT, TIMEOUT, Asking
 from esipp.flips.model import PLACES, At, Flipping
 from esipp.flips.props import OUTSIDE, PORT
-from esipp.flips.timeline import BUDGET, STAYS, Course, Flip, Ground, Phase, closed, reads, says
+from esipp.flips.timeline import BUDGET, STAYS, Course, Flip, Ground, Kept, Phase, closed, reads, says
 from esipp.model import Family, Protocol, Role, TrafficPolicy
 from esipp.moves.samples import Sample, Stream
 from esipp.stage import Stage
@@ -35,11 +35,15 @@ MOST_LATE = 2
 """Flips that were not followed, after which no more are made: each takes its whole budget, and one a direction tells
 what there is to tell."""
 
-LAST_ANSWERS = TIMEOUT + 0.1
 LAST = Budget("the last answers", 5.0, need=1, spacing=LOOKS)
 """After the end: what stays silent is known to have done so only once its time is up."""
 
 CONTROL_SPACING = 0.5
+
+CONNECTIONS = 3
+"""Connections that stay open, at an entry and in a family."""
+
+MADE = Budget("connections that are to stay open being made", 5.0, need=1, spacing=LOOKS)
 
 
 def policy_path(namespace: str, service: str) -> str:
@@ -68,13 +72,17 @@ def as_flip(number: int, to: TrafficPolicy, cause: float, service: Json) -> Flip
 
 @dataclass
 class Driver:
-    """One Service, its flips, and who follows them; ``course`` is what came of it."""
+    """One Service, its flips, and who follows them; ``course`` is what came of it.
+
+    ``keeps`` says whether connections are made that stay open.
+    """
 
     stage: Stage
     ground: Ground
     service: Flipping
     asking: Asking
     stop: Stop
+    keeps: bool = False
     course: Course = field(default_factory=Course)
 
     def perform(self) -> None:
@@ -94,18 +102,23 @@ class Driver:
             self._dial()
             self._ask_health(course.flips[0])
             late = int(not self.stop.converge(self._look, FOLLOWED).held)
+            self._keep(At.ENDPOINT_NODE)
             for number in range(1, course.planned + 1):
                 to = TrafficPolicy.CLUSTER if number % 2 else TrafficPolicy.LOCAL
                 course.flips.append(flip(self.stage, name, number, to))
                 self._ask_health(course.flips[-1])
                 late += not self.stop.converge(self._look, FOLLOWED).held
+                if number == 1:
+                    self._keep(At.BARE_NODE)
                 if number >= 2 and late >= MOST_LATE:
                     break
             course.end = time.monotonic()
-            self.stop.converge(lambda: Reading(time.monotonic() - course.end > LAST_ANSWERS, "last answers"), LAST)
+            patience = (PATIENT if course.kept else TIMEOUT) + 0.1
+            self.stop.converge(lambda: Reading(time.monotonic() - course.end > patience, "last answers"), LAST)
         finally:
             course.end = course.end or time.monotonic()
-            self.asking.end(*course.data.values(), *course.health.values())
+            kept = [stream for each in course.kept for stream in each.streams]
+            self.asking.end(*course.data.values(), *course.health.values(), *kept)
 
     def address(self, at: At, family: Family) -> tuple[str, int] | str:
         """What is dialled at an entry; a sentence where it cannot be."""
@@ -149,6 +162,25 @@ class Driver:
                     self.course.health[key] = self.asking.health(
                         told, host, flipped.health_port, name, self.stage.namespace
                     )
+
+    def _keep(self, at: At) -> None:
+        """Make connections that are to stay open, under the policy of now; only a NodePort service's lead one way."""
+        if self.service is not Flipping.NODE_PORT or not self.keeps:
+            return
+        made = []
+        for family in self.families:
+            where = self.address(at, family)
+            assert not isinstance(where, str)
+            name = f"{self.service} {at} {family} kept"
+            streams = [self.asking.keep(f"{name} {number}", *where) for number in range(CONNECTIONS)]
+            made.append(Kept(at, family, self.course.flips[-1].number, streams))
+        self.course.kept += made
+
+        def look() -> Reading:
+            waiting = [stream.name for each in made for stream in each.streams if not stream.samples]
+            return Reading(not waiting, ", ".join(waiting))
+
+        self.stop.converge(look, MADE)
 
     # ------------------------------------------------------------------------------------- has it been followed?
     def _look(self) -> Reading:

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from esipp.deciding import Decision, give_verdict, ours_failed, undecided
 from esipp.flips.model import PLACES, At, BesideHealthRow, BesideRow, FlipClaim, FlippedRow, FlipRow
-from esipp.flips.seen import Seen, Window
+from esipp.flips.seen import Seen
+from esipp.flips.steady import BESIDE, cut_short, decide_health, judge_steady
 from esipp.flips.timeline import (
     BUDGET,
     Course,
@@ -20,16 +21,14 @@ from esipp.flips.timeline import (
     reads,
     says,
 )
-from esipp.judge import judge as judge_path
 from esipp.judge import say_bound, say_observed
 from esipp.model import Family, Role, TrafficPolicy
-from esipp.moves.samples import Sample
+from esipp.moves.samples import Sample, Stream
 from esipp.moves.statistics import Distribution
 from esipp.observation import Verdict
 from esipp.rows import Feature, Status, missing_features
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
-BESIDE = "beside"
 Features = Mapping[str, Feature]
 Facts = Mapping[str, str]
 
@@ -37,70 +36,16 @@ Facts = Mapping[str, str]
 def judge(row: FlipRow, seen: Seen, features: Features, facts: Facts) -> Verdict:
     """The verdict on a row about traffic while policies flip."""
     if isinstance(row, BesideRow) and not missing_features(row, features):
-        return _beside(row, seen, features, facts)
+        return judge_steady(row, seen, features, facts)
     differences = row.differences if isinstance(row, FlippedRow) else ()
 
     def look() -> Decision:
         if isinstance(row, FlippedRow):
-            return _cut_short(row, row.service.value, seen) or _flipped(row, seen)
+            return cut_short(row, row.service.value, seen) or _flipped(row, seen)
         assert isinstance(row, BesideHealthRow)
-        return _cut_short(row, BESIDE, seen) or _health_beside(row, seen)
+        return cut_short(row, BESIDE, seen) or decide_health(row, seen)
 
     return give_verdict(row, features, facts, look, differences)
-
-
-def _cut_short(row: FlipRow, trial: str, seen: Seen) -> Decision | None:
-    """The decision on a row whose trial broke off."""
-    if trial in seen.broken:
-        return ours_failed(row, "nothing", f"esipp itself failed: {seen.broken[trial]}")
-    if trial in seen.trouble:
-        return undecided(row, seen.trouble[trial])
-    return None
-
-
-# --------------------------------------------------------------------------------------------- side by side
-def _beside(row: BesideRow, seen: Seen, features: Features, facts: Facts) -> Verdict:
-    """The source IP judge's word on the path, if neighbours really flipped meanwhile."""
-    broken = _cut_short(row, BESIDE, seen)
-    window = seen.window
-    if broken is None and window is not None and window.doubt():
-        broken = undecided(row, window.doubt())
-    if broken is not None or window is None:
-        said = broken or undecided(row, "its path was never dialled")
-        return give_verdict(row, features, facts, lambda: said)
-    verdict = judge_path(row.cell, window.evidence)
-    if verdict.status not in (Status.FAIL, Status.FLAKY):
-        return verdict
-    when = _when(row, window)
-    return replace(verdict, reason="; ".join(each for each in (verdict.reason, when) if each))
-
-
-def _when(row: BesideRow, window: Window) -> str:
-    """When the first answers that were not as they must be came, by the neighbours' flips."""
-    path, evidence = row.cell.path, window.evidence
-    clock = window.clocks.get(path.client.name)
-    pairs = zip(evidence.observations[path.key], evidence.readings(path), strict=True)
-    wrong = [each for each, read in pairs if read.product_fault or not read.classes & row.cell.accept]
-    if clock is None or not wrong:
-        return ""
-    said = [window.after(clock.ours(each.started)) for each in sorted(wrong, key=lambda each: each.started)[:3]]
-    return f"the first of them {'; '.join(said)}"
-
-
-def _health_beside(row: BesideHealthRow, seen: Seen) -> Decision:
-    window = seen.window
-    found = Counter(window.health.get((row.place, row.family), {})) if window else Counter[str]()
-    if window is None or not found:
-        return undecided(row, "its health check was never asked")
-    observed, total, good = say_observed(found), found.total(), found[row.expected]
-    if found["error"]:
-        return ours_failed(row, observed, "the prober failed")
-    if window.doubt():
-        return undecided(row, window.doubt(), observed)
-    if good == total:
-        return Decision(Status.PASS, row.expected, observed, say_bound(total), tally=found)
-    reason = f"{total - good} of {total} answers differ"
-    return Decision(Status.FLAKY if good else Status.FAIL, row.expected, observed, reason, tally=found)
 
 
 # ------------------------------------------------------------------------------------- a Service's own flips
@@ -370,7 +315,44 @@ def say_port_times(course: Course, ground: Ground, family: Family, claim: FlipCl
 
 # ----------------------------------------------------------------------------------- connections that were open
 def _kept(case: _Case) -> Decision:
-    return undecided(case.row, "no connections were kept open")
+    """Each connection answered on, by the same pod for the same source, until the end."""
+    row, course = case.row, case.course
+    streams = [s for each in course.kept if (each.at, each.family) == (row.at, row.family) for s in each.streams]
+    made = [stream for stream in streams if stream.samples and stream.samples[0].answered]
+    if not made:
+        return undecided(row, f"none of {len(streams)} connections could be made")
+    faults = [fault for stream in made if (fault := end_of(stream, course))]
+    sources = Counter(_whose(case.ground, stream.samples[0]) for stream in made)
+    exchanges = sum(sample.answered for stream in made for sample in stream.samples)
+    observed = f"{len(made) - len(faults)} of {len(made)} connections kept; made with {say_observed(sources)}"
+    if faults:
+        return Decision(Status.FAIL, row.expected, observed, faults[0])
+    return Decision(Status.PASS, row.expected, observed, f"{exchanges} exchanges, none lost")
+
+
+LAST_SECOND = 1.0
+"""Seconds before the end in which every connection that was kept has been heard of."""
+
+
+def end_of(stream: Stream, course: Course) -> str:
+    """How a connection ended that was to stay open, or what changed on it; nothing where it is as it was."""
+    first = stream.samples[0]
+    for sample in stream.samples:
+        if sample.started > course.end:
+            break
+        same = (sample.pod, sample.source) == (first.pod, first.source)
+        if sample.answered and same:
+            continue
+        flip = [each for each in course.flips if each.cause <= sample.ended][-1]
+        what = f"shows {sample.source} by pod {sample.pod}, not {first.source}" if sample.answered else sample.outcome
+        return f"{stream.name}: {what} {sample.ended - flip.cause:.2f} s after flip {flip.number} to {flip.to}"
+    if not any(sample.answered and sample.started >= course.end - LAST_SECOND for sample in stream.samples):
+        return f"{stream.name}: nothing was heard of it in the last second"
+    return ""
+
+
+def _whose(ground: Ground, sample: Sample) -> str:
+    return "the client's own address" if ground.whose(sample) is Shown.KEPT else sample.source
 
 
 _CLAIMS: Mapping[FlipClaim, Callable[[_Case], Decision]] = {

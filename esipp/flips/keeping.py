@@ -51,6 +51,9 @@ def _course(run: Run, service: str, course: Course) -> None:
         _stream(run, "stretch", stream, service=service, at=at.value, family=family.value, end=round(course.end, 4))
     for (number, node, family), stream in course.health.items():
         _stream(run, "health", stream, service=service, flip=number, node=node, family=family.value)
+    for each in course.kept:
+        for stream in each.streams:
+            _stream(run, "kept", stream, service=service, at=each.at.value, family=each.family.value, flip=each.number)
 
 
 def _flip(flip: Flip) -> dict[str, object]:

@@ -95,7 +95,7 @@ class BesideRow(FlipRow):
 
     def as_json(self) -> dict[str, Any]:
         """The row as one JSON object."""
-        return super().as_json() | {"path": self.cell.path.key, "expect": sorted(self.cell.accept)}
+        return super().as_json() | {"path": self.cell.path.key, "expect": self.expected}
 
 
 @dataclass(frozen=True, kw_only=True)

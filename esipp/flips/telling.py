@@ -2,13 +2,13 @@
 
 from collections import Counter
 
-from esipp.flips.judging import say_port_times, times
+from esipp.flips.judging import end_of, say_port_times, times
 from esipp.flips.model import At, FlipClaim, Flipping
 from esipp.flips.seen import Seen, Window
 from esipp.flips.timeline import Course, Ground, Shown, reads
 from esipp.model import Family, TrafficPolicy
 
-NAME = 38
+NAME = 40
 
 
 def section(seen: Seen) -> list[str]:
@@ -55,6 +55,9 @@ def _course(service: Flipping, course: Course, ground: Ground) -> list[str]:
                 if told
                 else []
             )
+    for each in course.kept:
+        kept = sum(1 for stream in each.streams if stream.samples and not end_of(stream, course))
+        lines.append(f"  {f'{service} {each.family} open at the {each.at}':<{NAME}}{kept} of {len(each.streams)} kept")
     return lines
 
 

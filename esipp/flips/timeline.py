@@ -1,6 +1,6 @@
 """From streams of probes to what became of each flip: one clock, one phase from flip to flip. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -229,20 +229,18 @@ HealthKey = tuple[int, str, Family]
 """The flip that gave the port, the node, the family."""
 
 
+REOPENED = "reopened"
+"""The outcome of an exchange for which a new connection had to be made: the one that was watched is gone."""
+
+
 @dataclass
 class Kept:
-    """Connections that stayed open: the policy and the entry under which they were opened, and what each showed.
+    """Connections that were to stay open: where they were made, after which flip, and each one's exchanges."""
 
-    ``samples`` are exchanges in the order of their start, by connection; ``since`` and ``until`` bound the time in
-    which they had to be answered.
-    """
-
-    policy: TrafficPolicy
     at: At
     family: Family
-    since: float
-    until: float
-    samples: Mapping[int, Sequence[Sample]]
+    number: int
+    streams: Sequence[Stream]
 
 
 @dataclass

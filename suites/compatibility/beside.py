@@ -33,6 +33,7 @@ from suites.compatibility.words_beside import (
     SERVICES,
     Said,
 )
+from suites.sentences import requirement
 from suites.words import *
 
 SUITE = "compatibility"
@@ -76,7 +77,12 @@ def from_inside(family: Family) -> Iterator[Cell]:
 def beside(cells: Iterable[Cell]) -> Iterator[FlipRow]:
     """The same claims, of a window in which neighbours flip."""
     for each in cells:
-        claim = each.requirement[0].lower() + each.requirement[1:]
+        client = (
+            OUTSIDE_1 if each.path.client in OUTSIDE else each.path.client
+        )  # rows that differ only there are told as one
+        claim = requirement(replace(each.path, client=client), each.accept, each.told, each.spread)
+        claim = claim.replace(f" over {TCP.value} and {each.path.family.value}", "")
+        claim = claim[0].lower() + claim[1:]
         ours = replace(
             each,
             id=f"beside.{each.id}",
@@ -104,7 +110,6 @@ def beside_health(family: Family) -> Iterator[FlipRow]:
             requirement=BESIDE_HEALTH.format(
                 status="200" if place is Role.ENDPOINT_NODE else "503",
                 place=place.value.replace("-", " "),
-                family=family.value,
             ),
             level=Level.CORE,
             suite=SUITE,
@@ -133,10 +138,9 @@ def flipped(
         "wrong_node": ON_BARE if at is At.BARE_NODE else "no address of a node that did not take it",
     }
     where = f"{service.value}.{family.value.lower()}" + (f".{at.value}" if at else "")
-    over = f", over {family.value}."
     return FlippedRow(
         id=name or f"flip.{where}.{claim.value}",
-        requirement=said.requirement.format(**words) + over,
+        requirement=said.requirement.format(**words) + ".",
         level=said.level,
         suite=SUITE,
         references=said.references,
@@ -186,4 +190,5 @@ CELLS: tuple[FlipRow, ...] = (
     *(row for family in FAMILIES for row in beside_health(family)),
     *(row for service in Flipping for family in FAMILIES for row in at_an_entry(service, family)),
     *(row for service in NEEDED for family in FAMILIES for row in health_ports(service, family)),
+    *(row for family in FAMILIES for row in open_connections(family)),
 )

@@ -126,7 +126,7 @@ KEPT_CLAIMS: dict[At, Said] = {
 BESIDE = "While policies of services over the same pods flip: {claim}"
 BESIDE_HEALTH = (
     "While policies of services over the same pods flip, the health check of a steady Local service answers {status} "
-    "on the {place}, every time, over {family}."
+    "on the {place}, every time."
 )
 
 CILIUM = Difference(

@@ -42,6 +42,12 @@ class World:
         says: another status of a node's health check under Local.
         foreign: the freed port is another Service's now.
         no_port: the Service gets no port on its return.
+        keeps_port: its spec still names one under Cluster.
+        refused_flip: a flip that the API server answers with the old policy.
+        masqueraded_client: the client outside reaches even nodes as somebody else.
+        listener_loses: the reference listeners lose a connection.
+        loses_kept, moves_kept: the flip after which open connections are lost, or show another source.
+        hangs_kept: open connections say nothing any more after the last flip.
     """
 
     service: Flipping = Flipping.NODE_PORT
@@ -65,7 +71,9 @@ class World:
     refused_flip: int = 0
     masqueraded_client: bool = False
     listener_loses: bool = False
-    kept: list[Kept] = field(default_factory=list)
+    loses_kept: int = 0
+    moves_kept: int = 0
+    hangs_kept: bool = False
 
     def __post_init__(self) -> None:
         numbers = range(self.flips_made + 1)
@@ -141,9 +149,26 @@ class World:
                 ]
                 yield (flip.number, node, family), frozen(Stream("health", SPACING, made))
 
+    # ------------------------------------------------------------------------------------------ open connections
+    def _kept(self) -> Iterator[Kept]:
+        for at, number, node in ((At.ENDPOINT_NODE, 0, ""), (At.BARE_NODE, 1, BARE)):
+            for family in Family:
+                source = NODE_ADDRESSES[node][family] if node else CLIENT_ADDRESSES["outside-1"][family]
+                begin = EVERY * number + 2.0
+                samples = []
+                for seq, when in self._times(begin):
+                    sample = Sample(seq, when, when + 0.002, "answered", POD_BACKEND, HOME, source)
+                    if self.loses_kept and when > EVERY * self.loses_kept + self.lag:
+                        sample = sample._replace(outcome="reopened" if samples[-1].outcome != "answered" else "reset")
+                    if self.moves_kept and when > EVERY * self.moves_kept + self.lag:
+                        sample = sample._replace(source=NOBODY[family])
+                    if not self.hangs_kept or when < EVERY * 2 * ROUNDS + self.lag:
+                        samples.append(sample)
+                yield Kept(at, family, number, [frozen(Stream("kept", SPACING, samples))])
+
     # ----------------------------------------------------------------------------------------------- everything
     def course(self) -> Course:
-        made = Course(self.flips, self.end, 2 * ROUNDS, kept=self.kept)
+        made = Course(self.flips, self.end, 2 * ROUNDS, kept=list(self._kept()))
         for family in Family:
             for at in At:
                 if at is not At.VIP or self.service.balancer:

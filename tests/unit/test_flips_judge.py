@@ -12,7 +12,7 @@ from esipp.rows import Feature, Level, Status
 from suites.compatibility.beside import CELLS
 from tests.unit.flips_world import BARE, CLUSTER, EVERY, HOME, LOCAL, World
 
-ROWS = [row for row in CELLS if isinstance(row, FlippedRow) and row.claim.value != "kept"]
+ROWS = [row for row in CELLS if isinstance(row, FlippedRow)]
 FEATURES = {name: Feature(True, "made up") for row in CELLS for name in row.features}
 NODE_PORT, DEFAULT = Flipping.NODE_PORT, Flipping.DEFAULT
 
@@ -38,7 +38,7 @@ def test_where_all_follow_everything_passes(service: Flipping) -> None:
     told = said(World(service))
     assert {status for status, _ in told.values()} == {Status.PASS}
     entries = 2 if service is NODE_PORT else 3
-    assert len(told) == 4 * entries + 1 + (0 if service is NODE_PORT else 2)
+    assert len(told) == 4 * entries + 1 + 2  # what is kept open, or health-check ports
 
 
 def test_both_families_are_judged_by_their_own_addresses() -> None:
@@ -104,6 +104,18 @@ LIES = {
     "Cluster does not rewrite": (
         World(keeps_source=frozenset({At.ENDPOINT_NODE})),
         {"endpoint-node.rewrites": FAIL},
+    ),
+    "open connections are cut when Local returns": (
+        World(loses_kept=2),
+        {"endpoint-node.kept": FAIL, "bare-node.kept": FAIL},
+    ),
+    "open connections show another source": (
+        World(moves_kept=3),
+        {"endpoint-node.kept": FAIL, "bare-node.kept": FAIL},
+    ),
+    "open connections hang after the last flip": (
+        World(hangs_kept=True),
+        {"endpoint-node.kept": FAIL, "bare-node.kept": FAIL},
     ),
     "never quick enough": (
         World(never_follows={At.BARE_NODE: 6}),
@@ -210,6 +222,15 @@ def test_what_is_missing_makes_a_row_unsupported() -> None:
     row = next(row for row in ROWS if row.service is Flipping.ECMP)
     features = FEATURES | {"load-balancer.reference-ecmp": Feature(False, "there is none")}
     assert judge(row, World().seen(), features, {}).status is Status.UNSUPPORTED
+
+
+def test_connections_that_could_never_be_made_say_nothing() -> None:
+    seen = World().seen()
+    for each in seen.courses[NODE_PORT].kept:
+        for stream in each.streams:
+            stream.samples[0] = stream.samples[0]._replace(outcome="timeout")
+    statuses = {judge(row, seen, FEATURES, {}).status for row in ROWS if row.claim.value == "kept"}
+    assert statuses == {Status.INCONCLUSIVE}
 
 
 def test_times_are_recorded_and_never_fail() -> None:
