@@ -14,8 +14,6 @@ from esipp.stop import Stop
 Listen = Callable[[int, int], Json]
 """What every node says at a port where nobody may listen, and at one where all must."""
 
-SELECTOR = {"esipp.dev/backend": "nobody"}
-
 
 class _NotMadeError(Exception):
     """A step cannot be made, because of what came before it."""
@@ -122,7 +120,7 @@ class Performer:
         metadata: Json = {"name": name, "labels": labels_of(self.run)}
         if body.get("annotations"):
             metadata["annotations"] = body["annotations"]
-        spec = {"ports": ports, "selector": SELECTOR, **body.get("spec", {})}
+        spec = {"ports": ports, **body.get("spec", {})}  # no selector, no endpoints: less work for the cluster
         return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
     def _free_port(self, chain: Chain) -> int:
