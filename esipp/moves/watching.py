@@ -13,19 +13,25 @@ from esipp.moves.timeline import Mark
 Json = dict[str, Any]
 
 MOST_SECONDS = 1800.0
+AGAIN_SECONDS = 0.5
 SERVICE_LABEL = "kubernetes.io/service-name"
 
 
 class Watching:
     """Marks by service, from the moment of construction until ``stop``.
 
-    ``pods`` are the last states that were seen, by name.
+    ``pods`` are the last states that were seen, by name; ``nodes`` tells where each pod was that was ever seen.
     """
 
-    def __init__(self, cluster: Cluster, namespace: str, services: Mapping[str, str]) -> None:
-        """``services`` maps the value of a pod's label to the Service that selects it."""
+    def __init__(self, cluster: Cluster, namespace: str, services: Mapping[str, str], *, patient: bool = False) -> None:
+        """``services`` maps the value of a pod's label to the Service that selects it.
+
+        A ``patient`` watch waits for an API server that is away.
+        """
         self.marks: dict[str, list[Mark]] = {service: [] for service in services.values()}
         self.pods: dict[str, Json] = {}
+        self.nodes: dict[str, str] = {}
+        self._patient = patient
         self.trouble = ""
         self._services = services
         self._ready: dict[str, bool] = {}
@@ -51,15 +57,19 @@ class Watching:
             raise HarnessError(f"A watch broke while pods moved: {self.trouble}.", "is the API server overloaded?")
 
     def _run(self, cluster: Cluster, collection: str, selector: str, take: Callable[[float, str, Json], None]) -> None:
-        try:
-            for kind, item in cluster.watch(collection, budget=MOST_SECONDS, labelSelector=selector):
-                if self._stopped.is_set():
+        while not self._stopped.is_set():
+            try:
+                for kind, item in cluster.watch(collection, budget=MOST_SECONDS, labelSelector=selector):
+                    if self._stopped.is_set():
+                        return
+                    if item["metadata"]["name"]:
+                        take(time.monotonic(), kind, item)
+                return
+            except (ApiError, UnreachableError) as broken:
+                if not self._patient and not self._stopped.is_set():
+                    self.trouble = str(broken)
+                if not self._patient or self._stopped.wait(AGAIN_SECONDS):
                     return
-                if item["metadata"]["name"]:
-                    take(time.monotonic(), kind, item)
-        except (ApiError, UnreachableError) as broken:
-            if not self._stopped.is_set():
-                self.trouble = str(broken)
 
     def _pod(self, at: float, kind: str, item: Json) -> None:
         name, service = item["metadata"]["name"], self._services.get(item["metadata"]["labels"][MOVES_LABEL])
@@ -71,6 +81,7 @@ class Watching:
             self.marks[service].append(Mark(at, "gone", name))
             return
         self.pods[name] = item
+        self.nodes[name] = item.get("spec", {}).get("nodeName") or self.nodes.get(name, "")
         conditions = item.get("status", {}).get("conditions") or []
         ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
         if ready is not self._ready.get(name, False):

@@ -1,5 +1,104 @@
-"""The rows: data only."""
+"""The rows: for each thing that is done while traffic flows, and each way by which it flows, what must hold."""
 
-from esipp.rows import Row
+from collections.abc import Iterator
 
-CELLS: tuple[Row, ...] = ()
+from esipp.continuity.rows import REHASHED, ContinuityRow
+from esipp.disruption.model import feature_of
+from esipp.model import Balancer, Family, TrafficPolicy
+from esipp.rows import Difference, Level
+from suites.continuity.words import *
+
+LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
+DEFAULT, ECMP, PROXY = (each.value for each in (Balancer.DEFAULT, Balancer.ECMP, Balancer.PROXY))
+
+WAYS = (
+    Way(DEFAULT, LOCAL),
+    Way(ECMP, LOCAL),
+    Way(PROXY, LOCAL),
+    Way(NODEPORT, LOCAL),
+    Way(DEFAULT, CLUSTER),
+    Way(ECMP, CLUSTER),
+    Way(NODEPORT, CLUSTER),
+)
+
+BY_HEALTH_CHECKS = {Phase.FLAPS, Phase.FLIPS, Phase.KUBELET}
+"""In these a node says 503, or drops, while a load balancer still sends requests to it: it may lose them for as long as
+its health checks need."""
+
+LAST_POD_GOES = {Phase.ROLLING_UPDATE, Phase.DELETED, Phase.DRAIN, Phase.FLAPS, Phase.KUBELET}
+"""In these the endpoint node has no pod for a while: its nodePort of a Local service must not be answered then."""
+
+OWN_DOING = {Phase.EXCLUDE, Phase.SPEAKER, Phase.KUBELET}
+"""In these the cluster's own load balancer is itself what is disturbed, or may change its nodes."""
+
+MOVES = {*LAST_POD_GOES, Phase.FLIPS}
+"""In these the cluster's own load balancer may change its nodes for a Local service. What that costs is recorded:
+MetalLB, say, makes no health checks, and keeps a node in use until its pod is gone."""
+
+
+def about_losses(phase: Phase, way: Way) -> What:
+    """What is promised of losses."""
+    if way.by == DEFAULT:
+        unsure = phase in OWN_DOING or (way.local and phase in MOVES)
+        return What.LOSSES if unsure else What.NO_LOSS
+    if way == Way(NODEPORT, LOCAL):
+        return What.LOSSES if phase in LAST_POD_GOES else What.NO_LOSS
+    return What.GAP if way.local and phase in BY_HEALTH_CHECKS else What.NO_LOSS
+
+
+def asked(phase: Phase, way: Way) -> Iterator[What]:
+    yield about_losses(phase, way)
+    yield What.SOURCE
+    yield What.PLACE
+    yield What.LASTING
+    if way == Way(NODEPORT, LOCAL) and phase in (Phase.ROLLING_UPDATE, Phase.DELETED, Phase.DRAIN):
+        yield What.TERMINATING
+
+
+def level(phase: Phase, way: Way, what: What) -> Level:
+    """Extended where it is only asked with leave to disturb others: else no usual run would be whole."""
+    promised = about_losses(phase, way)
+    if what is What.LOSSES or (what is What.LASTING and way.by == DEFAULT and promised is What.LOSSES):
+        return Level.RECORD
+    if phase.disruption or what in (What.NO_LOSS, What.GAP, What.LASTING):
+        return Level.EXTENDED
+    by_contract = what in (What.PLACE, What.TERMINATING) or (way.local and way.by not in PROXIES)
+    return Level.CORE if by_contract else Level.EXTENDED
+
+
+STATELESS = Difference(
+    when=(),
+    seen=REHASHED,
+    reason="a forwarder without connection tracking (ECMP) moves connections that are open while its routes change to "
+    "another node, which resets them",
+    reference="RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm: disruption",
+)
+
+
+def row(phase: Phase, way: Way, family: Family, what: What) -> ContinuityRow:
+    features = {"vantage.outside", "nodes.three", f"family.{family.value.lower()}"}
+    if way.by != NODEPORT:
+        features.add("load-balancer" if way.by == DEFAULT else f"load-balancer.{way.by}")
+    if phase.disruption:
+        features |= {"disruptive", feature_of(phase.disruption)}
+    in_time = what is What.GAP or (what is What.NO_LOSS and way.local and way.by in CHECKED and phase in MOVES)
+    return ContinuityRow(
+        id=f"{SUITE}.{phase.value}.{way.slug}.{family.value.lower()}.{what.value}",
+        requirement=requirement(phase, way, what),
+        level=level(phase, way, what),
+        suite=SUITE,
+        references=references(phase, way, what),
+        features=frozenset(features),
+        timed=in_time,
+        phase=phase,
+        way=way,
+        family=family,
+        what=what,
+        differences=(STATELESS,) if way.by == ECMP and what in (What.NO_LOSS, What.LASTING) else (),
+    )
+
+
+CELLS = [
+    row(phase, way, family, what) for phase in Phase for way in WAYS for family in Family for what in asked(phase, way)
+]
+"""Continuity; the rows say what is required, the timeline of all requests whether it holds."""

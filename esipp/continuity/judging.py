@@ -1,0 +1,295 @@
+"""The judge of the continuity suite: from the timeline of all requests to a decision on each row. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from esipp.continuity.losses import Tally, gaps, kept_from_asking, tally
+from esipp.continuity.places import Spans, misplaced, spans, terminating
+from esipp.continuity.rows import NODEPORT, PROXIES, REHASHED, ContinuityRow, Phase, Way, What
+from esipp.continuity.seen import Asked, Break, Seen, Window
+from esipp.deciding import Decision, give_verdict, ours_failed, undecided
+from esipp.model import Family
+from esipp.moves.samples import Sample, Stream
+from esipp.observation import Verdict
+from esipp.rows import Feature, Status
+from esipp.topology import IPAddress, parse_address
+
+LEAST = 5
+"""Requests in a phase without which nothing is said about it."""
+
+OURS = "error"
+"""The prober's word for trouble of its own: a source port that is taken, say."""
+
+MOST_ERRORS = 3
+"""Probes of a way that our prober had trouble of its own with, at most, in one phase."""
+
+MOST_GAP = 3.0
+"""Seconds without a single probe after which a stream proves nothing: this machine is too busy to ask."""
+
+MOMENT = 0.4
+"""Seconds around a balancer's change of routes in which it breaks what is open."""
+
+NEAR = 2.0
+"""Seconds around a loss in which one of the control shows that nobody could get through."""
+
+ENDED = 1.5
+"""Seconds before our watch tells that a pod is being deleted in which its connections may already break."""
+
+
+@dataclass
+class Judge:
+    """Decides every row; what several rows need is found once."""
+
+    seen: Seen
+    _by_phase: dict[Asked, dict[Phase | None, list[Sample]]] = field(default_factory=dict)
+
+    def verdict(self, row: ContinuityRow, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
+        """The verdict on a row."""
+        return give_verdict(row, features, facts, lambda: self.decide(row), row.differences)
+
+    def decide(self, row: ContinuityRow) -> Decision:
+        """What was seen of a row."""
+        why = self._open(row)
+        if why:
+            return undecided(row, why)
+        trouble = self._trouble(row)
+        if trouble:
+            return ours_failed(row, "too little", trouble)
+        by_what: dict[What, Callable[[ContinuityRow], Decision]] = {
+            What.NO_LOSS: self._no_loss,
+            What.GAP: self._gap,
+            What.LOSSES: self._losses,
+            What.SOURCE: self._source,
+            What.PLACE: self._place,
+            What.LASTING: self._lasting,
+            What.TERMINATING: self._terminating,
+        }
+        return by_what[row.what](row)
+
+    # -------------------------------------------------------------------------------------------- what rows rest on
+    def requests(self, row: ContinuityRow) -> list[Sample]:
+        """The new connections that a row is about."""
+        return self.of_phase(row.phase, row.way, row.family)
+
+    def of_phase(self, phase: Phase, way: Way, family: Family) -> list[Sample]:
+        """The new connections of a way in a phase; none were those that our prober could not make."""
+        return [sample for sample in self._split(way, family).get(phase, ()) if sample.outcome != OURS]
+
+    def _split(self, way: Way, family: Family) -> dict[Phase | None, list[Sample]]:
+        """The new connections of a way, by phase; sorted out once."""
+        known = self._by_phase.get((way, family))
+        if known is None:
+            known = self._by_phase[way, family] = {}
+            stream = self.seen.streams.get((way, family))
+            for sample in stream.samples if stream else ():
+                known.setdefault(self.seen.phase_of(sample.started, sample.ended), []).append(sample)
+        return known
+
+    def tally(self, phase: Phase, way: Way, family: Family) -> Tally:
+        """The numbers of a way in a phase."""
+        window = self.seen.window(phase)
+        return tally(self.of_phase(phase, way, family), window.causes if window else ())
+
+    def breaks(self, phase: Phase, way: Way, family: Family) -> list[Break]:
+        """The connections that broke although their pod was not told to end."""
+        return [each for each in self.seen.breaks(phase, (way, family)) if not self._was_ending(each)]
+
+    def answers(self, row: ContinuityRow) -> list[Sample]:
+        """Every answer that a row is about, on connections that last, too."""
+        lasting = (each.sample for each in self.seen.lasting.get((row.way, row.family), ()))
+        every = [*self.requests(row), *self.seen.in_phase(row.phase, lasting)]
+        return [sample for sample in every if sample.answered]
+
+    @cached_property
+    def spans(self) -> Spans:
+        """When which pod may answer."""
+        return spans(self.seen.marks, self.seen.nodes, self.seen.health.values())
+
+    def _open(self, row: ContinuityRow) -> str:
+        """Why a row cannot be decided."""
+        seen, asked = self.seen, (row.way, row.family)
+        if seen.trouble or asked in seen.obstacles:
+            return seen.trouble or seen.obstacles[asked]
+        if row.phase is not Phase.QUIET:
+            window = seen.window(row.phase)
+            if window is None:
+                return "it was not done"
+            if window.trouble:
+                return window.trouble
+        made = len(self.requests(row))
+        return f"only {made} requests were made meanwhile" if made < LEAST else ""
+
+    def _trouble(self, row: ContinuityRow) -> str:
+        """Our own fault, that leaves a row open."""
+        samples = self.requests(row)
+        errors = len(self._split(row.way, row.family).get(row.phase, ())) - len(samples)
+        if errors > MOST_ERRORS:
+            return f"the prober had trouble of its own with {errors} of {errors + len(samples)} probes"
+        # of quiet, the times between two requests of which something else was done are none of its own
+        longest = 0.0 if row.phase is Phase.QUIET else Stream("", 0.0, samples).longest_gap()
+        return f"for {longest:.1f} s no probe was sent" if longest > MOST_GAP else ""
+
+    def _beside(self, row: ContinuityRow, lost: Sequence[float]) -> str:
+        """That the control was lost at the same time; empty if it was not."""
+        control = self.seen.control.get(row.family)
+        missed = [s.started for s in control.samples if not s.answered] if control else []
+        near = [at for at in missed if any(abs(at - each) <= NEAR for each in lost)]
+        if not near:
+            return ""
+        return f"{len(near)} requests to the node's own listener were lost at the same time, with no service in the way"
+
+    def _own_doing(self, row: ContinuityRow, since: float, until: float) -> bool:
+        """Whether the balancer changed its routes at that time, as it tells."""
+        return any(
+            since - MOMENT <= steer.at <= until + MOMENT and steer.family in ("", row.family.value)
+            for steer in self.seen.steers.get(row.way, ())
+        )
+
+    # -------------------------------------------------------------------------------------------------------- losses
+    def _no_loss(self, row: ContinuityRow) -> Decision:
+        samples = self.requests(row)
+        lost = [sample for sample in samples if not sample.answered]
+        numbers = tally(samples)
+        counts = {"answered": numbers.requests - numbers.lost, "lost": numbers.lost}
+        if not lost:
+            return Decision(Status.PASS, row.expected, numbers.words, tally=counts)
+        beside = self._beside(row, [sample.started for sample in lost])
+        if beside:
+            return undecided(row, beside, numbers.words)
+        rehashed = all(s.outcome == "reset" and self._own_doing(row, s.started, s.ended) for s in lost)
+        outcomes = ", ".join(f"{count} {outcome}" for outcome, count in Counter(s.outcome for s in lost).items())
+        reason = f"{outcomes}, the first one {self._when(row.phase, lost[0].started)}"
+        if row.phase is not Phase.QUIET and (also := self.tally(Phase.QUIET, row.way, row.family).lost):
+            reason += f"; {also} were lost while nothing was done, too"
+        return Decision(
+            Status.FAIL, row.expected, numbers.words, reason, seen=REHASHED if rehashed else "lost", tally=counts
+        )
+
+    def _gap(self, row: ContinuityRow) -> Decision:
+        window, samples = self._window(row), self.requests(row)
+        numbers = tally(samples, window.causes)
+        bound = self.seen.checking.bound
+        if bound is None:
+            return undecided(row, "the balancer does not tell its health checks' settings", numbers.words)
+        worst = [(gap, kept_from_asking(samples, gap)) for gap in gaps(samples, window.causes)]
+        over = [(gap, blur) for gap, blur in worst if gap.seconds > bound + blur]
+        checking = self.seen.checking
+        said = f"{numbers.words}; budget {bound:.2f} s, N={checking.failures}, period {checking.period or 0:.2f} s"
+        if not over:
+            return Decision(Status.PASS, row.expected, said, tally={"kept": len(worst)})
+        beside = self._beside(row, [gap.first for gap, _ in over] + [gap.last for gap, _ in over])
+        if beside:
+            return undecided(row, beside, said)
+        first, blur = over[0]
+        reason = f"{first.seconds:.2f} s, known within {blur:.2f} s, {self._when(row.phase, first.first)}"
+        counts = {"kept": len(worst) - len(over), "broken": len(over)}
+        return Decision(Status.FAIL, row.expected, said, reason, tally=counts)
+
+    def _losses(self, row: ContinuityRow) -> Decision:
+        return Decision(Status.PASS, row.expected, self.tally(row.phase, row.way, row.family).words)
+
+    def _when(self, phase: Phase, at: float) -> str:
+        window = self.seen.window(phase)
+        return "while nothing was done" if window is None else f"{at - window.began:+.2f} s after it began"
+
+    def _window(self, row: ContinuityRow) -> Window:
+        return self.seen.window(row.phase) or Window(row.phase, 0.0, 0.0)
+
+    # ------------------------------------------------------------------------------------------- source and place
+    def _source(self, row: ContinuityRow) -> Decision:
+        right, wrong, strangers = 0, Counter[str](), list[Sample]()
+        for sample in self.answers(row):
+            if parse_address(sample.source) in self.allowed(row.way, sample):
+                right += 1
+            else:
+                wrong[sample.source] += 1
+                strangers.append(sample)
+        total = right + wrong.total()
+        said = f"the right source in {right} of {total} answers"
+        if not total:
+            return undecided(row, "nothing was answered", said)
+        if not wrong:
+            return Decision(Status.PASS, row.expected, said, tally={"right": right})
+        control = self.seen.control.get(row.family)
+        heard = [s for s in self.seen.in_phase(row.phase, control.samples) if s.answered] if control else []
+        if row.way.local and any(parse_address(s.source) not in self.seen.own for s in heard):
+            return undecided(row, "the node's own listener does not see the client's address, either", said)
+        others = ", ".join(f"{source} x{count}" for source, count in sorted(wrong.items()))
+        reason = f"also seen: {others}; first {self._when(row.phase, strangers[0].started)}"
+        return Decision(Status.FAIL, row.expected, said, reason, tally={"right": right, "wrong": wrong.total()})
+
+    def allowed(self, way: Way, sample: Sample) -> frozenset[IPAddress]:
+        """Whose address a pod may see by this way at that time."""
+        seen = self.seen
+        if not way.local:
+            return seen.of_nodes
+        own = seen.of_balancer if way.by in PROXIES else seen.own
+        flips = (each for window in seen.windows for each in window.either)
+        either = any(since <= sample.ended and sample.started <= until for since, until in flips)
+        return own | seen.of_nodes if either else own
+
+    def _place(self, row: ContinuityRow) -> Decision:
+        wrong = [(s, why) for s in self.requests(row) if s.answered and (why := self.wrong_place(row.way, s))]
+        total = sum(1 for s in self.requests(row) if s.answered)
+        said = f"{len(wrong)} of {total} answers by a forbidden pod"
+        if not total:
+            return undecided(row, "nothing was answered", said)
+        reason = f"{wrong[0][1]}, {self._when(row.phase, wrong[0][0].started)}" if wrong else ""
+        return Decision(Status.FAIL if wrong else Status.PASS, row.expected, said, reason)
+
+    def wrong_place(self, way: Way, sample: Sample) -> str:
+        """Why nobody may have answered like that; empty if it is all right."""
+        flips = (each for window in self.seen.windows for each in window.either)
+        local = way.local and not any(since <= sample.ended and sample.started <= until for since, until in flips)
+        node = self.seen.places.endpoint if local and way.by == NODEPORT else ""
+        return misplaced(sample, self.spans, local, node)
+
+    # --------------------------------------------------------------------------------------- connections that last
+    def _was_ending(self, broken: Break) -> bool:
+        told = (mark.at for mark in self.seen.marks if mark.what in ("deleting", "gone") and mark.pod == broken.pod)
+        return any(at - ENDED <= broken.at for at in told)
+
+    def _lasting(self, row: ContinuityRow) -> Decision:
+        every = self.seen.breaks(row.phase, (row.way, row.family))
+        broken = self.breaks(row.phase, row.way, row.family)
+        exchanges = [each.sample for each in self.seen.lasting.get((row.way, row.family), ())]
+        made = self.seen.in_phase(row.phase, exchanges)
+        ended = len(every) - len(broken)
+        said = f"{len(broken)} broke, {ended} ended with their pod ({len(made)} exchanges)"
+        if not any(sample.answered for sample in made):
+            return undecided(row, "no connection was open", said)
+        if not broken:
+            return Decision(Status.PASS, row.expected, said)
+        beside = self._beside(row, [each.at for each in broken])
+        if beside:
+            return undecided(row, beside, said)
+        rehashed = all(self._own_doing(row, each.since, each.at) for each in broken)
+        first = broken[0]
+        reason = f"{first.sample.outcome} while {first.pod} was not told to end, {self._when(row.phase, first.at)}"
+        return Decision(Status.FAIL, row.expected, said, reason, seen=REHASHED if rehashed else "broken")
+
+    def _terminating(self, row: ContinuityRow) -> Decision:
+        window = self._window(row)
+        checks = self.seen.health.get(row.family, {}).get(self.seen.places.endpoint)
+        told = terminating(self.seen, checks, window.began, window.until) if checks else []
+        samples = self.requests(row)
+        served = lost = 0
+        first = None
+        for pod, since, until in told:
+            for sample in samples:
+                if since <= sample.started < until:
+                    served += sample.answered and sample.pod == pod
+                    lost += not sample.answered
+                    first = sample.started if first is None and not sample.answered else first
+        said = f"{served} answered by the pod that ends, {lost} lost, while its node said 503"
+        if not told:
+            return undecided(row, f"no pod of node {self.seen.places.endpoint} was told to end", said)
+        if not served + lost:
+            return undecided(row, "the node did not say 503 while its pod had to serve on", said)
+        if lost and (beside := self._beside(row, [first or 0.0])):
+            return undecided(row, beside, said)
+        status = Status.PASS if served and not lost else Status.FAIL
+        reason = f"the first one {self._when(row.phase, first)}" if first is not None else ""
+        return Decision(status, row.expected, said, reason, tally={"served": served, "lost": lost})

@@ -1,0 +1,256 @@
+"""A cluster with steady traffic, simulated: what is done when, pods, health checks, load balancers; all as it must be.
+
+Node ``a`` is the endpoint node, ``c`` the other one with a pod, ``b`` is bare. Everything is deterministic.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+
+from esipp.continuity.judging import Judge
+from esipp.continuity.rows import NODEPORT, ContinuityRow, Phase, Way
+from esipp.continuity.seen import Asked, Exchange, Places, Seen, Steer, Window
+from esipp.model import Balancer, Family
+from esipp.moves.checks import Checking
+from esipp.moves.samples import Sample, Stream
+from esipp.moves.timeline import Mark
+from esipp.rows import Feature, Status
+from esipp.topology import parse_address
+from suites.continuity.cells import CELLS, WAYS
+
+FAMILY = Family.IPV4
+ROWS = [row for row in CELLS if row.family is FAMILY]
+CLIENT, PROXY, STRANGER = "192.0.2.9", "192.0.2.20", "203.0.113.1"
+ADDRESS = {"a": "192.0.2.1", "b": "192.0.2.2", "c": "192.0.2.3"}
+SPACING, TIMEOUT = 0.1, 3.0
+SINCE, LONG, BETWEEN = 5.0, 22.0, 4.0
+PHASES = [phase for phase in Phase if phase is not Phase.QUIET]
+BEGAN = {phase: 10.0 + number * (LONG + BETWEEN) for number, phase in enumerate(PHASES)}
+END = 10.0 + len(PHASES) * (LONG + BETWEEN)
+SERVES, DOWN, UP = 7.0, 2.5, 1.0
+"""Seconds for which a pod serves on, and in which a balancer takes a node away after its 503, or back after its 200."""
+
+FEATURES = {name: Feature(True, "") for row in ROWS for name in row.features}
+
+
+@cache
+def life() -> dict[str, list[tuple[str, float, float, float]]]:
+    """Of each node its pods: name, ready from, told to end at, gone at; in order."""
+    found = {"a": [["a1", 0.0, 1e9, 1e9]], "c": [["c1", 0.0, 1e9, 1e9]]}
+
+    def end(node: str, at: float) -> None:
+        found[node][-1][2:] = [at, at + SERVES + 1.0]
+        found[node].append([f"{node}{len(found[node]) + 1}", at + SERVES + 2.0, 1e9, 1e9])
+
+    end("a", BEGAN[Phase.ROLLING_UPDATE] + 0.5)
+    end("c", BEGAN[Phase.ROLLING_UPDATE] + 11.5)
+    end("a", BEGAN[Phase.DELETED] + 0.5)
+    end("a", BEGAN[Phase.DRAIN] + 0.5)
+    return {node: [tuple(pod) for pod in pods] for node, pods in found.items()}
+
+
+def unready(at: float) -> bool:
+    """Whether the pod of the endpoint node is unready while it runs."""
+    flapping = any(BEGAN[Phase.FLAPS] + since <= at < BEGAN[Phase.FLAPS] + until for since, until in ((1, 7), (9, 11)))
+    return flapping or BEGAN[Phase.KUBELET] + 2 <= at < BEGAN[Phase.KUBELET] + 12
+
+
+def pod_at(node: str, at: float) -> tuple[str, bool]:
+    """Who serves on a node, and whether it is ready; nobody, if the name is empty."""
+    for name, ready, ends, gone in life().get(node, ()):
+        if ready <= at < ends:
+            return ("", False) if node == "a" and unready(at) else (name, True)
+        if ends <= at < gone:
+            return name, at < ends + 0.2
+    return "", False
+
+
+def flipped(at: float) -> bool:
+    """Whether the Local services are Cluster."""
+    return BEGAN[Phase.FLIPS] + 1 <= at < BEGAN[Phase.FLIPS] + 9
+
+
+def healthy(node: str, at: float) -> bool:
+    return pod_at(node, at)[1]
+
+
+@cache
+def view(node: str, down: float) -> list[bool]:
+    """Whether a balancer uses a node, every tenth of a second: it follows health checks, both ways with a delay."""
+    found, uses, other = [], True, 0.0
+    for tenth in range(int(END * 10) + 10):
+        other = 0.0 if healthy(node, tenth / 10) is uses else other + 0.1
+        if other > (down if uses else UP) - 0.05:
+            uses, other = not uses, 0.0
+        found.append(uses)
+    return found
+
+
+def used(at: float, down: float) -> list[str]:
+    """The nodes that a balancer uses which goes by health checks."""
+    return [node for node in "ac" if view(node, down)[int(at * 10 + 0.5)]]
+
+
+def request(way: Way, seq: int, at: float, down: float = DOWN) -> Sample:
+    """What comes of one request."""
+    cluster = not way.local or flipped(at)
+    if cluster:
+        nodes = [node for node in "ac" if healthy(node, at)]
+        node = nodes[seq % len(nodes)]
+        source = ADDRESS["b"]
+    elif way.by == NODEPORT:
+        node, source = "a", CLIENT
+    else:
+        nodes = used(at, down) or ["c"]
+        nodes = nodes if way.by != Balancer.DEFAULT.value else [n for n in "ac" if pod_at(n, at)[0]][:1]
+        node, source = nodes[seq % len(nodes)], PROXY if way.by == Balancer.PROXY.value else CLIENT
+    pod = pod_at(node, at)[0]
+    if not pod:
+        return Sample(seq, at, at + TIMEOUT, "timeout")
+    return Sample(seq, at, at + 0.003, "answered", pod, node, source)
+
+
+def times(spacing: float = SPACING) -> list[tuple[int, float]]:
+    return [(seq, 1.0 + seq * spacing) for seq in range(int((END - 1.0) / spacing))]
+
+
+def marks() -> list[Mark]:
+    found = []
+    for pods in life().values():
+        for name, ready, ends, gone in pods:
+            found += [Mark(ready, "ready", name), Mark(ends, "deleting", name), Mark(gone, "gone", name)]
+    for phase, moments in ((Phase.FLAPS, ((1, 7), (9, 11))), (Phase.KUBELET, ((2, 12),))):
+        for since, until in moments:
+            name = next(n for n, ready, ends, _ in life()["a"] if ready <= BEGAN[phase] < ends)
+            found += [Mark(BEGAN[phase] + since, "unready", name), Mark(BEGAN[phase] + until, "ready", name)]
+    return sorted((mark for mark in found if mark.at < END), key=lambda mark: mark.at)
+
+
+def window(phase: Phase) -> Window:
+    began = BEGAN[phase]
+    causes = {Phase.FLAPS: (0.0, 1.0, 7.0, 9.0, 11.0), Phase.KUBELET: (0.0, 2.0, 12.0)}.get(phase, (0.0,))
+    either = ((began + 1.0, began + 10.0),) if phase is Phase.FLIPS else ()
+    return Window(phase, began, began + LONG, began + 1, began + 12, tuple(began + at for at in causes), either, "done")
+
+
+def connection(way: Way) -> list[Exchange]:
+    """One connection that lasts, made anew when its pod has ended."""
+    found: list[Exchange] = []
+    number, pod, node = -1, "", ""
+    for seq, at in times(0.3):
+        ends = next((gone for pods in life().values() for name, _, _, gone in pods if name == pod), 0.0)
+        if at >= ends:
+            if pod:
+                found.append(Exchange((0, number), Sample(seq, at, at + 0.01, "reset"), lost=ends - 0.5))
+            first = request(way, 0, at)
+            if not first.answered:
+                pod = ""
+                continue
+            number, pod, node = number + 1, first.pod, first.node
+        source = PROXY if way.by == Balancer.PROXY.value else CLIENT if way.local else ADDRESS["b"]
+        found.append(Exchange((0, number), Sample(seq, at, at + 0.003, "answered", pod, node, source)))
+    return found
+
+
+@cache
+def world(down: float = DOWN) -> Seen:
+    """Everything as it must be; a balancer may need longer to take a node away than it says."""
+    streams = {}
+    for way in WAYS:
+        made = [request(way, seq, at, down) for seq, at in times()]
+        streams[way, FAMILY] = Stream(way.slug, SPACING, made)
+    said = {
+        node: Stream(f"health of {node}", SPACING, [Sample(s, at, at, status(node, at)) for s, at in times()])
+        for node in "ac"
+    }
+    control = Stream("control", SPACING, [Sample(s, at, at + 0.003, "answered", "", "a", CLIENT) for s, at in times()])
+    return Seen(
+        places=Places("a", "c", "b"),
+        streams=streams,
+        lasting={(way, FAMILY): connection(way) for way in WAYS},
+        control={FAMILY: control},
+        health={FAMILY: said},
+        windows=[window(phase) for phase in PHASES],
+        marks=marks(),
+        nodes={name: node for node, pods in life().items() for name, *_ in pods},
+        checking=Checking(1.0, 2),
+        serves=SERVES,
+        own=frozenset({parse_address(CLIENT)}),
+        of_nodes=frozenset(map(parse_address, ADDRESS.values())),
+        of_balancer=frozenset({parse_address(PROXY)}),
+        since=SINCE,
+    )
+
+
+def status(node: str, at: float) -> str:
+    if flipped(at):
+        return "refused"
+    return "200" if healthy(node, at) else "503"
+
+
+# ------------------------------------------------------------------------------------------------------------ lies
+def key(slug: str) -> Asked:
+    return next(way for way in WAYS if way.slug == slug), FAMILY
+
+
+def moment(phase: Phase, after: float) -> float:
+    """A time in a phase; of quiet, before anything was done."""
+    return after + (SINCE if phase is Phase.QUIET else BEGAN[phase])
+
+
+def changed(seen: Seen, slug: str, at: float, change: Callable[[Sample], Sample], count: int = 1) -> Seen:
+    """The same, but for so many requests of a way, from a time on."""
+    old = seen.streams[key(slug)].samples
+    index = next(number for number, sample in enumerate(old) if sample.started >= at)
+    made = [change(each) if index <= number < index + count else each for number, each in enumerate(old)]
+    return replace(seen, streams={**seen.streams, key(slug): Stream(slug, SPACING, made)})
+
+
+def lost(sample: Sample) -> Sample:
+    return Sample(sample.seq, sample.started, sample.started + TIMEOUT, "timeout")
+
+
+def reset(sample: Sample) -> Sample:
+    return Sample(sample.seq, sample.started, sample.started + 0.01, "reset")
+
+
+def steered(seen: Seen, slug: str, *moments: float) -> Seen:
+    """The same, where the balancer tells that it changed its routes."""
+    steers = [Steer(at, FAMILY.value, ("c",)) for at in moments]
+    return replace(seen, steers={**seen.steers, key(slug)[0]: steers})
+
+
+def control_lost(seen: Seen, at: float) -> Seen:
+    made = [lost(s) if abs(s.started - at) < 0.1 else s for s in seen.control[FAMILY].samples]
+    return replace(seen, control={FAMILY: Stream("control", SPACING, made)})
+
+
+def broken(seen: Seen, slug: str, at: float) -> Seen:
+    """The same, where a connection that lasts is reset at a time."""
+    old = seen.lasting[key(slug)]
+    index = next(number for number, each in enumerate(old) if each.sample.started >= at)
+    number = old[index].number
+    made: list[Exchange] = []
+    for position, each in enumerate(old):
+        if position == index:
+            made.append(Exchange(number, reset(each.sample), lost=at))
+        elif position > index and each.number == number:
+            made.append(Exchange((1, number[1]), each.sample))
+        else:
+            made.append(each)
+    return replace(seen, lasting={**seen.lasting, key(slug): made})
+
+
+# ----------------------------------------------------------------------------------------------------------- verdicts
+def statuses(seen: Seen, rows: Sequence[ContinuityRow] = ROWS) -> dict[str, Status]:
+    judge = Judge(seen)
+    return {row.id: judge.verdict(row, FEATURES, {}).status for row in rows}
+
+
+def differing(seen: Seen) -> dict[str, Status]:
+    """The rows that do not pass."""
+    return {name: said for name, said in statuses(seen).items() if said is not Status.PASS}
+
+
+def row_id(phase: Phase, slug: str, what: str) -> str:
+    return f"continuity.{phase.value}.{slug}.ipv4.{what}"
