@@ -185,6 +185,16 @@ def test_refusals_name_the_field(name: str, at: Open) -> None:
     assert "already allocated" in taken.message
 
 
+@pytest.mark.parametrize("name", ANNOTATED)
+def test_a_port_that_such_a_server_takes_and_forgets_is_none(name: str, at: Open) -> None:
+    """It refuses an unneeded port in updates only; the annotation stays, and means nothing."""
+    server, cluster = at(name)
+    for kind, policy in (("NodePort", "Local"), ("LoadBalancer", "Cluster")):
+        spec = {"type": kind, "externalTrafficPolicy": policy, "healthCheckNodePort": 30050}
+        assert seen(cluster.create(SERVICES, a_service(kind.lower(), **spec))) == (policy, None)
+    assert server.ports() == {}
+
+
 def test_what_people_left_in_an_older_form_is_read_as_that_server_takes_it(at: Open) -> None:
     for name, prefix in (("1.5", ALPHA), ("1.7", BETA)):
         server, cluster = at(name)
