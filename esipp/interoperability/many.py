@@ -26,7 +26,7 @@ from esipp.topology import Topology
 
 Json = dict[str, Any]
 
-AT_ONCE = 8
+AT_ONCE = 16
 """Requests to the API server under way."""
 
 COUNT = 2

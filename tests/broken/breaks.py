@@ -119,14 +119,15 @@ def forwarding_bare_node(*, masquerade: bool) -> Callable[[Nodes], AbstractConte
 
     def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
         def rules(live: Live) -> list[Rule]:
-            return [rule for service in live.services for rule in _forwarded(nodes, live, service, masquerade)]
+            return [rule for service in live.services for rule in forwarded(nodes, live, service, masquerade)]
 
         return nodes.live(rules)
 
     return apply
 
 
-def _forwarded(nodes: Nodes, live: Live, service: dict[str, object], masquerade: bool) -> Iterator[Rule]:
+def forwarded(nodes: Nodes, live: Live, service: dict[str, object], masquerade: bool) -> Iterator[Rule]:
+    """The rules by which the bare node hands a Local service's nodePorts on."""
     spec: dict[str, object] = service["spec"]  # type: ignore[assignment]
     if spec.get("externalTrafficPolicy") != "Local" or spec["type"] == "ClusterIP":
         return

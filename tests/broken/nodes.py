@@ -1,5 +1,6 @@
 """Running commands on the nodes of a kind cluster, and the suite against it."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -16,7 +17,7 @@ from typing import Any
 from esipp.catalog import HOUSE
 from esipp.cluster import Cluster
 from esipp.convergence import Budget, Reading, converge
-from esipp.labels import MANAGED_BY, RUN_LABEL
+from esipp.labels import MANAGED_BY, OWNER, RUN_LABEL
 from esipp.model import Family, Role
 from esipp.report.ledger import read_ledger
 from esipp.run import DEFAULT_MOVES
@@ -25,18 +26,20 @@ from esipp.topology import cast_roles, family_of, read_node
 Json = dict[str, Any]
 
 PROGRAMS = {Family.IPV4: "iptables", Family.IPV6: "ip6tables"}
+TABLES = ("nat", "mangle")
 MARK = ("--match", "comment", "--comment", "esipp-broken")
 WORSE = {"fail", "flaky", "error", "inconclusive"}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A nat rule at the top of a chain; on every node, or on those named."""
+    """A rule at the top of a chain of a table; on every node, or on those named."""
 
     family: Family
     chain: str
     words: tuple[str, ...]
     nodes: tuple[str, ...] = ()
+    table: str = "nat"
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class Nodes:
         def script(node: str) -> str:
             ours = [rule for rule in rules if not rule.nodes or node in rule.nodes]
             return " && ".join(
-                shlex.join([PROGRAMS[r.family], "--wait", "--table", "nat", "--insert", r.chain, *MARK, *r.words])
+                shlex.join([PROGRAMS[r.family], "--wait", "--table", r.table, "--insert", r.chain, *MARK, *r.words])
                 for r in ours
             )
 
@@ -132,8 +135,8 @@ class Nodes:
     def heal(self) -> None:
         """Take away every rule and process of these tests, also those that an interrupted one left."""
         self._remove_processes()
-        away = "{0} -t nat -S | grep -- {1} | sed s/^-A/-D/ | while read -r rule; do eval {0} -w -t nat $rule; done"
-        both = "; ".join(away.format(program, MARK[-1]) for program in PROGRAMS.values())
+        away = "{0} -t {2} -S | grep -- {1} | sed s/^-A/-D/ | while read -r rule; do eval {0} -w -t {2} $rule; done"
+        both = "; ".join(away.format(each, MARK[-1], table) for each in PROGRAMS.values() for table in TABLES)
         self._on_nodes(lambda _: both)
 
     def _on_nodes(self, script: Callable[[str], str]) -> None:
@@ -176,11 +179,11 @@ class Nodes:
             assert not broken, broken
 
     def _arranged(self) -> "Live | None":
-        """The run whose pods are all there, as it is now."""
+        """Our own run, once its pods are all there, as it is now; others may be at work on the cluster."""
         selector = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
         for namespace in self.cluster.list("/api/v1/namespaces", labelSelector=selector):
             run, name = namespace["metadata"]["labels"][RUN_LABEL], namespace["metadata"]["name"]
-            if namespace["status"]["phase"] != "Active":
+            if namespace["status"]["phase"] != "Active" or not _is_ours(namespace):
                 continue
             pods = self.cluster.list(f"/api/v1/namespaces/{name}/pods")
             if pods and all(pod.get("status", {}).get("podIPs") for pod in pods):
@@ -207,6 +210,19 @@ class Nodes:
         statuses = {record["id"]: record["status"] for record in records if record["record"] == "verdict"}
         settled = max((record["at"] for record in records if record["record"] == "settled"), default=0.0)
         return Result(done.returncode, statuses, settled, done.stdout + done.stderr)
+
+
+def _is_ours(namespace: Json) -> bool:
+    """Whether a process below this one made it."""
+    pid = str(namespace["metadata"].get("annotations", {}).get(OWNER, "")).rpartition("/")[2]
+    while pid.isdigit() and int(pid) > 1:
+        if int(pid) == os.getpid():
+            return True
+        try:
+            pid = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1]
+        except OSError:
+            return False
+    return False
 
 
 def _docker(*arguments: str) -> str:
