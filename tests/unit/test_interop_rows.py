@@ -11,14 +11,19 @@ from esipp.interoperability import dns, many
 from esipp.interoperability.model import MANY_SERVICES, Kind
 from esipp.interoperability.names import CLUSTER_DOMAIN, say, say_addresses
 from esipp.interoperability.props import props
+from esipp.judge import judge
 from esipp.model import NO_ANSWER, AddressClass, Backends, EntryKind, Family, Role, TrafficPolicy, Vantage
 from esipp.observation import Observation, Outcome
 from esipp.picture import picture
 from esipp.props import Ground
+from esipp.report.conclusion import conclude
+from esipp.report.matrix import WIDTH
+from esipp.report.pages import rows_page
+from esipp.report.terminal import summary
 from esipp.rows import Level, Status
 from suites.interoperability import inside, trials
 from suites.interoperability.cells import CELLS as ALL
-from tests.unit.world import CELLS, FEATURES, ROLES, SOURCE_IP, by_id, show, topology, verdict
+from tests.unit.world import CELLS, FEATURES, ROLES, SOURCE_IP, by_id, evidence, show, topology, verdict
 
 BARE = tuple(each.id for each in inside.CELLS if each.path.client.role is Role.BARE_NODE)
 OUTSIDE_BARE = "interop.nodeport.local.tcp.ipv4.outside-1-to-bare-node"
@@ -214,3 +219,22 @@ def test_lookups_are_compared_as_addresses() -> None:
     assert say(found) == "10.0.0.9, 10.0.0.10"
     unknown = Observation("x", 0, Outcome.UNRESOLVED, detail="EAI_NONAME: Name or service not known")
     assert say(unknown) == "unresolved (EAI_NONAME)"
+
+
+# ------------------------------------------------------------------------------------------------------- the reports
+def test_the_summary_says_whose_matrix_it_is_where_there_are_several() -> None:
+    cells = [*SOURCE_IP[:40], *inside.CELLS[:40]]
+    verdicts = {cell.id: judge(cell, evidence()) for cell in cells}
+    lines = summary(cells, verdicts, conclude(verdicts.values(), 0), "esipp run")
+    assert [line for line in lines if line.startswith("suite ")] == ["suite source_ip", "suite interoperability"]
+    assert max(len(line) for line in lines) <= WIDTH
+    own = summary(inside.CELLS, verdicts, conclude(verdicts.values(), 0), "esipp run")
+    assert not any(line.startswith("suite ") for line in own), "one suite alone needs no name"
+
+
+def test_the_page_of_rows_tells_paths_and_trials_of_this_suite_under_one_title() -> None:
+    page = rows_page([*SOURCE_IP[:10], *ALL])
+    own = page.partition("## Inter-operation")[2]
+    assert own.startswith(f"\n\n{len(ALL)} rows: ")
+    assert "interop.neighbours.kept" in own
+    assert "interop." not in page.partition("## Inter-operation")[0]
