@@ -31,6 +31,7 @@ OF_DAEMON_PODS = {
     "status.startTime": "likewise",
     "status.podIP": "likewise, if it is not on the host network",
     "status.podIPs": "likewise",
+    "status.resources": "what a kubelet reads back of a new pod's cgroup, up to a minute after it runs",
 }
 """What is left out of the pods of DaemonSets, which are told by DaemonSet and node."""
 

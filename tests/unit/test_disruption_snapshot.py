@@ -96,6 +96,7 @@ def test_what_a_run_may_leave_is_found(change: Callable[[list[Json]], object], l
 
 def replaced(items: list[Json]) -> None:
     items[1] = pod("fghij")
+    items[1]["status"]["resources"] = {"limits": {"memory": "9007199254740988Ki"}}
 
 
 def heartbeat(items: list[Json]) -> None:
