@@ -96,11 +96,20 @@ class Judge:
         """The connections that broke although their pod was not told to end."""
         return [each for each in self.seen.breaks(phase, (way, family)) if not self._was_ending(each)]
 
-    def answers(self, row: ContinuityRow) -> list[Sample]:
-        """Every answer that a row is about, on connections that last, too."""
-        lasting = (each.sample for each in self.seen.lasting.get((row.way, row.family), ()))
-        every = [*self.requests(row), *self.seen.in_phase(row.phase, lasting)]
-        return [sample for sample in every if sample.answered]
+    def sourced(self, row: ContinuityRow) -> list[tuple[Sample, frozenset[IPAddress]]]:
+        """Every answer that a row is about, with the sources that are right in it.
+
+        On a connection that lasts it is the one that its first answer showed, whatever is done meanwhile.
+        """
+        found = [(each, self.allowed(row.way, each)) for each in self.requests(row) if each.answered]
+        first: dict[tuple[int, int], frozenset[IPAddress]] = {}
+        for number, sample, _ in self.seen.lasting.get((row.way, row.family), ()):
+            if sample.answered:
+                right = first.get(number) or self.allowed(row.way, sample)
+                first.setdefault(number, frozenset({parse_address(sample.source)}))
+                if self.seen.phase_of(sample.started, sample.ended) is row.phase:
+                    found.append((sample, right))
+        return found
 
     @cached_property
     def spans(self) -> Spans:
@@ -200,8 +209,8 @@ class Judge:
     # ------------------------------------------------------------------------------------------- source and place
     def _source(self, row: ContinuityRow) -> Decision:
         right, wrong, strangers = 0, Counter[str](), list[Sample]()
-        for sample in self.answers(row):
-            if parse_address(sample.source) in self.allowed(row.way, sample):
+        for sample, allowed in self.sourced(row):
+            if parse_address(sample.source) in allowed:
                 right += 1
             else:
                 wrong[sample.source] += 1

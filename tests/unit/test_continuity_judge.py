@@ -141,6 +141,25 @@ def test_a_wrong_source_on_a_connection_that_lasts_is_found() -> None:
     assert differing(seen) == red(Phase.FLIPS, ECMP, "source")
 
 
+def test_a_connection_keeps_the_source_that_it_had_when_it_was_opened() -> None:
+    """One that was opened while the policy was Cluster shows a node's address ever after; no other may begin to."""
+    seen, node = world(), "192.0.2.2"
+
+    def shown(since: float, opened: float) -> Seen:
+        made = [
+            Exchange((7, 0) if e.sample.started >= opened else e.number, e.sample._replace(source=node))
+            if e.sample.started >= since
+            else e
+            for e in seen.lasting[key(ECMP)]
+        ]
+        return replace(seen, lasting={**seen.lasting, key(ECMP): made})
+
+    opened = moment(Phase.FLIPS, 5.0)
+    assert differing(shown(opened, opened)) == {}
+    found = differing(shown(moment(Phase.FLIPS, 5.0), 1e9))
+    assert found[row_id(Phase.FLIPS, ECMP, "source")] is Status.FAIL, "an old one showed another source from then on"
+
+
 def test_an_answer_by_a_pod_of_another_node_is_found_at_a_local_node_port() -> None:
     """Handed on without rewriting: a request that nobody should have answered."""
     at = moment(Phase.DELETED, 9.0)  # between two pods of the endpoint node

@@ -1,0 +1,196 @@
+"""What stands on the stage for continuity, what is told of it, and what the ledger keeps."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from esipp.continuity import scene
+from esipp.continuity.gates import Gates
+from esipp.continuity.judging import Judge
+from esipp.continuity.keeping import keep
+from esipp.continuity.rows import NODEPORT, Phase, What
+from esipp.continuity.seen import Seen
+from esipp.continuity.telling import section
+from esipp.continuity.told import Told
+from esipp.manifests import GATE
+from esipp.model import Family, TrafficPolicy
+from esipp.moves.checks import Checking
+from esipp.props import Ground
+from esipp.report.matrix import WIDTH
+from esipp.rows import Level
+from suites.continuity.cells import CELLS, WAYS
+from tests.unit.continuity_world import ROWS, changed, lost, moment, row_id, statuses, world
+
+GROUND = Ground("r1", "image", {}, {}, {})
+
+
+# ---------------------------------------------------------------------------------------------------------- the rows
+def test_rows_have_ids_of_their_own_and_say_what_trips_them() -> None:
+    assert len({row.id for row in CELLS}) == len(CELLS)
+    assert len({(row.requirement, row.family) for row in CELLS}) == len(CELLS)
+    assert all(row.fails_if for row in CELLS if row.what is not What.LOSSES)
+    assert all(row.references and row.requirement.endswith(".") for row in CELLS)
+
+
+def test_every_way_has_one_row_about_losses_in_every_phase() -> None:
+    about = (What.NO_LOSS, What.GAP, What.LOSSES)
+    for phase in Phase:
+        for way in WAYS:
+            found = [row for row in CELLS if (row.phase, row.way) == (phase, way) and row.what in about]
+            assert len(found) == len(Family), (phase, way)
+
+
+def test_what_disturbs_others_needs_leave_and_is_no_core_row() -> None:
+    for row in CELLS:
+        assert (row.phase.disruption is not None) == ("disruptive" in row.features), row.id
+        assert row.level is not Level.CORE or row.phase.disruption is None, row.id
+
+
+def test_where_nobody_has_a_reason_to_lose_anything_nothing_may_be_lost() -> None:
+    for phase in (Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER):
+        assert {row.what for row in CELLS if row.phase is phase} == {
+            What.NO_LOSS, What.SOURCE, What.PLACE, What.LASTING,
+        }  # fmt: skip
+
+
+def test_only_rows_that_rest_on_a_balancers_speed_are_timed() -> None:
+    timed = {(row.way.by, row.what) for row in CELLS if row.timed}
+    assert timed == {(by, what) for by in ("reference-ecmp", "reference-proxy") for what in (What.GAP, What.NO_LOSS)}
+
+
+# --------------------------------------------------------------------------------------------------------- the stage
+def test_a_service_a_way_over_the_same_pods() -> None:
+    props = scene.continuity_props(list(CELLS), GROUND)
+    services = {each["metadata"]["name"]: each["spec"] for each in props.services}
+    assert len(services) == len(WAYS)
+    assert {str(spec["selector"]) for spec in services.values()} == {
+        str(services["continuity-default-local"]["selector"])
+    }
+    assert services["continuity-reference-proxy-local"]["loadBalancerClass"] == "esipp.dev/reference-proxy"
+    assert "loadBalancerClass" not in services["continuity-default-cluster"]
+    assert services["continuity-nodeport-local"]["type"] == "NodePort"
+    assert props.announced == {scene.service_name(way) for way in WAYS if way.by != NODEPORT}
+
+
+def test_only_ways_that_are_asked_stand_on_the_stage() -> None:
+    rows = [row for row in CELLS if row.way.policy is TrafficPolicy.CLUSTER and row.way.by == NODEPORT]
+    assert [each["metadata"]["name"] for each in scene.continuity_props(list(rows), GROUND).services] == [
+        "continuity-nodeport-cluster"
+    ]
+
+
+def test_pods_serve_on_for_longer_than_a_balancer_needs() -> None:
+    for bound in (None, 0.5, 3.0, 7.5):
+        assert scene.serves_on(bound) > max(bound or 0, scene.LEAST_BOUND) + 2.0
+    made = scene.deployment("r1", "image", ("a", "c"), 11)
+    pod = made["spec"]["template"]["spec"]
+    assert pod["containers"][0]["args"][:2] == ["--on-sigterm", "serve:11"]
+    assert pod["terminationGracePeriodSeconds"] > 11
+
+
+def test_the_deployment_goes_through_the_scheduler_and_keeps_to_its_nodes() -> None:
+    made = scene.deployment("r1", "image", ("a", "c"), 7)
+    pod, spec = made["spec"]["template"]["spec"], made["spec"]
+    assert "nodeName" not in pod
+    assert "tolerations" not in pod, "a cordon must keep it away"
+    terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert [term["matchFields"][0]["values"] for term in terms] == [["a"], ["c"]]
+    assert spec["replicas"] == 2
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    labels = spec["template"]["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"].items() <= labels.items()
+    assert pod["readinessGates"] == [{"conditionType": GATE}]
+    assert pod["containers"][0]["readinessProbe"]["failureThreshold"] > 11, "it must count as serving while it ends"
+
+
+# --------------------------------------------------------------------------------------------------------- the gates
+class FakeCluster:
+    def __init__(self, gates: list[Gates]) -> None:
+        self.gates, self.patched = gates, list[str]()
+
+    def patch(self, path: str, body: Any) -> None:
+        assert body["status"]["conditions"][0]["status"] == "True"
+        self.patched.append(path.split("/")[-2])
+        if len(self.patched) == 2:
+            self.gates[0].stop()
+
+
+def test_gates_of_all_pods_are_opened_but_for_those_that_flap_and_those_that_end() -> None:
+    is_open = {"status": {"conditions": [{"type": GATE, "status": "True"}]}}
+    pods = {
+        "new": {"metadata": {}},
+        "open": {"metadata": {}, **is_open},
+        "ending": {"metadata": {"deletionTimestamp": "now"}},
+        "flapping": {"metadata": {}},
+    }
+    kept: list[Gates] = []
+    cluster = FakeCluster(kept)
+    gates = Gates(cluster, "ns", SimpleNamespace(pods=pods), {"flapping"})  # type: ignore[arg-type]
+    kept.append(gates)
+    gates._open_all()  # ends with the second look, as nothing of it has come about
+    assert cluster.patched == ["new", "new"]
+
+
+# ---------------------------------------------------------------------------------------------- the balancer's word
+def test_only_changes_of_routes_of_this_namespace_are_taken_down() -> None:
+    told = Told(None, "ours")
+    steer = {"kind": "steer", "namespace": "ours", "service": "s", "monotonic": 5, "family": "IPv4", "nodes": ["a"]}
+    for each in (steer, {**steer, "namespace": "theirs"}, {**steer, "kind": "health", "node": "a", "healthy": True}):
+        told._take(each)
+    assert [(each.at, each.nodes) for each in told.steers["s"]] == [(5.0, ("a",))]
+    assert told.checking() == Checking()
+
+
+# --------------------------------------------------------------------------------------------------- what is told
+def test_the_table_has_a_line_a_way_and_phase_and_the_proofs() -> None:
+    seen = changed(world(), "reference-ecmp.local", moment(Phase.ROLLING_UPDATE, 4.0), lost)
+    lines = section(Judge(seen), 0.0003)
+    line = next(each for each in lines[lines.index(next(x for x in lines if x.startswith("rolling-update"))) :]
+                if "reference-ecmp.local" in each)  # fmt: skip
+    assert line.split()[1:] == ["220", "1", "0", "0.00", "0"]
+    assert any("done" in each for each in lines)
+    assert sum("nodeport.cluster" in each for each in lines) == len(Phase)
+    assert all(len(each) <= WIDTH for each in lines)
+
+
+def test_the_table_says_what_was_not_done_and_what_did_not_settle() -> None:
+    seen = world()
+    windows = [
+        replace(w, trouble="the node said no") if w.phase is Phase.DRAIN else
+        replace(w, unsettled="default.local IPv4") if w.phase is Phase.SPEAKER else w
+        for w in seen.windows
+    ]  # fmt: skip
+    text = "\n".join(section(Judge(replace(seen, windows=windows)), 0.0))
+    assert "drain: the node said no" in text
+    assert "NOT SETTLED: default.local IPv4" in text
+
+
+def test_where_nothing_came_about_that_is_all_that_is_told() -> None:
+    seen = Seen(trouble="no way could be asked")
+    assert section(Judge(seen), 0.0) == ["continuity: no way could be asked"]
+    assert set(statuses(seen)) == {row.id for row in ROWS}
+    assert {each.value for each in statuses(seen).values()} == {"inconclusive"}
+
+
+def test_the_ledger_keeps_numbers_and_only_what_went_wrong_whole() -> None:
+    kept: list[tuple[str, dict[str, Any]]] = []
+    run = SimpleNamespace(evidence=lambda suite, kind, **data: kept.append((kind, data)))
+    seen = changed(world(), "reference-ecmp.local", moment(Phase.ROLLING_UPDATE, 4.0), lost)
+    keep(run, Judge(seen), 0.0)  # type: ignore[arg-type]
+    ways = [data for kind, data in kept if kind == "way"]
+    assert len(ways) == len(Phase) * len(WAYS)
+    (rolled,) = [d for d in ways if (d["phase"], d["way"]) == ("rolling-update", "reference-ecmp.local")]
+    assert (rolled["lost"], rolled["wrong_count"], [each[2] for each in rolled["wrong"]]) == (1, 1, ["timeout"])
+    (quiet,) = [d for d in ways if (d["phase"], d["way"]) == ("quiet", "nodeport.local")]
+    assert (quiet["lost"], quiet["wrong"]) == (0, [])
+    assert [data["phase"] for kind, data in kept if kind == "window"] == [w.phase.value for w in seen.windows]
+
+
+@pytest.mark.parametrize("name", [row_id(Phase.QUIET, "nodeport.local", "no-loss")])
+def test_a_verdict_tells_the_numbers(name: str) -> None:
+    row = next(each for each in ROWS if each.id == name)
+    decided = Judge(world()).decide(row)
+    assert decided.observed.startswith("0 of ")
+    assert decided.tally["lost"] == 0
