@@ -2,7 +2,8 @@
 
 Environment: ``ESIPP_KILLS`` (20), ``ESIPP_KILL_SEED`` (a new one, which is printed), and ``ESIPP_KILLED``: ``suite``
 for the suite's own disruptive rows (those of ``ESIPP_KILLED_ROWS``), ``driver`` for each disruption in turn and nothing
-else. What happened at each kill is printed: ``pytest -s``.
+else. ``ESIPP_KILL_SPAN`` is the seconds of disruptions within which it is killed; otherwise a whole run measures them.
+What happened at each kill is printed: ``pytest -s``.
 """
 
 import contextlib
@@ -33,6 +34,7 @@ pytestmark = [pytest.mark.by_hand, pytest.mark.timeout(3600)]
 KILLS = int(os.environ.get("ESIPP_KILLS", "20"))
 SEED = int(os.environ.get("ESIPP_KILL_SEED", secrets.randbelow(10**6)))
 OF = os.environ.get("ESIPP_KILLED", "suite")
+SPAN = float(os.environ.get("ESIPP_KILL_SPAN", "0"))
 ROWS = os.environ.get("ESIPP_KILLED_ROWS", "").split()
 BEGINS = re.compile(r"disruption: .* begins")
 
@@ -178,15 +180,11 @@ def timed() -> Iterator[list[float]]:
     took[0] = time.monotonic() - began
 
 
-def test_clean_restores_what_a_killed_run_disturbed(context: str, tmp_path: Path, cleaned: None) -> None:
-    chance = random.Random(SEED)
-    print(f"seed {SEED}: {KILLS} kills of the {OF}")
-    cluster = Cluster(context)
-    clean(context)
-    before = snapshot.take(context)
+def measured(context: str, before: dict[str, Any], tmp_path: Path) -> float:
+    """How long a run disturbs if nobody kills it, in seconds; it leaves nothing."""
     whole = tmp_path / "whole"
     whole.mkdir()
-    with Running(context, SEED, whole) as run:  # how long it disturbs, if nobody kills it
+    with Running(context, SEED, whole) as run:
         run.wait_for_disruption()
         with timed() as span:
             run.process.wait()
@@ -194,11 +192,21 @@ def test_clean_restores_what_a_killed_run_disturbed(context: str, tmp_path: Path
     how, left = wait_until_restored(context, before)
     assert not left, (left, run.text)
     print(f"whole: {span[0]:.0f} s of disruptions; {how}")
+    return span[0]
+
+
+def test_clean_restores_what_a_killed_run_disturbed(context: str, tmp_path: Path, cleaned: None) -> None:
+    chance = random.Random(SEED)
+    print(f"seed {SEED}: {KILLS} kills of the {OF}")
+    cluster = Cluster(context)
+    clean(context)
+    before = snapshot.take(context)
+    span = SPAN or measured(context, before, tmp_path)
     failures = []
     for number in range(KILLS):
         folder = tmp_path / f"kill-{number}"
         folder.mkdir()
-        moment, with_watchdog = chance.uniform(0, span[0]), number % 2 == 1
+        moment, with_watchdog = chance.uniform(0, span), number % 2 == 1
         with timed() as round_took:
             with Running(context, SEED + number, folder) as run:
                 run.wait_for_disruption()
