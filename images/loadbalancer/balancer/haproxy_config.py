@@ -16,7 +16,7 @@ from .settings import Settings
 
 NEVER = 1_000_000
 HEADER = {Mode.PROXY_V1: " send-proxy", Mode.PROXY_V2: " send-proxy-v2"}
-DRAIN_SECONDS = 30
+DRAIN_SECONDS = 900  # for what is open when HAProxy is loaded anew: no connection of a run ends by that
 MOST_CONNECTIONS = 6000  # each takes two descriptors, of which some machines allow a process 20,000
 
 
