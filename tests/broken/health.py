@@ -55,8 +55,8 @@ def lying(lie: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
     @contextmanager
     def apply(nodes: Nodes) -> Iterator[Placed]:
         with (
-            _proxies(nodes, lie),
-            nodes.live(lambda live: _redirected(_health_ports(live), lying_proxy.PORT)) as placed,
+            health_proxies(nodes, lie),
+            nodes.live(lambda live: redirected(_health_ports(live), lying_proxy.PORT)) as placed,
         ):
             yield placed
 
@@ -65,7 +65,7 @@ def lying(lie: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
 
 def refusing(nodes: Nodes) -> AbstractContextManager[Placed]:
     """Every node refuses health checks."""
-    return nodes.live(lambda live: _redirected(_health_ports(live), CLOSED))
+    return nodes.live(lambda live: redirected(_health_ports(live), CLOSED))
 
 
 def not_serving(nodes: Nodes) -> AbstractContextManager[Placed]:
@@ -74,7 +74,7 @@ def not_serving(nodes: Nodes) -> AbstractContextManager[Placed]:
     def rules(live: Live) -> list[Rule]:
         (service,) = [s for s in live.services if s["metadata"]["name"] == service_name(Situation.SEVERAL_PODS)]
         ports = [str(port["nodePort"]) for port in service["spec"]["ports"]]
-        return _redirected(ports, CLOSED, (nodes.roles[Role.ENDPOINT_NODE],))
+        return redirected(ports, CLOSED, (nodes.roles[Role.ENDPOINT_NODE],))
 
     return nodes.live(rules)
 
@@ -82,7 +82,7 @@ def not_serving(nodes: Nodes) -> AbstractContextManager[Placed]:
 @contextmanager
 def staying_open(nodes: Nodes) -> Iterator[Placed]:
     """Ports on which the service proxy has once listened are answered for ever, as they were at last."""
-    with _proxies(nodes, "stays"), nodes.rules(*_redirected([ALL_NODE_PORTS], lying_proxy.PORT)) as placed:
+    with health_proxies(nodes, "stays"), nodes.rules(*redirected([ALL_NODE_PORTS], lying_proxy.PORT)) as placed:
         yield placed
 
 
@@ -91,7 +91,7 @@ def _health_ports(live: Live) -> list[str]:
     return [str(port) for port in ports if port]
 
 
-def _redirected(ports: list[str], to: int, nodes: tuple[str, ...] = ()) -> list[Rule]:
+def redirected(ports: list[str], to: int, nodes: tuple[str, ...] = ()) -> list[Rule]:
     """What is sent to a node at these ports, from elsewhere or from itself, goes to another port there."""
     rules = []
     for family in Family:
@@ -105,7 +105,8 @@ def _redirected(ports: list[str], to: int, nodes: tuple[str, ...] = ()) -> list[
 
 
 @contextmanager
-def _proxies(nodes: Nodes, lie: str) -> Iterator[None]:
+def health_proxies(nodes: Nodes, lie: str) -> Iterator[None]:
+    """The lying proxy in the network of every node."""
     script = Path(lying_proxy.__file__).read_text(encoding="utf-8")
     with nodes.running(os.environ["ESIPP_IMAGE"], USER, ["python3", "-B", "-c", script, lie]):
         yield
