@@ -38,12 +38,18 @@ ENDED = 1.5
 """Seconds before our watch tells that a pod is being deleted in which its connections may already break."""
 
 
+Sourced = tuple[Sample, frozenset[IPAddress]]
+"""An answer, and the sources that are right in it."""
+
+
 @dataclass
 class Judge:
     """Decides every row; what several rows need is found once."""
 
     seen: Seen
     _by_phase: dict[Asked, dict[Phase | None, list[Sample]]] = field(default_factory=dict)
+    _exchanged: dict[Asked, dict[Phase | None, list[Sourced]]] = field(default_factory=dict)
+    _broken: dict[Asked, list[tuple[Phase | None, Break]]] = field(default_factory=dict)
 
     def verdict(self, row: ContinuityRow, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
         """The verdict on a row."""
@@ -92,24 +98,36 @@ class Judge:
         window = self.seen.window(phase)
         return tally(self.of_phase(phase, way, family), window.causes if window else ())
 
+    def every_break(self, phase: Phase, way: Way, family: Family) -> list[Break]:
+        """The connections that broke in a phase."""
+        if (way, family) not in self._broken:
+            self._broken[way, family] = self.seen.breaks((way, family))
+        return [broken for of, broken in self._broken[way, family] if of is phase]
+
     def breaks(self, phase: Phase, way: Way, family: Family) -> list[Break]:
-        """The connections that broke although their pod was not told to end."""
-        return [each for each in self.seen.breaks(phase, (way, family)) if not self._was_ending(each)]
+        """Those of them whose pod was not told to end."""
+        return [each for each in self.every_break(phase, way, family) if not self._was_ending(each)]
 
-    def sourced(self, row: ContinuityRow) -> list[tuple[Sample, frozenset[IPAddress]]]:
-        """Every answer that a row is about, with the sources that are right in it.
-
-        On a connection that lasts it is the one that its first answer showed, whatever is done meanwhile.
-        """
+    def sourced(self, row: ContinuityRow) -> list[Sourced]:
+        """Every answer that a row is about, with the sources that are right in it."""
         found = [(each, self.allowed(row.way, each)) for each in self.requests(row) if each.answered]
-        first: dict[tuple[int, int], frozenset[IPAddress]] = {}
-        for number, sample, _ in self.seen.lasting.get((row.way, row.family), ()):
-            if sample.answered:
-                right = first.get(number) or self.allowed(row.way, sample)
-                first.setdefault(number, frozenset({parse_address(sample.source)}))
-                if self.seen.phase_of(sample.started, sample.ended) is row.phase:
-                    found.append((sample, right))
-        return found
+        return found + self.exchanges(row.way, row.family).get(row.phase, [])
+
+    def exchanges(self, way: Way, family: Family) -> dict[Phase | None, list[Sourced]]:
+        """The answers on connections that last, by phase.
+
+        The right source is the one that a connection's first answer showed, whatever is done meanwhile.
+        """
+        known = self._exchanged.get((way, family))
+        if known is None:
+            known = self._exchanged[way, family] = {}
+            first: dict[tuple[int, int], frozenset[IPAddress]] = {}
+            for number, sample, _ in self.seen.lasting.get((way, family), ()):
+                if sample.answered:
+                    right = first.get(number) or self.allowed(way, sample)
+                    first.setdefault(number, frozenset({parse_address(sample.source)}))
+                    known.setdefault(self.seen.phase_of(sample.started, sample.ended), []).append((sample, right))
+        return known
 
     @cached_property
     def spans(self) -> Spans:
@@ -261,13 +279,11 @@ class Judge:
         return any(at - ENDED <= broken.at for at in told)
 
     def _lasting(self, row: ContinuityRow) -> Decision:
-        every = self.seen.breaks(row.phase, (row.way, row.family))
         broken = self.breaks(row.phase, row.way, row.family)
-        exchanges = [each.sample for each in self.seen.lasting.get((row.way, row.family), ())]
-        made = self.seen.in_phase(row.phase, exchanges)
-        ended = len(every) - len(broken)
-        said = f"{len(broken)} broke, {ended} ended with their pod ({len(made)} exchanges)"
-        if not any(sample.answered for sample in made):
+        ended = len(self.every_break(row.phase, row.way, row.family)) - len(broken)
+        made = len(self.exchanges(row.way, row.family).get(row.phase, ()))
+        said = f"{len(broken)} broke, {ended} ended with their pod ({made} exchanges)"
+        if not made + len(broken):
             return undecided(row, "no connection was open", said)
         if not broken:
             return Decision(Status.PASS, row.expected, said)

@@ -62,7 +62,7 @@ def _keep(run: Run, judge: Judge, phase: Phase, way: Way, family: Family) -> Non
     sources = Counter(each.source for each in made if each.answered)
     pods = Counter(each.pod for each in made if each.answered)
     wrong = [each for each in made if _wrong(judge, way, each)]
-    breaks = judge.seen.breaks(phase, (way, family))
+    breaks = judge.every_break(phase, way, family)
     run.evidence(
         SUITE,
         "way",

@@ -162,8 +162,8 @@ class Seen:
         """Those of these probes that count in a phase, in their order."""
         return [sample for sample in samples if self.phase_of(sample.started, sample.ended) is phase]
 
-    def breaks(self, phase: Phase, asked: Asked) -> list[Break]:
-        """The connections of a way that broke in a phase; one that could not be opened anew is no break."""
+    def breaks(self, asked: Asked) -> list[tuple[Phase | None, Break]]:
+        """The connections of a way that broke, and in which phase; one that could not be opened anew is no break."""
         last: dict[tuple[int, int], Sample] = {}
         found = []
         for each in self.lasting.get(asked, ()):
@@ -172,5 +172,6 @@ class Seen:
             elif each.number in last and each.sample.outcome != "error":
                 before = last.pop(each.number)
                 at = each.sample.ended if each.lost is None else each.lost
-                found.append(Break(before.ended, at, before.pod, each.sample))
-        return [one for one in found if self.phase_of(one.since, one.at) is phase]
+                broken = Break(before.ended, at, before.pod, each.sample)
+                found.append((self.phase_of(broken.since, broken.at), broken))
+        return found
