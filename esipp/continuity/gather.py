@@ -155,10 +155,17 @@ class Gathering:
         return held.held
 
     def _settle(self, acts: Acts, keys: Sequence[Asked]) -> list[str]:
-        """Wait until every way answers; those that did not in time."""
+        """Wait until every way answers, and the balancer uses both nodes again; those of which that is not so in time.
+
+        Its changing its routes later would break connections while nothing is done.
+        """
+        nodes = (acts.places.endpoint, acts.places.other)
 
         def look() -> Reading:
             left = acts.asking.unsettled(time.monotonic(), keys)
+            for way, family in keys:
+                lacking = self.told.lacks(scene.service_name(way), family.value, nodes)
+                left += [f"{way.slug} {family.value} by way of {node}" for node in lacking]
             return Reading(not left, ", ".join(left))
 
         settled = self.stop.converge(look, SETTLED)

@@ -1,7 +1,7 @@
 """The reference load balancer's word: how it checks nodes, and each change of the nodes it sends requests to."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,11 @@ class Told:
     def addresses(self) -> list[str]:
         """Its own addresses, which backends of its proxy see."""
         return list(self.reference.addresses.values()) if self.reference else []
+
+    def lacks(self, service: str, family: str, nodes: Collection[str]) -> list[str]:
+        """Those of these nodes to which it does not send requests now, as it tells; none, where it tells nothing."""
+        told = [steer for steer in self.steers.get(service, ()) if steer.family in ("", family)]
+        return sorted(set(nodes) - set(told[-1].nodes)) if told else []
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:

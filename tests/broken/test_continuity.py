@@ -12,14 +12,15 @@ from esipp.continuity.rows import Phase, Way
 from esipp.continuity.scene import DEPLOYMENT, PORT, ROLLED, service_name
 from esipp.errors import ExitCode
 from esipp.labels import MANAGED_BY
-from esipp.model import Balancer, Family, Role, TrafficPolicy
+from esipp.model import Balancer, Family, TrafficPolicy
 from esipp.topology import by_family
 from tests.broken.nodes import Nodes, Placed, Result, Rule
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.by_hand]
 
 SUITE = "continuity"
-WAY = Way(Balancer.ECMP.value, TrafficPolicy.LOCAL)
+WAY = Way(Balancer.ECMP.value, TrafficPolicy.CLUSTER)
+"""Its VIP's routes stay as they are: what is sent again goes to the same node, and is not saved by a change."""
 ROWS = (f"{SUITE}.{Phase.QUIET.value}.", f"{SUITE}.{Phase.ROLLING_UPDATE.value}.")
 NOTICES = f"{SUITE}.{Phase.ROLLING_UPDATE.value}.{WAY.slug}.ipv4.no-loss"
 
@@ -41,7 +42,7 @@ def losing_one(vip: str, node: str) -> list[Rule]:
 
 @contextmanager
 def while_rolling(nodes: Nodes) -> Iterator[Placed]:
-    """The endpoint node loses one connection, from the moment on at which a run begins its rolling update."""
+    """The bare node loses one connection, from the moment on at which a run begins its rolling update."""
     placed, ended = Placed(), threading.Event()
     broken: list[BaseException] = []
     with ExitStack() as stack:
@@ -51,7 +52,7 @@ def while_rolling(nodes: Nodes) -> Iterator[Placed]:
                 while not ended.wait(0.1):
                     vip = rolling(nodes)
                     if vip:
-                        stack.enter_context(nodes.rules(*losing_one(vip, nodes.roles[Role.ENDPOINT_NODE])))
+                        stack.enter_context(nodes.rules(*losing_one(vip, nodes.bare)))
                         placed.at = time.time()
                         return
             except BaseException as error:  # told below, in the test's own thread

@@ -141,6 +141,8 @@ def test_only_changes_of_routes_of_this_namespace_are_taken_down() -> None:
         told._take(each)
     assert [(each.at, each.nodes) for each in told.steers["s"]] == [(5.0, ("a",))]
     assert told.checking() == Checking()
+    assert told.lacks("s", "IPv4", ("a", "c")) == ["c"]
+    assert told.lacks("s", "IPv6", ("a", "c")) == [], "it tells nothing of that"
 
 
 # --------------------------------------------------------------------------------------------------- what is told
