@@ -26,6 +26,14 @@ from esipp.rows import Feature, Row, Status
 NOT_OF_THE_API = (401, 403, 429, 503, 504)
 """Refusals by who may do what, by quota and by a server that is busy: they say nothing about the rules for Services."""
 
+OF_OTHERS = ("webhook", "denied request", "etcdserver", "context deadline exceeded")
+"""In the words of a refusal, whatever its status: a cluster's own policies (a ValidatingAdmissionPolicy denies as 422
+Invalid, a webhook that fails is an InternalError), and a server that cannot reach what it stores in.
+"""
+
+QUIET = ("refused", "timed out")
+"""What a port says where nobody answers."""
+
 Answers = Mapping[str, Answer]
 
 
@@ -85,9 +93,8 @@ def _holds(want: Want, answers: Answers) -> tuple[bool, str]:
     if answer.refused is not None:
         return False, said
     if isinstance(want, Warned):
-        words = "; ".join(answer.warnings) or "no warning"
-        right = any(want.text.lower() in each.lower() for each in answer.warnings) if want.text else not answer.warnings
-        return right, words
+        warned = any(want.text.lower() in each.lower() for each in answer.warnings)
+        return warned is not want.absent, "; ".join(answer.warnings) or "no warning"
     if isinstance(want, Quiet):
         return _quiet(answer)
     wrong = [
@@ -107,7 +114,7 @@ def _said(answer: Answer) -> str:
     """
     assert answer.refused is not None
     status, reason, message = answer.refused
-    if status in NOT_OF_THE_API or "admission webhook" in message:
+    if status in NOT_OF_THE_API or any(text in message for text in OF_OTHERS):
         raise _OpenError(f"refused for another reason, {reason} ({status}): {message}")
     return f"refused as {reason} ({status}): {message}"
 
@@ -144,7 +151,11 @@ def _named_by(want: Refused) -> list[str]:
 
 
 def _quiet(answer: Answer) -> tuple[bool, str]:
-    """Nobody listens at the one port, while every node is heard at the other."""
+    """Nobody answers at the one port, while every node is heard at the other.
+
+    A port that is dropped is as quiet as one that is refused: kube-proxy opens a node's own firewall for the ports of
+    health checks, so that all others may be closed by it (kubernetes/kubernetes#97824).
+    """
     silent, control = answer.object["silent"], answer.object["control"]
     for node, words in {**control, **silent}.items():
         if words.startswith("error"):
@@ -152,5 +163,5 @@ def _quiet(answer: Answer) -> tuple[bool, str]:
     deaf = [node for node, words in control.items() if words not in ("200", "503")]
     if deaf or not control:
         raise _OpenError(f"silence proves nothing: {deaf[0] if deaf else 'no node'} is not heard at another's port")
-    loud = [f"{node}: {words}" for node, words in silent.items() if words != "refused"]
-    return not loud, loud[0] if loud else f"refused on {len(silent)} node addresses"
+    loud = [f"{node}: {words}" for node, words in silent.items() if words not in QUIET]
+    return not loud, loud[0] if loud else f"no answer on {len(silent)} node addresses"

@@ -90,6 +90,11 @@ class Chain:
     name: str
     steps: tuple[Step, ...]
 
+    @property
+    def reuses_a_port(self) -> bool:
+        """Whether it names a port again that was given back meanwhile, and that the server may hand to anybody."""
+        return any(not ref.text for step in self.steps for ref in refs_in(step.body))
+
 
 class Is(Enum):
     """What must be true of a field whose value is the server's choice."""
@@ -125,15 +130,16 @@ class Refused:
 
 @dataclass(frozen=True)
 class Warned:
-    """The step is taken, with a warning that has this text in it; without any warning where there is no text."""
+    """The step is taken, with a warning that has this text in it; or without one, whatever else is warned of."""
 
     step: str
-    text: str = ""
+    text: str
+    absent: bool = False
 
 
 @dataclass(frozen=True)
 class Quiet:
-    """No node listens at a port, while every node answers at another."""
+    """No node answers at a port, while every node does at another."""
 
     step: str
 
@@ -203,6 +209,15 @@ def at(found: Any, path: str) -> Any:
     return found
 
 
+def refs_in(body: Any) -> Iterator[Ref]:
+    """Every Ref in a body."""
+    if isinstance(body, Ref):
+        yield body
+    parts = body.values() if isinstance(body, Mapping) else body if isinstance(body, list) else ()
+    for part in parts:
+        yield from refs_in(part)
+
+
 def is_absent(value: Any) -> bool:
     """Whether a field is not there, or has the value that stands for that."""
     return value is None or (not isinstance(value, bool) and not value)
@@ -229,8 +244,8 @@ def say_want(want: Want) -> str:
         words = f"refused as {' or '.join(want.reasons)} ({' or '.join(map(str, want.statuses))})"
         return words + (f", naming {' and '.join(want.says)}" if want.says else "")
     if isinstance(want, Warned):
-        return f"a warning about {want.text}" if want.text else "no warning"
-    return "refused on every node"
+        return f"{'no' if want.absent else 'a'} warning about {want.text}"
+    return "no answer on any node"
 
 
 def _fields(want: Taken) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Chains of requests, made: each on Services of its own, which are gone when it is over."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,9 +71,11 @@ class Performer:
         except _NotMadeError as why:
             return Answer(trouble=str(why))
         except ApiError as refused:
-            trouble = self._rival(step, answers) if "already allocated" in refused.message else ""
+            taken = "already allocated" in refused.message
+            trouble = self._rival(chain, _numbers(_resolved(step.body, answers))) if taken else ""
             return Answer(refused=(refused.status, refused.reason, refused.message), trouble=trouble)
-        return Answer(made, warnings=tuple(warnings))
+        trouble = self._rival(chain, _numbers(_resolved(step.body, answers))) if step.verb is Verb.LISTEN else ""
+        return Answer(made, warnings=tuple(warnings), trouble=trouble)
 
     def _make(self, chain: Chain, step: Step, answers: dict[str, Answer], warnings: list[str]) -> Json:
         name = f"{chain.name}-{step.of}" if step.of else chain.name
@@ -89,13 +91,21 @@ class Performer:
         if verb is Verb.REPLACE:
             return send("PUT", path, self._manifest(name, body))
         if verb is Verb.UPDATE:
-            read = copy.deepcopy(answers[step.since].object) if step.since else send("GET", path)
-            return send("PUT", path, _edited(read, body or {}, step.drop))
+            if step.since:
+                return send("PUT", path, _edited(copy.deepcopy(answers[step.since].object), body or {}, step.drop))
+            read = send("GET", path)
+            version = read["metadata"]["resourceVersion"]
+            try:
+                return send("PUT", path, _edited(read, body or {}, step.drop))
+            except ApiError as refused:
+                if refused.status == 409 and send("GET", path)["metadata"]["resourceVersion"] != version:
+                    raise _NotMadeError("somebody else wrote to the service meanwhile") from None
+                raise
         if verb is Verb.APPLY:
             whole = {"apiVersion": "v1", "kind": "Service", **body}
-            whole["metadata"] = {"name": name, **body.get("metadata", {})}
-            if not self.cluster.exists(path):
-                self.made[chain.name].add(name)
+            labels = {**labels_of(self.run), **body.get("metadata", {}).get("labels", {})}
+            whole["metadata"] = {"name": name, **body.get("metadata", {}), "labels": labels}
+            self.made[chain.name].add(name)
             force = {"force": "true"} if step.force else {}
             query = {"fieldManager": step.manager, **force}
             kind = "application/apply-patch+yaml"  # JSON is YAML
@@ -106,6 +116,8 @@ class Performer:
             return send("PATCH", path, body, verb.value)
         if verb is Verb.DELETE:
             self.cluster.delete(path)
+            if self.cluster.exists(path):
+                raise _NotMadeError("the service is not gone: somebody holds it by a finalizer")
             return {}
         if verb is Verb.FREE:
             return {"port": self._free_port(chain)}
@@ -130,14 +142,14 @@ class Performer:
         self.cluster.delete(f"{self._services}/{name}")
         return int(made["spec"]["ports"][0]["nodePort"])
 
-    def _rival(self, step: Step, answers: dict[str, Answer]) -> str:
-        """Which service that is not ours took a port that the step names; empty where none did."""
-        wanted = set(_numbers(_resolved(step.body, answers)))
+    def _rival(self, chain: Chain, wanted: Iterable[int]) -> str:
+        """Which service took one of these ports that is not this chain's; empty where none did."""
+        mine = {(self.namespace, name) for name in (*self.made[chain.name], f"{chain.name}-free")}
         for item in self.cluster.list("/api/v1/services"):
             owner, spec = item["metadata"], item["spec"]
             has = {spec.get("healthCheckNodePort"), *(port.get("nodePort") for port in spec.get("ports") or [])}
-            taken = sorted(port for port in has & wanted if port)
-            if taken and owner["namespace"] != self.namespace:
+            taken = sorted(port for port in has & set(wanted) if port)
+            if taken and (owner["namespace"], owner["name"]) not in mine:
                 return f"the service {owner['namespace']}/{owner['name']} took port {taken[0]} meanwhile"
         return ""
 

@@ -144,7 +144,8 @@ def from_policy_to_policy() -> Rows:
     yield row("change.policy-removed.freed", CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY, given=given)
     made = chain("deleted", create(**LB, **LOCAL), Step("deleted", Verb.DELETE), claim(HAD))
     said = "The health-check node port of a deleted service may be another service's at once"
-    yield row("change.deleted.freed", CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY)
+    given = (Taken("deleted"),)
+    yield row("change.deleted.freed", CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY, given=given)
 
 
 def to_external_name() -> Rows:

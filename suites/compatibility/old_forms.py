@@ -41,7 +41,8 @@ def in_place_of_fields() -> Rows:
             text = f"{said} are kept as they are"
             yield row(f"{name}.kept", CORE, text, made, wants, "users' metadata is eaten", OLD_FORMS)
             text = f"{said} are no reason for a warning"
-            yield row(f"{name}.warning", EXTENDED, text, made, Warned("created"), "a warning", OLD_FORMS)
+            silent = Warned("created", f"service.{stage}.kubernetes.io/", absent=True)
+            yield row(f"{name}.warning", EXTENDED, text, made, silent, "a warning", OLD_FORMS)
 
 
 def against_fields() -> Rows:
@@ -105,7 +106,7 @@ def nobody_listens() -> Rows:
             f"{stage}-heard", FREE, create(annotations=notes, **both), create("control", "control", **both, **LOCAL),
             Step("listened", Verb.LISTEN, ports, of="control"), Step("later", Verb.LOOK),
         )  # fmt: skip
-        said = f"No node listens at the health-check port that a service names in the {stage} annotation"
+        said = f"No node answers at the health-check port that a service names in the {stage} annotation"
         open_ = "a service proxy still opens the port that the annotation names"
         outside = frozenset({"vantage.outside"})
         wants: tuple[Want, ...] = (Quiet("listened"), taken("later", policy="Cluster", health_port=ABSENT))

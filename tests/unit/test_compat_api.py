@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from esipp.cluster import UnreachableError
+from esipp.cluster import ApiError, UnreachableError
 from esipp.compatibility.judging import judge
 from esipp.compatibility.model import ANNOTATION, Answer, EditRow, Json, Quiet, Refused, Seen, Warned
 from esipp.compatibility.performing import Listen, Performer
+from esipp.labels import labels_of
 from esipp.rows import Feature, Level, Status
 from esipp.stop import Stop, StoppedError
+from fixtures.edits import in_turn
 from suites.compatibility.edits import CELLS
 from tests.unit.compat_api import FakeServices
 
@@ -224,7 +226,7 @@ def falsified(row: EditRow, honest: Seen) -> Iterator[tuple[str, Seen]]:
             others = [("taken", Answer({"metadata": {}, "spec": {}}))]
             others += [("another refusal", replace(answer, refused=(404, "NotFound", "gone")))]
         elif isinstance(want, Warned):
-            others = [("other warnings", replace(answer, warnings=() if want.text else ("299 - something",)))]
+            others = [("other warnings", replace(answer, warnings=(f"299 - {want.text}",) if want.absent else ()))]
         elif isinstance(want, Quiet):
             others = [("heard", Answer({**answer.object, "silent": {"node": "200"}}))]
         else:
@@ -267,7 +269,8 @@ def test_everything_that_a_row_wants_can_fail() -> None:
     [
         ("refused", "503", None),
         ("503", "200", Status.FAIL),
-        ("timed out", "200", Status.FAIL),
+        ("timed out", "200", None),
+        ("answered 404", "200", Status.FAIL),
         ("refused", "refused", Status.INCONCLUSIVE),
         ("error", "200", Status.INCONCLUSIVE),
     ],
@@ -290,9 +293,42 @@ def test_a_quota_says_nothing_of_the_rules() -> None:
     assert those("policy.value.* client.stale") <= set(told)
 
 
-def test_a_port_that_another_tenant_takes_first_is_no_fault() -> None:
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        (422, "Invalid", "ValidatingAdmissionPolicy 'balancers' denied request: spec.loadBalancerClass is ours"),
+        (400, "BadRequest", 'admission webhook "services.example" denied the request: healthCheckNodePort'),
+        (500, "InternalError", 'Internal error occurred: failed calling webhook "services.example": refused'),
+        (500, "InternalError", "failed to allocate requested HealthCheck NodePort 1: etcdserver: request timed out"),
+    ],
+)
+def test_what_a_cluster_refuses_for_reasons_of_its_own_says_nothing_of_the_rules(
+    refusal: tuple[int, str, str],
+) -> None:
+    class Particular(FakeServices):
+        def _create(self, body: Json, warnings: list[str]) -> Json:
+            raise ApiError(*refusal, "POST")
+
+    statuses = {row.id: judge(row, perform(Particular()), FEATURES, {}).status for row in ROWS[:3] + OF_PORTS}
+    assert set(statuses.values()) == {Status.INCONCLUSIVE}
+
+
+OF_PORTS = [row for row in ROWS if "api.health-port." in row.id]
+
+
+def test_warnings_about_something_else_are_not_about_an_annotation() -> None:
+    class Chatty(FakeServices):
+        def _create(self, body: Json, warnings: list[str]) -> Json:
+            warnings.append("299 - services should name their owner")
+            return super()._create(body, warnings)
+
+    assert differing(perform(Chatty())) == {}
+
+
+@pytest.mark.parametrize("namespace", ["tenant", "esipp-test"])
+def test_a_port_that_another_service_takes_first_is_no_fault(namespace: str) -> None:
     class Busy(FakeServices):
-        """A tenant takes each port that is freed, at once."""
+        """Somebody takes each port that is freed, at once: a tenant, or another chain of ours."""
 
         def delete(self, path: str) -> None:
             gone = self.services.get(path.rpartition("/")[2], {"spec": {}})["spec"]
@@ -300,11 +336,74 @@ def test_a_port_that_another_tenant_takes_first_is_no_fault() -> None:
             port = gone.get("healthCheckNodePort")
             if port and "deleted" in path:
                 spec = {"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}
-                self.others.append({"metadata": {"namespace": "tenant", "name": "rival"}, "spec": spec})
+                self.others.append({"metadata": {"namespace": namespace, "name": "rival"}, "spec": spec})
 
     seen = perform(Busy())
     assert differing(seen) == {"change.deleted.freed": Status.INCONCLUSIVE}
-    assert "tenant/rival" in seen.answers["change-deleted"]["claimed"].trouble
+    assert f"{namespace}/rival" in seen.answers["change-deleted"]["claimed"].trouble
+
+
+def test_a_port_that_is_heard_because_somebody_got_it_meanwhile_is_no_fault() -> None:
+    api = FakeServices()
+
+    def listen(silent: int, _control: int) -> Json:
+        spec = {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": silent}
+        api.others.append({"metadata": {"namespace": "tenant", "name": "rival"}, "spec": spec})
+        return hear(silent="503")(0, 0)
+
+    assert differing(perform(api, listen)) == dict.fromkeys(those("old.*.not-heard"), Status.INCONCLUSIVE)
+
+
+def test_chains_that_ask_for_a_port_again_are_known() -> None:
+    alone = {row.id.removeprefix("api.") for row in ROWS if row.chain.reuses_a_port}
+    assert those(f"{FREED} change.round-trip.same-port change.to-local.* old.*.two-ports old.*.not-heard") <= alone
+    assert not alone & those("client.stale policy.* old.*.edited old.*.kept change.nodeport-*")
+    (some, first), (one, then) = in_turn(CHAINS.values())
+    assert some > one == 1
+    assert sorted(chain.name for chain in (*first, *then)) == sorted(CHAINS)
+    assert [chain.reuses_a_port for chain in (*first, *then)] == [False] * len(first) + [True] * len(then)
+
+
+def test_a_service_that_somebody_holds_has_not_given_its_port_back() -> None:
+    class Held(FakeServices):
+        def delete(self, path: str) -> None:
+            if not path.endswith("change-deleted"):
+                super().delete(path)
+
+    assert differing(perform(Held())) == {"change.deleted.freed": Status.INCONCLUSIVE}
+
+
+class Meddled(FakeServices):
+    """Conflicts with everybody who writes an object back; ``writes`` for somebody else's writing before."""
+
+    writes = True
+
+    def request(self, method: str, path: str, **rest: Any) -> Json:
+        if method == "PUT" and not path.endswith(("client-replace", "client-stale")):
+            if self.writes:
+                super().request("PATCH", path, body={"metadata": {"annotations": {"a": "b"}}}, content="merge-patch")
+            raise ApiError(409, "Conflict", "the object has been modified", f"PUT {path}")
+        return super().request(method, path, **rest)
+
+
+def test_a_conflict_with_somebody_who_did_write_is_no_fault() -> None:
+    api = Meddled()
+    assert differing(perform(api)) == dict.fromkeys(those("client.update.* client.drops-*"), Status.INCONCLUSIVE)
+    api = Meddled()
+    api.writes = False
+    told = differing(perform(api))
+    assert {name for name, status in told.items() if status is Status.FAIL} >= those(
+        "client.update.* client.drops-both"
+    )
+
+
+def test_what_is_applied_carries_the_label_of_the_run() -> None:
+    class Labelled(FakeServices):
+        def _store(self, service: Json) -> Json:
+            assert service["metadata"]["labels"].items() >= labels_of("test").items()
+            return super()._store(service)
+
+    perform(Labelled())
 
 
 def test_a_chain_that_breaks_off_leaves_its_own_rows_open() -> None:
@@ -359,6 +458,22 @@ def test_names_are_fit_for_services() -> None:
 
 def test_words_of_refusals_are_never_core() -> None:
     assert [row.id for row in ROWS if row.id.endswith(".words") and row.level is not Level.EXTENDED] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "reference"),
+    [
+        ("status.nodeport", "1.29", "119789"),
+        ("client.json-patch.policy", "1.22", "KEP-2086"),
+        ("client.replace.policy", "1.23", "103532"),
+        ("client.drops-policy", "1.23", "103532"),
+        ("change.loadbalancer-to-nodeport.local.status", "1.22", "KEP-2086"),
+    ],
+)
+def test_a_row_is_as_old_as_what_it_asks_for(name: str, version: str, reference: str) -> None:
+    (row,) = [row for row in ROWS if row.id == f"api.{name}"]
+    assert row.since == version
+    assert reference in row.since_why
 
 
 def test_a_row_says_its_requests() -> None:
