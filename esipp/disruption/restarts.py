@@ -22,8 +22,6 @@ KINDS = {
 }
 """Where the pods are, and the labels by which they are known: kubeadm's, and those of MetalLB's manifests and chart."""
 
-STATUSES = "/apis/metallb.io/v1beta1/servicel2statuses"
-
 
 def daemon_pods(cluster: Cluster, what: Disruption) -> list[Json]:
     """The pods of that kind that a DaemonSet has made."""
@@ -51,18 +49,6 @@ def pods_feature(cluster: Cluster, what: Disruption) -> Feature:
         return Feature(False, f"{collection} cannot be listed: {broken}")
     labelled = f"with {' or '.join(selectors)}, of a DaemonSet"
     return Feature(bool(pods), f"{len(pods)} pods {labelled}" if pods else f"no pod {labelled}")
-
-
-def announcer(cluster: Cluster, namespace: str, service: str) -> str:
-    """The node whose speaker announces a Service by its own word (MetalLB's ServiceL2Status); "" if none says so."""
-    try:
-        told = cluster.list(STATUSES)
-    except (ApiError, UnreachableError):
-        return ""
-    for each in (item.get("status") or {} for item in told):
-        if (each.get("serviceNamespace"), each.get("serviceName")) == (namespace, service):
-            return str(each.get("node") or "")
-    return ""
 
 
 class Restart:
