@@ -170,7 +170,7 @@ class Dialect:
             policy = _first(notes, self.reads, "external-traffic", _FIELDS)
             if policy:
                 spec["externalTrafficPolicy"] = policy
-                _put(spec, "healthCheckNodePort", self._port(spec["type"], policy, notes))
+                _put(spec, "healthCheckNodePort", self._port(spec, policy, notes))
             elif self.writes:
                 spec["externalTrafficPolicy"] = "Cluster"  # as today's servers say where nobody chose
         address = spec.get("clusterIP")
@@ -188,12 +188,16 @@ class Dialect:
             f"{each}/{name}" for each in self.reads for name in ("external-traffic", "healthcheck-nodeport")
         )
 
-    def _port(self, kind: str, policy: str, notes: Mapping[str, str]) -> int | None:
-        """The port counts only where the server takes it for one: on type LoadBalancer with OnlyLocal."""
-        if kind != "LoadBalancer" or policy != "Local":
+    def _port(self, spec: Json, policy: str, notes: Mapping[str, str]) -> int | None:
+        """The port counts only where the server takes it for one: on type LoadBalancer with OnlyLocal.
+
+        Where no annotation names one it is that of the field, if there is such a field: 1.7 mixes the forms so.
+        """
+        if spec["type"] != "LoadBalancer" or policy != "Local":
             return None
         told = (notes.get(f"{prefix}/healthcheck-nodeport", "") for prefix in self.reads)
-        return next((int(port) for port in told if port.isdecimal() and int(port)), None)
+        named = next((int(port) for port in told if port.isdecimal() and int(port)), None)
+        return named or spec.get("healthCheckNodePort")
 
     def _pod_back(self, pod: Json) -> Json:
         status = pod.get("status")

@@ -12,7 +12,7 @@ from esipp.versions import asked_version, version_features
 def as_text(rows: Sequence[Row]) -> Iterator[str]:
     """A line a row."""
     for row in rows:
-        yield f"{row.level.value:<9}{row.id:<76}{row.expected}"
+        yield f"{row.level.value:<9}{row.id:<75} {row.expected}"
 
 
 def as_json(rows: Sequence[Row]) -> Iterator[str]:

@@ -211,6 +211,15 @@ def test_what_people_left_in_an_older_form_is_read_as_that_server_takes_it(at: O
         assert {port: "x"} == server.ports()
 
 
+def test_a_policy_and_a_port_of_two_forms_are_read_together() -> None:
+    notes = {f"{BETA}/external-traffic": "OnlyLocal"}
+    spec = {"type": "LoadBalancer", "externalTrafficPolicy": "Cluster", "healthCheckNodePort": 30007}
+    mixed = {"metadata": {"name": "x", "annotations": notes}, "spec": spec}
+    assert seen(dialect_of("v1.7.16").back(f"{SERVICES}/x", mixed)) == ("Local", 30007)
+    notes[f"{BETA}/healthcheck-nodeport"] = "30008"
+    assert seen(dialect_of("v1.7.16").back(f"{SERVICES}/x", mixed)) == ("Local", 30008)
+
+
 def test_old_annotations_mean_nothing_to_the_servers_of_today(at: Open) -> None:
     for name in ("1.8", "1.30"):
         server, cluster = at(name)

@@ -218,6 +218,10 @@ def test_the_list_for_a_server_of_today_has_nothing_to_add() -> None:
     assert (empty, lines) == ("", list(listing.as_text(rows)))
 
 
+def test_a_long_id_stands_apart_from_what_is_expected() -> None:
+    assert [line for line in listing.as_text(list(ROWS.values())) if line.split()[1] not in ROWS] == []
+
+
 def test_json_tells_why_not() -> None:
     row = ROWS["healthcheck.one-pod.ipv4.outside-1-to-endpoint-node.weight"]
     (line,) = listing.json_for("1.7.3", [row])
