@@ -1,0 +1,231 @@
+"""What is done while traffic flows: asked of whom, proven by what, and what follows where it fails. No cluster."""
+
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from esipp.continuity import acts as module
+from esipp.continuity.acts import Acts, Notes
+from esipp.continuity.gather import Gathering
+from esipp.continuity.rows import Phase
+from esipp.continuity.scene import SELECTOR, service_name
+from esipp.continuity.seen import Places
+from esipp.continuity.told import Told
+from esipp.convergence import Budget
+from esipp.disruption.model import Disruption, Proof
+from esipp.errors import HarnessError
+from esipp.model import Family
+from esipp.moves.samples import Sample, Stream
+from esipp.stop import Stop, StoppedError
+from esipp.topology import parse_address
+from suites.continuity.cells import WAYS
+from tests.unit.continuity_world import CLIENT, FAMILY, key
+
+READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def live(name: str, spacing: float, sample: Callable[[int, float], Sample]) -> Stream:
+    """A stream up to now and beyond, whatever the time is."""
+    now = time.monotonic()
+    made = [sample(n, now - 5.0 + n * spacing) for n in range(int(65 / spacing))]
+    stream = Stream(name, spacing, made)
+    stream.freeze()
+    return stream
+
+
+def answered(source: str = CLIENT, node: str = "a") -> Callable[[int, float], Sample]:
+    return lambda n, at: Sample(n, at, at, "answered", f"{node}1", node, source)
+
+
+def saying(status: str) -> Stream:
+    return live("health", 0.1, lambda n, at: Sample(n, at, at, status))
+
+
+class FakeAsking:
+    def __init__(self, status: str = "200") -> None:
+        self.streams = {key("nodeport.local"): live("nodeport.local", 0.1, answered())}
+        self.health = {FAMILY: {"a": saying(status), "c": saying("200")}}
+        self.left: list[str] = []
+
+    def latest(self, asked: Any) -> Sample:
+        return self.streams[asked].samples[0]
+
+    def unsettled(self, now: float, asked: Any) -> list[str]:
+        return self.left
+
+
+class FakeCluster:
+    def __init__(self) -> None:
+        self.patched: list[tuple[str, Any]] = []
+        self.deleted: list[str] = []
+
+    def patch(self, path: str, body: Any, how: str = "") -> None:
+        self.patched.append((path.rpartition("/")[2], body["spec"]))
+
+    def delete(self, path: str) -> None:
+        self.deleted.append(path.rpartition("/")[2])
+
+
+class FakeDisruptor:
+    def __init__(self, refuses: bool = False) -> None:
+        self.asked: list[tuple[Disruption, str, str, bool]] = []
+        self.refuses = refuses
+
+    def perform(
+        self, what: Disruption, node: str, meanwhile: Callable[[], None], *, selector: str, not_ready: bool
+    ) -> Proof:
+        self.asked.append((what, node, selector, not_ready))
+        if self.refuses:
+            raise HarnessError("The node is cordoned already.")
+        meanwhile()
+        return Proof(what, node, "seen with our own eyes", 1.0, 2.0, 3.0, 4.0)
+
+
+def pods(**nodes: str) -> Any:
+    items = {name: {"metadata": {"name": name}, "status": READY} for name in nodes}
+    return SimpleNamespace(pods=items, nodes=dict(nodes), check=lambda: None)
+
+
+def made(asking: FakeAsking | None = None, watching: Any = None, disruptor: FakeDisruptor | None = None) -> Acts:
+    services = {service_name(way): {"spec": {"healthCheckNodePort": 30000 + n}} for n, way in enumerate(WAYS)}
+    stage = SimpleNamespace(cluster=FakeCluster(), namespace="ns", services=services)
+    return Acts(
+        stage, None, asking or FakeAsking(), watching or pods(a1="a", c1="c"), Places("a", "c", "b"),  # type: ignore[arg-type]
+        list(WAYS), 0.1, frozenset({parse_address(CLIENT)}), Stop(), disruptor,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HOLD", dict.fromkeys(module.HOLD, 0.0))
+    monkeypatch.setattr(module, "CALM", 0.2)
+    for name in ("WHOLE", "TOLD", "GONE", "STABLE"):
+        monkeypatch.setattr(module, name, Budget(name.lower(), 0.2, need=1, spacing=0.05))
+
+
+@pytest.mark.parametrize("phase", [Phase.CORDON, Phase.EXCLUDE, Phase.KUBE_PROXY, Phase.SPEAKER, Phase.API_SERVER])
+def test_a_disruption_is_the_disruptors_and_its_proof_is_told(phase: Phase) -> None:
+    disruptor, notes = FakeDisruptor(), Notes()
+    made(disruptor=disruptor).perform(phase, notes)
+    assert disruptor.asked == [(phase.disruption, "" if phase is Phase.API_SERVER else "a", "", False)]
+    assert (notes.happened, notes.ended, notes.words) == (2.0, 4.0, "seen with our own eyes")
+    assert len(notes.causes) == 3, "its beginning, its effect, its undoing"
+
+
+def test_only_pods_of_the_deployment_are_evicted_and_all_of_them_must_go() -> None:
+    disruptor = FakeDisruptor()
+    made(watching=pods(c1="c"), disruptor=disruptor).perform(Phase.DRAIN, Notes())
+    assert disruptor.asked == [(Disruption.DRAIN, "a", SELECTOR, False)]
+    with pytest.raises(HarnessError, match="left: a1"):
+        made(disruptor=FakeDisruptor()).perform(Phase.DRAIN, Notes())
+
+
+def test_a_stopped_kubelet_has_shown_its_effect_when_the_health_check_says_503() -> None:
+    disruptor = FakeDisruptor()
+    made(FakeAsking("503"), disruptor=disruptor).perform(Phase.KUBELET, Notes())
+    assert disruptor.asked == [(Disruption.KUBELET, "a", "", True)]
+    with pytest.raises(HarnessError, match="a IPv4: 200"):
+        made(FakeAsking("200"), disruptor=FakeDisruptor()).perform(Phase.KUBELET, Notes())
+
+
+def test_the_speaker_that_counts_is_the_one_that_announces() -> None:
+    asking, disruptor = FakeAsking(), FakeDisruptor()
+    asking.streams[key("default.local")] = live("default.local", 0.1, answered(node="c"))
+    made(asking, disruptor=disruptor).perform(Phase.SPEAKER, Notes())
+    assert disruptor.asked[0][1] == "c"
+
+
+def test_nothing_is_disturbed_without_leave() -> None:
+    with pytest.raises(HarnessError, match="cannot be done"):
+        made().perform(Phase.CORDON, Notes())
+
+
+def test_all_local_services_flip_and_get_their_health_check_ports_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = iter(["gone", "200 again"])
+    acts, notes = made(), Notes()
+    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(wanted == next(said), ""))
+    acts.perform(Phase.FLIPS, notes)
+    patched = acts.stage.cluster.patched  # type: ignore[attr-defined]
+    local = [service_name(way) for way in WAYS if way.local]
+    assert [name for name, _ in patched] == local * 2
+    assert {spec["externalTrafficPolicy"] for _, spec in patched[: len(local)]} == {"Cluster"}
+    ports = {name: service["spec"]["healthCheckNodePort"] for name, service in acts.stage.services.items()}
+    back = [(name, {"externalTrafficPolicy": "Local", "healthCheckNodePort": ports[name]}) for name in local]
+    assert patched[len(local) :] == back
+    ((since, until),) = notes.either
+    assert since < until <= time.monotonic(), "over as soon as sources were stable"
+
+
+def test_sources_that_do_not_become_stable_get_ten_seconds_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    asking = FakeAsking()
+    asking.streams[key("nodeport.local")] = live("nodeport.local", 0.1, answered("192.0.2.1"))
+    acts, notes = made(asking), Notes()
+    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(True, ""))
+    acts.perform(Phase.FLIPS, notes)
+    ((_, until),) = notes.either
+    assert until == pytest.approx(notes.causes[-1] + module.STABLE_SECONDS)
+    assert "not within 10 s" in notes.words
+
+
+def test_a_pod_that_is_deleted_must_be_replaced() -> None:
+    acts = made()
+    with pytest.raises(HarnessError, match="a1 is still there"):
+        acts.perform(Phase.DELETED, Notes())
+    assert acts.stage.cluster.deleted == ["a1"]  # type: ignore[attr-defined]
+
+
+def test_an_interrupt_ends_every_wait() -> None:
+    acts = made()
+    acts.stop.set()
+    for wait in (lambda: acts.hold(60.0), lambda: acts.perform(Phase.DELETED, Notes())):
+        with pytest.raises(StoppedError):
+            wait()
+
+
+# ------------------------------------------------------------------------------------------------- one after the other
+def gathering(acts: Acts, *phases: Phase) -> Gathering:
+    return Gathering(
+        acts.stage, None, None, "image", list(WAYS), [Family.IPV4], phases, Told(None, "ns"), acts.stop,  # type: ignore[arg-type]
+        lambda: pytest.fail("there is one"), lambda _: None,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("QUIET", 0.0), ("FIRST_QUIET", 0.0)):
+        monkeypatch.setattr(f"esipp.continuity.gather.{name}", value)
+    for name in ("WHOLE", "SETTLED"):
+        monkeypatch.setattr(f"esipp.continuity.gather.{name}", Budget(name, 0.2, need=1, spacing=0.05))
+
+
+@pytest.mark.usefixtures("_quick")
+def test_what_could_not_be_done_is_told_and_the_next_is_done_all_the_same() -> None:
+    acts = made(disruptor=FakeDisruptor(refuses=True))
+    session = gathering(acts, Phase.CORDON, Phase.EXCLUDE)
+    session._go_through(acts, None)  # type: ignore[arg-type]
+    assert [window.phase for window in session._windows] == [Phase.CORDON, Phase.EXCLUDE]
+    assert {window.trouble for window in session._windows} == {"The node is cordoned already."}
+
+
+@pytest.mark.usefixtures("_quick")
+def test_where_pods_do_not_come_back_nothing_more_is_done() -> None:
+    acts = made(watching=pods(c1="c"), disruptor=FakeDisruptor())
+    session = gathering(acts, Phase.CORDON, Phase.EXCLUDE)
+    session._go_through(acts, None)  # type: ignore[arg-type]
+    first, second = session._windows
+    assert (first.trouble, first.unsettled) == ("", "1 of 1 pods are ready")
+    assert second.trouble
+    assert len(acts.disruptor.asked) == 1  # type: ignore[union-attr]
+
+
+@pytest.mark.usefixtures("_quick")
+def test_ways_that_do_not_answer_again_are_told() -> None:
+    asking = FakeAsking()
+    asking.left = ["nodeport.local IPv4"]
+    acts = made(asking, disruptor=FakeDisruptor())
+    session = gathering(acts, Phase.CORDON)
+    session._go_through(acts, None)  # type: ignore[arg-type]
+    assert session._windows[0].unsettled == "nodeport.local IPv4"
