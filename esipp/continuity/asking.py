@@ -37,7 +37,10 @@ class Targets:
 
 @dataclass
 class Asking:
-    """Probes that fly from ``start`` to ``stop``; results come in as they arrive."""
+    """Probes that fly from ``start`` to ``stop``; results come in as they arrive.
+
+    ``details`` are the prober's words on requests that had no answer, by stream and number.
+    """
 
     prober: Prober
     targets: Targets
@@ -46,6 +49,7 @@ class Asking:
     lasting: dict[Asked, list[Exchange]] = field(default_factory=dict)
     health: dict[Family, dict[str, Stream]] = field(default_factory=dict)
     control: dict[Family, Stream] = field(default_factory=dict)
+    details: dict[tuple[str, int], str] = field(default_factory=dict)
     _running: list[Running] = field(default_factory=list)
 
     def start(self) -> None:
@@ -99,7 +103,14 @@ class Asking:
         ours, read = self.clock.ours, read_health if protocol == "get" else read_request
         timeout = 1.0 if protocol == "get" else TIMEOUT
         job = Job(name, protocol, *target, ENDLESS, timeout, spacing=SPACING, url="/healthz")
-        self._running.append(self.prober.stream(job, lambda line: stream.add(read(line, ours))))
+
+        def take(line: Line) -> None:
+            sample = read(line, ours)
+            stream.add(sample)
+            if protocol == "tcp" and not sample.answered:
+                self.details[name, sample.seq] = str(line.get("detail") or "")
+
+        self._running.append(self.prober.stream(job, take))
         return stream
 
     def _last(self, name: str, job_number: int, target: tuple[str, int], kept: list[Exchange]) -> None:

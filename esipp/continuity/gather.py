@@ -103,7 +103,7 @@ class Gathering:
             checking, serves, self._own(),
             self._of_nodes(),
             frozenset(parse_address(each) for each in self.told.addresses()),
-            obstacles, trouble, self._since,
+            obstacles, trouble, self._since, asking.details,
         )  # fmt: skip
 
     def _begin(self, acts: Acts, serves: int, keys: Sequence[Asked]) -> str:

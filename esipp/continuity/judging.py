@@ -186,7 +186,8 @@ class Judge:
         if beside:
             return undecided(row, beside, numbers.words)
         rehashed = all(s.outcome == "reset" and self._own_doing(row, s.started, s.ended) for s in lost)
-        outcomes = ", ".join(f"{count} {outcome}" for outcome, count in Counter(s.outcome for s in lost).items())
+        told = Counter(self.words(row.way, row.family, sample) for sample in lost)
+        outcomes = ", ".join(f"{count} {words}" for words, count in told.items())
         reason = f"{outcomes}, the first one {self._when(row.phase, lost[0].started)}"
         if row.phase is not Phase.QUIET and (also := self.tally(Phase.QUIET, row.way, row.family).lost):
             reason += f"; {also} were lost while nothing was done, too"
@@ -213,6 +214,11 @@ class Judge:
         reason = f"{first.seconds:.2f} s, known within {blur:.2f} s, {self._when(row.phase, first.first)}"
         counts = {"kept": len(worst) - len(over), "broken": len(over)}
         return Decision(Status.FAIL, row.expected, said, reason, tally=counts)
+
+    def words(self, way: Way, family: Family, sample: Sample) -> str:
+        """What came of a request that had no answer, with the prober's own words."""
+        detail = self.seen.details.get((self.seen.streams[way, family].name, sample.seq), "")
+        return f"{sample.outcome} ({detail})" if detail else sample.outcome
 
     def _losses(self, row: ContinuityRow) -> Decision:
         return Decision(Status.PASS, row.expected, self.tally(row.phase, row.way, row.family).words)

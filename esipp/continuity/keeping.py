@@ -73,7 +73,7 @@ def _keep(run: Run, judge: Judge, phase: Phase, way: Way, family: Family) -> Non
         sources=dict(sources),
         pods=dict(pods),
         wrong_count=len(wrong),
-        wrong=[_sample(each) for each in wrong[:MOST]],
+        wrong=[[*_sample(each), judge.words(way, family, each)] for each in wrong[:MOST]],
         broken=len(judge.breaks(phase, way, family)),
         breaks=[[_s(each.at), each.pod, each.sample.outcome] for each in breaks[:MOST]],
     )

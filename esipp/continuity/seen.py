@@ -117,6 +117,7 @@ class Seen:
         own: the client's addresses; ``of_nodes``: those of all nodes; ``of_balancer``: those of the reference balancer.
         obstacles: why a way could not be asked. ``trouble``: why nothing was done at all.
         since: when traffic had settled at first; what was before is not judged.
+        details: the prober's words on requests that had no answer, by stream and number.
     """
 
     places: Places = field(default_factory=lambda: Places("", "", ""))
@@ -136,6 +137,7 @@ class Seen:
     obstacles: Mapping[Asked, str] = field(default_factory=dict)
     trouble: str = ""
     since: float = 0.0
+    details: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
     def window(self, phase: Phase) -> Window | None:
         """When something was done; None where it was not, and for quiet, which is all else."""

@@ -75,6 +75,13 @@ def test_one_lost_connection_is_found(phase: Phase, slug: str) -> None:
     assert differing(seen) == red(phase, slug, "no-loss")
 
 
+def test_what_the_prober_says_of_a_lost_request_is_told() -> None:
+    seen = changed(world(), ECMP, moment(ROLLING, 4.0), lost)
+    seq = next(each.seq for each in seen.streams[key(ECMP)].samples if not each.answered and each.started > 10.0)
+    seen = replace(seen, details={(ECMP, seq): "connected, no answer"})
+    assert "1 timeout (connected, no answer)" in verdict(seen, row_id(ROLLING, ECMP, "no-loss")).reason
+
+
 def test_what_is_lost_where_nobody_promised_otherwise_is_recorded() -> None:
     seen = changed(world(), "default.local", moment(ROLLING, 4.0), lost, count=30)
     assert differing(seen) == {}

@@ -55,9 +55,11 @@ def test_where_nobody_has_a_reason_to_lose_anything_nothing_may_be_lost() -> Non
         }  # fmt: skip
 
 
-def test_only_rows_that_rest_on_a_balancers_speed_are_timed() -> None:
+def test_only_rows_of_local_services_that_rest_on_somebodys_speed_are_timed() -> None:
     timed = {(row.way.by, row.what) for row in CELLS if row.timed}
-    assert timed == {(by, what) for by in ("reference-ecmp", "reference-proxy") for what in (What.GAP, What.NO_LOSS)}
+    balancers = {(by, what) for by in ("reference-ecmp", "reference-proxy") for what in (What.GAP, What.NO_LOSS)}
+    assert timed == balancers | {(NODEPORT, What.NO_LOSS)}
+    assert all(row.way.local and row.level is Level.EXTENDED for row in CELLS if row.timed)
 
 
 # --------------------------------------------------------------------------------------------------------- the stage
