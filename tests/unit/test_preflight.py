@@ -5,8 +5,8 @@ from typing import Any, cast
 import pytest
 
 from esipp.cluster import ApiError, Cluster, UnreachableError
-from esipp.errors import PreflightError
 from esipp.disruption.marks import CORDONED_BY
+from esipp.errors import PreflightError
 from esipp.health.model import Place
 from esipp.health.props import places_of
 from esipp.model import Role
