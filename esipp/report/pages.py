@@ -35,6 +35,8 @@ TITLES = {
     "health_checks": "Health checks",
     "convergence": "Convergence",
     "interoperability": "Inter-operation",
+    "compatibility": "Backward compatibility",
+    "continuity": "Continuity",
 }
 """What the other suites' rows are about."""
 
