@@ -43,8 +43,8 @@ def wait_for_account(cluster: Cluster, namespace: str) -> None:
         )
 
 
-def remove_namespace(cluster: Cluster, name: str) -> None:
-    """Delete a namespace and wait until it is gone.
+def remove_namespace(cluster: Cluster, name: str, budget: Budget = GONE) -> None:
+    """Delete a namespace and wait until it is gone, within a budget.
 
     Raises:
         HarnessError: it is still there after the budget.
@@ -56,7 +56,7 @@ def remove_namespace(cluster: Cluster, name: str) -> None:
     objects = [f"{kind}/{item['metadata']['name']}" for kind in kinds for item in cluster.list(kind)]
     with ThreadPoolExecutor(max_workers=8) as pool:
         list(pool.map(lambda path: cluster.delete(path, grace=1), objects))  # also pods that would serve on
-    if not cluster.wait_gone(f"/api/v1/namespaces/{name}", budget=GONE.seconds):
+    if not cluster.wait_gone(f"/api/v1/namespaces/{name}", budget=budget.seconds):
         raise HarnessError(
             f"The namespace {name} is still there after {time.monotonic() - began:.0f} s.",
             f"see what holds it: kubectl --context {cluster.context} get namespace {name} -o yaml",

@@ -16,6 +16,10 @@ from esipp.probing import outside
 
 AGAIN = Budget("the API server answering again", 90.0, need=1, spacing=0.5)
 
+REMOVED = Budget("a killed run's namespace being gone", 330.0)
+"""Who removes it may be a controller manager that lost its leader election with the API server's absence, and whose
+kubelet starts it anew only after its longest back-off."""
+
 Say = Callable[[str], None]
 
 
@@ -113,7 +117,7 @@ def _remove(cluster: Cluster, run: str | None, spared: Callable[[str], bool], te
     for name, owner in alive.items():
         tell(f"kept namespace {name}: process {owner.rpartition('/')[2]} is at work in it (--force removes it)")
     for name in sorted(set(wanted) - set(alive)):
-        remove_namespace(cluster, name)
+        remove_namespace(cluster, name, REMOVED)
         tell(f"removed namespace {name}")
     return {wanted[name] for name in alive}
 
