@@ -48,7 +48,7 @@ def clean(cluster: Cluster, run: str | None, force: bool, say: Say) -> None:
         return not force and is_alive(owner)
 
     began = _wake(cluster, spared, tell)
-    if Disruption.API_SERVER in began.values():
+    if any(what is Disruption.API_SERVER for _, what in began):
         _await(cluster)
     cluster.version()
     busy: set[str] = set()
@@ -63,28 +63,28 @@ def clean(cluster: Cluster, run: str | None, force: bool, say: Say) -> None:
         tell(f"removed container {name}")
     # once more: what a process that was killed a moment ago had sent off may have arrived since
     late = _wake(cluster, spared, tell)
-    if Disruption.API_SERVER in late.values():
+    if any(what is Disruption.API_SERVER for _, what in late):
         _await(cluster)
     with _refusals("The nodes cannot be looked after", "nodes must be listed and patched."):
         _unmark(cluster, spared, tell)
-    woken = {**began, **late}
-    if Disruption.API_SERVER in woken.values():
+    woken = began | late
+    if any(what is Disruption.API_SERVER for _, what in woken):
         wait_for_control_plane(cluster)
-    for node in sorted(node for node, what in woken.items() if what is Disruption.KUBELET):
+    for node in sorted(node for node, what in woken if what is Disruption.KUBELET):
         wait_for_node(cluster, node)
     if not told:
         say("nothing was left")
 
 
-def _wake(cluster: Cluster, spared: Callable[[str], bool], tell: Say) -> dict[str, Disruption]:
+def _wake(cluster: Cluster, spared: Callable[[str], bool], tell: Say) -> set[tuple[str, Disruption]]:
     """Undo what was done on the nodes themselves; where, and what."""
-    woken = {}
+    woken = set()
     for node, way in node_containers(cluster.server).items():
         for what, owner in shell.marks(way).items():
             undo = Undo(what.value, node, owner, way)
             if not spared(owner) and undo.perform(cluster):
                 tell(undo.done)
-                woken[node] = what
+                woken.add((node, what))
     return woken
 
 

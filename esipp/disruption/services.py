@@ -7,7 +7,7 @@ from typing import Any
 from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge
 from esipp.disruption import marks, shell
-from esipp.disruption.marks import is_ready, is_tainted
+from esipp.disruption.marks import RefusedError, is_ready, is_tainted
 from esipp.disruption.model import Disruption
 from esipp.disruption.undo import Undo
 from esipp.errors import HarnessError
@@ -70,9 +70,19 @@ class ApiServerAway:
         return tuple(Undo(what, node, self._owner, way) for node, way in self._nodes.items())
 
     def do(self) -> None:
-        """Stop them."""
-        for way in self._nodes.values():
-            shell.stop(way, Disruption.API_SERVER, self._owner, self._longest)
+        """Stop them.
+
+        Raises:
+            RefusedError: the first one is stopped already. Nothing was done.
+            HarnessError: a later one cannot be stopped, be it that it is stopped already: there is something to undo.
+        """
+        for number, way in enumerate(self._nodes.values()):
+            try:
+                shell.stop(way, Disruption.API_SERVER, self._owner, self._longest)
+            except RefusedError as refused:
+                if number == 0:
+                    raise
+                raise HarnessError(refused.sentence, refused.hint) from None
 
     def prove(self, stop: Stop) -> str:
         """Every process is stopped, and a request goes unanswered."""
@@ -80,7 +90,10 @@ class ApiServerAway:
         asking = self._asking = _Asking(self._cluster)
         waited = stop.converge(lambda: Reading(asking.asked > 0, f"{asking.asked} unanswered"), UNANSWERED)
         if not waited.held or asking.answered:
-            raise HarnessError(f"The API server still answers: {asking.answered} of {asking.asked} requests.", "")
+            raise HarnessError(
+                f"The API server still answers: {asking.answered} of {asking.asked} requests.",
+                "is there another API server behind that address, which is no pod of kube-system?",
+            )
         return f"all processes stopped on {', '.join(self._nodes)}, and a request went unanswered"
 
     def lasts(self) -> str:

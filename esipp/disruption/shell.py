@@ -124,7 +124,7 @@ def marks(way: Sequence[str]) -> dict[Disruption, str]:
 def stop_script(what: Disruption, owner: str, longest: float) -> str:
     """The script that marks, sets the switch and stops, in this order."""
     service, unit = SERVICES[what], _unit(what)
-    switch = f"{service.go_on}; rm -f {_mark(what)}"
+    switch = f"{service.go_on} && rm -f {_mark(what)}"
     timer = f"systemd-run --quiet --collect --unit={unit} --on-active={longest:.0f} --timer-property=AccuracySec=1s"
     return "\n".join(
         [

@@ -13,7 +13,7 @@ import pytest
 
 from esipp.cluster import Cluster
 from esipp.convergence import Budget
-from esipp.disruption import deeds, disruptor, restarts, services
+from esipp.disruption import deeds, disruptor, restarts, services, shell
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import CORDONED_BY, RefusedError
 from esipp.disruption.model import LONGEST, Disruption, Proof, feature_of
@@ -391,6 +391,18 @@ def test_the_api_server_is_away_meanwhile(fake: FakeNodes, make: Make, control_p
     assert (control_plane.says("api"), control_plane.marked, control_plane.says("switch")) == ("S", {}, "")
     assert "all processes stopped on a, and a request went unanswered" in proof.words
     assert "requests was answered meanwhile; it answers" in proof.words
+
+
+def test_of_several_api_servers_none_stays_stopped_if_a_later_one_is_refused(
+    fake: FakeNodes, make: Make, control_plane: FakeNode, shell_of: dict[str, FakeNode], tmp_path: Path
+) -> None:
+    fake.add_pod("kube-apiserver-b", "b", namespace="kube-system", component="kube-apiserver")
+    other = shell_of["b"] = FakeNode(tmp_path / "b")
+    shell.stop(other.way, Disruption.API_SERVER, "another/1", 60)
+    with pytest.raises(HarnessError, match="is stopped there already"):
+        make().perform(Disruption.API_SERVER, "", nothing)
+    assert (control_plane.says("api"), control_plane.marked) == ("S", {})
+    assert (other.says("api"), other.marked) == ("T", {"api-server": "another/1"}), "that one is another run's"
 
 
 def test_an_api_server_that_still_answers_is_found_out(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:

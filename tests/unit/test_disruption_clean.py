@@ -110,6 +110,18 @@ def test_an_api_server_that_is_stopped_is_made_to_go_on_first(
     assert node.marked == {}
 
 
+def test_both_that_were_stopped_on_one_node_are_waited_for(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[str] = []
+    monkeypatch.setattr(sweeping, "wait_for_control_plane", lambda cluster: waited.append("control plane"))
+    monkeypatch.setattr(sweeping, "wait_for_node", lambda cluster, name: waited.append(name))
+    for what in (Disruption.API_SERVER, Disruption.KUBELET):
+        shell.stop(node.way, what, DEAD, 60)
+    cleaned(cluster)
+    assert waited == ["control plane", "a"]
+
+
 def test_what_arrives_late_is_undone_too(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
     """What a process that was killed had sent off in its last moment."""
 

@@ -42,6 +42,11 @@ def test_the_switch_alone_undoes_it(what: Disruption, node: FakeNode) -> None:
     assert not shell.go_on(node.way, what, "host/1"), "nothing is left to undo"
 
 
+def test_a_switch_that_cannot_undo_it_leaves_the_mark_for_whoever_cleans(node: FakeNode) -> None:
+    shell.stop(node.way, Disruption.KUBELET, "host/1", 60)
+    assert "systemctl start kubelet && rm" in node.says("switch")
+
+
 @BOTH
 def test_what_another_run_has_in_hand_is_refused_and_spared(what: Disruption, node: FakeNode) -> None:
     shell.stop(node.way, what, "other/2", 60)
