@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from esipp.deciding import Decision, give_verdict, ours_failed, undecided
-from esipp.health.judge import document
+from esipp.health.judge import document, our_own, tally
 from esipp.health.model import Answer, Place
 from esipp.health.seen import Node
 from esipp.interoperability.counting import ANSWERED, CLIENT_ONLY, NODE_ONLY, all_right, harness, held_against
@@ -17,6 +17,10 @@ from esipp.observation import Outcome, Verdict
 from esipp.rows import Feature, Level, Row, Status
 
 UNREACHED = f"{WATCHER} does not reach that node at all: its reference listener is silent, too"
+STRANGE = f"{WATCHER} must reach the node as itself, but its reference listener saw {{}}"
+LEAST = 20
+"""Answers of a node for the claim that they were steady while its neighbour was changed."""
+
 CHANGES = 5
 """Changes of the neighbour that must have reached the nodes while its neighbour was watched."""
 
@@ -49,34 +53,28 @@ def _node(row: InteropRow) -> Node:
     return row.place, row.family
 
 
-def _prober_failed(row: Row, answers: Iterable[Answer]) -> Decision | None:
-    for answer in answers:
-        if answer.outcome is Outcome.ERROR:
-            return ours_failed(row, answer.words, f"the prober: {answer.detail}")
-    return None
-
-
 # ------------------------------------------------------------------------------------------------------- neighbours
 def _undisturbed(row: InteropRow, seen: Neighbours) -> Decision | None:
     """Why nothing can be said of the neighbour's neighbour; None where something can."""
     if len(seen.changes) < CHANGES:
         return undecided(row, f"only {len(seen.changes)} changes of the neighbour reached the nodes")
-    if row.place is not None and not seen.reached.get(_node(row), False):
+    if row.place is not None and not seen.ways.reached.get(_node(row), False):
         return undecided(row, UNREACHED)
     return None
+
+
+def _few(row: InteropRow, number: int) -> Decision | None:
+    return undecided(row, f"only {number} answers came while the neighbour was changed") if number < LEAST else None
 
 
 def _steady(row: InteropRow, seen: Neighbours, say: Callable[[Answer], str], wanted: str) -> Decision:
     """Every answer of A's health check on a node, in words."""
     answers = seen.answers.get(_node(row), [])
-    doubt = _undisturbed(row, seen) or _prober_failed(row, answers)
+    doubt = _undisturbed(row, seen) or our_own(row, answers)
     if doubt is not None:
         return doubt
-    told: Counter[str] = Counter()
-    for answer in answers:
-        told[say(answer)] += answer.count
-    right = {words: count for words, count in told.items() if words == wanted}
-    return all_right(row, right, {words: n for words, n in told.items() if words != wanted}, _meanwhile(seen))
+    told = tally(answers, say)
+    return _few(row, told.total()) or _split(row, told, wanted, _meanwhile(seen))
 
 
 def _meanwhile(seen: Neighbours) -> str:
@@ -117,6 +115,11 @@ def _served(row: InteropRow, seen: Neighbours) -> Decision:
         return doubt
     home = row.place is Place.ENDPOINT_NODE
     assert row.family is not None
+    few = _few(row, sum(each.count for each in readings))
+    if few is not None:
+        return few
+    if home and seen.ways.strange.get(_node(row)):
+        return undecided(row, STRANGE.format(seen.ways.strange[_node(row)]))
     if not home:
         control = seen.dialled.get((Place.ENDPOINT_NODE, row.family), [])
         right, wrong = held_against(control, ANSWERED)
@@ -168,8 +171,8 @@ def _dialled(row: InteropRow, seen: Many, accept: frozenset[AddressClass]) -> De
     ours = harness(row, (each for readings in by_service.values() for each in readings))
     if ours is not None:
         return ours
-    if not any(reached for (place, _), reached in seen.reached.items() if place is row.place):
-        return undecided(row, UNREACHED)
+    if _way(row, seen, as_itself=accept != NO_ANSWER):
+        return undecided(row, _way(row, seen, as_itself=accept != NO_ANSWER))
     if accept == NO_ANSWER:
         doubt = _siblings_answer(row, seen)
         if doubt:
@@ -185,6 +188,15 @@ def _dialled(row: InteropRow, seen: Many, accept: frozenset[AddressClass]) -> De
     return _naming(decided, failing, len(by_service))
 
 
+def _way(row: InteropRow, seen: Many, *, as_itself: bool) -> str:
+    """Why the client cannot be believed at these nodes, in whichever family it dials them; or nothing."""
+    nodes = [node for node in seen.ways.reached if node[0] is row.place]
+    if not nodes or not all(seen.ways.reached[node] for node in nodes):
+        return UNREACHED
+    strange = next((words for node in nodes if (words := seen.ways.strange.get(node))), "")
+    return STRANGE.format(strange) if as_itself and strange else ""
+
+
 def _naming(decided: Decision, failing: list[str], of: int) -> Decision:
     """The same decision, with some of the services that went wrong."""
     if not failing:
@@ -196,8 +208,9 @@ def _naming(decided: Decision, failing: list[str], of: int) -> Decision:
 
 def _seconds(seen: Many) -> str:
     total = sum(len(names) for names in seen.names.values())
-    spent = seen.seconds.get("programmed", 0.0)
-    return f"{total} services were programmed {spent:.1f} s after the first was created"
+    if seen.late:
+        return f"{total} services were never all programmed: {seen.late}"
+    return f"{total} services were programmed {seen.seconds['programmed']:.1f} s after the first was created"
 
 
 def _siblings_answer(row: InteropRow, seen: Many) -> str:
@@ -236,11 +249,11 @@ def _health(row: InteropRow, seen: Many, say: Callable[[Answer], str], wanted: C
     right: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     failing = []
-    if not any(reached for (place, _), reached in seen.reached.items() if place is row.place):
-        return undecided(row, UNREACHED)
+    if _way(row, seen, as_itself=False):
+        return undecided(row, _way(row, seen, as_itself=False))
     for name, nodes in seen.answers.items():
         answers = [each for (place, _), told in nodes.items() if place is row.place for each in told]
-        ours = _prober_failed(row, answers)
+        ours = our_own(row, answers)
         if ours is not None:
             return ours
         for answer in answers:
@@ -264,6 +277,8 @@ def _health_document(row: InteropRow, seen: Many) -> Decision:
 
 def _distinct(row: InteropRow, seen: Many) -> Decision:
     """Every nodePort and health-check node port is there, once."""
+    if not seen.ports:
+        return undecided(row, "there were no services")
     held = Counter(port for ports in seen.ports.values() for port in ports)
     twice = sorted(port for port, count in held.items() if count > 1)
     kinds = {name: kind for kind, names in seen.names.items() for name in names}
@@ -344,5 +359,12 @@ def _decide_dialled(row: InteropRow, seen: Names, told: Mapping[str, int], wante
     if set(told) != {wanted}:
         return undecided(row, f"its name was not resolved to {wanted}; see the row about that")
     readings = seen.dialled.get((row.client.name, row.family), [])
-    ours = harness(row, readings)
-    return ours or all_right(row, *held_against(readings, CLIENT_ONLY))
+    direct = seen.direct.get((row.client.name, row.family), [])
+    ours = harness(row, [*readings, *direct])
+    if ours is not None:
+        return ours
+    own, other = held_against(direct, CLIENT_ONLY)
+    if other or not own:
+        shown = say_observed(own + other) if direct else "nothing"
+        return undecided(row, f"on the direct path the pod must see the client's own address, but showed {shown}")
+    return all_right(row, *held_against(readings, CLIENT_ONLY))

@@ -2,212 +2,203 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from esipp import manifests
-from esipp.cluster import ApiError, UnreachableError
 from esipp.convergence import Budget, Reading
 from esipp.health.asking import Asker, read_all
-from esipp.health.model import Answer, Place
-from esipp.health.props import NOBODY, OUTSIDE
+from esipp.health.model import Place
+from esipp.health.props import OUTSIDE
 from esipp.health.seen import Node
-from esipp.interoperability.model import DIALLED, MANY_SERVICES, Kind
+from esipp.interoperability.crowd import Crowd
+from esipp.interoperability.listening import listen
+from esipp.interoperability.model import DIALLED, MANY_SERVICES
 from esipp.interoperability.seen import Many
-from esipp.labels import RUN_LABEL, labels_of
-from esipp.manifests import BACKEND_LABEL
-from esipp.model import Backends, Entry, EntryKind, Family, Path, Protocol, Role
+from esipp.model import Entry, EntryKind, Family, Path, Protocol, Role
 from esipp.observation import Observation, Outcome
+from esipp.observe import ANSWER_TIMEOUT, JUDGED_TIMEOUT, SETTLING_TIMEOUT
 from esipp.probing.jobs import Job
 from esipp.reading import read
 from esipp.topology import Topology
 
 Json = dict[str, Any]
-
-AT_ONCE = 16
-"""Requests to the API server under way."""
+K = TypeVar("K")
+V = TypeVar("V")
+Asks = Mapping[K, Callable[[], "Future[V]"]]
 
 COUNT = 2
 """Connections to each nodePort, and questions to each health check."""
 
-TIMEOUT = 2.0
+AT_A_TIME = 50
+"""Jobs under way where an answer must come: more would be more than our one echo server takes at once."""
+
 BOUND = 60.0
 
-PROGRAMMED = Budget("every node knowing the services that were created last", 60.0, need=2, spacing=0.2)
+PROGRAMMED = Budget("every node knowing all services", 60.0, need=1, spacing=0.2)
 """The controller that makes EndpointSlices may be allowed twenty requests a second, then kube-proxy syncs."""
 
-LAST = 8
-"""So many of each kind, the last ones that were created, are waited for."""
-
-CLOSED = Budget("every node closing the health checks of deleted services", 15.0, need=1, spacing=0.2)
+CLOSED = Budget("every node closing the health checks of deleted services", 30.0, need=1, spacing=0.2)
+"""As long as upstream's own tests wait for kube-proxy to follow endpoints (KubeProxyEndpointLagTimeout)."""
 
 
 @dataclass
 class Trial:
-    """Performs the trial; what it has made is gone when it ends, however it ends."""
+    """Performs the trial: ``prepare`` beside other trials, then ``perform`` with nothing beside it."""
 
     asker: Asker
     topology: Topology
     number: int = MANY_SERVICES
-    made: dict[str, Json] = field(default_factory=dict)
-    kinds: dict[str, Kind] = field(default_factory=dict)
+    seen: Many = field(default_factory=Many)
+    crowd: Crowd = field(init=False)
+
+    def __post_init__(self) -> None:
+        stage = self.asker.stage
+        self.seen.namespace = stage.namespace
+        self.crowd = Crowd(stage, self.asker.stop, self.asker.families, self.number)
+
+    def prepare(self) -> None:
+        """Make the services, and wait until all of them are known on every node; what never is is judged as it is.
+
+        Raises:
+            ApiError: the API server refused a service.
+            UnreachableError: it did not answer.
+            StoppedError: the session ends.
+        """
+        self.crowd.create()
+        self._done("created")
+        for name, kind in self.crowd.kinds.items():
+            self.seen.names.setdefault(kind, []).append(name)
+        self.seen.ports = {name: _ports(item) for name, item in self.crowd.made.items()}
+        held = self.asker.stop.converge(self._look(), PROGRAMMED)
+        self._done("programmed")
+        self.seen.late = "" if held.held else held.state
 
     def perform(self) -> Many:
-        """Everything, in order."""
-        seen = Many(namespace=self.asker.stage.namespace)
-        began = time.monotonic()
+        """Look at them, all in one window, and delete them: nobody waits for those without a health check."""
+        self._window()
+        self._done("asked")
+        balancers = [name for name, item in self.crowd.made.items() if _health_port(item)]
+        deleted = self.crowd.delete(balancers)
+        self._done("deleted")
+        self._closed({name: port for name in deleted if (port := _health_port(self.crowd.made[name]))})
+        self._done("closed")
+        return self.seen
 
-        def done(what: str) -> None:
-            seen.seconds[what] = round(time.monotonic() - began, 3)
-
-        try:
-            self._create()
-            done("created")
-            for name, kind in self.kinds.items():
-                seen.names.setdefault(kind, []).append(name)
-            seen.ports = {name: _ports(item) for name, item in self.made.items()}
-            self.asker.stop.converge(self._last_ones_answer, PROGRAMMED)  # what never does is judged as it is
-            done("programmed")
-            self._window(seen)
-            done("asked")
-        finally:
-            self._delete()
-        done("deleted")
-        self._closed(seen)
-        done("closed")
-        return seen
-
-    # ---------------------------------------------------------------------------------------------------- the API
-    @property
-    def _services(self) -> str:
-        return f"/api/v1/namespaces/{self.asker.stage.namespace}/services"
-
-    def _create(self) -> None:
-        """All of them, by a few threads, the kinds in turn."""
-        run, kinds, families = self.asker.stage.run, list(Kind), self.asker.families
-        wanted = [
-            manifest(run, number, kinds[number % len(kinds)], families[number // len(kinds) % len(families)])
-            for number in range(self.number)
-        ]
-        self.kinds = {item["metadata"]["name"]: kinds[number % len(kinds)] for number, item in enumerate(wanted)}
-
-        def create(item: Json) -> Json:
-            self.asker.stop.check()
-            return self.asker.stage.cluster.create(self._services, item)
-
-        with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-            for made in [pool.submit(create, item) for item in wanted]:
-                item = made.result()
-                self.made[item["metadata"]["name"]] = item
-
-    def _delete(self) -> None:
-        """Whatever became of the creation: so many would make the end of the stage slow."""
-
-        def delete(name: str) -> None:
-            self.asker.stage.cluster.delete(f"{self._services}/{name}")
-
-        with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-            try:
-                list(pool.map(delete, self.kinds))
-            except (ApiError, UnreachableError):
-                return  # they go with the namespace
+    def _done(self, what: str) -> None:
+        self.seen.seconds[what] = round(time.monotonic() - self.crowd.began, 3)
 
     # -------------------------------------------------------------------------------------------------- the window
-    def _last_ones_answer(self) -> Reading:
-        """Whether the last ones of each kind are known on the nodes, which know the earlier ones then, too."""
-        names = [name for kind in Kind for name in [n for n, k in self.kinds.items() if k is kind][-LAST:]]
-        dialled = {(name, role): self._dial(name, role, 1) for name in names for role in self._answering(name)}
-        asked = {name: self._ask(name, only=[Place.ENDPOINT_NODE]) for name in names}
-        answered = {key: self.asker.stop.result(each, BOUND) for key, each in dialled.items()}
-        late = [name for (name, _), made in answered.items() if any(o.outcome is not Outcome.ANSWERED for o in made)]
-        for name, nodes in asked.items():
-            told = self._told(nodes.values())
-            late += [name] if any(answer.words != "200" for answer in told) else []
-        return Reading(not late, f"{len(late)} do not answer yet, among them {late[:1]}")
-
-    def _answering(self, name: str) -> Iterable[Role]:
-        return DIALLED[:1] if self.kinds[name].is_local else DIALLED
-
-    def _ask(self, name: str, count: int = 1, only: Iterable[Place] = ()) -> "dict[Node, Future[list[Json]]]":
-        """Ask the health check of a service, if it has one, on every node or some, in the family of the service."""
-        port, family = _health_port(self.made[name]), _family(self.made[name])
-        places = list(only) or [place for place in self.asker.places if place is not Place.EXCLUDED]
-        return {
-            (place, family): self.asker.get(OUTSIDE, host, port, count=count)
-            for place in places
-            if port and (host := self.asker.address(place, family))
-        }
-
-    def _window(self, seen: Many) -> None:
-        """All at once: every nodePort of the endpoint node and of the bare node, every health check of every node."""
-        dialled = {(name, role): self._dial(name, role, COUNT) for name in self.made for role in DIALLED}
-        asked = {(name, node): each for name in self.made for node, each in self._ask(name, COUNT).items()}
-        listening = self.asker.listeners(OUTSIDE)
-        seen.reached = {(place, family): reached for (_, place, family), reached in listening.items()}
-        for (name, role), observed in dialled.items():
-            path, kind = self._path(name, role), self.kinds[name]
-            readings = [read(path, each, self.topology) for each in self.asker.stop.result(observed, BOUND)]
-            seen.dialled.setdefault((kind, role), {})[name] = readings
-        for (name, node), each in asked.items():
-            seen.answers.setdefault(name, {})[node] = self._told([each])
-
-    def _told(self, asked: "Iterable[Future[list[Json]]]") -> list[Answer]:
-        """All answers to some questions."""
-        found: list[Answer] = []
-        for each in asked:
-            results = self.asker.stop.result(each, BOUND)
-            found += read_all(results)
-        return found
-
-    def _dial(self, name: str, role: Role, count: int) -> "Future[list[Observation]]":
-        item, path = self.made[name], self._path(name, role)
-        host = self.asker.stage.nodes[self.asker.stage.roles[role]].internal[path.family]
-        job = Job(name, "tcp", host, int(item["spec"]["ports"][0]["nodePort"]), count, TIMEOUT)
-        return self.asker.clients.probers[OUTSIDE.name].submit(job)
-
-    def _path(self, name: str, role: Role) -> Path:
-        """The path that is dialled, for whoever reads what came of it."""
-        family = _family(self.made[name])
-        return Path(OUTSIDE, Entry(EntryKind.NODE_PORT, role), Protocol.TCP, family, self.kinds[name].shape)
-
-    def _closed(self, seen: Many) -> None:
-        """Ask every node at the ports that were health checks, until all refuse."""
-        ports = {name: port for name, item in self.made.items() if (port := _health_port(item))}
-        if not ports:
-            return
+    def _look(self) -> Callable[[], Reading]:
+        """Whether all are known everywhere; each entry and each health check is asked until it is right once."""
+        dials = self._dials(answering=True)
+        asks = {(name, node) for name in self.crowd.made for node in self._health_nodes(name)}
 
         def look() -> Reading:
-            flying = {name: self._ask(name) for name in ports}
-            for name, nodes in flying.items():
-                answers = self._told(nodes.values())
-                seen.gone[name] = Counter(each.words for each in answers)
-            still = [name for name, said in seen.gone.items() if set(said) != {Outcome.REFUSED.value}]
+            flying = {key: self._dialling(*key, 1, SETTLING_TIMEOUT) for key in dials}
+            for key, made in self._in_turn(flying).items():
+                if all(each.outcome is Outcome.ANSWERED for each in made):
+                    dials.remove(key)
+            asking = {(name, node): self._asking(name, node, 1, SETTLING_TIMEOUT) for name, node in asks}
+            for (name, node), told in self._in_turn(asking).items():
+                wanted = "200" if node[0] is Place.ENDPOINT_NODE else "503"
+                if all(answer.words == wanted for answer in read_all(told)):
+                    asks.remove((name, node))
+            late = [*dict.fromkeys(name for name, _ in (*dials, *asks))]
+            return Reading(not late, f"{len(late)} do not answer yet, among them {late[:1]}")
+
+        return look
+
+    def _window(self) -> None:
+        """Every nodePort of the endpoint node and of the bare node, every health check of every node."""
+        answering, seen = self._dials(answering=True), self.seen
+        silent = {
+            key: self._dialling(*key, COUNT, JUDGED_TIMEOUT)() for key in self._dials() if key not in set(answering)
+        }
+        dialled = self._in_turn({key: self._dialling(*key, COUNT, ANSWER_TIMEOUT) for key in answering})
+        asked = self._in_turn(
+            {
+                (name, node): self._asking(name, node, COUNT, ANSWER_TIMEOUT)
+                for name in self.crowd.made
+                for node in self._health_nodes(name)
+            }
+        )
+        seen.ways = listen(self.asker, self.topology)
+        dialled |= {key: self.asker.stop.result(each, BOUND) for key, each in silent.items()}
+        for (name, role), observed in dialled.items():
+            path, kind = self._path(name, role), self.crowd.kinds[name]
+            readings = [read(path, each, self.topology) for each in observed]
+            seen.dialled.setdefault((kind, role), {})[name] = readings
+        for (name, node), told in asked.items():
+            seen.answers.setdefault(name, {})[node] = list(read_all(told))
+
+    def _closed(self, ports: Mapping[str, int]) -> None:
+        """Ask every node at the ports that were health checks, until all refuse."""
+        if not ports:
+            return
+        gone = self.seen.gone
+        refused = {Outcome.REFUSED.value}
+
+        def look() -> Reading:
+            asking = {(name, node): self._asking(name, node) for name in ports for node in self._health_nodes(name)}
+            gone.clear()
+            for (name, _), told in self._in_turn(asking).items():
+                gone.setdefault(name, Counter()).update(each.words for each in read_all(told))
+            still = [name for name, said in gone.items() if set(said) != refused]
             return Reading(not still, f"{len(still)} of {len(ports)} are answered")
 
         self.asker.stop.converge(look, CLOSED)
-        still = {name: ports[name] for name, said in seen.gone.items() if set(said) != {Outcome.REFUSED.value}}
+        still = {name: ports[name] for name, said in gone.items() if set(said) != refused}
         for name in _taken(self.asker.stage.cluster.list("/api/v1/services") if still else [], still):
-            del seen.gone[name]  # another tenant's by now
+            del gone[name]  # another tenant's by now
 
+    # ------------------------------------------------------------------------------------------------------ asking
+    def _in_turn(self, asks: "Asks[K, V]") -> dict[K, V]:
+        """What all gave, of which only some fly at a time."""
+        found: dict[K, V] = {}
+        keys = list(asks)
+        for first in range(0, len(keys), AT_A_TIME):
+            flying = {key: asks[key]() for key in keys[first : first + AT_A_TIME]}
+            found |= {key: self.asker.stop.result(each, BOUND) for key, each in flying.items()}
+        return found
 
-def manifest(run: str, number: int, kind: Kind, family: Family) -> Json:
-    """One of the services; of one family, so that its EndpointSlices are half as many."""
-    shape = kind.shape
-    spec: Json = {
-        "type": shape.type.value,
-        "selector": {RUN_LABEL: run, BACKEND_LABEL: Backends.POD.value},
-        "ports": [{"name": "tcp", "protocol": "TCP", "port": 80, "targetPort": manifests.TCP}],
-        "ipFamilyPolicy": "SingleStack",
-        "ipFamilies": [family.value],
-    }
-    if shape.policy:
-        spec["externalTrafficPolicy"] = shape.policy.value
-    if kind is Kind.BALANCER_LOCAL:
-        spec["loadBalancerClass"] = NOBODY
-    metadata = {"name": f"many-{kind.value}-{number:03}", "labels": labels_of(run)}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+    def _dials(self, *, answering: bool = False) -> list[tuple[str, Role]]:
+        """Services and the nodes whose nodePorts are dialled; or only where somebody must answer."""
+        return [
+            (name, role)
+            for name in self.crowd.made
+            for role in DIALLED
+            if not (answering and role is Role.BARE_NODE and self.crowd.kinds[name].is_local)
+        ]
+
+    def _dialling(self, name: str, role: Role, count: int, timeout: float) -> "Callable[[], Future[list[Observation]]]":
+        item, path = self.crowd.made[name], self._path(name, role)
+        host = self.asker.stage.nodes[self.asker.stage.roles[role]].internal[path.family]
+        job = Job(name, "tcp", host, int(item["spec"]["ports"][0]["nodePort"]), count, timeout)
+        return lambda: self.asker.clients.probers[OUTSIDE.name].submit(job)
+
+    def _health_nodes(self, name: str) -> list[Node]:
+        """The nodes that are asked for the health check of a service, if it has one, in the family of the service."""
+        item = self.crowd.made[name]
+        family = _family(item)
+        places = self.asker.places if _health_port(item) else ()
+        return [
+            (place, family) for place in places if place is not Place.EXCLUDED and self.asker.address(place, family)
+        ]
+
+    def _asking(
+        self, name: str, node: Node, count: int = 1, timeout: float = JUDGED_TIMEOUT
+    ) -> "Callable[[], Future[list[Json]]]":
+        host, port = self.asker.address(*node), _health_port(self.crowd.made[name])
+        assert host
+        assert port
+        return lambda: self.asker.get(OUTSIDE, host, port, count=count, timeout=timeout)
+
+    def _path(self, name: str, role: Role) -> Path:
+        """The path that is dialled, for whoever reads what came of it."""
+        family = _family(self.crowd.made[name])
+        return Path(OUTSIDE, Entry(EntryKind.NODE_PORT, role), Protocol.TCP, family, self.crowd.kinds[name].shape)
 
 
 def _family(item: Json) -> Family:

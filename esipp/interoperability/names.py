@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from esipp import manifests
 from esipp.convergence import Budget, Reading
 from esipp.errors import HarnessError
 from esipp.health.asking import Asker
@@ -15,15 +16,17 @@ from esipp.interoperability.props import BALANCED, HEADLESS, NAMED, NAMED_PODS, 
 from esipp.interoperability.seen import Lookup, Names
 from esipp.model import Client, Entry, EntryKind, Family, Path, Protocol, Service, ServiceType
 from esipp.observation import Observation, Outcome
+from esipp.observe import ANSWER_TIMEOUT
 from esipp.probing.jobs import Job
 from esipp.reading import read
-from esipp.topology import Topology, by_family, parse_address
+from esipp.topology import POD_BACKEND, Topology, by_family, parse_address
 
 COUNT, SPACING = 20, 0.05
-TIMEOUT = 5.0
-"""Seconds a lookup may take: the resolver asks again after five."""
+TIMEOUT = 11.0
+"""Seconds a lookup may take: the resolver asks again after five, and a datagram that got lost is no answer."""
 
 BOUND = 60.0
+READ_SECONDS = 20.0
 RESOLVED = Budget("every name being known", 45.0, need=2, spacing=0.5)
 """A name that was asked too early is remembered as unknown, by default for up to half a minute."""
 
@@ -65,7 +68,13 @@ class Trial:
     def _domain(self, client: Client) -> str:
         """The cluster domain, from the resolver's configuration of one of our pods."""
         command = self.asker.clients.exec_command(client.name, ["cat", "/etc/resolv.conf"])
-        done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND, check=False)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=READ_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise HarnessError(
+                f"The resolver's configuration of {client.name} did not come within {READ_SECONDS:.0f} s.",
+                "is the machine busy?",
+            ) from None
         found = CLUSTER_DOMAIN.search(done.stdout)
         if found is None:
             said = " ".join((done.stdout or done.stderr).split())
@@ -95,7 +104,8 @@ class Trial:
         service = {"headless": HEADLESS, "published": PUBLISHED, "balancer": BALANCED}.get(claim, NAMED)
         namespace = self.asker.stage.namespace
         return {"short": service, "namespace": f"{service}.{namespace}"}.get(
-            claim, f"{service}.{namespace}.svc.{domain}"
+            claim,
+            f"{service}.{namespace}.svc.{domain}.",  # absolute: search domains, and who serves them, have no part
         )
 
     def _resolve(
@@ -109,18 +119,24 @@ class Trial:
         return {key: self.asker.stop.result(future, BOUND) for key, future in flying.items()}
 
     def _dial(self, seen: Names, asked: Iterable[tuple[str, Client, Family]]) -> None:
-        """New connections to the first address that each name was resolved to."""
+        """New connections to the first address that each name was resolved to, and to the pod's own meanwhile."""
         port = int(self.asker.stage.services[NAMED]["spec"]["ports"][0]["port"])
-        flying = {}
+        own = self.asker.stage.pods[POD_BACKEND].addresses
+        flying = []
         for claim, client, family in asked:
-            said = next(iter(seen.told.get((claim, client.name, family), {})), "")
-            if claim != "dialled" or not _is_address(said.partition(",")[0]):
+            said = next(iter(seen.told.get((claim, client.name, family), {})), "").partition(",")[0]
+            if claim != "dialled" or not _is_address(said):
                 continue
-            path = Path(client, Entry(EntryKind.CLUSTER_IP), Protocol.TCP, family, PLAIN)
-            job = Job(path.key, "tcp", said.partition(",")[0], port, COUNT, TIMEOUT, SPACING)
-            flying[client.name, family] = path, self.asker.clients.probers[client.name].submit(job)
-        for key, (path, future) in flying.items():
-            seen.dialled[key] = [read(path, each, self.topology) for each in self.asker.stop.result(future, BOUND)]
+            for kind, service, host, number, to in (
+                (EntryKind.CLUSTER_IP, PLAIN, said, port, seen.dialled),
+                (EntryKind.POD_IP, None, own[family], manifests.TCP, seen.direct),
+            ):
+                path = Path(client, Entry(kind), Protocol.TCP, family, service)
+                job = Job(path.key, "tcp", host, number, COUNT, ANSWER_TIMEOUT, SPACING)
+                flying.append((to, path, self.asker.clients.probers[client.name].submit(job)))
+        for to, path, future in flying:
+            made = self.asker.stop.result(future, BOUND)
+            to[path.client.name, path.family] = [read(path, each, self.topology) for each in made]
 
 
 def say_addresses(addresses: Iterable[str]) -> str:

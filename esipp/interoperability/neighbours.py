@@ -18,9 +18,10 @@ from esipp.health.asking import Asker
 from esipp.health.model import Answer, Place
 from esipp.health.props import OUTSIDE
 from esipp.health.seen import Node
+from esipp.interoperability.listening import ROLES, listen
 from esipp.interoperability.props import NEIGHBOUR_ROLES, A, B, neighbour_pod, service_b
 from esipp.interoperability.seen import Neighbours
-from esipp.model import Entry, EntryKind, Path, Protocol, Role, Service, ServiceType, TrafficPolicy
+from esipp.model import Entry, EntryKind, Path, Protocol, Service, ServiceType, TrafficPolicy
 from esipp.probing.jobs import Job, read_result
 from esipp.probing.prober import Stream
 from esipp.reading import read
@@ -29,14 +30,23 @@ from esipp.topology import Topology
 Json = dict[str, Any]
 
 SPACING = 0.05
-TIMEOUT = 1.0
+SILENT = 1.0
+"""Seconds of silence that count as no answer, where there must be none."""
+
+PATIENT = 2.5
+"""Seconds an answer may take: a SYN that got lost is sent again after one; what is late on a busy machine is not lost.
+"""
+
 MOST = 2400
 """Questions a node at most: two minutes, where the changes take that long; usually they end it after seconds."""
 
-TOLD = Budget("every node telling a change of the neighbour", 15.0, need=1, spacing=0.05)
-"""kube-proxy syncs within a second of a change, by default; the rest is for a busy machine."""
+TOLD = Budget("every node telling a change of the neighbour", 30.0, need=1, spacing=0.05)
+"""kube-proxy syncs within a second of a change, by default; the rest is for a busy machine, and for a controller of
+EndpointSlices that has those of other services to make first."""
 
-AFTER = Budget("some answers after the last change", 5.0, need=6, spacing=0.1)
+AFTER = Budget("the last answers", 2 * PATIENT, need=1, spacing=0.1)
+"""What is lost while the last change is taken in is known to be lost only once its time is up."""
+
 WAY_OUT = 10.0
 
 WATCHED = Service(ServiceType.LOAD_BALANCER, TrafficPolicy.LOCAL)
@@ -62,7 +72,7 @@ class Trial:
         seen = Neighbours((stage.namespace, A), before=self._object(A))
         self._change(seen, "its pods become ready", lambda: self._gate(True), self._serving("200"), first=True)
         with self._watched(seen):
-            seen.reached = {(place, family): held for (_, place, family), held in self.asker.listeners(OUTSIDE).items()}
+            seen.ways = listen(self.asker, self.topology)
             port = self._port(B)
             self._change(seen, "its pods become unready", lambda: self._gate(False), self._serving("503"))
             self._change(seen, "its pods become ready", lambda: self._gate(True), self._serving("200"))
@@ -72,7 +82,8 @@ class Trial:
             self._change(
                 seen, "it is deleted", lambda: stage.cluster.delete(self._path(B)), self._everywhere("refused")
             )
-            self.asker.stop.converge(lambda: Reading(True, "looking on"), AFTER)
+            last = time.monotonic()
+            self.asker.stop.converge(lambda: Reading(time.monotonic() - last > PATIENT, "last answers"), AFTER)
         seen.after = self._object(A)
         return seen
 
@@ -150,9 +161,10 @@ class Trial:
                 host = self.asker.address(place, family)
                 assert host
                 answers, dialled = seen.answers.setdefault(node, []), seen.dialled.setdefault(node, [])
-                ask = Job(f"A {host}", "get", host, spec["healthCheckNodePort"], MOST, TIMEOUT, SPACING, url="/healthz")
+                ask = Job(f"A {host}", "get", host, spec["healthCheckNodePort"], MOST, PATIENT, SPACING, url="/healthz")
                 streams.append(prober.stream(ask, lambda line, to=answers: to.append(Answer.read(line))))  # type: ignore[misc]
-                dial = Job(f"A {host}", "tcp", host, spec["ports"][0]["nodePort"], MOST, TIMEOUT, SPACING)
+                timeout = PATIENT if place is Place.ENDPOINT_NODE else SILENT
+                dial = Job(f"A {host}", "tcp", host, spec["ports"][0]["nodePort"], MOST, timeout, SPACING)
                 path = Path(OUTSIDE, Entry(EntryKind.NODE_PORT, ROLES.get(place)), Protocol.TCP, family, WATCHED)
 
                 def take(line: Json, job: Job = dial, path: Path = path, to: list[Any] = dialled) -> None:
@@ -165,6 +177,3 @@ class Trial:
                 stream.cancel()
             for stream in streams:
                 stream.wait(WAY_OUT)
-
-
-ROLES = {Place(role.value): role for role in Role}

@@ -7,6 +7,7 @@ from typing import Any
 
 from esipp.health.model import Answer
 from esipp.health.seen import Node
+from esipp.interoperability.listening import Ways
 from esipp.interoperability.model import Kind
 from esipp.model import Family, Role
 from esipp.reading import Reading
@@ -30,7 +31,7 @@ class Neighbours:
         other: what B's health check said meanwhile, in words, by node: that the changes reached the nodes.
         changes: what was done to B, in order, and after how many seconds B's health check told so.
         before, after: A's object, but for what the server keeps of its writers.
-        reached: whether the client reaches a node at all: its reference listener answered, in the same window.
+        ways: what the client's way to each node is worth, in the same window.
     """
 
     name: tuple[str, str] = ("", "")
@@ -40,7 +41,7 @@ class Neighbours:
     changes: list[tuple[str, float]] = field(default_factory=list)
     before: Mapping[str, Any] = field(default_factory=dict)
     after: Mapping[str, Any] = field(default_factory=dict)
-    reached: dict[Node, bool] = field(default_factory=dict)
+    ways: Ways = field(default_factory=Ways)
 
 
 @dataclass
@@ -49,22 +50,24 @@ class Many:
 
     Args:
         names: the services of each kind.
-        seconds: from the first creation until the last created ones were programmed.
+        seconds: from the first creation until all were created, programmed, and so on.
+        late: how waiting for them ended, in words, where not all of them ever were programmed.
         dialled: what each service's nodePort gave, by kind and node.
         answers: what each health check said, by service and node.
         ports: every nodePort and health-check node port, by service.
         gone: after the deletion, what each node said at the ports that were health checks, in words.
-        reached: whether the client reaches a node at all, in the same window.
+        ways: what the client's way to each node is worth, in the same window.
     """
 
     names: dict[Kind, list[str]] = field(default_factory=dict)
     namespace: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
+    late: str = ""
     dialled: dict[tuple[Kind, Role], dict[str, list[Reading]]] = field(default_factory=dict)
     answers: dict[str, dict[Node, list[Answer]]] = field(default_factory=dict)
     ports: dict[str, list[int]] = field(default_factory=dict)
     gone: dict[str, Counter[str]] = field(default_factory=dict)
-    reached: dict[Node, bool] = field(default_factory=dict)
+    ways: Ways = field(default_factory=Ways)
 
 
 @dataclass
@@ -76,6 +79,7 @@ class Names:
         wanted: what each claim's name stands for, as the API server tells it, by claim and family.
         told: what was resolved, in words, by claim, client and family.
         dialled: what a client got at the address that it had resolved.
+        direct: what it got at the pod's own address meanwhile, with no Service in the way.
         vips: the addresses that a name must not resolve to: the load balancer's.
         trouble: why a prober could not ask, by claim, client and family.
     """
@@ -84,6 +88,7 @@ class Names:
     wanted: dict[tuple[str, Family], str] = field(default_factory=dict)
     told: dict[Lookup, Counter[str]] = field(default_factory=dict)
     dialled: dict[tuple[str, Family], list[Reading]] = field(default_factory=dict)
+    direct: dict[tuple[str, Family], list[Reading]] = field(default_factory=dict)
     vips: dict[Family, str] = field(default_factory=dict)
     trouble: dict[Lookup, str] = field(default_factory=dict)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from esipp.health.model import Answer
 from esipp.health.seen import Node
+from esipp.interoperability.listening import Ways
 from esipp.interoperability.seen import Many, Names, Neighbours, Seen
 from esipp.reading import Reading
 
@@ -20,6 +21,10 @@ def as_json(seen: Seen) -> Evidence:
         yield from _many(seen.many)
     if seen.names:
         yield from _names(seen.names)
+
+
+def _way(ways: Ways, node: Node) -> dict[str, Any]:
+    return {"reached": ways.reached.get(node, False), "strange": ways.strange.get(node, "")}
 
 
 def _where(node: Node) -> dict[str, str]:
@@ -44,15 +49,17 @@ def _neighbours(seen: Neighbours) -> Evidence:
     for words, seconds in seen.changes:
         yield "neighbour-changed", {"what": words, "seconds": seconds}
     for node, answers in seen.answers.items():
-        reached = seen.reached.get(node, False)
         dialled = _read(seen.dialled.get(node, ()))
-        told = {"answers": _told(answers), "dialled": dialled, "reached": reached}
+        told = {"answers": _told(answers), "dialled": dialled, **_way(seen.ways, node)}
         yield "neighbour", {**_where(node), **told, "other": dict(seen.other.get(node, {}))}
     yield "neighbour-object", {"before": dict(seen.before), "after": dict(seen.after)}
 
 
 def _many(seen: Many) -> Evidence:
-    yield "many", {"services": sum(len(names) for names in seen.names.values()), "seconds": seen.seconds}
+    made = sum(len(names) for names in seen.names.values())
+    yield "many", {"services": made, "seconds": seen.seconds, "late": seen.late}
+    for node in seen.ways.reached:
+        yield "many-way", {**_where(node), **_way(seen.ways, node)}
     for (kind, role), by_service in seen.dialled.items():
         readings = [each for own in by_service.values() for each in own]
         yield "many-dialled", {"services": kind.value, "place": role.value, "seen": _read(readings)}
@@ -66,5 +73,7 @@ def _names(seen: Names) -> Evidence:
     for (claim, client, family), told in seen.told.items():
         wanted = seen.wanted.get((claim, family))
         resolved = {"domain": seen.domain, "wanted": wanted, "told": dict(told)}
-        dialled = _read(seen.dialled.get((client, family), ())) if claim == "dialled" else {}
-        yield "name", {"claim": claim, "client": client, "family": family.value, **resolved, "dialled": dialled}
+        if claim == "dialled":
+            resolved["dialled"] = _read(seen.dialled.get((client, family), ()))
+            resolved["direct"] = _read(seen.direct.get((client, family), ()))
+        yield "name", {"claim": claim, "client": client, "family": family.value, **resolved}

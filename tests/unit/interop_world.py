@@ -4,9 +4,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from esipp.health.model import Answer, Place
+from esipp.health.model import Place
 from esipp.health.seen import Node
 from esipp.interoperability.judge import judge
+from esipp.interoperability.listening import Ways
 from esipp.interoperability.model import DIALLED, InteropRow, Kind
 from esipp.interoperability.seen import Many, Names, Neighbours, Seen
 from esipp.model import AddressClass, Family
@@ -25,9 +26,12 @@ NODES_OF_ALL: list[Node] = [(place, family) for place in NODES for family in Fam
 
 CLIENT = Reading(frozenset({AddressClass.CLIENT}), "172.18.0.9 = client outside-1")
 NODE = Reading(frozenset({AddressClass.NODE}), "10.244.1.1 = node worker-a")
+MASQUERADED = Reading(frozenset({AddressClass.OTHER}), "192.0.2.7 = nobody we know")
 SILENCE = Reading(frozenset({AddressClass.DROPPED}), "no answer")
 ANOTHER_POD = replace(CLIENT, words="by another", product_fault="answered by pod x, which is no backend")
 BROKEN_PROBER = Reading(frozenset(), "probe failed", harness_fault="the prober failed: no descriptors")
+
+WELL = Ways(dict.fromkeys(NODES_OF_ALL, True), dict.fromkeys(NODES_OF_ALL, ""))
 
 OBJECT = {
     "metadata": {"name": "neighbour-a", "uid": "u"},
@@ -49,13 +53,13 @@ def neighbours() -> Neighbours:
         list(CHANGES),
         OBJECT,
         OBJECT,
-        dict.fromkeys(NODES_OF_ALL, True),
+        WELL,
     )
 
 
 def many() -> Many:
     names = {kind: [f"many-{kind.value}-{number}" for number in range(3)] for kind in Kind}
-    seen = Many(names, NAMESPACE, {"programmed": 9.9}, reached=dict.fromkeys(NODES_OF_ALL, True))
+    seen = Many(names, NAMESPACE, {"programmed": 9.9}, ways=WELL)
     port = 30000
     for kind, own in names.items():
         for role in DIALLED:
@@ -81,6 +85,7 @@ def names() -> Names:
         seen.wanted[row.claim, row.family] = wanted
         seen.told[row.claim, row.client.name, row.family] = Counter({wanted: 20})
         seen.dialled[row.client.name, row.family] = [replace(CLIENT, count=20)]
+        seen.direct[row.client.name, row.family] = [replace(CLIENT, count=20)]
     return seen
 
 
@@ -106,7 +111,3 @@ def rows_of(trial: str, **traits: Any) -> set[str]:
         return row.trial == trial and all(getattr(row, name) == value for name, value in traits.items())
 
     return {identity for identity, row in ROWS.items() if fits(row)}
-
-
-def answer(**fields: Any) -> Answer:
-    return replace(say(1, "neighbour-a"), **fields)

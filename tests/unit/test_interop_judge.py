@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from esipp.health.model import Place
+from esipp.interoperability.judge import LEAST
 from esipp.interoperability.model import Kind
 from esipp.interoperability.seen import Seen
 from esipp.model import Family, Role
@@ -15,10 +16,12 @@ from tests.unit.interop_world import (
     ANOTHER_POD,
     BROKEN_PROBER,
     CLIENT,
+    MASQUERADED,
     NODE,
     OBJECT,
     ROWS,
     SILENCE,
+    WELL,
     names,
     no_answer,
     rows_of,
@@ -124,8 +127,36 @@ def test_changes_that_did_not_reach_the_nodes_prove_nothing() -> None:
 def test_a_node_that_is_not_reached_proves_nothing() -> None:
     made = seen()
     assert made.neighbours
-    made.neighbours.reached[BARE] = False
+    made.neighbours.ways = replace(WELL, reached={**WELL.reached, BARE: False})
     assert statuses(made) == dict.fromkeys(rows_of("neighbours", place=BARE[0], family=BARE[1]), "inconclusive")
+
+
+def test_a_client_that_is_masqueraded_on_its_way_to_the_node_proves_nothing() -> None:
+    made = seen()
+    assert made.neighbours
+    assert made.many
+    strange = replace(WELL, strange={**WELL.strange, HOME: "192.0.2.7 = nobody we know"})
+    made.neighbours.ways = made.many.ways = strange
+    made.neighbours.dialled[HOME] = [replace(MASQUERADED, count=100)]
+    for by_service in made.many.dialled.values():
+        by_service.update({name: [MASQUERADED] for name, told in by_service.items() if told[0].words != SILENCE.words})
+    told = statuses(made)
+    assert told["interop.neighbours.served.ipv4.endpoint-node"] == "inconclusive"
+    for kind in Kind:
+        claims = ("preserved",) if kind.is_local else ("answers", "rewritten")
+        assert {told[f"interop.many.{kind.value}.{claim}.endpoint-node"] for claim in claims} == {"inconclusive"}
+
+
+def test_a_few_answers_prove_nothing() -> None:
+    made = seen()
+    assert made.neighbours
+    made.neighbours.answers[HOME] = [say(1, A, count=LEAST - 1)]
+    made.neighbours.dialled[BARE] = [replace(SILENCE, count=LEAST - 1)]
+    assert statuses(made) == {
+        "interop.neighbours.status.ipv4.endpoint-node": "inconclusive",
+        "interop.neighbours.document.ipv4.endpoint-node": "inconclusive",
+        "interop.neighbours.served.ipv4.bare-node": "inconclusive",
+    }
 
 
 def test_a_broken_prober_is_our_fault() -> None:
@@ -188,6 +219,35 @@ def test_health_checks_of_many_are_held_against_their_own_names() -> None:
     }
 
 
+def test_a_family_in_which_the_client_does_not_reach_the_nodes_is_no_fault_of_the_services() -> None:
+    made = seen()
+    assert made.many
+    made.many.ways = replace(WELL, reached={**WELL.reached, (Place.ENDPOINT_NODE, Family.IPV6): False})
+    made.many.dialled[Kind.NODE_PORT_LOCAL, Role.ENDPOINT_NODE]["many-nodeport-local-1"] = [SILENCE]
+    assert verdict("interop.many.nodeport-local.preserved.endpoint-node", made).status is Status.INCONCLUSIVE
+
+
+def test_no_services_have_no_ports_of_their_own() -> None:
+    made = seen()
+    assert made.many
+    made.many.ports = {}
+    assert statuses(made) == {"interop.many.distinct": "inconclusive"}
+
+
+def test_services_that_never_were_programmed_are_not_told_as_if_they_were() -> None:
+    made = seen()
+    assert made.many
+    made.many.late = "gave up: 3 do not answer yet"
+    assert "never all programmed: gave up" in verdict("interop.many.programmed", made).observed
+
+
+def test_listeners_of_services_that_were_not_deleted_prove_nothing() -> None:
+    made = seen()
+    assert made.many
+    made.many.gone = {}
+    assert statuses(made) == {"interop.many.loadbalancer-local.gone": "inconclusive"}
+
+
 def test_a_port_that_was_given_twice_or_not_at_all_is_noticed() -> None:
     made = seen()
     assert made.many
@@ -242,6 +302,16 @@ def test_a_pod_that_is_not_seen_itself_at_what_it_resolved_is_noticed() -> None:
     assert made.names
     made.names.dialled["pod-on-bare-node", Family.IPV4] = [NODE]
     assert statuses(made) == {"interop.names.dialled.ipv4.pod-on-bare-node": "fail"}
+
+
+def test_a_pod_that_is_masqueraded_on_the_direct_path_proves_nothing_about_names() -> None:
+    made = seen()
+    assert made.names
+    key = ("pod-on-bare-node", Family.IPV4)
+    made.names.dialled[key] = [NODE]
+    for direct in ([NODE], [CLIENT, SILENCE], []):
+        made.names.direct[key] = direct
+        assert statuses(made) == {"interop.names.dialled.ipv4.pod-on-bare-node": "inconclusive"}
 
 
 def test_what_was_not_resolved_could_not_be_dialled() -> None:

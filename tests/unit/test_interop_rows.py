@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from esipp.cluster import ApiError, Cluster
-from esipp.interoperability import dns, many
+from esipp.interoperability import crowd, dns
 from esipp.interoperability.model import MANY_SERVICES, Kind
 from esipp.interoperability.names import CLUSTER_DOMAIN, say, say_addresses
 from esipp.interoperability.props import props
@@ -157,7 +157,7 @@ def test_props_are_those_of_the_trials_that_are_asked() -> None:
 
 def test_many_are_as_many_of_each_kind_and_family_and_use_up_no_vip() -> None:
     kinds, families = list(Kind), list(Family)
-    made = [many.manifest("r", n, kinds[n % 4], families[n // 4 % 2]) for n in range(MANY_SERVICES)]
+    made = [crowd.manifest("r", n, kinds[n % 4], families[n // 4 % 2]) for n in range(MANY_SERVICES)]
     assert len({item["metadata"]["name"] for item in made}) == MANY_SERVICES
     told = Counter((item["spec"].get("externalTrafficPolicy"), item["spec"]["type"]) for item in made)
     assert set(told.values()) == {MANY_SERVICES // 4}

@@ -1,8 +1,11 @@
 """The inter-operation trials as they are performed, on made-up nodes: they wait for what they change, and clean up."""
 
+import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
@@ -15,19 +18,23 @@ from esipp.health.asking import Asker
 from esipp.health.model import Answer, Place
 from esipp.health.seen import Node
 from esipp.interoperability import many, neighbours
-from esipp.interoperability.many import manifest
+from esipp.interoperability.crowd import manifest
+from esipp.interoperability.listening import listen
 from esipp.interoperability.model import Kind
-from esipp.model import Family, Role
+from esipp.interoperability.seen import Many
+from esipp.model import Family, Protocol, Role
 from esipp.observation import Observation, Outcome
+from esipp.observe import ANSWER_TIMEOUT, JUDGED_TIMEOUT
 from esipp.probing.jobs import Job
-from esipp.stop import Stop
+from esipp.stop import Stop, StoppedError
 from tests.unit.health_world import no_answer
 from tests.unit.world import ROLES, topology
 
 Json = dict[str, Any]
 T = TypeVar("T")
 BRIEF = Budget("a moment", 0.05, need=1, spacing=0.01)
-PORT_A, PORT_B = 30001, 30002
+PORT_A, PORT_B, LISTENER = 30001, 30002, 40000
+CLIENT = "172.18.0.9"
 
 
 def landed(value: T) -> Future[T]:
@@ -77,17 +84,26 @@ class FakeCluster:
 
 
 class FakeProber:
-    """Whoever is dialled answers, or nobody does."""
+    """Listeners answer, and show ``shown``; of Services nobody answers."""
 
     def __init__(self) -> None:
-        self.streams: list[str] = []
+        self.streams: list[Job] = []
+        self.jobs: list[Job] = []
         self.cancelled = 0
+        self.shown = CLIENT
 
     def submit(self, job: Job) -> Future[list[Observation]]:
-        return landed([Observation(job.key, 0, Outcome.TIMEOUT, count=job.count)])
+        self.jobs.append(job)
+        if job.port != LISTENER:
+            return landed([Observation(job.key, 0, Outcome.TIMEOUT, count=job.count)])
+        own, shown = ("fc00:f853::9", "fc00:f853::9") if ":" in job.host else (CLIENT, self.shown)
+        told = {"nonce": "", "node": "worker-a", "pod": "agent"}
+        told |= {"peer_address": shown, "peer_address_raw": shown, "local_address": job.host}
+        seen = Observation(job.key, 0, Outcome.ANSWERED, seen=(shown, 1), source=(own, 1), echo=told)
+        return landed([seen])
 
     def stream(self, job: Job, _sink: Callable[[Json], None]) -> Any:
-        self.streams.append(f"{job.protocol} {job.port}")
+        self.streams.append(job)
 
         def cancel() -> None:
             self.cancelled += 1
@@ -101,11 +117,13 @@ class FakeAsker:
     def __init__(self, cluster: FakeCluster, *, deaf: bool = False) -> None:
         self.cluster, self.deaf, self.stop, self.prober = cluster, deaf, Stop(), FakeProber()
         self.families = list(Family)
+        self.asked: list[tuple[str, int]] = []
         self.places = {Place(role.value): node for role, node in ROLES.items()}
         self.clients = SimpleNamespace(probers={"outside-1": self.prober})
         self.stage = SimpleNamespace(
             namespace="esipp-x", run="x", cluster=cluster, nodes=topology().nodes, roles=ROLES, services={}
         )
+        self.stage.listeners = {node: {Protocol.TCP: LISTENER} for node in self.places.values()}
         for name, port in ((neighbours.A, PORT_A), (neighbours.B, PORT_B)):
             item = neighbours.service_b("x", healthCheckNodePort=port)
             item["metadata"]["name"] = name
@@ -113,9 +131,6 @@ class FakeAsker:
 
     def address(self, place: Place, family: Family) -> str:
         return topology().nodes[self.places[place]].internal[family]
-
-    def listeners(self, _client: object) -> dict[tuple[str, Place, Family], bool]:
-        return {("outside-1", place, family): True for place in self.places for family in Family}
 
     def everywhere(self, _port: int) -> dict[Node, Answer]:
         service = self.cluster.there.get(neighbours.B)
@@ -129,7 +144,8 @@ class FakeAsker:
             told |= {(place, family): status if local else no_answer(Outcome.REFUSED) for family in Family}
         return told
 
-    def get(self, _client: object, _host: str, _port: int, **_: object) -> Future[list[Json]]:
+    def get(self, _client: object, host: str, port: int, **_: object) -> Future[list[Json]]:
+        self.asked.append((host, port))
         return landed([{"outcome": "refused", "count": 1}])
 
 
@@ -163,9 +179,42 @@ def test_each_change_of_the_neighbour_is_waited_for_while_the_other_is_watched()
     ]
     assert len(seen.changes) == 5
     assert seen.before == seen.after
-    watched = {f"get {PORT_A}": 8, f"tcp {fake.stage.services[neighbours.A]['spec']['ports'][0]['nodePort']}": 8}
-    assert {each: fake.prober.streams.count(each) for each in fake.prober.streams} == watched
+    dialled = fake.stage.services[neighbours.A]["spec"]["ports"][0]["nodePort"]
+    assert Counter((job.protocol, job.port) for job in fake.prober.streams) == {("get", PORT_A): 8, ("tcp", dialled): 8}
     assert fake.prober.cancelled == 16
+
+
+def test_what_must_answer_is_given_time_and_is_watched_until_the_last_of_it_could_be_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A SYN that got lost is sent again after a second; and what is under way when streams end has no result at all."""
+    waited = []
+    made, _, fake = asker()
+    converge = made.stop.converge
+
+    def note(look: Callable[[], Any], budget: Budget) -> Any:
+        waited.append((budget.name, look().right))
+        return converge(look, budget)
+
+    monkeypatch.setattr(made.stop, "converge", note)
+    neighbours.Trial(made, topology()).perform()
+    home = {topology().nodes[ROLES[Role.ENDPOINT_NODE]].internal[family] for family in Family}
+    patient = {job.timeout for job in fake.prober.streams if job.protocol == "get" or job.host in home}
+    assert patient == {neighbours.PATIENT}
+    assert neighbours.PATIENT > 2, "two SYNs"
+    assert waited[-1] == (neighbours.AFTER.name, False), "the last answers are waited for"
+
+
+def test_a_client_that_is_masqueraded_on_its_way_is_told() -> None:
+    made, _, fake = asker()
+    well = listen(made, topology())
+    assert set(well.reached.values()) == {True}
+    assert set(well.strange.values()) == {""}
+    fake.prober.shown = "192.0.2.7"
+    masqueraded = listen(made, topology())
+    assert masqueraded.strange[Place.BARE_NODE, Family.IPV4].startswith("192.0.2.7 = nobody we know")
+    fake.stage.listeners = {node: {Protocol.TCP: LISTENER + 1} for node in fake.places.values()}
+    assert set(listen(made, topology()).reached.values()) == {False}
 
 
 def test_a_neighbour_whose_changes_do_not_reach_the_nodes_ends_the_trial() -> None:
@@ -175,9 +224,18 @@ def test_a_neighbour_whose_changes_do_not_reach_the_nodes_ends_the_trial() -> No
     assert fake.prober.cancelled == len(fake.prober.streams)
 
 
+def performed(trial: many.Trial) -> Many:
+    trial.prepare()
+    seen = trial.perform()
+    for thread in threading.enumerate():
+        if thread.name.startswith("ThreadPoolExecutor"):
+            thread.join(10)  # of the deletion in the background
+    return seen
+
+
 def test_many_are_made_looked_at_and_deleted() -> None:
     made, cluster, _ = asker()
-    seen = many.Trial(made, topology(), number=16).perform()
+    seen = performed(many.Trial(made, topology(), number=16))
     assert {kind: len(names) for kind, names in seen.names.items()} == dict.fromkeys(Kind, 4)
     assert len(seen.ports) == 16
     assert {key: len(of) for key, of in seen.dialled.items()} == {
@@ -186,14 +244,71 @@ def test_many_are_made_looked_at_and_deleted() -> None:
     assert {len(nodes) for nodes in seen.answers.values()} == {4}, "each in its own family, on every node"
     assert set(seen.gone) == set(seen.names[Kind.BALANCER_LOCAL])
     assert set(cluster.there) == {neighbours.A, neighbours.B}
+    assert "do not answer yet" in seen.late, "what never was programmed is not told as if it were"
+
+
+def test_all_of_many_are_waited_for_on_every_node_before_they_are_judged() -> None:
+    """A kube-proxy that lags on one node is given its time, whichever node it is, and whichever service."""
+    made, _, fake = asker()
+    trial = many.Trial(made, topology(), number=16)
+    trial.prepare()
+    ports = {port for ports in trial.seen.ports.values() for port in ports}
+    dialled = {(job.host, job.port) for job in fake.prober.jobs}
+    assert {port for _, port in dialled} == ports - {port for _, port in fake.asked}
+    assert len(dialled) == 16 + 8, "all at the endpoint's node, and those of Cluster at the bare node"
+    nodes = {topology().nodes[name].internal[family] for name in fake.places.values() for family in Family}
+    assert {host for host, _ in fake.asked} == nodes
+    assert len(set(fake.asked)) == 4 * len(fake.places), "every health check at every node"
+
+
+def test_what_must_answer_among_many_is_given_time_and_not_all_at_once() -> None:
+    made, _, fake = asker()
+    trial = many.Trial(made, topology(), number=16)
+    trial.crowd.create()
+    trial.perform()
+    silent = {job.timeout for job in fake.prober.jobs if job.key.startswith(("many-nodeport-local", "many-loadb"))}
+    answering = {job.timeout for job in fake.prober.jobs if "cluster" in job.key or "unset" in job.key}
+    assert answering == {ANSWER_TIMEOUT}
+    assert silent == {ANSWER_TIMEOUT, JUDGED_TIMEOUT}
+    flying: list[int] = []
+
+    def ask(number: int) -> Future[int]:
+        flying.append(number)
+        return landed(number)
+
+    asks = {number: partial(ask, number) for number in range(2 * many.AT_A_TIME + 1)}
+    assert trial._in_turn(asks) == {number: number for number in asks}
+    assert flying == list(asks)
 
 
 def test_many_of_which_some_cannot_be_made_are_deleted_all_the_same() -> None:
     made, cluster, _ = asker()
     cluster.refuse_after = 10
     with pytest.raises(ApiError):
-        many.Trial(made, topology(), number=16).perform()
+        many.Trial(made, topology(), number=16).prepare()
     assert set(cluster.there) == {neighbours.A, neighbours.B}
+
+
+def test_services_that_could_not_be_deleted_are_no_listeners_that_stay_open() -> None:
+    made, cluster, _ = asker()
+    trial = many.Trial(made, topology(), number=16)
+    trial.prepare()
+
+    def refuse(_path: str) -> None:
+        raise ApiError(500, "InternalError", "no", "DELETE")
+
+    cluster.delete = refuse  # type: ignore[method-assign]
+    assert trial.perform().gone == {}
+
+
+def test_an_interrupt_leaves_the_deletion_of_many_to_the_namespace() -> None:
+    made, cluster, _ = asker()
+    trial = many.Trial(made, topology(), number=16)
+    trial.prepare()
+    made.stop.set()
+    with pytest.raises(StoppedError):
+        trial.crowd.delete(trial.crowd.kinds)
+    assert not any(each.startswith("delete") for each in cluster.done)
 
 
 def test_a_port_that_another_service_took_meanwhile_is_no_old_listener() -> None:
