@@ -66,17 +66,17 @@ def under_cluster(protocol: Protocol, family: Family) -> Rows:
 
 def outside_meanwhile(protocol: Protocol, family: Family) -> Rows:
     """The counterpart: of these very services, at the same nodes and at the same time, outside clients get nothing."""
-    for entry, service in (
-        (BARE_NODE, NODE_PORT_LOCAL),
-        (OTHER_NODE, NODE_PORT_LOCAL),
-        (BARE_NODE, LB_LOCAL),
-        (EXTERNAL_IP_OF_BARE_NODE, EXTERNAL_IPS_LOCAL),
+    for entry, service, inside in (
+        (BARE_NODE, NODE_PORT_LOCAL, POD_ON_BARE_NODE),
+        (OTHER_NODE, NODE_PORT_LOCAL, POD_ON_OTHER_NODE),
+        (BARE_NODE, LB_LOCAL, POD_ON_BARE_NODE),
+        (EXTERNAL_IP_OF_BARE_NODE, EXTERNAL_IPS_LOCAL, POD_ON_BARE_NODE),
     ):
         needs = frozenset({"nodes.three"} if entry is OTHER_NODE else ())
         row = silent_at_bare_node(
             Path(OUTSIDE_1, entry, protocol, family, service), API_ETP, DESIGN_BLACKHOLE, DESIGN_INTEROP, needs=needs
         )
-        yield _while_they_are_served(row)
+        yield _while_it_is_served(row, inside)
 
 
 def host_network_only(protocol: Protocol, family: Family) -> Rows:
@@ -121,10 +121,13 @@ def control_plane_only(protocol: Protocol, family: Family) -> Rows:
 EXCLUDED = "Label node.kubernetes.io/exclude-from-external-load-balancers, which kubeadm puts on control planes"
 
 
-def _while_they_are_served(row: Cell) -> Cell:
-    """The same row, whose sentence says what goes on beside it."""
+def _while_it_is_served(row: Cell, inside: Client) -> Cell:
+    """The same row, if meanwhile a pod on the node reaches the service: by its ClusterIP, as on every data plane."""
+    path = Path(inside, CLUSTER_IP, row.path.protocol, row.path.family, row.path.service)
+    served = Control(path, frozenset(), "a pod on the same node must reach the service meanwhile, by its ClusterIP")
     said = row.requirement[0].lower() + row.requirement[1:]
-    return replace(row, requirement=f"While the node's own pods and processes reach the service, {said}")
+    requirement = f"While a pod on that node reaches the service by its ClusterIP, {said}"
+    return replace(row, requirement=requirement, controls=(*row.controls, served))
 
 
 def _ours(row: Cell) -> Cell:

@@ -7,6 +7,7 @@ from esipp.interoperability.model import MANY_SERVICES, InteropRow, Kind
 from esipp.model import Client, Family, Role
 from esipp.rows import Level
 from suites.cast import OUTSIDE_1, POD_ON_BARE_NODE, POD_ON_ENDPOINT_NODE, POD_ON_OTHER_NODE
+from suites.sentences import WHO
 
 SUITE = "interoperability"
 FAMILIES = tuple(Family)
@@ -25,6 +26,19 @@ TUTORIAL = "Kubernetes documentation, Using Source IP (seeds 000, 002)"
 DNS = "Kubernetes documentation, DNS for Services and Pods; Kubernetes DNS-Based Service Discovery 1.1"
 KUBE_PROXY = "kube-proxy: pkg/proxy/iptables/proxier.go, service external chains"
 HEALTH_SERVER = "kube-proxy: pkg/proxy/healthcheck/service_health.go"
+
+PLACES = {
+    Place.ENDPOINT_NODE: "the endpoint's node",
+    Place.BARE_NODE: "the bare node",
+    Place.OTHER_NODE: "another node without the pod",
+    Place.CONTROL_PLANE: "the control plane's node",
+}
+KINDS = {
+    Kind.BALANCER_LOCAL: "LoadBalancer with Local",
+    Kind.NODE_PORT_LOCAL: "NodePort with Local",
+    Kind.NODE_PORT_CLUSTER: "NodePort with Cluster",
+    Kind.NODE_PORT_UNSET: "NodePort without a policy",
+}
 
 
 @dataclass(frozen=True)
@@ -53,18 +67,25 @@ def trial(
     features = set(needs) | (where.get(place, set()) if place else set())
     features |= {f"family.{family.value.lower()}"} if family else set()
     features |= {"nodes.three"} if client is not None and client.role is Role.OTHER_NODE else set()
+    words = {
+        "node": PLACES[place] if place else "",
+        "kind": KINDS[kind] if kind else "",
+        "client": WHO[client.name] if client else "",
+        "status": "200" if place is Place.ENDPOINT_NODE else "503",
+        "pods": "1" if place is Place.ENDPOINT_NODE else "0",
+    }
     parts = ["interop", name, kind.value if kind else "", claim, family.value.lower() if family else ""]
     parts += [place.value if place else "", client.name if client else ""]
     return InteropRow(
         id=".".join(part for part in parts if part),
-        requirement=said.requirement,
+        requirement=said.requirement.format(**words),
         level=level,
         suite=SUITE,
         references=said.references,
         features=frozenset(features),
         trial=name,
         claim=claim,
-        must=said.must,
+        must=said.must.format(**words),
         tripped_by=said.tripped_by,
         place=place,
         family=family,
@@ -129,39 +150,38 @@ KEPT = Said(
 _MANY = f"of {MANY_SERVICES} services that were made at once, over one pod,"
 MANY = {
     "preserved": Said(
-        f"At the endpoint's node, {_MANY} every Local one answers at its nodePort, by the pod, with the client's own "
-        "address",
+        f"At {{node}}, {_MANY} every {{kind}} answers at its nodePort, by the pod, with the client's own address",
         "the client's address, of every service",
         "rules of some services are missing, mixed up or late where there are many",
         (API_ETP, TUTORIAL),
     ),
     "silent": Said(
-        f"At the bare node, {_MANY} no Local one answers a client outside, while every Cluster one does",
+        f"At {{node}}, {_MANY} no {{kind}} answers a client outside, while every one with Cluster does",
         "no answer, of any service",
         "rules of some Local services are those of Cluster where there are many",
         (API_ETP,),
     ),
     "answers": Said(
-        f"At a node, {_MANY} every one with Cluster, or without a policy, answers at its nodePort",
+        f"At {{node}}, {_MANY} every {{kind}} answers at its nodePort",
         "an answer, of every service",
         "rules of some services are missing or late where there are many",
         (API_ETP, TUTORIAL),
     ),
     "rewritten": Said(
-        f"At a node, {_MANY} every one with Cluster, or without a policy, shows a node's address",
+        f"At {{node}}, {_MANY} every {{kind}} shows a node's address",
         "a node's address, of every service",
         "rules of some Cluster services are those of Local where there are many",
         (TUTORIAL, KUBE_PROXY),
     ),
     "status": Said(
-        f"{_MANY.capitalize()} every Local LoadBalancer's health check says 200 where the pod is and 503 elsewhere",
-        "200 at the endpoint's node, 503 elsewhere, of every service",
+        f"At {{node}}, {_MANY} the health check of every {{kind}} says {{status}}",
+        "{status}, of every service",
         "health checks of some services are not opened, or get no endpoints, where there are many",
         (DESIGN_HEALTH, API_PORT),
     ),
     "document": Said(
-        f"{_MANY.capitalize()} every Local LoadBalancer's health check names its own service and counts its own pods",
-        "its own name and count, of every service",
+        f"At {{node}}, {_MANY} the health check of every {{kind}} names its own service and counts its own pods",
+        "its own name and localEndpoints {pods}, of every service",
         "documents of services are mixed up where there are many",
         (HEALTH_SERVER,),
     ),
@@ -186,10 +206,10 @@ MANY = {
 }
 
 # ----------------------------------------------------------------------------------------------------------- names
-_NAME = "The name of a service in its namespace and the cluster domain"
+_NAME = "In {client}, the name of a service in its namespace and the cluster domain"
 NAMES = {
     "clusterip": Said(
-        f"{_NAME} resolves to exactly its ClusterIP of that family, in pods of every node",
+        f"{_NAME} resolves to exactly its ClusterIP of that family",
         "exactly its ClusterIP",
         "DNS answers with stale, foreign or no addresses, or is not reached from some nodes",
         (DNS,),
@@ -214,19 +234,19 @@ NAMES = {
         (DNS, DESIGN),
     ),
     "namespace": Said(
-        "The name of a service and its namespace resolves to exactly its ClusterIP of that family",
+        "In {client}, the name of a service and its namespace resolves to exactly its ClusterIP of that family",
         "exactly its ClusterIP",
         "the search domains of pods lack that of services",
         (DNS,),
     ),
     "short": Said(
-        "The name of a service alone resolves, in pods of its namespace, to exactly its ClusterIP of that family",
+        "In {client}, of its namespace, the name of a service alone resolves to exactly its ClusterIP of that family",
         "exactly its ClusterIP",
         "the search domains of pods lack that of their namespace",
         (DNS,),
     ),
     "dialled": Said(
-        "A pod that dials a service by its name is seen with its own address",
+        "When {client} dials a service by its name, it is seen with its own address",
         "the pod's own address",
         "a node-local DNS or proxy puts another address in between, or the pod is masqueraded on its way",
         (DNS, TUTORIAL),

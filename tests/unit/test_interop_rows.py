@@ -107,7 +107,28 @@ def test_silent_rows_rest_on_siblings_that_answer_and_not_on_what_is_known_to_be
     cell = by_id(OUTSIDE_BARE)
     for control in cell.controls[1:]:
         assert verdict(cell, also=[show(control.path, AddressClass.DROPPED)]).status is Status.INCONCLUSIVE
-    assert {control.path.client for control in cell.controls} == {cell.path.client}
+    *own, served = cell.controls
+    assert {control.path.client for control in own} == {cell.path.client}
+    assert (served.path.client.role, served.path.entry.kind) == (Role.BARE_NODE, EntryKind.CLUSTER_IP)
+
+
+def test_what_a_sentence_says_of_clients_inside_is_looked_at_in_the_same_window() -> None:
+    told = [cell for cell in inside.CELLS if cell.requirement.startswith("While a pod on that node reaches")]
+    assert len(told) == 16
+    for cell in told:
+        served = [c for c in cell.controls if c.path.client.vantage is Vantage.POD]
+        assert [(c.path.client.role, c.path.service) for c in served] == [(cell.path.entry.role, cell.path.service)]
+
+
+def test_sentences_of_trials_say_of_whom_where_and_from_whom() -> None:
+    for row in trials.CELLS:
+        assert not {"{", "}"} & set(row.requirement + row.must), row.id
+        assert row.kind is None or row.claim == "gone" or trials.KINDS[row.kind] in row.requirement, row.id
+        assert row.trial != "many" or row.place is None or trials.PLACES[row.place] in row.requirement, row.id
+        assert row.client is None or trials.WHO[row.client.name] in row.requirement, row.id
+    said = {row.id: row.must for row in trials.CELLS}
+    assert said["interop.many.loadbalancer-local.status.endpoint-node"] == "200, of every service"
+    assert said["interop.many.loadbalancer-local.status.control-plane"] == "503, of every service"
 
 
 def test_the_control_planes_node_is_as_any_other_but_to_load_balancers() -> None:
