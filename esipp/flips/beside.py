@@ -111,7 +111,7 @@ class Beside:
         for place, family, path in questions:
             host = self.stage.nodes[self.stage.roles[place]].internal[family]
             port = int(self.stage.services[path.object_name]["spec"]["healthCheckNodePort"])
-            job = Job(f"health {place} {family}", "get", host, port, COUNT, JUDGED_TIMEOUT, SPACING, url="/healthz")
+            job = Job(f"health {place} {family}", "get", host, port, COUNT, ANSWER_TIMEOUT, SPACING, url="/healthz")
             asked[place, family] = self.clients.probers[OUTSIDE.name].ask(job)
             pause.wait(between)
         return paths, asked

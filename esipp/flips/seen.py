@@ -67,11 +67,17 @@ class Window:
         made = [(name, flip) for name, each in self.neighbours.items() for flip in each.flips]
         return sorted(made, key=lambda pair: pair[1].cause)
 
+    @property
+    def until(self) -> float:
+        """When the last connection was made."""
+        seen = [(self.clocks[path.client.name], self.evidence.observations[path.key]) for path in self.paths]
+        return max((clock.ours(each.started) for clock, made in seen for each in made), default=0.0)
+
     def doubt(self) -> str:
         """Why it cannot be said that neighbours flipped all the while; or nothing."""
-        made = len(self.flips)
+        made = sum(flip.cause < self.until for _, flip in self.flips)
         if made < LEAST_FLIPS:
-            return f"only {made} flips of neighbours were made, {LEAST_FLIPS} are needed"
+            return f"only {made} flips of neighbours were made meanwhile, {LEAST_FLIPS} are needed"
         return next((why for name, each in self.neighbours.items() if (why := each.doubt(name))), "")
 
     def after(self, at: float) -> str:
@@ -99,6 +105,8 @@ class Seen(Trials):
         """Why the client outside cannot be believed; or nothing: on the direct way both nodes see its own address."""
         ground = self.ground
         assert ground is not None
+        if not any(of is family for _, of in self.controls):
+            return f"no reference listener was asked over {family}"
         for (at, of), stream in self.controls.items():
             if of is not family:
                 continue

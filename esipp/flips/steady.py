@@ -7,8 +7,9 @@ from dataclasses import replace
 from esipp.deciding import Decision, give_verdict, ours_failed, undecided
 from esipp.flips.model import BesideHealthRow, BesideRow, FlipRow
 from esipp.flips.seen import Seen, Window
+from esipp.health.judge import all_of
 from esipp.judge import judge as judge_path
-from esipp.judge import say_bound, say_observed
+from esipp.judge import say_observed
 from esipp.observation import Verdict
 from esipp.rows import Feature, Status
 
@@ -59,12 +60,8 @@ def decide_health(row: BesideHealthRow, seen: Seen) -> Decision:
     found = Counter(window.health.get((row.place, row.family), {})) if window else Counter[str]()
     if window is None or not found:
         return undecided(row, "its health check was never asked")
-    observed, total, good = say_observed(found), found.total(), found[row.expected]
     if found["error"]:
-        return ours_failed(row, observed, "the prober failed")
+        return ours_failed(row, say_observed(found), "the prober failed")
     if window.doubt():
-        return undecided(row, window.doubt(), observed)
-    if good == total:
-        return Decision(Status.PASS, row.expected, observed, say_bound(total), tally=found)
-    reason = f"{total - good} of {total} answers differ"
-    return Decision(Status.FLAKY if good else Status.FAIL, row.expected, observed, reason, tally=found)
+        return undecided(row, window.doubt(), say_observed(found))
+    return all_of(row, row.expected, found)

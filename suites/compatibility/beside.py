@@ -114,7 +114,7 @@ def beside_health(family: Family) -> Iterator[FlipRow]:
             level=Level.CORE,
             suite=SUITE,
             references=(DESIGN_BACKWARD, API_ETP),
-            features=frozenset({f"family.{family.value.lower()}", "vantage.outside"})
+            features=frozenset({f"family.{family.value.lower()}", "vantage.outside", "load-balancer"})
             | (frozenset({"nodes.three"}) if place is Role.OTHER_NODE else frozenset()),
             path=path,
             place=place,

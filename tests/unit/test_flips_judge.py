@@ -177,6 +177,13 @@ def test_a_client_that_is_masqueraded_says_nothing() -> None:
     assert set(wrong(World(masqueraded_client=True)).values()) == {Status.INCONCLUSIVE}
 
 
+def test_a_client_whose_way_was_never_looked_at_says_nothing() -> None:
+    seen = World().seen()
+    seen.controls = {}
+    said = {judge(row, seen, FEATURES, {}).status for row in ROWS if row.service is NODE_PORT}
+    assert said == {Status.INCONCLUSIVE}
+
+
 def test_losses_on_the_direct_way_excuse_losses_but_nothing_else() -> None:
     lossy = World(listener_loses=True, silent={At.ENDPOINT_NODE: 0.2}, unrewritten=True)
     assert wrong(lossy) == {"no-loss-at-endpoint-node": Status.INCONCLUSIVE, "bare-node.never-otherwise": FAIL}
