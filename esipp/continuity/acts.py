@@ -115,7 +115,9 @@ class Acts:
         self.watching.check()
         pods = list(self.watching.pods.values())
         ready = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"] and is_ready(pod)]
-        return Reading(len(pods) == len(ready) == 2, f"{len(ready)} of {len(pods)} pods are ready")
+        said = f"{len(ready)} of {len(pods)} pods are ready"
+        why = self.gates.trouble if len(ready) < len(pods) else ""
+        return Reading(len(pods) == len(ready) == 2, f"{said}; a gate could not be opened: {why}" if why else said)
 
     # ------------------------------------------------------------------------------------------------- without harm
     def _roll(self, notes: Notes) -> None:
@@ -136,33 +138,38 @@ class Acts:
 
     def _flap(self, notes: Notes) -> None:
         pod = self._pod_of(self.places.endpoint)
-        for number in range(FLAPS):
-            notes.cause()
-            self._gate(pod, False)
-            self._until(lambda: self._told(pod, False), TOLD)
-            notes.happened = notes.happened or time.monotonic()
-            if number == 0:  # once for as long as a balancer needs to steer away; then shorter than that
-                self.hold(self.bound + CALM)
-            notes.cause()
-            self._gate(pod, True)
-            self._until(lambda: self._told(pod, True), TOLD)
-            self.hold(CALM)
+        try:
+            for number in range(FLAPS):
+                notes.cause()
+                self._gate(pod, False)
+                self._until(lambda: self._told(pod, False), TOLD)
+                notes.happened = notes.happened or time.monotonic()
+                if number == 0:  # once for as long as a balancer needs to steer away; then shorter than that
+                    self.hold(self.bound + CALM)
+                notes.cause()
+                self._gate(pod, True)
+                self._until(lambda: self._told(pod, True), TOLD)
+                self.hold(CALM)
+        finally:
+            self.gates.closed.discard(pod)  # whatever broke it off: it is made ready like all others
         notes.words = f"{pod} of node {self.places.endpoint} was unready {FLAPS} times, as its node's health check told"
 
     def _flip(self, notes: Notes) -> None:
         services = [scene.service_name(way) for way in self.ways if way.local]
         ports = {name: self.stage.services[name]["spec"].get("healthCheckNodePort") for name in services}
         began = notes.cause()
-        for name in services:
-            self._patch(name, {"externalTrafficPolicy": TrafficPolicy.CLUSTER.value})
-        notes.happened = time.monotonic()
-        self._until(lambda: self._health(lambda said: said not in ("200", "503"), "gone"), TOLD)
-        self.hold(self.bound + CALM)
-        back = notes.cause()
-        notes.either.append((began, back + STABLE_SECONDS))
-        for name, port in ports.items():
-            pinned = {"healthCheckNodePort": port} if port else {}  # the same one, which is asked all the time
-            self._patch(name, {"externalTrafficPolicy": TrafficPolicy.LOCAL.value, **pinned})
+        try:
+            for name in services:
+                self._patch(name, {"externalTrafficPolicy": TrafficPolicy.CLUSTER.value})
+            notes.happened = time.monotonic()
+            self._until(lambda: self._health(lambda said: said not in ("200", "503"), "gone"), TOLD)
+            self.hold(self.bound + CALM)
+        finally:  # whatever broke it off: what is done next is about Local services
+            back = notes.cause()
+            notes.either.append((began, back + STABLE_SECONDS))
+            for name, port in ports.items():
+                pinned = {"healthCheckNodePort": port} if port else {}  # the same one, which is asked all the time
+                self._patch(name, {"externalTrafficPolicy": TrafficPolicy.LOCAL.value, **pinned})
         self._until(lambda: self._health(lambda said: said == "200", "200 again"), TOLD)
         stable = self.stop.converge(self._sources, STABLE)
         if stable.held:
@@ -203,7 +210,7 @@ class Acts:
         return last.node if last else self.places.endpoint
 
     def _drained(self) -> Reading:
-        left = [name for name in self.watching.pods if self.watching.nodes.get(name) == self.places.endpoint]
+        left = [name for name in list(self.watching.pods) if self.watching.nodes.get(name) == self.places.endpoint]
         return Reading(not left, f"left: {', '.join(left)}" if left else "none is left")
 
     # ---------------------------------------------------------------------------------------------------- for both
@@ -217,7 +224,7 @@ class Acts:
         return Reading(False, f"{left[0]} is still there") if left else self.whole()
 
     def _pod_of(self, node: str) -> str:
-        found = [name for name in self.watching.pods if self.watching.nodes.get(name) == node]
+        found = [name for name in list(self.watching.pods) if self.watching.nodes.get(name) == node]
         if not found:
             raise HarnessError(f"There is no pod of the Deployment on node {node}.", "kubectl get events -A")
         return found[0]

@@ -50,6 +50,7 @@ class Gates:
                     continue
                 try:
                     self.set(name, True)
+                    self.trouble = ""
                 except (ApiError, UnreachableError) as broken:  # it may have gone; else it is tried again
                     self.trouble = str(broken)
 

@@ -133,7 +133,8 @@ class Gathering:
             if phase.disruption and acts.disruptor is None:
                 acts.disruptor = stack.enter_context(self.disruptor())
             sound = self._phase(acts, phase)
-            acts.hold(QUIET)
+            if sound:  # what flows over pods that are not all there is not what flows while nothing is done
+                acts.hold(QUIET)
 
     def _phase(self, acts: Acts, phase: Phase) -> bool:
         """One of them; whether all was well again afterwards."""

@@ -7,10 +7,22 @@ from functools import cached_property
 
 from esipp.continuity.losses import Tally, gaps, kept_from_asking, tally
 from esipp.continuity.places import Spans, misplaced, spans, terminating
-from esipp.continuity.rows import NODEPORT, PROXIES, REHASHED, ContinuityRow, Phase, Way, What
+from esipp.continuity.rows import (
+    MOVED,
+    NODEPORT,
+    PROXIED,
+    PROXIES,
+    REHASHED,
+    UNREWRITTEN,
+    ContinuityRow,
+    Phase,
+    Way,
+    What,
+)
 from esipp.continuity.seen import Asked, Break, Seen, Window
 from esipp.deciding import Decision, give_verdict, ours_failed, undecided
-from esipp.model import Family
+from esipp.model import Balancer, Family
+from esipp.moves.places import SLACK
 from esipp.moves.samples import Sample, Stream
 from esipp.observation import Verdict
 from esipp.rows import Feature, Status
@@ -34,8 +46,12 @@ MOMENT = 0.4
 NEAR = 2.0
 """Seconds around a loss in which one of the control shows that nobody could get through."""
 
+MOST_MOVED = 2
+"""New connections that one change of a balancer's routes can meet while they are open, at most: they last for
+milliseconds, and begin a tenth of a second apart."""
+
 ENDED = 1.5
-"""Seconds before our watch tells that a pod is being deleted in which its connections may already break."""
+"""Seconds before our watch tells that a pod is gone in which its connections may already break."""
 
 
 Sourced = tuple[Sample, frozenset[IPAddress]]
@@ -105,7 +121,7 @@ class Judge:
         return [broken for of, broken in self._broken[way, family] if of is phase]
 
     def breaks(self, phase: Phase, way: Way, family: Family) -> list[Break]:
-        """Those of them whose pod was not told to end."""
+        """Those of them whose pod still had to serve."""
         return [each for each in self.every_break(phase, way, family) if not self._was_ending(each)]
 
     def sourced(self, row: ContinuityRow) -> list[Sourced]:
@@ -158,14 +174,18 @@ class Judge:
         longest = 0.0 if row.phase is Phase.QUIET else Stream("", 0.0, samples).longest_gap()
         return f"for {longest:.1f} s no probe was sent" if longest > MOST_GAP else ""
 
-    def _beside(self, row: ContinuityRow, lost: Sequence[float]) -> str:
-        """That the control was lost at the same time; empty if it was not."""
+    def _beside(self, row: ContinuityRow, lost: Sequence[tuple[float, float]]) -> str:
+        """That the control was lost beside every one of these losses, each from when to when; empty if not.
+
+        One that the control does not share is one, whatever became of others.
+        """
         control = self.seen.control.get(row.family)
-        missed = [s.started for s in control.samples if not s.answered] if control else []
-        near = [at for at in missed if any(abs(at - each) <= NEAR for each in lost)]
-        if not near:
+        missed = [s.started for s in control.samples if not s.answered and s.outcome != OURS] if control else []
+        beside = [[at for at in missed if since - NEAR <= at <= until + NEAR] for since, until in lost]
+        if not all(beside):
             return ""
-        return f"{len(near)} requests to the node's own listener were lost at the same time, with no service in the way"
+        near = len({at for each in beside for at in each})
+        return f"{near} requests to the node's own listener were lost at the same time, with no service in the way"
 
     def _own_doing(self, row: ContinuityRow, since: float, until: float) -> bool:
         """Whether the balancer changed its routes at that time, as it tells."""
@@ -173,6 +193,20 @@ class Judge:
             since - MOMENT <= steer.at <= until + MOMENT and steer.family in ("", row.family.value)
             for steer in self.seen.steers.get(row.way, ())
         )
+
+    def _changes(self, row: ContinuityRow) -> int:
+        """How often the balancer changed its routes in a phase, as it tells."""
+        steers = self.seen.steers.get(row.way, ())
+        mine = [steer.at for steer in steers if steer.family in ("", row.family.value)]
+        return sum(1 for at in mine if self.seen.phase_of(at, at) is row.phase)
+
+    def _elsewhere(self, row: ContinuityRow, broken: Break) -> bool:
+        """Whether the cluster's own balancer has new requests of a Local service answered on another node by then."""
+        if row.way.by != Balancer.DEFAULT.value or not row.way.local:
+            return False
+        stream = self.seen.streams[row.way, row.family]
+        since = [s.node for s in stream.view(broken.at - NEAR, broken.at + NEAR) if s.answered]
+        return bool(since) and since[-1] != self.seen.nodes.get(broken.pod)
 
     # -------------------------------------------------------------------------------------------------------- losses
     def _no_loss(self, row: ContinuityRow) -> Decision:
@@ -182,10 +216,11 @@ class Judge:
         counts = {"answered": numbers.requests - numbers.lost, "lost": numbers.lost}
         if not lost:
             return Decision(Status.PASS, row.expected, numbers.words, tally=counts)
-        beside = self._beside(row, [sample.started for sample in lost])
+        beside = self._beside(row, [(sample.started, sample.started) for sample in lost])
         if beside:
             return undecided(row, beside, numbers.words)
         rehashed = all(s.outcome == "reset" and self._own_doing(row, s.started, s.ended) for s in lost)
+        rehashed = rehashed and len(lost) <= MOST_MOVED * self._changes(row)
         told = Counter(self.words(row.way, row.family, sample) for sample in lost)
         outcomes = ", ".join(f"{count} {words}" for words, count in told.items())
         reason = f"{outcomes}, the first one {self._when(row.phase, lost[0].started)}"
@@ -207,7 +242,7 @@ class Judge:
         said = f"{numbers.words}; budget {bound:.2f} s, N={checking.failures}, period {checking.period or 0:.2f} s"
         if not over:
             return Decision(Status.PASS, row.expected, said, tally={"kept": len(worst)})
-        beside = self._beside(row, [gap.first for gap, _ in over] + [gap.last for gap, _ in over])
+        beside = self._beside(row, [(gap.first, gap.last) for gap, _ in over])
         if beside:
             return undecided(row, beside, said)
         first, blur = over[0]
@@ -251,7 +286,11 @@ class Judge:
             return undecided(row, "the node's own listener does not see the client's address, either", said)
         others = ", ".join(f"{source} x{count}" for source, count in sorted(wrong.items()))
         reason = f"also seen: {others}; first {self._when(row.phase, strangers[0].started)}"
-        return Decision(Status.FAIL, row.expected, said, reason, tally={"right": right, "wrong": wrong.total()})
+        shown = PROXIED if row.way.by == Balancer.DEFAULT.value else "wrong"
+        if not row.way.local and {parse_address(source) for source in wrong} <= self.seen.own:
+            shown = UNREWRITTEN
+        counts = {"right": right, "wrong": wrong.total()}
+        return Decision(Status.FAIL, row.expected, said, reason, seen=shown, tally=counts)
 
     def allowed(self, way: Way, sample: Sample) -> frozenset[IPAddress]:
         """Whose address a pod may see by this way at that time."""
@@ -281,8 +320,10 @@ class Judge:
 
     # --------------------------------------------------------------------------------------- connections that last
     def _was_ending(self, broken: Break) -> bool:
-        told = (mark.at for mark in self.seen.marks if mark.what in ("deleting", "gone") and mark.pod == broken.pod)
-        return any(at - ENDED <= broken.at for at in told)
+        """Whether its pod need not serve any longer: it was told to end, and has served on for as long as it must."""
+        after = {"deleting": self.seen.serves - SLACK, "gone": -ENDED}
+        mine = (mark for mark in self.seen.marks if mark.pod == broken.pod and mark.what in after)
+        return any(mark.at + after[mark.what] <= broken.at for mark in mine)
 
     def _lasting(self, row: ContinuityRow) -> Decision:
         broken = self.breaks(row.phase, row.way, row.family)
@@ -293,34 +334,42 @@ class Judge:
             return undecided(row, "no connection was open", said)
         if not broken:
             return Decision(Status.PASS, row.expected, said)
-        beside = self._beside(row, [each.at for each in broken])
+        beside = self._beside(row, [(each.at, each.at) for each in broken])
         if beside:
             return undecided(row, beside, said)
-        rehashed = all(self._own_doing(row, each.since, each.at) for each in broken)
+        shown = "broken"
+        if all(self._own_doing(row, each.since, each.at) for each in broken):
+            shown = REHASHED
+        elif all(self._elsewhere(row, each) for each in broken):
+            shown = MOVED
         first = broken[0]
-        reason = f"{first.sample.outcome} while {first.pod} was not told to end, {self._when(row.phase, first.at)}"
-        return Decision(Status.FAIL, row.expected, said, reason, seen=REHASHED if rehashed else "broken")
+        reason = f"{first.sample.outcome} while {first.pod} had to serve, {self._when(row.phase, first.at)}"
+        return Decision(Status.FAIL, row.expected, said, reason, seen=shown)
 
     def _terminating(self, row: ContinuityRow) -> Decision:
         window = self._window(row)
         checks = self.seen.health.get(row.family, {}).get(self.seen.places.endpoint)
-        told = terminating(self.seen, checks, window.began, window.until) if checks else []
+        if checks is None:
+            return undecided(row, "no health check could be asked: they are those of a load balancer's Local service")
+        told = terminating(self.seen, checks, window.began, window.until)
         samples = self.requests(row)
-        served = lost = 0
-        first = None
+        served = others = 0
+        missed: list[float] = []
         for pod, since, until in told:
             for sample in samples:
                 if since <= sample.started < until:
                     served += sample.answered and sample.pod == pod
-                    lost += not sample.answered
-                    first = sample.started if first is None and not sample.answered else first
-        said = f"{served} answered by the pod that ends, {lost} lost, while its node said 503"
+                    others += sample.answered and sample.pod != pod
+                    if not sample.answered:
+                        missed.append(sample.started)
+        said = f"{served} answered by the pod that ends, {len(missed)} lost, while its node said 503"
         if not told:
             return undecided(row, f"no pod of node {self.seen.places.endpoint} was told to end", said)
-        if not served + lost:
+        said += f", {others} by others" if others else ""
+        if not served + len(missed) + others:
             return undecided(row, "the node did not say 503 while its pod had to serve on", said)
-        if lost and (beside := self._beside(row, [first or 0.0])):
+        if missed and not others and (beside := self._beside(row, [(at, at) for at in missed])):
             return undecided(row, beside, said)
-        status = Status.PASS if served and not lost else Status.FAIL
-        reason = f"the first one {self._when(row.phase, first)}" if first is not None else ""
-        return Decision(status, row.expected, said, reason, tally={"served": served, "lost": lost})
+        status = Status.PASS if served and not missed and not others else Status.FAIL
+        reason = f"the first one {self._when(row.phase, missed[0])}" if missed else ""
+        return Decision(status, row.expected, said, reason, tally={"served": served, "lost": len(missed)})

@@ -69,7 +69,7 @@ EXPECTED = {
     What.LOSSES: "recorded",
     What.SOURCE: "the right source in every answer",
     What.PLACE: "no answer by a forbidden pod",
-    What.LASTING: "no connection breaks before its pod ends",
+    What.LASTING: "no connection breaks before its pod has served its last",
     What.TERMINATING: "answered while the node says 503",
 }
 
@@ -86,6 +86,15 @@ FAILS_IF = {
 
 REHASHED = "rehashed"
 """What is seen where nothing is lost but what was open while the balancer changed its routes."""
+
+MOVED = "moved"
+"""What is seen where connections broke after the balancer had moved its VIP to another node."""
+
+PROXIED = "not the client"
+"""What is seen where the cluster's own load balancer lets backends see another address than the client's."""
+
+UNREWRITTEN = "the client"
+"""What is seen where Cluster leaves the client's own address in place."""
 
 PROXIES = frozenset({Balancer.PROXY.value})
 """By whom the pods see the balancer's own address."""

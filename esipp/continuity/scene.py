@@ -7,7 +7,7 @@ from typing import Any
 from esipp import manifests
 from esipp.continuity.rows import NODEPORT, ContinuityRow, Way
 from esipp.labels import RUN_LABEL, labels_of
-from esipp.model import Balancer, Client, Family, Role, Vantage
+from esipp.model import Balancer, Client, Family, Vantage
 from esipp.moves.scene import MOVES_LABEL
 from esipp.props import Ground, Props
 from esipp.rows import Row
@@ -112,8 +112,3 @@ def continuity_props(rows: list[Row], ground: Ground) -> Props:
     ways = ways_of(rows)
     announced = frozenset(service_name(way) for way in ways if way.balancer is not None)
     return Props((), tuple(service(way, ground.run) for way in ways), announced, frozenset({OUTSIDE}))
-
-
-def stands(roles: dict[Role, str]) -> tuple[str, str]:
-    """The nodes on which the pods are."""
-    return roles[Role.ENDPOINT_NODE], roles[Role.OTHER_NODE]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from esipp.continuity.rows import REHASHED, ContinuityRow
+from esipp.continuity.rows import MOVED, PROXIED, REHASHED, UNREWRITTEN, ContinuityRow
 from esipp.disruption.model import feature_of
 from esipp.model import Balancer, Family, TrafficPolicy
 from esipp.rows import Difference, Level
@@ -75,6 +75,44 @@ STATELESS = Difference(
 )
 
 
+MOVED_VIP = Difference(
+    when=(),
+    seen=MOVED,
+    reason="the cluster's own load balancer moved the VIP to another node, which knows nothing of connections that are "
+    "open; how long others may still reach the node before is up to what neighbours remember",
+    reference="MetalLB documentation: MetalLB in layer 2 mode, limitations",
+)
+
+BY_PROXY = tuple(
+    Difference(
+        when=(("load-balancer.ingress", mode),),
+        seen=PROXIED,
+        reason=f"the load balancer is a proxy (ingress {mode}): the backend sees whatever address it connects from",
+        reference="KEP-1860; kubernetes/kubernetes#123714: Local with ipMode Proxy has no defined semantics",
+    )
+    for mode in ("Proxy", "hostname")
+)
+
+UNTOUCHED = Difference(
+    when=(("service-proxy", "cilium"),),
+    seen=UNREWRITTEN,
+    reason="Cilium does not rewrite the source on the way to a backend of the same node",
+    reference="cilium/cilium#33574",
+)
+
+
+def differences(way: Way, what: What) -> Iterator[Difference]:
+    """What may be seen instead, and why."""
+    if way.by == ECMP and what in (What.NO_LOSS, What.LASTING):
+        yield STATELESS
+    if way == Way(DEFAULT, LOCAL) and what is What.LASTING:
+        yield MOVED_VIP
+    if what is What.SOURCE and way.by == DEFAULT:
+        yield from BY_PROXY
+    if what is What.SOURCE and not way.local:
+        yield UNTOUCHED
+
+
 def row(phase: Phase, way: Way, family: Family, what: What) -> ContinuityRow:
     features = {"vantage.outside", "nodes.three", f"family.{family.value.lower()}"}
     if way.by != NODEPORT:
@@ -94,7 +132,7 @@ def row(phase: Phase, way: Way, family: Family, what: What) -> ContinuityRow:
         way=way,
         family=family,
         what=what,
-        differences=(STATELESS,) if way.by == ECMP and what in (What.NO_LOSS, What.LASTING) else (),
+        differences=tuple(differences(way, what)),
     )
 
 

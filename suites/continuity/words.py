@@ -80,7 +80,10 @@ def requirement(phase: Phase, way: Way, what: What) -> str:
     if what is What.LOSSES:
         return f"{meanwhile}, how many requests through {through} are lost or late, and the longest gap."
     if what is What.LASTING:
-        return f"{meanwhile}, no open connection through {through} breaks, but for those whose own pod was told to end."
+        return (
+            f"{meanwhile}, no open connection through {through} breaks, but for those whose own pod was told to end "
+            "and has served on for as long as it was to."
+        )
     if what is What.TERMINATING:
         return f"{meanwhile}, {through} is answered by the pod that ends while the node's health check says 503."
     if what is What.PLACE:

@@ -9,6 +9,7 @@ import pytest
 
 from esipp.continuity import acts as module
 from esipp.continuity.acts import Acts, Notes
+from esipp.continuity.gates import Gates
 from esipp.continuity.gather import Gathering
 from esipp.continuity.rows import Phase
 from esipp.continuity.scene import SELECTOR, service_name
@@ -93,8 +94,8 @@ def made(asking: FakeAsking | None = None, watching: Any = None, disruptor: Fake
     services = {service_name(way): {"spec": {"healthCheckNodePort": 30000 + n}} for n, way in enumerate(WAYS)}
     stage = SimpleNamespace(cluster=FakeCluster(), namespace="ns", services=services)
     return Acts(
-        stage, None, asking or FakeAsking(), watching or pods(a1="a", c1="c"), Places("a", "c", "b"),  # type: ignore[arg-type]
-        list(WAYS), 0.1, frozenset({parse_address(CLIENT)}), Stop(), disruptor,  # type: ignore[arg-type]
+        stage, SimpleNamespace(trouble=""), asking or FakeAsking(), watching or pods(a1="a", c1="c"),  # type: ignore[arg-type]
+        Places("a", "c", "b"), list(WAYS), 0.1, frozenset({parse_address(CLIENT)}), Stop(), disruptor,  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -170,6 +171,35 @@ def test_sources_that_do_not_become_stable_get_ten_seconds_and_no_more(monkeypat
     assert "not within 10 s" in notes.words
 
 
+def test_services_are_local_again_whatever_broke_the_flip_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else all that is done next would be about services of another policy, and blamed on the product."""
+    acts, notes = made(), Notes()
+    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(False, "still there"))
+    with pytest.raises(HarnessError, match="still there"):
+        acts.perform(Phase.FLIPS, notes)
+    local = {service_name(way) for way in WAYS if way.local}
+    patched = acts.stage.cluster.patched  # type: ignore[attr-defined]
+    last = dict(patched)
+    assert {name for name, spec in last.items() if spec["externalTrafficPolicy"] == "Local"} == local
+    assert notes.either, "until then either source is right"
+
+
+def test_a_pod_is_made_ready_again_whatever_broke_its_flaps_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    acts = made()
+    acts.gates = Gates(None, "ns", None)  # type: ignore[arg-type]
+    monkeypatch.setattr(Gates, "set", lambda self, pod, is_open: None)
+    with pytest.raises(HarnessError, match="a1 is not unready yet"):
+        acts.perform(Phase.FLAPS, Notes())
+    assert acts.gates.closed == set()
+
+
+def test_why_a_gate_stays_shut_is_told() -> None:
+    acts = made(watching=pods(a1="a"))
+    acts.watching.pods["c1"] = {"metadata": {"name": "c1"}, "status": {}}
+    acts.gates.trouble = "403 Forbidden"
+    assert acts.whole().state == "1 of 2 pods are ready; a gate could not be opened: 403 Forbidden"
+
+
 def test_a_pod_that_is_deleted_must_be_replaced() -> None:
     acts = made()
     with pytest.raises(HarnessError, match="a1 is still there"):
@@ -218,6 +248,7 @@ def test_where_pods_do_not_come_back_nothing_more_is_done() -> None:
     first, second = session._windows
     assert (first.trouble, first.unsettled) == ("", "1 of 1 pods are ready")
     assert second.trouble
+    assert second.began - first.until < 0.2, "what flows over half of the pods is not what flows while nothing is done"
     assert len(acts.disruptor.asked) == 1  # type: ignore[union-attr]
 
 

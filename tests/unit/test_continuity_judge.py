@@ -105,6 +105,28 @@ def test_a_loss_that_the_control_shares_says_nothing() -> None:
     assert differing(seen) == red(ROLLING, ECMP, "no-loss", Status.INCONCLUSIVE)
 
 
+def test_a_loss_that_the_control_does_not_share_is_one_whatever_became_of_others() -> None:
+    at = moment(ROLLING, 4.0)
+    seen = changed(control_lost(changed(world(), ECMP, at, lost), at), ECMP, at + 5.0, lost)
+    assert differing(seen) == red(ROLLING, ECMP, "no-loss")
+    at = moment(Phase.DELETED, 2.0)
+    seen = control_lost(changed(world(), "nodeport.local", at, lost, count=45), at)
+    assert differing(seen) == red(Phase.DELETED, "nodeport.local", "terminating-serves")
+
+
+def test_a_control_that_our_prober_could_not_ask_excuses_nothing() -> None:
+    at = moment(ROLLING, 4.0)
+    seen = control_lost(changed(world(), ECMP, at, lost), at)
+    ours = [s if s.answered else s._replace(outcome="error") for s in seen.control[FAMILY].samples]
+    assert differing(replace(seen, control={FAMILY: Stream("control", 0.1, ours)})) == red(ROLLING, ECMP, "no-loss")
+
+
+def test_a_change_of_routes_excuses_no_more_than_what_was_open() -> None:
+    at = moment(ROLLING, 4.0)
+    seen = steered(changed(world(), ECMP, at, reset, count=4), ECMP, at + 0.05)
+    assert differing(seen) == red(ROLLING, ECMP, "no-loss")
+
+
 def test_a_connection_that_the_balancer_moved_is_known_for_a_forwarder_only() -> None:
     at = moment(ROLLING, 4.0)
     seen = steered(changed(world(), ECMP, at, reset), ECMP, at + 0.05)
@@ -199,6 +221,63 @@ def test_a_broken_connection_is_found(phase: Phase) -> None:
 def test_connections_whose_pod_ends_are_no_broken_ones() -> None:
     judge = Judge(world())
     assert [len(judge.every_break(ROLLING, key(slug)[0], FAMILY)) for slug in (ECMP, "nodeport.cluster")] != [0, 0]
+
+
+@pytest.mark.parametrize("phase", [ROLLING, Phase.DELETED])
+@pytest.mark.parametrize("slug", ["nodeport.local", "nodeport.cluster", "reference-proxy.local"])
+def test_a_connection_that_breaks_while_its_pod_still_serves_is_found(phase: Phase, slug: str) -> None:
+    seen = world()
+    ends = {mark.pod: mark.at for mark in seen.marks if mark.what == "deleting"}
+    at, number, pod = next(
+        (e.sample.started, e.number, e.sample.pod)
+        for e in seen.lasting[key(slug)]
+        if e.sample.answered and BEGAN[phase] < ends.get(e.sample.pod, 0.0) + 1.0 < e.sample.started < BEGAN[phase] + 22
+    )
+    made = [e for e in seen.lasting[key(slug)] if e.number != number or e.sample.started < at]
+    made.append(Exchange(number, Sample(0, at, at + 0.01, "reset"), lost=at))
+    made.sort(key=lambda each: each.sample.started)
+    assert pod in ends
+    assert differing(replace(seen, lasting={**seen.lasting, key(slug): made})) == red(phase, slug, "lasting")
+
+
+def test_a_vip_that_has_moved_breaks_what_was_open_and_nothing_else_may() -> None:
+    slug, phase = "default.local", Phase.API_SERVER
+    seen = broken(world(), slug, moment(phase, 3.0))
+    pod = Judge(seen).every_break(phase, *key(slug))[0].pod
+
+    def answering(node: str) -> Seen:
+        made = [s._replace(node=node) for s in seen.streams[key(slug)].samples]
+        return replace(seen, streams={**seen.streams, key(slug): Stream(slug, 0.1, made)})
+
+    name, (here, elsewhere) = row_id(phase, slug, "lasting"), ("ac", "ca")[seen.nodes[pod] == "c"]
+    assert statuses(answering(here))[name] is Status.FAIL
+    assert statuses(answering(elsewhere))[name] is Status.KNOWN
+
+
+@pytest.mark.parametrize(
+    ("slug", "source", "facts"),
+    [
+        ("default.local", STRANGER, {"load-balancer.ingress": "Proxy"}),
+        ("default.cluster", STRANGER, {"load-balancer.ingress": "hostname"}),
+        ("nodeport.cluster", "192.0.2.9", {"service-proxy": "cilium"}),
+    ],
+)
+def test_sources_that_other_data_planes_show_are_known_there_only(
+    slug: str, source: str, facts: dict[str, str]
+) -> None:
+    seen = changed(world(), slug, moment(QUIET, 1.0), lambda s: s._replace(source=source))
+    row = next(each for each in ROWS if each.id == row_id(QUIET, slug, "source"))
+    assert Judge(seen).verdict(row, FEATURES, facts).status is Status.KNOWN
+    assert Judge(seen).verdict(row, FEATURES, {}).status is Status.FAIL
+    other = changed(world(), "nodeport.local", moment(QUIET, 1.0), lambda s: s._replace(source=STRANGER))
+    row = next(each for each in ROWS if each.id == row_id(QUIET, "nodeport.local", "source"))
+    assert Judge(other).verdict(row, FEATURES, facts).status is Status.FAIL
+
+
+def test_without_any_health_check_a_pod_that_ends_is_not_judged_and_that_is_told() -> None:
+    said = verdict(replace(world(), health={}), row_id(ROLLING, "nodeport.local", "terminating-serves"))
+    assert said.status is Status.INCONCLUSIVE
+    assert "no health check could be asked" in said.reason
 
 
 def test_a_connection_that_the_balancer_moved_is_known() -> None:
