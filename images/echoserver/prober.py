@@ -715,6 +715,8 @@ class Lasting:
             attempt.dial(self.ready)
             self.sock, attempt.sock = attempt.sock, None
             self.source = attempt.source
+            if self.sock is not None:
+                self.prober.held.add((self.job.family, self.source[1]))
             return
         attempt.source, attempt.connected = self.source, self.connected
         if self.lost is not None:
@@ -805,6 +807,7 @@ class Lasting:
             if self.connected is not None:
                 self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, CLOSE_WITH_RESET)
             self.prober.close(self.sock)
+            self.prober.held.discard((self.job.family, self.source[1]))
             self.sock = None
 
 
@@ -1171,6 +1174,7 @@ class Prober:
         self.resolver = Resolver(self)
         self.ports = local_ports()
         self.turns: dict[tuple[str, int], int] = {}  # by protocol and family: the last port that was given
+        self.held: set[tuple[int, int]] = set()  # by family: the ports of connections that last
         self.unread = b""
         self.backlog = 0  # bytes of all that is queued for stdout
         self.lines: list[str] = []
@@ -1183,12 +1187,15 @@ class Prober:
         """The next source port in turn.
 
         The kernel would give two connections to different destinations the same port. But many services lead to one
-        backend: behind their NAT that would be one connection twice, and the second would be rewritten or held up.
+        backend: behind their NAT that would be one connection twice, and the second would be rewritten or held up. So
+        nobody gets the port of a connection that lasts, either.
         """
-        key = ("tcp" if job.protocol in ("http", "get") else str(job.protocol), job.family)
-        last = self.turns.get(key, int.from_bytes(os.urandom(2), "big"))
-        self.turns[key] = last + 1
-        return self.ports[last % len(self.ports)]
+        key = ("tcp" if job.protocol in ("http", "get", "lasting") else str(job.protocol), job.family)
+        turn = self.turns.get(key, int.from_bytes(os.urandom(2), "big"))
+        while (job.family, self.ports[turn % len(self.ports)]) in self.held:
+            turn += 1
+        self.turns[key] = turn + 1
+        return self.ports[turn % len(self.ports)]
 
     def bind(self, sock: socket.socket, job: Job, source: tuple[Any, ...] | None, port: int) -> None:
         """Bind a probe's socket to the port that it must have, or to the next one that is free."""

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,6 +43,20 @@ def silent() -> Iterator[int]:
     """A UDP port that never answers."""
     with udp_server(lambda *_: None) as port:
         yield port
+
+
+def test_connections_that_last_take_turns_with_all_others_and_keep_their_ports() -> None:
+    """Two services lead to one backend: behind their NAT, two of one port would be one connection."""
+    prober: Any = SimpleNamespace(ports=range(100, 104), turns={}, held=set())
+    job = {kind: SimpleNamespace(protocol=kind, family=socket.AF_INET) for kind in ("tcp", "get", "lasting")}
+
+    def given(kind: str, times: int = 1) -> list[int]:
+        return [module.Prober.next_port(prober, job[kind]) for _ in range(times)]  # type: ignore[arg-type]
+
+    ports = given("lasting") + given("tcp") + given("get") + given("lasting")
+    assert sorted(ports) == [100, 101, 102, 103]
+    prober.held = {(socket.AF_INET, ports[0]), (socket.AF_INET6, ports[1])}
+    assert given("tcp", 6) == ports[1:] * 2
 
 
 def test_it_says_what_it_is() -> None:
