@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import FrameType
@@ -23,6 +23,8 @@ from ci.places import CONTEXT, Places, cores, places
 from ci.step import Journal, SetupError, guarded, interrupt_children, resume
 from ci.surroundings import Surroundings
 from ci.ways import Hermetic, Official, Way, choose
+from esipp.cli import check_run
+from esipp.errors import EsippError
 
 INTERRUPTED = 2
 SETUP_FAILED = 4
@@ -35,22 +37,38 @@ class Interrupted(Exception):  # noqa: N818 - not an error
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    options = _parser().parse_args(arguments)
+    own, more = split(sys.argv[1:] if arguments is None else arguments)
+    options = _parser().parse_args(own)
     where = places()
     with contextlib.ExitStack() as stack:
         try:
             lane = lane_file.load(options.lane, options.kubernetes)
+            _check(more)
             stack.enter_context(_only_one(where))
             shutil.rmtree(where.logs, ignore_errors=True)
             journal = Journal(where.logs)
             _watch_signals()
-            return _down(where, journal) if options.down else _lane(options, lane, where, journal)
+            return _down(where, journal) if options.down else _lane(options, lane, more, where, journal)
         except SetupError as error:
             error.show()
             return SETUP_FAILED
         except Interrupted:
             print("\nInterrupted.", file=sys.stderr)
             return INTERRUPTED
+
+
+def split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """What is for us, and what follows ``--`` and is for ``esipp run``."""
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:at], arguments[at + 1 :]
+
+
+def _check(more: list[str]) -> None:
+    """Refuse what ``esipp run`` would refuse, before there is a cluster."""
+    try:
+        check_run([*more, "--context", CONTEXT])
+    except EsippError as error:
+        raise SetupError(error.sentence, error.hint) from None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -65,7 +83,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="ci/conformance",
         description="Start a real kind cluster, run a lane's cells on it, remove it again.",
-        epilog="Exit code: the suite's own (0 conformant, 1 not, 3 harness error), 2 interrupted, 4 set-up failed.",
+        epilog="What follows -- goes to 'esipp run'. Exit code: the suite's own (0 conformant, 1 not, 3 harness error), "
+        "2 interrupted, 4 set-up failed.",
     )
     parser.add_argument("--lane", default="kind-iptables", metavar="NAME", help="a file of ci/lanes/ (%(default)s)")
     parser.add_argument("--kubernetes", metavar="vX.Y.Z", help="another Kubernetes version than the lane's")
@@ -82,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _lane(options: argparse.Namespace, lane: Lane, where: Places, journal: Journal) -> int:
+def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Places, journal: Journal) -> int:
     keep = options.keep or options.up
     way = choose(options.path, lane, where, journal)
     journal.line(
@@ -102,7 +121,7 @@ def _lane(options: argparse.Namespace, lane: Lane, where: Places, journal: Journ
         else:
             way.clear()
             there = _start(way, lane, options.fresh, where, journal)
-        code = 0 if options.up else _suite(there, lane, journal)
+        code = 0 if options.up else _suite(there, lane, more, journal)
         done = True
     finally:
         resume()
@@ -167,17 +186,17 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
     return there
 
 
-def suite_command(lane: Lane, image: str) -> list[str]:
-    """Return the command that runs the lane's suites on its cluster."""
+def suite_command(lane: Lane, image: str, more: Sequence[str] = ()) -> list[str]:
+    """Return the command that runs the lane's suites on its cluster; ``more`` are further options of it."""
     command = ["esipp", "run", "--context", CONTEXT, "--image", image, "--lane", lane.name, "--fail-on", lane.fail_on]
     command.append("--allow-disruptive")  # the cluster is there for nothing else
-    return command + [part for suite in lane.suites for part in ("--suite", suite)]
+    return [*command, *(part for suite in lane.suites for part in ("--suite", suite)), *more]
 
 
-def _suite(there: Surroundings, lane: Lane, journal: Journal) -> int:
+def _suite(there: Surroundings, lane: Lane, more: Sequence[str], journal: Journal) -> int:
     """Run the suite in the cluster's surroundings; its output is ours, and so is its exit code."""
     with journal.step("run the suite", speaks=True) as step:
-        command = suite_command(lane, there.image)
+        command = suite_command(lane, there.image, more)
         step.say(" ".join(command))
         argv = guarded([*there.prefix, *command], "TERM")
         process = subprocess.Popen(argv, env=there.environment, start_new_session=True)

@@ -204,6 +204,18 @@ def select(patterns: Sequence[str]) -> list[Row]:
     return [row for row in rows if not patterns or row.id in chosen]
 
 
+def check_run(arguments: Sequence[str]) -> None:
+    """Refuse what ``esipp run`` would refuse of its command line, without a cluster.
+
+    Raises:
+        PreflightError: a value makes no sense, or no row is called so.
+        SystemExit: there is no such option.
+    """
+    options = _parser().parse_args(["run", *arguments])
+    settings_of(options)
+    select(options.rows)
+
+
 def _run(options: argparse.Namespace) -> int:
     import pytest
 

@@ -17,7 +17,8 @@ from ci.hermetic.engine import Engine
 from ci.hermetic.images import _images_of
 from ci.hermetic.store import Store, key_of
 from ci.hermetic.thin import thin
-from ci.lane import suite_command
+from ci.lane import main as conformance
+from ci.lane import split, suite_command
 from ci.places import CI, Places, versions
 from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
@@ -68,6 +69,27 @@ def test_a_lane_with_a_mistake_is_refused_with_the_mistake(
 def test_the_lane_says_which_level_is_binding(tmp_path: Path, level: str) -> None:
     command = suite_command(lane(tmp_path, fail_on=level), "echo:1")
     assert command[command.index("--fail-on") + 1] == level
+
+
+def test_what_follows_two_dashes_goes_to_the_run(tmp_path: Path) -> None:
+    own, more = split(["--keep", "--", "--moves", "10"])
+    assert own == ["--keep"]
+    assert suite_command(lane(tmp_path), "echo:1", more)[-2:] == ["--moves", "10"]
+    assert split(["--keep"]) == (["--keep"], [])
+
+
+@pytest.mark.parametrize("arguments", [["bogus"], ["--", "--moves", "none"], ["--", "--moves", "0"], ["--", "bogus"]])
+def test_bad_options_are_refused_before_there_is_a_cluster(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ESIPP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ESIPP_RUN", str(tmp_path / "run"))
+    try:
+        code = conformance(arguments)
+    except SystemExit as refused:
+        code = int(refused.code or 0)
+    assert code == 4
+    assert arguments[-1] in capsys.readouterr().err
 
 
 def test_the_kind_lane_holds_kube_proxy_to_the_extended_rows_too() -> None:
