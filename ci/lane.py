@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="ci/conformance",
         description="Start a real kind cluster, run a lane's cells on it, remove it again.",
-        epilog="What follows -- goes to 'esipp run'. Exit code: the suite's own (0 conformant, 1 not, 3 harness error), "
+        epilog="What follows -- goes to 'esipp run'. Exit code: its own (0 conformant, 1 not, 3 harness error), "
         "2 interrupted, 4 set-up failed.",
     )
     parser.add_argument("--lane", default="kind-iptables", metavar="NAME", help="a file of ci/lanes/ (%(default)s)")
