@@ -119,7 +119,7 @@ def row(phase: Phase, way: Way, family: Family, what: What) -> ContinuityRow:
         features.add("load-balancer" if way.by == DEFAULT else f"load-balancer.{way.by}")
     if phase.disruption:
         features |= {"disruptive", feature_of(phase.disruption)}
-    in_time = what is What.GAP or (what is What.NO_LOSS and way.local and phase in MOVES)
+    in_time = what is What.GAP or (what is What.NO_LOSS and way.local and phase is Phase.FLIPS)
     return ContinuityRow(
         id=f"{SUITE}.{phase.value}.{way.slug}.{family.value.lower()}.{what.value}",
         requirement=requirement(phase, way, what),
