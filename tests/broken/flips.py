@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 
 from esipp.cluster import ApiError, UnreachableError
 from esipp.flips.model import At, BesideRow, FlipClaim, FlippedRow, Flipping
@@ -21,32 +20,12 @@ from esipp.topology import family_of, parse_address
 from tests.broken import lying_proxy
 from tests.broken.health import CLOSED, health_proxies, redirected
 from tests.broken.nodes import MARK, PROGRAMS, Json, Live, Nodes, Placed, Rule
+from tests.broken.rowbreaks import RowBreak
 
 LONGEST = 400.0
 """Seconds after which no watcher looks any more."""
 
 LOOKS = 0.2
-
-
-@dataclass(frozen=True)
-class FlipBreak:
-    """One way to go wrong while policies flip.
-
-    Args:
-        name: for people and for ``ci/test --broken NAME``.
-        apply: breaks the nodes for as long as its context lasts.
-        rows: parts of the ids of those rows that are asked.
-        notices: whether a row must fail.
-        opens: whether a row cannot be decided then, because its control fails.
-        by_hand: it takes long: only ``ci/test --broken all`` and its name run it.
-    """
-
-    name: str
-    apply: Callable[[Nodes], AbstractContextManager[Placed]]
-    rows: tuple[str, ...]
-    notices: Callable[[Row], bool]
-    opens: Callable[[Row], bool] = lambda row: False
-    by_hand: bool = True
 
 
 # ---------------------------------------------------------------------------------------------- seeing a run's flips
@@ -244,37 +223,47 @@ def _steady_at(row: Row, role: Role) -> bool:
 ASKED = ("flip.nodeport.", "flip.loadbalancer.", "flip.health-port.loadbalancer.")
 
 FLIP_BREAKS = (
-    FlipBreak(
+    RowBreak(
         "flip-bare-node-goes-on-serving",
+        "compatibility",
         serving_bare_node,
         ASKED,
         lambda row: _flips(row, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.SETTLES),
+        at_once=False,
     ),
-    FlipBreak(
+    RowBreak(
         "flip-another-address-for-a-moment",
+        "compatibility",
         another_address,
         ASKED,
         lambda row: _flips(row, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.OTHERWISE),
+        at_once=False,
     ),
-    FlipBreak(
+    RowBreak(
         "flip-health-port-stays-open",
+        "compatibility",
         open_health_port,
         ASKED,
         lambda row: _flips(row, Flipping.DEFAULT, None, FlipClaim.HEALTH_CLOSED),
+        at_once=False,
     ),
-    FlipBreak(
+    RowBreak(
         "flip-masquerades-a-neighbour",
+        "compatibility",
         disturbed_neighbour(refused=False),
         ("beside.nodeport.", "beside.loadbalancer.local.", "beside.health."),
         lambda row: _steady_at(row, Role.ENDPOINT_NODE) and AddressClass.CLIENT in _accepted(row),
         by_hand=False,
+        at_once=False,
     ),
-    FlipBreak(
+    RowBreak(
         "flip-cuts-off-a-neighbour",
+        "compatibility",
         disturbed_neighbour(refused=True),
         ("beside.nodeport.", "beside.loadbalancer.local.", "beside.health."),
         lambda row: _steady_at(row, Role.ENDPOINT_NODE),
         lambda row: _steady_at(row, Role.BARE_NODE),
+        at_once=False,
     ),
 )
 

@@ -7,7 +7,6 @@ every node; nat brings it what is sent to the run's health-check node ports.
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from esipp.health.model import About, HealthTrialRow, Place, QuestionRow, Situation
@@ -16,6 +15,7 @@ from esipp.model import Family, Role
 from esipp.rows import Level, Row
 from tests.broken import lying_proxy
 from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.rowbreaks import RowBreak
 
 USER = 4242
 """Of the proxy's processes: what they send themselves is not redirected."""
@@ -25,27 +25,6 @@ CLOSED = 19997
 
 ALL_NODE_PORTS = "30000:32767"
 LOCAL = ("--match", "addrtype", "--dst-type", "LOCAL")
-
-
-@dataclass(frozen=True)
-class HealthBreak:
-    """One way to break the health checks of a cluster.
-
-    Args:
-        name: for people and for ``ci/test --broken NAME``.
-        apply: breaks the nodes for as long as its context lasts.
-        rows: parts of the ids of those rows that are asked.
-        notices: whether a row must fail.
-        opens: whether a row cannot be decided then, because the row beside it fails.
-        by_hand: it takes long, or is much like another: only ``ci/test --broken all`` and its name run it.
-    """
-
-    name: str
-    apply: Callable[[Nodes], AbstractContextManager[Placed]]
-    rows: tuple[str, ...]
-    notices: Callable[[Row], bool]
-    opens: Callable[[Row], bool] = lambda row: False
-    by_hand: bool = True
 
 
 # -------------------------------------------------------------------------------------------------------- the breaks
@@ -137,39 +116,57 @@ SETTLED = "healthcheck.one-pod.ipv4.outside-1-to-bare-node.status"
 """Asked where all others are trials, so that it is known when the run began to look."""
 
 HEALTH_BREAKS = (
-    HealthBreak(
+    RowBreak(
         "health-always-200",
+        "health_checks",
         lying("200"),
         ONE_AND_NONE,
         lambda row: _asks(row, *TOLD) and _on_bare(row),
     ),
-    HealthBreak(
+    RowBreak(
         "health-wrong-count",
+        "health_checks",
         lying("count"),
         ("healthcheck.several-pods.",),
         lambda row: _asks(row, About.COUNT, About.WEIGHT),
         by_hand=False,
     ),
-    HealthBreak(
+    RowBreak(
         "health-refused",
+        "health_checks",
         refusing,
         ("healthcheck.one-pod.",),
         lambda row: _asks(row, About.STATUS),
         _read,
         by_hand=False,
     ),
-    HealthBreak("health-always-503", lying("503"), ONE_AND_NONE, lambda row: _asks(row, *TOLD) and not _on_bare(row)),
-    HealthBreak(
+    RowBreak(
+        "health-always-503",
+        "health_checks",
+        lying("503"),
+        ONE_AND_NONE,
+        lambda row: _asks(row, *TOLD) and not _on_bare(row),
+    ),
+    RowBreak(
         "health-another-status",
+        "health_checks",
         lying("500"),
         ONE_AND_NONE,
         lambda row: _asks(row, About.STATUS),
         lambda row: _asks(row, About.TRUTH),
     ),
-    HealthBreak("health-no-weight", lying("weight"), ONE_AND_NONE, lambda row: _asks(row, About.WEIGHT)),
-    HealthBreak("health-slow", lying("slow"), ("healthcheck.one-pod.",), lambda row: _asks(row, About.STATUS), _read),
-    HealthBreak(
+    RowBreak("health-no-weight", "health_checks", lying("weight"), ONE_AND_NONE, lambda row: _asks(row, About.WEIGHT)),
+    RowBreak(
+        "health-slow",
+        "health_checks",
+        lying("slow"),
+        ("healthcheck.one-pod.",),
+        lambda row: _asks(row, About.STATUS),
+        _read,
+    ),
+    RowBreak(
         "health-200-but-not-served",
+        "health_checks",
         not_serving,
         ("healthcheck.several-pods.", "healthcheck.no-pods."),
         lambda row: (
@@ -178,20 +175,23 @@ HEALTH_BREAKS = (
             and (row.question.situation, row.question.place) == (Situation.SEVERAL_PODS, Place.ENDPOINT_NODE)
         ),
     ),
-    HealthBreak(
+    RowBreak(
         "health-stuck-after-the-pod-left",
+        "health_checks",
         lying("stuck"),
         (SETTLED, "healthcheck.terminating."),
         lambda row: _claims(row, "terminating", "status", "count"),
     ),
-    HealthBreak(
+    RowBreak(
         "health-stuck-while-pods-move",
+        "health_checks",
         lying("stuck"),
         (SETTLED, "healthcheck.placement.", "healthcheck.stable."),
         lambda row: _claims(row, "placement", "status", "count"),
     ),
-    HealthBreak(
+    RowBreak(
         "health-ports-stay-open",
+        "health_checks",
         staying_open,
         (SETTLED, "healthcheck.lifecycle."),
         lambda row: _claims(row, "lifecycle", "freed-by-policy", "freed-by-type", "freed-by-deletion"),

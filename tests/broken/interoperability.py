@@ -1,8 +1,8 @@
 """Data planes that spoil what inter-operation is about: how each is made, and which rows must notice; no other may."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from esipp.interoperability.model import InteropRow
@@ -12,30 +12,12 @@ from esipp.rows import Level, Row
 from esipp.topology import family_of
 from tests.broken.breaks import forwarded
 from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.rowbreaks import RowBreak
 
 Json = dict[str, Any]
 
 SETTLED = "interop.nodeport.local.tcp.ipv4.outside-1-to-bare-node"
 """Asked where all others are trials, so that it is known when the run began to look."""
-
-
-@dataclass(frozen=True)
-class InteropBreak:
-    """One way to break a cluster.
-
-    Args:
-        name: for people and for ``ci/test --broken NAME``.
-        apply: breaks the nodes for as long as its context lasts.
-        rows: parts of the ids of those rows that are asked.
-        notices: whether a row must fail.
-        by_hand: it takes long: only ``ci/test --broken all`` and its name run it.
-    """
-
-    name: str
-    apply: Callable[[Nodes], AbstractContextManager[Placed]]
-    rows: tuple[str, ...]
-    notices: Callable[[Row], bool]
-    by_hand: bool = True
 
 
 # -------------------------------------------------------------------------------------------------------- the breaks
@@ -130,9 +112,16 @@ def followed(row: Row) -> bool:
 
 PATHS = ("interop.nodeport.", "interop.loadbalancer.", "interop.external-ips.")
 INTEROP_BREAKS = (
-    InteropBreak(
-        "interop-health-follows-neighbour", following, (SETTLED, "interop.neighbours."), followed, by_hand=False
+    RowBreak(
+        "interop-health-follows-neighbour",
+        "interoperability",
+        following,
+        (SETTLED, "interop.neighbours."),
+        followed,
+        by_hand=False,
     ),
-    InteropBreak("interop-bare-node-drops-its-own", black_holing, PATHS, dropped_inside),
-    InteropBreak("interop-bare-node-forwards-for-outside", forwarding_for_outside, PATHS, forwarded_outside),
+    RowBreak("interop-bare-node-drops-its-own", "interoperability", black_holing, PATHS, dropped_inside),
+    RowBreak(
+        "interop-bare-node-forwards-for-outside", "interoperability", forwarding_for_outside, PATHS, forwarded_outside
+    ),
 )

@@ -196,14 +196,14 @@ class Nodes:
         out: Path,
         samples: int = 20,
         *,
-        suite: str = "source_ip",
+        suites: Sequence[str] = ("source_ip",),
         rows: Sequence[str] = (),
         binding: str = "core",
         moves: int = DEFAULT_MOVES,
     ) -> Result:
-        """Run a suite on the cluster, as a user would: all its rows, or those whose ids contain one of these."""
+        """Run suites on the cluster, as a user would: all their rows, or those whose ids contain one of these."""
         command = [sys.executable, "-m", "esipp", "run", "--context", self.cluster.context, "--out", str(out)]
-        command += ["--samples", str(samples), "--suite", suite, "--fail-on", binding]
+        command += ["--samples", str(samples), "--fail-on", binding, *(f"--suite={suite}" for suite in suites)]
         command += ["--moves", str(moves), "--seed", "12", *rows]  # healthy and broken, the same is done
         done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, timeout=400, check=False)
         records = list(read_ledger(out / "ledger.jsonl"))

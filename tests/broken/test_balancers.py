@@ -67,7 +67,7 @@ def healthy(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 def asked(nodes: Nodes, out: Path) -> Result:
-    return nodes.qualify(out, suite="convergence", rows=(BROKEN, NEIGHBOUR), binding="timed", moves=FEW)
+    return nodes.qualify(out, suites=["convergence"], rows=(BROKEN, NEIGHBOUR), binding="timed", moves=FEW)
 
 
 @pytest.mark.parametrize("fault", TABLE)

@@ -83,7 +83,7 @@ def notices(row: Row) -> bool:
 def healthy(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Result:
     """The cluster as it is: nothing goes wrong."""
     out = tmp_path_factory.mktemp("healthy") / "run"
-    result = nodes.qualify(out, suite=SUITE, rows=ROWS, binding="extended")
+    result = nodes.qualify(out, suites=[SUITE], rows=ROWS, binding="extended")
     assert result.worse() == {}, result.text
     assert result.exit_code == ExitCode.CONFORMANT
     return result
@@ -92,7 +92,7 @@ def healthy(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Result:
 def test_an_annotation_that_takes_effect_is_noticed(healthy: Result, nodes: Nodes, tmp_path: Path) -> None:
     controller = OldController(nodes.cluster, tmp_path / "run" / "ledger.jsonl")
     with controller.acting():
-        result = nodes.qualify(tmp_path / "run", suite=SUITE, rows=ROWS, binding="extended")
+        result = nodes.qualify(tmp_path / "run", suites=[SUITE], rows=ROWS, binding="extended")
     assert controller.patched, "nobody acted upon the annotation"
     rows = [row for row in all_rows() if healthy.statuses.get(row.id, "unsupported") != "unsupported"]
     expected = healthy.statuses | {row.id: "fail" for row in rows if notices(row)}

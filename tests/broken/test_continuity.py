@@ -83,14 +83,14 @@ def rolling(nodes: Nodes) -> str:
 @pytest.fixture(scope="module")
 def healthy(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Result:
     """The cluster as it is: nothing is lost."""
-    result = nodes.qualify(tmp_path_factory.mktemp("healthy") / "run", suite=SUITE, rows=ROWS, binding="timed")
+    result = nodes.qualify(tmp_path_factory.mktemp("healthy") / "run", suites=[SUITE], rows=ROWS, binding="timed")
     assert result.worse() == {}, result.text
     return result
 
 
 def test_one_lost_connection_in_a_rolling_update_is_found(healthy: Result, nodes: Nodes, tmp_path: Path) -> None:
     with while_rolling(nodes) as placed:
-        result = nodes.qualify(tmp_path / "run", suite=SUITE, rows=ROWS, binding="timed")
+        result = nodes.qualify(tmp_path / "run", suites=[SUITE], rows=ROWS, binding="timed")
     assert placed.at > 0, "no rolling update was seen"
     assert result.worse() == {NOTICES: "fail"}, result.text
     assert result.exit_code == ExitCode.NOT_CONFORMANT

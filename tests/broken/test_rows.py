@@ -1,4 +1,4 @@
-"""Each health check that lies turns the rows red that must notice it, and no other."""
+"""Each way in which a cluster is broken turns the rows red that must notice it, and no other."""
 
 from pathlib import Path
 
@@ -6,24 +6,28 @@ import pytest
 
 from esipp.catalog import all_rows
 from esipp.errors import ExitCode
-from tests.broken.health import HEALTH_BREAKS, HealthBreak
+from tests.broken.flips import FLIP_BREAKS
+from tests.broken.health import HEALTH_BREAKS
+from tests.broken.interoperability import INTEROP_BREAKS
 from tests.broken.nodes import Nodes, Result
+from tests.broken.rowbreaks import RowBreak
 
 pytestmark = pytest.mark.timeout(600)  # whole runs of the suite
 
-SUITE = "health_checks"
-TABLE = [
-    pytest.param(each, id=each.name, marks=[pytest.mark.by_hand] if each.by_hand else []) for each in HEALTH_BREAKS
-]
+BREAKS = (*HEALTH_BREAKS, *INTEROP_BREAKS, *FLIP_BREAKS)
+TABLE = [pytest.param(each, id=each.name, marks=[pytest.mark.by_hand] if each.by_hand else []) for each in BREAKS]
 
 
 @pytest.fixture(scope="module")
 def healthy(request: pytest.FixtureRequest, nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Result:
     """The cluster as it is, where any of the breaks that are tried now will look: nothing goes wrong."""
-    tried = [item.callspec.params.get("broken") for item in request.session.items if hasattr(item, "callspec")]
-    rows = {part for each in tried if isinstance(each, HealthBreak) for part in each.rows}
+    params = [item.callspec.params.get("broken") for item in request.session.items if hasattr(item, "callspec")]
+    tried = [each for each in params if isinstance(each, RowBreak)]
     result = nodes.qualify(
-        tmp_path_factory.mktemp("healthy") / "run", suite=SUITE, rows=sorted(rows), binding="extended"
+        tmp_path_factory.mktemp("healthy") / "run",
+        suites=sorted({each.suite for each in tried}),
+        rows=sorted({part for each in tried for part in each.rows}),
+        binding="extended",
     )
     assert result.worse() == {}, result.text
     assert result.exit_code == ExitCode.CONFORMANT
@@ -31,10 +35,11 @@ def healthy(request: pytest.FixtureRequest, nodes: Nodes, tmp_path_factory: pyte
 
 
 @pytest.mark.parametrize("broken", TABLE)
-def test_the_right_rows_notice(broken: HealthBreak, healthy: Result, nodes: Nodes, tmp_path: Path) -> None:
+def test_the_right_rows_notice(broken: RowBreak, healthy: Result, nodes: Nodes, tmp_path: Path) -> None:
     with broken.apply(nodes) as placed:
-        result = nodes.qualify(tmp_path / "run", suite=SUITE, rows=broken.rows, binding="extended")
-    assert 0 < placed.at < result.settled, "the cluster was not broken before it was observed"
+        result = nodes.qualify(tmp_path / "run", suites=[broken.suite], rows=broken.rows, binding="extended")
+    assert placed.at > 0, "the cluster was never broken"
+    assert not broken.at_once or placed.at < result.settled, "the cluster was not broken before it was observed"
     expected = {name: healthy.statuses[name] for name in result.statuses}
     asked = [row for row in all_rows() if expected.get(row.id, "unsupported") != "unsupported"]
     expected |= {row.id: "inconclusive" for row in asked if broken.opens(row)}
