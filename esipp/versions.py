@@ -126,10 +126,8 @@ OF_ROWS: tuple[tuple[Mapping[str, str], Need], ...] = (
     ),
     ({"suite": _HEALTH, "claim": "kept-on-apply"}, Need("1.16", "KEP-555: server-side apply, beta")),
     ({"suite": _INTEROP, "trial": "neighbours"}, GATES),
-    (
-        {"suite": _INTEROP, "trial": "neighbours"},
-        CLASSES,
-    ),  # of nobody: else the cluster's own balancer would serve them
+    # a class of nobody's: else the cluster's own balancer would serve them
+    ({"suite": _INTEROP, "trial": "neighbours"}, CLASSES),
     ({"suite": _INTEROP, "trial": "many"}, CLASSES),
     ({"suite": _INTEROP, "claim": "document"}, DOCUMENT),
     ({"suite": _INTEROP, "trial": "names"}, SLICES),
