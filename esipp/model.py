@@ -358,3 +358,9 @@ class Cell(Row):
             "told": self.told.value if self.told is not Claim.NOTHING else None,
             "spread": self.spread.value,
         }
+
+
+def paths_of(row: Row) -> tuple[Path, ...]:
+    """Every path that a row names, whose Service must stand on the stage for it; rows of most trials name none."""
+    paths: tuple[Path, ...] = getattr(row, "paths", ())
+    return paths

@@ -7,10 +7,7 @@ the packages of the other suites.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from esipp.model import Path
+from typing import Any
 
 
 class Level(StrEnum):
@@ -91,11 +88,6 @@ class Row:
     def expected(self) -> str:
         """What must be seen, in a word or two, as ``esipp list`` prints it."""
         raise NotImplementedError
-
-    @property
-    def paths(self) -> tuple["Path", ...]:
-        """Every path whose Service must stand on the stage for this row."""
-        return ()
 
     @property
     def asked(self) -> str:

@@ -12,7 +12,18 @@ from typing import TypeVar
 
 from esipp.dialect import OLDEST, read_version
 from esipp.errors import PreflightError
-from esipp.model import Backends, Balancer, EntryKind, Family, Path, Protocol, ServiceType, TrafficPolicy, Vantage
+from esipp.model import (
+    Backends,
+    Balancer,
+    EntryKind,
+    Family,
+    Path,
+    Protocol,
+    ServiceType,
+    TrafficPolicy,
+    Vantage,
+    paths_of,
+)
 from esipp.rows import KUBERNETES, Feature, Row
 
 AnyRow = TypeVar("AnyRow", bound=Row)
@@ -147,7 +158,7 @@ _TRAITS = ("suite", "about", "trial", "claim", "what", "phase")
 
 def needs_kubernetes(row: Row) -> Need | None:
     """The latest version that a row needs, and for what; None where every one will do that can be spoken to."""
-    needs = [need for path in row.paths for uses, need in OF_PATHS if uses(path)]
+    needs = [need for path in paths_of(row) for uses, need in OF_PATHS if uses(path)]
     needs += [need for name, need in OF_FEATURES if name in row.features]
     rules = [(wanted, need) for wanted, need in OF_ROWS if wanted["suite"] == row.suite]
     if rules:

@@ -14,7 +14,7 @@ from esipp.deciding import Decision, give_verdict
 from esipp.dialect import REMARKS, dialect_of, read_version
 from esipp.errors import ExitCode, PreflightError
 from esipp.judge import Evidence, judge
-from esipp.model import Cell
+from esipp.model import Cell, paths_of
 from esipp.preflight import left_out
 from esipp.report.pages import rows_page
 from esipp.report.plain import explain_row
@@ -68,7 +68,7 @@ def test_it_follows_from_what_a_row_uses(identity: str, since: str) -> None:
 def test_every_rule_is_of_use_and_has_a_reference() -> None:
     """A rule that fits no row is a slip of the pen, or of a row's name."""
     bare = [replace(row, since="", since_why="") for row in ROWS.values()]
-    paths = {path for row in bare for path in row.paths}
+    paths = {path for row in bare for path in paths_of(row)}
     for uses, need in OF_PATHS:
         assert any(uses(path) for path in paths), need
     for name, need in OF_FEATURES:
