@@ -1,6 +1,7 @@
 """Service and Node objects as the API has them, and a world in which a Balancer can be run without a cluster."""
 
 import asyncio
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,7 @@ class World:
 
     def __init__(self, given: Settings) -> None:
         self.loop = asyncio.new_event_loop()
+        weakref.finalize(self, self.loop.close)  # where a test fails before it closes this, no other is to be blamed
         self.kernel, self.proxies, self.writer, self.decisions = FakeKernel(), FakeProxies(), FakeWriter(), Decisions()
         self.balancer = Balancer(given, self.loop, (self.kernel, self.proxies, self.writer), self.decisions)
 
