@@ -519,5 +519,4 @@ def test_thousands_of_silent_probes_are_in_flight_together(prober: Prober, silen
     for job in jobs:
         (group,) = groups(prober, job)
         assert (group["outcome"], group["count"]) == ("timeout", 2)
-    limit = prober.about["limit"]
-    assert time.monotonic() - began < PATIENCE + 2 * (1 + 4000 // limit)
+    assert time.monotonic() - began < 10 * PATIENCE  # one after the other they would take 8000 s
