@@ -207,6 +207,7 @@ BREAKS = (
             and cell.path.entry.kind is EntryKind.CLUSTER_IP
             and not _stays_on_the_node(cell)
         ),
+        by_hand=True,
     ),
     Break(
         "internal-policy-leaks",

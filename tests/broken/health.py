@@ -138,7 +138,6 @@ HEALTH_BREAKS = (
         ("healthcheck.one-pod.",),
         lambda row: _asks(row, About.STATUS),
         _read,
-        by_hand=False,
     ),
     RowBreak(
         "health-always-503",

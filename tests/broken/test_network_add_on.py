@@ -9,7 +9,7 @@ from esipp.errors import ExitCode
 from esipp.model import AddressClass, Backends, EntryKind, Role, Vantage
 from tests.broken.nodes import Nodes, Rule
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.by_hand]
 
 CLIENT = frozenset({AddressClass.CLIENT})
 
