@@ -129,7 +129,6 @@ HEALTH_BREAKS = (
         lying("count"),
         ("healthcheck.several-pods.",),
         lambda row: _asks(row, About.COUNT, About.WEIGHT),
-        by_hand=False,
     ),
     RowBreak(
         "health-refused",
