@@ -225,5 +225,6 @@ BREAKS = (
         "bare-node-forwards-unmasqueraded",  # silent to the client: only packets tell. Of pods it is known anyway
         forwarding_bare_node(masquerade=False),
         lambda cell: _refused_at_bare_node(cell) and cell.path.client.vantage is not Vantage.POD,
+        by_hand=True,
     ),
 )
