@@ -52,8 +52,9 @@ class Performer:
                     answers[step.name] = Answer(trouble=ended[step.of])
                     continue
                 answers[step.name] = answer = self._answer(chain, step, answers)
-                if (answer.refused or answer.trouble) and not step.alone:
-                    why = answer.trouble or f"refused as {answer.refused[1]}: {answer.refused[2]}"  # type: ignore[index]
+                refused = f"refused as {answer.refused[1]}: {answer.refused[2]}" if answer.refused else ""
+                why = answer.trouble or refused
+                if why and not step.alone:
                     ended[step.of] = f"an earlier step, {step.name}, did not happen: {why}"
         finally:
             for name in mine:
