@@ -1,8 +1,11 @@
 """Waiting: consecutive, bounded, ending early, telling the last state."""
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 
-from esipp.convergence import Budget, Reading, converge
+import pytest
+
+from esipp.convergence import Budget, Reading, converge, told_to
 
 
 def looks(readings: Iterable[bool]) -> Callable[[], Reading]:
@@ -41,3 +44,46 @@ def test_flapping_never_settles() -> None:
     flip = iter(range(10_000))
     ended = converge(lambda: Reading(next(flip) % 3 != 0, "flapping"), Budget("x", 0.1, need=3, spacing=0.001))
     assert not ended.held
+
+
+# ------------------------------------------------------------------------------------------------------- observers
+class Listener:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[object, ...]] = []
+
+    def wait_begins(self, name: str, seconds: float) -> int:
+        self.heard.append(("begins", name, seconds))
+        return len(self.heard)
+
+    def wait_goes_on(self, number: int, state: str) -> None:
+        self.heard.append(("goes on", number, state))
+
+    def wait_ends(self, number: int) -> None:
+        self.heard.append(("ends", number))
+
+
+def test_who_listens_is_told_of_waits_in_every_thread() -> None:
+    listener = Listener()
+    with told_to(listener), ThreadPoolExecutor() as pool:
+        pool.submit(converge, looks([False, True]), Budget("pods", 5, need=1, spacing=0)).result()
+    assert listener.heard == [
+        ("begins", "pods", 5),
+        ("goes on", 1, "as it was"),
+        ("goes on", 1, "as it was"),
+        ("ends", 1),
+    ]
+    converge(looks([True]), Budget("after", 5, need=1))
+    assert len(listener.heard) == 4, "nobody listens any more"
+
+
+def test_a_look_that_fails_ends_the_wait_for_who_listens() -> None:
+    listener = Listener()
+
+    def broken() -> Reading:
+        raise RuntimeError("the API server is gone")
+
+    with told_to(listener), pytest.raises(RuntimeError, match="gone"):
+        converge(broken, Budget("pods", 5))
+    assert listener.heard[-1] == ("ends", 1)
