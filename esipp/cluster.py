@@ -223,13 +223,22 @@ class Cluster:
             pause.wait(REOPEN_SECONDS)
 
     def wait_for(
-        self, collection: str, done: Callable[[Json], bool], names: set[str], *, budget: float, **query: str
+        self,
+        collection: str,
+        done: Callable[[Json], bool],
+        names: set[str],
+        *,
+        budget: float,
+        tell: Callable[[str], None] = lambda _state: None,
+        **query: str,
     ) -> dict[str, Json]:
         """Watch until every named object is ``done``, the budget is used up, or one of them is deleted.
 
-        Returns the last seen state of each object; those that are not there are missing from it.
+        Returns the last seen state of each object; those that are not there are missing from it. ``tell`` is called
+        with how many are left, whenever something has changed.
         """
         last: dict[str, Json] = {}
+        right: set[str] = set()
         for kind, item in self.watch(collection, budget=budget, **query):
             name = item["metadata"]["name"]
             if name not in names:
@@ -238,7 +247,10 @@ class Cluster:
                 last.pop(name, None)
                 break
             last[name] = item
-            if all(each in last and done(last[each]) for each in names):
+            right.discard(name)
+            right |= {each for each in names - right if each in last and done(last[each])}
+            tell(f"{len(names - right)} of {len(names)} are left")
+            if right == names:
                 break
         return last
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from esipp.cluster import ApiError, Cluster
-from esipp.convergence import Budget, Reading, converge
+from esipp.convergence import Budget, Reading, converge, waiting
 from esipp.errors import HarnessError
 from esipp.labels import MANAGED_BY, OWNER, RUN_LABEL
 
@@ -56,7 +56,9 @@ def remove_namespace(cluster: Cluster, name: str, budget: Budget = GONE) -> None
     objects = [f"{kind}/{item['metadata']['name']}" for kind in kinds for item in cluster.list(kind)]
     with ThreadPoolExecutor(max_workers=8) as pool:
         list(pool.map(lambda path: cluster.delete(path, grace=1), objects))  # also pods that would serve on
-    if not cluster.wait_gone(f"/api/v1/namespaces/{name}", budget=budget.seconds):
+    with waiting(budget.name, budget.seconds):
+        gone = cluster.wait_gone(f"/api/v1/namespaces/{name}", budget=budget.seconds)
+    if not gone:
         raise HarnessError(
             f"The namespace {name} is still there after {time.monotonic() - began:.0f} s.",
             f"see what holds it: kubectl --context {cluster.context} get namespace {name} -o yaml",

@@ -114,6 +114,7 @@ def fly(
     timeout: float = JUDGED_TIMEOUT,
     brief: bool = False,
     answering: set[Path] | None = None,
+    tell: Callable[[str, int], None] = lambda _path, _count: None,
 ) -> dict[Path, list[Observation]]:
     """Probe all paths at the same time, ``count`` new connections each.
 
@@ -126,6 +127,7 @@ def fly(
         brief: equal results come as one.
         answering: paths that are known to answer; of these only so many are under way at once as our own echo server
             takes without loss. None starts all at once.
+        tell: called with a path's key and ``count`` as soon as its job has landed, from whichever thread that is.
     """
     jobs: dict[Path, Job] = {}
     for path in paths:
@@ -144,10 +146,15 @@ def fly(
     def through(path: Path) -> list[Observation]:
         return probers[path.client.name].submit(jobs[path]).result(timeout=BOUND)
 
+    def telling(key: str) -> Callable[["Future[list[Observation]]"], None]:
+        return lambda _landed: tell(key, count)
+
     try:
         for path, job in jobs.items():
             if job.parallel:
                 flying[path] = gates[path.client.name].submit(through, path)
+        for path, future in flying.items():
+            future.add_done_callback(telling(path.key))
         return {path: _landed(path, future) for path, future in flying.items()}
     finally:
         for gate in gates.values():

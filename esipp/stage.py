@@ -12,7 +12,7 @@ from typing import Any
 
 from esipp import manifests
 from esipp.cluster import ApiError, Cluster, UnreachableError
-from esipp.convergence import Budget, Reading, converge
+from esipp.convergence import Budget, Reading, converge, waiting
 from esipp.errors import HarnessError
 from esipp.labels import RUN_LABEL
 from esipp.manifests import BACKEND_LABEL, PAIR_LABEL, Numbers
@@ -238,9 +238,11 @@ class Stage:
 
     def _wait_for_pods(self, names: set[str]) -> None:
         began = time.monotonic()
-        last = self.cluster.wait_for(
-            self._in("pods"), is_ready, names, budget=PODS_READY.seconds, labelSelector=f"{RUN_LABEL}={self.run}"
-        )
+        selector = f"{RUN_LABEL}={self.run}"
+        with waiting(PODS_READY.name, PODS_READY.seconds) as tell:
+            last = self.cluster.wait_for(
+                self._in("pods"), is_ready, names, budget=PODS_READY.seconds, tell=tell, labelSelector=selector
+            )
         late = sorted(name for name in names if name not in last or not is_ready(last[name]))
         if late:
             gone = [name for name in late if name not in last]
@@ -268,9 +270,15 @@ class Stage:
         } | props.announced
         selector = f"{RUN_LABEL}={self.run}"
         if balanced:
-            self.cluster.wait_for(
-                self._in("services"), _is_announced, balanced, budget=VIP_ASSIGNED.seconds, labelSelector=selector
-            )
+            with waiting(VIP_ASSIGNED.name, VIP_ASSIGNED.seconds) as tell:
+                self.cluster.wait_for(
+                    self._in("services"),
+                    _is_announced,
+                    balanced,
+                    budget=VIP_ASSIGNED.seconds,
+                    tell=tell,
+                    labelSelector=selector,
+                )
         for item in self.cluster.list(self._in("services"), labelSelector=selector):
             name = item["metadata"]["name"]
             self.services[name] = item

@@ -90,6 +90,14 @@ def test_without_knowledge_all_start_at_once() -> None:
     assert {job.parallel for job in prober.jobs} == {0}
 
 
+def test_each_path_that_has_landed_is_told_once() -> None:
+    paths = [cell.path for cell in OUTSIDE]
+    landed: list[tuple[str, int]] = []
+    _, all_of_them = probers()
+    fly(all_of_them, a_plan(*paths), paths, 7, answering=set(paths[:2]), tell=lambda key, n: landed.append((key, n)))
+    assert sorted(landed) == sorted((path.key, 7) for path in paths)
+
+
 def test_many_more_paths_than_jobs_at_once_all_land() -> None:
     paths = [cell.path for cell in CELLS if cell.path.client.name == "outside-1"]
     paths = list(dict.fromkeys(paths))
