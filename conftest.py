@@ -1,6 +1,5 @@
 """pytest options and hooks, nothing else: the suites below suites/ and our own tests below tests/ share them."""
 
-import contextlib
 import signal
 from collections.abc import Generator, Iterator
 from types import FrameType
@@ -10,10 +9,10 @@ import pytest
 
 from esipp.catalog import SUITES, all_rows
 from esipp.errors import EsippError
-from esipp.report.terminal import summary
+from esipp.report.formats import write_reports
+from esipp.report.reading import read_run
 from esipp.rows import Level, Row
 from esipp.run import Run
-from fixtures.artefacts import where_kept
 from fixtures.session import ENDING, RUN
 
 pytest_plugins = [
@@ -121,12 +120,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if run is None or not run.rows:
         return
     terminalreporter.section("source IP qualification", sep="=")
-    lines = summary(run.rows, run.verdicts, run.conclude(), run.repeat, run.sections.values())
-    lines.append("phases: " + ", ".join(f"{name} {spent:.1f} s" for name, spent in run.seconds.items()))
-    lines.append(f"ledger: {run.folder / 'ledger.jsonl'}")
-    lines += where_kept(run.folder)
+    try:
+        lines = write_reports(read_run(run.folder))
+    except EsippError as error:  # not even the header could be written
+        lines = [str(error)]
     lines += [f"esipp: {run.trouble}"] if run.trouble else []
     for line in lines:
         terminalreporter.write_line(line)
-    with contextlib.suppress(OSError):
-        (run.folder / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -8,7 +8,7 @@ from enum import Enum, StrEnum
 from functools import cached_property
 from typing import Any
 
-from esipp.rows import Row
+from esipp.rows import Profile, Row
 
 
 class AddressClass(StrEnum):
@@ -336,6 +336,11 @@ class Cell(Row):
     def paths(self) -> tuple[Path, ...]:
         """Every path that has to be observed to judge this row: its own and its controls'."""
         return (self.path, *(control.path for control in self.controls))
+
+    @property
+    def profile(self) -> Profile:
+        """The type of its Service; without one, a pod's own address, it is what ClusterIP rests on."""
+        return Profile(self.path.service.type) if self.path.service else Profile.CLUSTER_IP
 
     @property
     def is_negative(self) -> bool:

@@ -148,7 +148,7 @@ class Verdict:
     ``expected`` and ``observed`` are sentences for people; ``tally`` counts the observations by what they showed, and
     ``shown`` are the address classes among them. ``left_out`` marks an unsupported row that the cluster itself would
     have supported. ``ports`` tells whether source ports were kept, ``change`` where packets saw the source change,
-    ``witnesses`` on whose word it rests, ``timed`` that the row is
+    ``witnesses`` on whose word it rests, ``likely`` where to look first if it is not fine, ``timed`` that the row is
     one that a busy machine can spoil.
     """
 
@@ -166,6 +166,7 @@ class Verdict:
     change: str = ""
     witnesses: str = ""
     timed: bool = False
+    likely: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as the ledger keeps it."""
@@ -184,4 +185,16 @@ class Verdict:
             "change": self.change,
             "witnesses": self.witnesses,
             "timed": self.timed,
+            "likely": self.likely,
         }
+
+    @staticmethod
+    def from_json(told: Mapping[str, Any]) -> "Verdict":
+        """The verdict as the ledger has it.
+
+        Raises:
+            KeyError, ValueError, TypeError: it is none.
+        """
+        kept = {name: told[name] for name in Verdict.__dataclass_fields__ if name not in ("cell", "shown")}
+        kept |= {"level": Level(told["level"]), "status": Status(told["status"])}
+        return Verdict(cell=told["id"], shown=tuple(AddressClass(each) for each in told["shown"]), **kept)

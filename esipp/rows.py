@@ -22,6 +22,14 @@ class Level(StrEnum):
     RECORD = "record"
 
 
+class Profile(StrEnum):
+    """The kind of Service that a row is about: what a report's verdicts are told by (Gateway API's word)."""
+
+    CLUSTER_IP = "ClusterIP"
+    NODE_PORT = "NodePort"
+    LOAD_BALANCER = "LoadBalancer"
+
+
 class Binding(StrEnum):
     """What makes a run fail (``--fail-on``); each includes the one before.
 
@@ -98,6 +106,11 @@ class Row:
     def fails_if(self) -> str:
         """The broken data plane that trips it, for ``esipp explain`` and for whoever reads a failure."""
         return ""
+
+    @property
+    def profile(self) -> Profile:
+        """The kind of Service that it is about; health checks and their ports belong to load balancers."""
+        return Profile.LOAD_BALANCER
 
     def as_json(self) -> dict[str, Any]:
         """The row as one JSON object, as ``esipp list --format json`` prints it and the ledger keeps it."""

@@ -14,7 +14,9 @@ from esipp.errors import EsippError, ExitCode
 from esipp.model import Cell
 from esipp.observation import Verdict
 from esipp.report.conclusion import Conclusion, conclude
+from esipp.report.diagnosis import where_to_look
 from esipp.report.ledger import SCHEMA_VERSION, Ledger
+from esipp.report.told_rows import row_record
 from esipp.rows import Binding, Row
 
 DEFAULT_SAMPLES = 200
@@ -113,7 +115,8 @@ class Run:
             moves=self.settings.moves,
             seed=self.settings.seed,
             allow_disruptive=self.settings.allow_disruptive,
-            rows=[row.as_json() for row in rows],
+            command=self.repeat,
+            rows=[row_record(row) for row in rows],
             left_out_core_rows=left_out,
         )
         if not self.settings.out:
@@ -157,7 +160,9 @@ class Run:
         self.say(f"{name}: done after {spent:.1f} s")
 
     def keep(self, verdict: Verdict) -> None:
-        """Keep a verdict, once a row."""
+        """Keep a verdict, once a row, with where to look first if it is not fine."""
+        row = next((row for row in self.rows if row.id == verdict.cell), None)
+        verdict = replace(verdict, likely=where_to_look(row, verdict) if row else "")
         self.verdicts[verdict.cell] = verdict
         self.record("verdict", **verdict.as_json())
 
@@ -179,8 +184,9 @@ class Run:
         if self.ledger is None:
             return said
         try:
-            self.record(
-                "end",
+            for suite, lines in self.sections.items():
+                self.record("section", suite=suite, lines=list(lines))
+            self.ledger.seal(
                 result=said.result,
                 why=said.why,
                 counts=dict(said.counts),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any
 
+from esipp.rows import Profile
 from esipp.trials import Course, TrialRow
 
 Json = dict[str, Any]
@@ -195,6 +196,13 @@ class EditRow(TrialRow):
     def asked(self) -> str:
         """The requests, one after the other."""
         return "; then ".join(say_step(step) for step in self.chain.steps)
+
+    @property
+    def profile(self) -> Profile:
+        """The type with which the chain's first Service is made; what says none is a ClusterIP."""
+        specs = (step.body.get("spec", {}) for step in self.chain.steps if isinstance(step.body, dict))
+        kind = next((spec["type"] for spec in specs if isinstance(spec, dict) and "type" in spec), "ClusterIP")
+        return Profile(kind) if kind in list(Profile) else Profile.CLUSTER_IP
 
 
 def at(found: Any, path: str) -> Any:

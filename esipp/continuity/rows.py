@@ -6,7 +6,7 @@ from typing import Any
 
 from esipp.disruption.model import Disruption
 from esipp.model import Balancer, Family, TrafficPolicy
-from esipp.rows import Difference, Row
+from esipp.rows import Difference, Profile, Row
 
 NODEPORT = "nodeport"
 
@@ -144,6 +144,11 @@ class ContinuityRow(Row):
     def expected(self) -> str:
         """What must be seen."""
         return EXPECTED[self.what]
+
+    @property
+    def profile(self) -> Profile:
+        """The type of the way's Service."""
+        return Profile.NODE_PORT if self.way.balancer is None else Profile.LOAD_BALANCER
 
     @property
     def asked(self) -> str:

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from esipp.model import Balancer, Cell, Family, Path, Role
-from esipp.rows import Difference, Row
+from esipp.rows import Difference, Profile, Row
 
 
 class Flipping(StrEnum):
@@ -74,6 +74,11 @@ class BesideRow(FlipRow):
     def expected(self) -> str:
         """The accepted classes."""
         return self.cell.expected
+
+    @property
+    def profile(self) -> Profile:
+        """Its path's."""
+        return self.cell.profile
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -148,6 +153,11 @@ class FlippedRow(FlipRow):
     def expected(self) -> str:
         """What must be seen."""
         return self.must
+
+    @property
+    def profile(self) -> Profile:
+        """The type of the Service that flips."""
+        return Profile.NODE_PORT if self.service is Flipping.NODE_PORT else Profile.LOAD_BALANCER
 
     @property
     def asked(self) -> str:

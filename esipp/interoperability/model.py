@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from esipp.health.model import Place
 from esipp.model import Client, Family, Role, Service, ServiceType, TrafficPolicy
+from esipp.rows import Profile
 from esipp.trials import TrialRow
 
 
@@ -22,6 +23,13 @@ class InteropRow(TrialRow):
     family: Family | None = None
     kind: "Kind | None" = None
     client: Client | None = None
+
+    @property
+    def profile(self) -> Profile:
+        """The type of the Services of its kind; names are resolved to ClusterIPs."""
+        if self.kind is not None:
+            return Profile(self.kind.shape.type)
+        return Profile.CLUSTER_IP if self.trial == "names" else Profile.LOAD_BALANCER
 
 
 class Kind(StrEnum):

@@ -1,7 +1,7 @@
 """What a failure most likely means, by what was seen and by what its siblings show: where to look, not a proof."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from esipp.model import (
     NO_ANSWER,
@@ -10,13 +10,12 @@ from esipp.model import (
     Cell,
     Claim,
     EntryKind,
-    Path,
     Service,
     TrafficPolicy,
     Vantage,
 )
 from esipp.observation import Verdict
-from esipp.rows import Level, Status
+from esipp.rows import Row, Status
 
 
 def _anywhere(_: Cell) -> bool:
@@ -190,6 +189,13 @@ SYMPTOMS = (
 )
 
 
+def where_to_look(row: Row, verdict: Verdict) -> str:
+    """Where to look first: by what was seen of a path; of another row, by what trips it. Empty where it is fine."""
+    if isinstance(row, Cell):
+        return diagnose(row, verdict)
+    return row.fails_if if verdict.status in (Status.FAIL, Status.FLAKY) else ""
+
+
 def diagnose(cell: Cell, verdict: Verdict) -> str:
     """Where to look first; empty where there is nothing to say."""
     if verdict.status not in (Status.FAIL, Status.FLAKY):
@@ -202,47 +208,3 @@ def diagnose(cell: Cell, verdict: Verdict) -> str:
         if symptom.expected & cell.accept and symptom.shown & wrong and symptom.on(cell):
             return symptom.look
     return ""
-
-
-# ------------------------------------------------------------------------------------------- what failing rows share
-AXES: Mapping[str, Callable[[Path], str]] = {
-    "over": lambda path: path.protocol.value,
-    "over family": lambda path: path.family.value,
-    "for": lambda path: path.client.name,
-    "at": lambda path: path.entry.slug,
-    "at port": lambda path: path.port.label,
-    "where the client claims": lambda path: path.claim.value,
-    "with backend": lambda path: path.service.backends.value if path.service else "pod",
-}
-"""Ways in which rows are siblings, and the value that a path has on each."""
-
-
-def common_factor(failing: Sequence[Cell], cells: Iterable[Cell], verdicts: Mapping[str, Verdict]) -> str:
-    """What failing rows share and their passing siblings lack: ``over UDP, not TCP``; empty where nothing is.
-
-    A sibling differs in one thing only, and requires the same. A thing is named if all failing rows share it, and
-    none of their siblings in it fails as well.
-    """
-    judged = [cell for cell in cells if cell.id in verdicts and cell.level is not Level.RECORD]
-    said = []
-    for axis, value in AXES.items():
-        shared = {value(cell.path) for cell in failing}
-        if len(shared) != 1:
-            continue
-        (common,) = shared
-        wanted = {_but_for(axis, cell) for cell in failing}
-        siblings = [cell for cell in judged if value(cell.path) != common and _but_for(axis, cell) in wanted]
-        asked = [cell for cell in siblings if verdicts[cell.id].status is not Status.UNSUPPORTED]
-        if asked and all(verdicts[cell.id].status is Status.PASS for cell in asked):
-            others = sorted({value(cell.path) for cell in asked})
-            rest = " or ".join(others) if len(others) <= 2 else f"{len(others)} others"
-            said.append(f"{axis.removesuffix(' family')} {common}, not {rest}")
-    return "; ".join(said)
-
-
-def _but_for(axis: str, cell: Cell) -> tuple[object, ...]:
-    """All that makes a row but for its value on one axis."""
-    path = cell.path
-    service = replace(path.service, backends=Backends.POD) if path.service else None
-    values = tuple(value(path) for name, value in AXES.items() if name != axis)
-    return (*values, service, path.one_socket, cell.accept, cell.told, cell.spread)

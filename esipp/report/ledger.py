@@ -4,7 +4,9 @@ Each line is one object with a ``record`` field; the schema is ledger.schema.jso
 """
 
 import contextlib
+import hashlib
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 
 from esipp.errors import HarnessError, PreflightError
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 SCHEMA = Path(__file__).with_name("ledger.schema.json")
 
 
@@ -21,9 +23,11 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._lock = threading.Lock()  # trials write side by side, and the digest is of the lines' order
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("x", encoding="utf-8", buffering=1)
+            self._records, self._digest = 0, hashlib.sha256()
         except FileExistsError:
             raise PreflightError(f"There is a ledger at {path} already.", "name another folder with --out.") from None
         except OSError as broken:
@@ -37,13 +41,25 @@ class Ledger:
         Raises:
             HarnessError: the disk is full, or gone.
         """
+        line = json.dumps({"record": record, "at": round(time.time(), 6), **fields}) + "\n"
         try:
-            self._file.write(json.dumps({"record": record, "at": round(time.time(), 6), **fields}) + "\n")
+            with self._lock:
+                self._file.write(line)
+                self._records += 1
+                self._digest.update(line.encode())
         except OSError as broken:
             raise HarnessError(
                 f"The ledger {self.path} cannot be written any more: {broken.strerror}.",
                 "free some disk space and run again; this run has no closing record.",
             ) from None
+
+    def seal(self, **fields: Any) -> None:
+        """Append the closing record: with the number of records before it, and the digest of their bytes.
+
+        Raises:
+            HarnessError: the disk is full, or gone.
+        """
+        self.write("end", **fields, records=self._records, sha256=self._digest.hexdigest())
 
     def close(self) -> None:
         """Close the file; what is missing after this is the closing record of an interrupted run."""

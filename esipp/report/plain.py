@@ -7,6 +7,7 @@ from esipp.explain import explain, say_since
 from esipp.model import Cell
 from esipp.observation import Verdict
 from esipp.report.matrix import WIDTH
+from esipp.report.told_rows import ToldRow
 from esipp.rows import KUBERNETES, Level, Row, Status
 
 _TO = "./to/."
@@ -74,10 +75,10 @@ def patterns(ids: Sequence[str]) -> list[str]:
 
 
 # --------------------------------------------------------------------------------------------------- the terminal
-def failures(rows: Iterable[Row], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
+def failures(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
     """Each row that is not fine; of those that fail in the same way the first whole, the others in a line each."""
     wrong = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE)
-    groups: dict[tuple[object, ...], list[Row]] = {}
+    groups: dict[tuple[object, ...], list[ToldRow]] = {}
     for row in rows:
         verdict = verdicts.get(row.id)
         if verdict is not None and verdict.status in wrong:
@@ -88,7 +89,7 @@ def failures(rows: Iterable[Row], verdicts: Mapping[str, Verdict], repeat: str) 
     return lines
 
 
-def _tell(group: Sequence[Row], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
+def _tell(group: Sequence[ToldRow], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
     first, *others = sorted(group, key=lambda row: list(Level).index(row.level))
     verdict = verdicts[first.id]
     told = {
@@ -96,7 +97,7 @@ def _tell(group: Sequence[Row], verdicts: Mapping[str, Verdict], repeat: str) ->
         "expected": verdict.expected,
         "observed": verdict.observed,
         "reason": verdict.reason,
-        "likely": first.fails_if if verdict.status in (Status.FAIL, Status.FLAKY) else "",
+        "likely": verdict.likely,
         "see": "; ".join(first.references),
     }
     lines = [f"{verdict.status.value.upper()} ({first.level.value}) {first.id}"]

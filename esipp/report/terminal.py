@@ -4,13 +4,14 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from esipp.model import Cell
 from esipp.observation import Verdict
 from esipp.report import plain
-from esipp.report.conclusion import WORST_FIRST, Conclusion
-from esipp.report.diagnosis import common_factor, diagnose
-from esipp.report.matrix import LEGEND, WIDTH, matrix, way_in
-from esipp.rows import Level, Row, Status
+from esipp.report.conclusion import WORST_FIRST
+from esipp.report.matrix import LEGEND, WIDTH, matrix
+from esipp.report.reading import LEDGER, RecordedRun
+from esipp.report.shared import common_factor
+from esipp.report.told_rows import ToldRow
+from esipp.rows import Level, Status
 
 MOST_OTHERS = 5
 """Rows of one cause that are shown in a line each, after the first one; all of them are in the ledger."""
@@ -21,12 +22,12 @@ MOST_WAYS = 6
 TROUBLE = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE)
 
 
-def failures(cells: Sequence[Cell], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
+def failures(cells: Sequence[ToldRow], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
     """Each row that is not fine, cause by cause: the first whole, a few others in a line each, and how many more.
 
     Rows have one cause where the same was wrong with them and the same place is to be looked at first.
     """
-    groups: dict[tuple[object, ...], list[Cell]] = {}
+    groups: dict[tuple[object, ...], list[ToldRow]] = {}
     for cell in cells:
         verdict = verdicts.get(cell.id)
         if verdict is not None and verdict.status in TROUBLE:
@@ -37,22 +38,24 @@ def failures(cells: Sequence[Cell], verdicts: Mapping[str, Verdict], repeat: str
     return lines
 
 
-def _cause(cell: Cell, verdict: Verdict) -> tuple[object, ...]:
+def _cause(cell: ToldRow, verdict: Verdict) -> tuple[object, ...]:
     """What rows of one cause have in common."""
     if verdict.status is Status.INCONCLUSIVE:
         return (verdict.status, verdict.reason.partition(", but ")[0])
     if verdict.status is Status.ERROR:  # numbers and addresses differ from row to row
         kind = verdict.reason.partition(" (on ")[0]  # on whichever path it was
         return (verdict.status, "".join(c for c in kind if not c.isdigit())[:40])
-    return (verdict.status, diagnose(cell, verdict), frozenset(verdict.shown) - cell.accept)
+    return (verdict.status, verdict.likely, frozenset(each.value for each in verdict.shown) - cell.accept)
 
 
-def _tell(group: Sequence[Cell], cells: Sequence[Cell], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
+def _tell(
+    group: Sequence[ToldRow], cells: Sequence[ToldRow], verdicts: Mapping[str, Verdict], repeat: str
+) -> list[str]:
     """One cause: the plainest of its most binding rows whole, then what else it hits."""
     first, *others = sorted(group, key=lambda cell: (list(Level).index(cell.level), len(cell.id)))
     verdict = verdicts[first.id]
     title = f"{verdict.status.value.upper()} ({first.level.value}) {first.id}"
-    by = f" (by the echo server and the prober of {first.path.client.name})" if verdict.tally else ""
+    by = f" (by the echo server and the prober of {first.place.client})" if verdict.tally and first.place else ""
     seen = {
         "expected": verdict.expected,
         "observed": verdict.observed + by,
@@ -65,7 +68,7 @@ def _tell(group: Sequence[Cell], cells: Sequence[Cell], verdicts: Mapping[str, V
         **(seen if verdict.status is not Status.INCONCLUSIVE else {}),  # there nothing that was seen is believed
         "reason": verdict.reason,
         "only": common_factor(group, cells, verdicts) if verdict.status in (Status.FAIL, Status.FLAKY) else "",
-        "likely": diagnose(first, verdict),
+        "likely": verdict.likely,
         "see": "; ".join(first.references),
     }
     lines = [title]
@@ -74,7 +77,7 @@ def _tell(group: Sequence[Cell], cells: Sequence[Cell], verdicts: Mapping[str, V
     lines.append(f"  {'repeat':<9} {repeat} {first.id}")
     if not others:
         return lines
-    ways = Counter(way_in(cell.path) for cell in others).most_common()
+    ways = Counter(cell.way_in for cell in others).most_common()
     hit = ", ".join(f"{way} ({count})" for way, count in ways[:MOST_WAYS])
     hit += f" and {len(ways) - MOST_WAYS} more ways in" if len(ways) > MOST_WAYS else ""
     lines += plain.fold("also", f"{len(others)} more rows show the same: {hit}")
@@ -92,17 +95,17 @@ def _one_of(changes: str) -> str:
     return first + (f" (and {len(others)} more, in the ledger)" if others else "")
 
 
-def _various(others: Sequence[Cell]) -> list[Cell]:
+def _various(others: Sequence[ToldRow]) -> list[ToldRow]:
     """A few of many rows, of as many ways in as can be."""
     earlier: Counter[str] = Counter()
     rank = {}
     for cell in others:
-        rank[cell.id] = earlier[way_in(cell.path)]
-        earlier[way_in(cell.path)] += 1
+        rank[cell.id] = earlier[cell.way_in]
+        earlier[cell.way_in] += 1
     return sorted(others, key=lambda cell: rank[cell.id])[:MOST_OTHERS]
 
 
-def counts(rows: Iterable[Row], verdicts: Mapping[str, Verdict]) -> list[str]:
+def counts(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[str]:
     """How many rows of each level got which verdict."""
     table: dict[Level, dict[Status, int]] = {}
     for row in rows:
@@ -117,7 +120,7 @@ def counts(rows: Iterable[Row], verdicts: Mapping[str, Verdict]) -> list[str]:
     ]
 
 
-def known_and_missing(rows: Iterable[Row], verdicts: Mapping[str, Verdict]) -> list[str]:
+def known_and_missing(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[str]:
     """What differs for a known reason, and what was not tested and why, each reason once."""
     lines = []
     for status, title in ((Status.KNOWN, "known difference"), (Status.UNSUPPORTED, "not tested")):
@@ -137,9 +140,9 @@ def known_and_missing(rows: Iterable[Row], verdicts: Mapping[str, Verdict]) -> l
     return lines
 
 
-def _matrices(cells: Sequence[Cell], verdicts: Mapping[str, Verdict]) -> list[str]:
+def _matrices(cells: Sequence[ToldRow], verdicts: Mapping[str, Verdict]) -> list[str]:
     """A matrix for each suite that has rows of paths; where there are several, each says whose it is."""
-    by_suite: dict[str, list[Cell]] = {}
+    by_suite: dict[str, list[ToldRow]] = {}
     for cell in cells:
         by_suite.setdefault(cell.suite, []).append(cell)
     told = {suite: lines for suite, own in by_suite.items() if (lines := matrix(own, verdicts))}
@@ -151,23 +154,34 @@ def _matrices(cells: Sequence[Cell], verdicts: Mapping[str, Verdict]) -> list[st
     return found
 
 
-def summary(
-    rows: Sequence[Row],
-    verdicts: Mapping[str, Verdict],
-    end: Conclusion,
-    repeat: str,
-    sections: Iterable[Sequence[str]] = (),
-) -> list[str]:
-    """Everything that is said at the end of a run; ``sections`` are what other suites tell of what they saw."""
-    cells = [row for row in rows if isinstance(row, Cell)]
-    others = [row for row in rows if not isinstance(row, Cell)]
-    lines = _matrices(cells, verdicts)
+def summary(run: RecordedRun) -> list[str]:
+    """Everything that is said at the end of a run, from its ledger."""
+    paths = [row for row in run.rows if row.place]
+    others = [row for row in run.rows if not row.place]
+    lines = _matrices(paths, run.verdicts)
     if lines:
         lines += [""] + [part for text in LEGEND for part in textwrap.wrap(text, WIDTH)]
-    for section in sections:
+    for section in run.sections.values():
         lines += ["", *section]
-    lines += ["", *counts(rows, verdicts)]
-    lines += known_and_missing(rows, verdicts)
-    lines += failures(cells, verdicts, repeat)
-    lines += plain.failures(others, verdicts, repeat)
-    return [*lines, "", end.sentence]
+    lines += ["", *counts(run.rows, run.verdicts)]
+    lines += known_and_missing(run.rows, run.verdicts)
+    repeat = str(run.header["command"])
+    lines += failures(paths, run.verdicts, repeat)
+    lines += plain.failures(others, run.verdicts, repeat)
+    if run.trouble:
+        lines += ["", "what is wrong with the ledger itself:"]
+        lines += [part for each in run.trouble for part in plain.fold("", each)]
+    return [*lines, "", run.conclusion.sentence]
+
+
+def render(run: RecordedRun) -> str:
+    """The whole of summary.txt: what is said at the end of a run, and where its files are."""
+    return "\n".join([*summary(run), *appendix(run)]) + "\n"
+
+
+def appendix(run: RecordedRun) -> list[str]:
+    """Where the run's time went, and where its files are."""
+    lines = ["phases: " + ", ".join(f"{phase.name} {phase.seconds:.1f} s" for phase in run.phases)]
+    lines.append(f"ledger: {run.folder / LEDGER}")
+    kept = (run.folder / "rows").is_dir()
+    return lines + ([f"artefacts: {run.folder / 'rows'} and {run.folder / 'artefacts'}"] if kept else [])

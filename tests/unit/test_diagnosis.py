@@ -17,7 +17,8 @@ from esipp.model import (
     TrafficPolicy,
 )
 from esipp.observation import Observation, Outcome, Verdict, Witness
-from esipp.report.diagnosis import common_factor, diagnose
+from esipp.report.diagnosis import diagnose
+from esipp.report.shared import common_factor
 from esipp.rows import Level, Status
 from tests.unit.world import (
     SAMPLES,

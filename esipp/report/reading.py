@@ -1,0 +1,359 @@
+"""From a ledger to a run that can be reported: read line by line, believed only as far as it is whole.
+
+A ledger that was cut off, has lines that are none, or does not agree with its own closing record is told as
+incomplete, and can never come out as conformant.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from sys import intern
+from typing import Any, NamedTuple
+
+from esipp.errors import ExitCode, PreflightError
+from esipp.observation import Verdict, Witness
+from esipp.report.conclusion import Conclusion, conclude
+from esipp.report.ledger import SCHEMA, SCHEMA_VERSION
+from esipp.report.told_rows import ToldRow, read_row
+from esipp.rows import Binding, Feature
+
+LEDGER = "ledger.jsonl"
+
+MOST_TROUBLE = 20
+"""Faults of a ledger that are told in a line each."""
+
+NOT_READ = ("judged",)
+"""Records that no report says anything of."""
+
+
+class Fact(NamedTuple):
+    """What was found about the cluster, and how that was decided."""
+
+    value: str
+    decided: str
+
+
+class Component(NamedTuple):
+    """A part of what was tested, with the digest of its image where one is known."""
+
+    name: str
+    kind: str
+    image: str
+    digest: str
+    version: str
+    decided: str
+
+
+class Probe(NamedTuple):
+    """One probe of a path, or ``times`` that showed the same, as far as reports tell it.
+
+    Addresses and ports are as in ``Observation``; ``backend`` and ``node`` are who answered; ``started`` and ``ended``
+    are the prober's monotonic seconds.
+    """
+
+    seq: int
+    times: int
+    outcome: str
+    source: tuple[str, int] | None
+    dialled: tuple[str, int] | None
+    seen: tuple[str, int] | None
+    backend: str
+    node: str
+    started: float
+    ended: float
+    detail: str
+
+
+class Phase(NamedTuple):
+    """A part of the run, how long it took in seconds, and when it was over, in Unix seconds."""
+
+    name: str
+    seconds: float
+    at: float
+
+
+@dataclass
+class RecordedRun:
+    """A run as its ledger tells it.
+
+    Args:
+        folder: where the ledger is; the evidence of single rows may be below it.
+        header: what was asked.
+        rows, verdicts: the rows in their order, and what was said of each, by id.
+        facts, features: what was found, by name; the last word counts.
+        obstacles: why a path could not be dialled.
+        probes, witnesses: what was seen, by path.
+        evidence: what was seen and is no path's, by suite and kind, in order.
+        sections: what suites tell on a terminal.
+        end: the closing record; None without one.
+        trouble: what is wrong with the ledger itself; empty if it is whole.
+    """
+
+    folder: Path
+    header: dict[str, Any]
+    rows: list[ToldRow]
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    facts: dict[str, Fact] = field(default_factory=dict)
+    features: dict[str, Feature] = field(default_factory=dict)
+    components: list[Component] = field(default_factory=list)
+    topology: dict[str, Any] = field(default_factory=dict)
+    obstacles: dict[str, str] = field(default_factory=dict)
+    settled: list[dict[str, Any]] = field(default_factory=list)
+    phases: list[Phase] = field(default_factory=list)
+    probes: dict[str, list[Probe]] = field(default_factory=dict)
+    witnesses: dict[str, list[Witness]] = field(default_factory=dict)
+    evidence: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
+    sections: dict[str, list[str]] = field(default_factory=dict)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    end: dict[str, Any] | None = None
+    trouble: list[str] = field(default_factory=list)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the ledger is all there, and agrees with itself."""
+        return self.end is not None and not self.trouble
+
+    @cached_property
+    def conclusion(self) -> Conclusion:
+        """The last word: the run's own, if the ledger is whole; else that it is incomplete, whatever its lines say."""
+        said = self._judged
+        if self.end is not None and not self.trouble:
+            code = ExitCode(self.end["exit_code"])
+            return replace(said, result=self.end["result"], exit_code=code, why=self.end["why"])
+        faults = [*self.trouble[:1], *([] if self.end else ["the run has no closing record: it was killed"])]
+        why = "; ".join(faults[:1])
+        if said.exit_code is ExitCode.NOT_CONFORMANT:
+            why += f"; as far as it goes, {said.why}"
+            return replace(said, result="incomplete", exit_code=ExitCode.NOT_CONFORMANT, why=why)
+        return replace(said, result="incomplete", exit_code=ExitCode.HARNESS, why=why)
+
+    @property
+    def _judged(self) -> Conclusion:
+        """What its verdicts say by themselves."""
+        left_out = int(self.header["left_out_core_rows"])
+        return conclude(self.verdicts.values(), left_out, Binding(self.header["fail_on"]))
+
+    def of(self, suite: str, kind: str) -> list[dict[str, Any]]:
+        """Evidence of one kind."""
+        return self.evidence.get((suite, kind), [])
+
+    def files(self, row: str) -> list[Path]:
+        """What was kept of a row beside the ledger, relative to the folder."""
+        kept = self.folder / "rows" / row
+        return sorted(each.relative_to(self.folder) for each in kept.rglob("*") if each.is_file())
+
+
+def read_run(path: Path) -> RecordedRun:
+    """Read a run.
+
+    Args:
+        path: the run's folder, or its ledger.
+
+    Raises:
+        PreflightError: there is no ledger, it cannot be read at all, or it is of a version this esipp does not read.
+    """
+    ledger = path / LEDGER if path.is_dir() else path
+    try:
+        with ledger.open("rb") as lines:
+            return _Reader(ledger, iter(lines)).read()
+    except OSError as broken:
+        hint = "name a run's folder, or its ledger.jsonl; 'runs/latest' is the newest."
+        raise PreflightError(f"There is no ledger to read at {ledger}: {broken.strerror}.", hint) from None
+
+
+class _Reader:
+    """Reads one ledger; ``trouble`` is told once for each kind of record and fault."""
+
+    def __init__(self, path: Path, lines: Iterator[bytes]) -> None:
+        self.path = path
+        self._lines = lines
+        self._digest = hashlib.sha256()
+        self._before = 0
+        self._number = 0
+        self._faults = 0
+        self._probed: set[tuple[str, int, float]] = set()
+
+    def read(self) -> RecordedRun:
+        run = self._begin()
+        take: dict[str, Callable[[RecordedRun, dict[str, Any]], None]] = {
+            name: getattr(self, f"_take_{name}") for name in _required() if name not in ("header", *NOT_READ)
+        }
+        for line in self._lines:
+            self._number += 1
+            record = self._parse(run, line)
+            if record is not None:
+                if run.end is not None:
+                    self._fault(run, "there are lines after the closing record")
+                if record["record"] == "end":
+                    self._take_end(run, record)
+                elif record["record"] not in NOT_READ:
+                    self._take(run, take[record["record"]], record)
+            self._digest.update(line)
+            self._before += 1
+        self._check(run)
+        return run
+
+    def _begin(self) -> RecordedRun:
+        line = next(self._lines, b"")
+        self._number, self._before = 1, 1
+        self._digest.update(line)
+        hint = "the run may have been killed right at its start, or the file is none of esipp's."
+        try:
+            header = json.loads(line)
+            schema = header["schema"] if header["record"] == "header" else None
+        except (ValueError, TypeError, KeyError):
+            schema = None
+        if schema is None:
+            raise PreflightError(f"{self.path} does not begin with the header of a run.", hint)
+        if schema != SCHEMA_VERSION:
+            told = f"{self.path} is of ledger schema {schema}, written by esipp {header.get('suite', '?')}"
+            raise PreflightError(f"{told}; this one reads schema {SCHEMA_VERSION}.", "use the esipp that wrote it.")
+        try:
+            missing = _required()["header"] - header.keys()
+            if missing:
+                raise KeyError(*sorted(missing))
+            return RecordedRun(self.path.parent, header, [read_row(row) for row in header["rows"]])
+        except (KeyError, ValueError, TypeError) as broken:
+            raise PreflightError(f"The header of {self.path} is damaged: {broken!r}.", hint) from None
+
+    def _parse(self, run: RecordedRun, line: bytes) -> dict[str, Any] | None:
+        if not line.endswith(b"\n"):
+            self._fault(run, f"line {self._number} is cut off")
+            return None
+        try:
+            record = json.loads(line)
+            kind = record["record"]
+            missing = _required()[kind] - record.keys()
+        except (ValueError, TypeError, KeyError):
+            self._fault(run, f"line {self._number} is not a record")
+            return None
+        if kind == "header":
+            self._fault(run, f"line {self._number} is the header of another run ({record.get('run', '?')})")
+            return None
+        if missing:
+            self._fault(run, f"line {self._number}, a record '{kind}', lacks {', '.join(sorted(missing))}")
+            return None
+        return record  # type: ignore[no-any-return]
+
+    def _fault(self, run: RecordedRun, what: str) -> None:
+        self._faults += 1
+        if self._faults <= MOST_TROUBLE:
+            run.trouble.append(what)
+
+    def _take(
+        self, run: RecordedRun, take: Callable[[RecordedRun, dict[str, Any]], None], told: dict[str, Any]
+    ) -> None:
+        try:
+            take(run, told)
+        except (KeyError, ValueError, TypeError, IndexError) as broken:
+            self._fault(run, f"line {self._number}, a record '{told['record']}', is damaged: {broken!r}")
+
+    # ---------------------------------------------------------------------------------------------- record by record
+    def _take_fact(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.facts[told["name"]] = Fact(told["value"], told["decided"])
+
+    def _take_feature(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.features[told["name"]] = Feature(told["present"], told["why"], told["ours"])
+
+    def _take_component(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.components.append(Component(*(told[name] for name in Component._fields)))
+
+    def _take_topology(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.topology = {name: value for name, value in told.items() if name not in ("record", "at")}
+
+    def _take_obstacle(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.obstacles[told["path"]] = told["why"]
+
+    def _take_settled(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.settled.append(told)
+
+    def _take_phase(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.phases.append(Phase(told["name"], float(told["seconds"]), float(told["at"])))
+
+    def _take_observation(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        path = intern(told["path"])
+        which = (path, told["seq"], told["started"])
+        if which in self._probed:
+            self._fault(run, f"line {self._number} repeats probe {told['seq']} of {path}")
+            return
+        self._probed.add(which)
+        echo = told["echo"] or {}
+        run.probes.setdefault(path, []).append(
+            Probe(
+                int(told["seq"]),
+                int(told["count"]),
+                intern(told["outcome"]),
+                _end(told["source"]),
+                _end(told["dialled"]),
+                _end(told["seen"]),
+                intern(told["backend"] or ""),
+                intern(echo.get("node") or ""),
+                float(told["started"]),
+                float(told["ended"]),
+                intern(told["detail"]),
+            )
+        )
+
+    def _take_witness(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        fields = {name: told[name] for name in Witness.__dataclass_fields__}
+        run.witnesses.setdefault(told["path"], []).append(
+            Witness(**fields | {"delivered": _end(told["delivered"])})  # JSON has no tuples
+        )
+
+    def _take_evidence(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.evidence.setdefault((told["suite"], told["kind"]), []).append(dict(told["data"]))
+
+    def _take_section(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.sections[told["suite"]] = [str(line) for line in told["lines"]]
+
+    def _take_note(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.notes.append((told["about"], told["note"]))
+
+    def _take_verdict(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        verdict = Verdict.from_json(told)
+        if verdict.cell in run.verdicts:
+            self._fault(run, f"line {self._number} is a second verdict on {verdict.cell}")
+        run.verdicts[verdict.cell] = verdict
+
+    def _take_end(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        if run.end is not None:
+            return
+        if told["records"] != self._before:
+            self._fault(run, f"the closing record counts {told['records']} records before it, there are {self._before}")
+        elif told["sha256"] != self._digest.hexdigest():
+            self._fault(run, "the closing record's digest is not that of the lines before it: something was changed")
+        run.end = told
+
+    # ------------------------------------------------------------------------------------------------- the whole of it
+    def _check(self, run: RecordedRun) -> None:
+        ids = [row.id for row in run.rows]
+        if len(set(ids)) < len(ids):
+            self._fault(run, "the header names a row twice")
+        strange = run.verdicts.keys() - set(ids)
+        if strange:
+            self._fault(run, f"there are verdicts on rows that the header does not name: {sorted(strange)[0]}")
+        if run.end is not None and run.end["result"] not in ("incomplete", "error"):
+            missing = [each for each in ids if each not in run.verdicts]
+            if missing:
+                self._fault(run, f"{len(missing)} rows have no verdict, among them {missing[0]}")
+            elif not strange and run._judged.result != run.end["result"]:
+                said = f"the closing record says {run.end['result']}"
+                self._fault(run, f"{said}, the verdicts say {run._judged.result}")
+        if self._faults > MOST_TROUBLE:
+            run.trouble.append(f"and {self._faults - MOST_TROUBLE} more faults")
+
+
+def _end(told: Any) -> tuple[str, int] | None:
+    """Address and port."""
+    return None if told is None else (intern(str(told[0])), int(told[1]))
+
+
+@cache
+def _required() -> Mapping[str, frozenset[str]]:
+    """What every kind of record must have, from the schema."""
+    kinds = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    names = kinds["properties"]["record"]["enum"]
+    return {name: frozenset(kinds["$defs"][name]["required"]) for name in names}

@@ -1,0 +1,32 @@
+"""What failing rows share and their passing siblings lack: ``over UDP, not TCP``."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from esipp.observation import Verdict
+from esipp.report.told_rows import ToldRow
+from esipp.rows import Level, Status
+
+
+def common_factor(failing: Sequence[ToldRow], rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> str:
+    """What failing rows share and their passing siblings lack; empty where nothing is.
+
+    A sibling differs in one thing only, and requires the same. A thing is named if all failing rows share it, and
+    none of their siblings in it fails as well.
+    """
+    places = [(row.place, verdicts[row.id]) for row in rows
+              if row.place and row.id in verdicts and row.level is not Level.RECORD]  # fmt: skip
+    own = [row.place for row in failing if row.place]
+    said = []
+    for axis in own[0].axes if own else ():
+        shared = {place.axes[axis] for place in own}
+        if len(shared) != 1:
+            continue
+        (common,) = shared
+        wanted = {place.siblings[axis] for place in own}
+        siblings = [(p, v) for p, v in places if p.axes[axis] != common and p.siblings[axis] in wanted]
+        asked = [(place, verdict) for place, verdict in siblings if verdict.status is not Status.UNSUPPORTED]
+        if asked and all(verdict.status is Status.PASS for _, verdict in asked):
+            others = sorted({place.axes[axis] for place, _ in asked})
+            rest = " or ".join(others) if len(others) <= 2 else f"{len(others)} others"
+            said.append(f"{axis.removesuffix(' family')} {common}, not {rest}")
+    return "; ".join(said)
