@@ -20,6 +20,7 @@ from esipp.observation import Observation, Outcome, Verdict, Witness
 from esipp.report.diagnosis import diagnose
 from esipp.report.shared import common_factor
 from esipp.rows import Level, Status
+from tests.unit.recorded_world import told_rows
 from tests.unit.world import (
     SAMPLES,
     answer,
@@ -124,7 +125,7 @@ def factor(test: Callable[[Path], bool], what: AddressClass = AddressClass.NODE,
     verdicts = {cell.id: judge(cell, made) for cell in CELLS}
     failing = [cell for cell in CELLS if verdicts[cell.id].status is Status.FAIL]
     assert failing
-    return common_factor(failing, CELLS, verdicts)
+    return common_factor(told_rows(failing), told_rows(CELLS), verdicts)
 
 
 def outside(path: Path) -> bool:
@@ -171,12 +172,17 @@ def test_siblings_that_fail_as_well_take_the_factor_away() -> None:
     made = changed_evidence(changes)
     verdicts = {each.id: judge(each, made) for each in CELLS}
     assert verdicts[sibling.id].status is Status.FAIL
-    assert "over TCP" not in common_factor([cell], CELLS, verdicts)
-    assert "over IPv4, not IPv6" in common_factor([cell], CELLS, verdicts)
+    assert "over TCP" not in common_factor(told_rows([cell]), told_rows(CELLS), verdicts)
+    assert "over IPv4, not IPv6" in common_factor(told_rows([cell]), told_rows(CELLS), verdicts)
 
 
 def test_what_was_not_asked_proves_nothing() -> None:
     cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
     assert cell.path.service is not None
     assert cell.path.service.policy is TrafficPolicy.LOCAL
-    assert common_factor([cell], [cell], {cell.id: verdict(cell, show(cell.path, AddressClass.NODE))}) == ""
+    assert (
+        common_factor(
+            told_rows([cell]), told_rows([cell]), {cell.id: verdict(cell, show(cell.path, AddressClass.NODE))}
+        )
+        == ""
+    )

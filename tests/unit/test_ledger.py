@@ -35,6 +35,10 @@ def a_run(out: Path) -> list[dict[str, Any]]:
     run.record("obstacle", path=CELLS[0].path.key, why="made up")
     run.record("note", about="artefacts", note="made up")
     run.evidence("health_checks", "answer", status=503)
+    run.sections["health_checks"] = ["a line"]
+    run.record("judged", suite="health_checks", seen={"answers": {}})
+    part = {"kind": "service-proxy", "image": "kube-proxy:1", "digest": "sha256:" + "0" * 64, "version": "1"}
+    run.record("component", name="kube-proxy", decided="made up", **part)
     run.record("topology", **topology().as_json())
     run.fact("proxy-mode", "nftables", "asked after preflight")
     run.record("settled", held=True, seconds=0.1, state="72 paths answer")

@@ -10,11 +10,11 @@ from esipp.catalog import all_rows
 from esipp.deciding import Decision, give_verdict
 from esipp.model import Cell
 from esipp.observation import Verdict
-from esipp.report.conclusion import conclude
 from esipp.report.matrix import WIDTH
 from esipp.report.plain import explain_row, failures, patterns
 from esipp.report.terminal import summary
 from esipp.rows import Difference, Feature, Level, Row, Status
+from tests.unit.recorded_world import recorded, told_rows, with_looks
 
 OTHERS = [row for row in all_rows() if not isinstance(row, Cell)]
 
@@ -128,7 +128,8 @@ def verdict(row: Row, status: Status) -> Verdict:
 
 def test_failures_of_one_requirement_are_told_together() -> None:
     rows = [Plain(id=f"a.{number}") for number in range(9)] + [Plain(id="b", requirement="Something else holds")]
-    lines = failures(rows, {row.id: verdict(row, Status.FAIL) for row in rows}, "esipp run --context x")
+    verdicts = with_looks(rows, {row.id: verdict(row, Status.FAIL) for row in rows})
+    lines = failures(told_rows(rows), verdicts, "esipp run --context x")
     text = "\n".join(lines)
     assert text.count("FAIL (core)") == 2
     assert "8 more rows of this requirement" in text
@@ -139,15 +140,16 @@ def test_failures_of_one_requirement_are_told_together() -> None:
 
 def test_a_row_that_could_not_be_decided_names_no_likely_break() -> None:
     row = Plain(id="a")
-    text = "\n".join(failures([row], {"a": verdict(row, Status.INCONCLUSIVE)}, "esipp run"))
+    text = "\n".join(failures(told_rows([row]), {"a": verdict(row, Status.INCONCLUSIVE)}, "esipp run"))
     assert text.strip().startswith("INCONCLUSIVE (core) a")
     assert "likely" not in text
 
 
 def test_the_summary_of_rows_without_paths_has_no_matrix_and_counts_them() -> None:
     row = Plain(id="a")
-    verdicts = {"a": verdict(row, Status.PASS)}
-    lines = summary([row], verdicts, conclude(verdicts.values(), 0), "esipp run", [["a section"]])
+    run = recorded([row], {"a": verdict(row, Status.PASS)})
+    run.sections["plain"] = ["a section"]
+    lines = summary(run)
     assert "a section" in lines
     assert "core         1 rows: 1 pass" in lines
     assert lines[-1] == "CONFORMANT: all 1 core rows that this cluster supports hold"

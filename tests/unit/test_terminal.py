@@ -14,13 +14,14 @@ from esipp.model import (
     Protocol,
 )
 from esipp.observation import Observation, Outcome, Verdict, Witness
-from esipp.report.conclusion import conclude
 from esipp.report.matrix import WIDTH, matrix
 from esipp.report.terminal import failures, summary
 from esipp.rows import Feature, Level, Status
+from tests.unit.recorded_world import recorded, told_rows, with_looks
 from tests.unit.world import FEATURES, SAMPLES, by_id, changed_evidence, numbered, show
 from tests.unit.world import SOURCE_IP as CELLS
 
+TOLD = told_rows(CELLS)
 LOCAL = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
 BARE = "nodeport.local.tcp.ipv4.outside-1-to-bare-node"
 NO_REFERENCE = {name: Feature(False, "not there yet") for name in FEATURES if "reference" in name}
@@ -33,11 +34,11 @@ def judged(changes: Changes | None = None, cells: Sequence[Cell] = CELLS, **fiel
     seen |= {key: numbered(made) for key, made in fields.pop("seen", {}).items()}
     fields.setdefault("features", {**FEATURES, **NO_REFERENCE})
     made = changed_evidence(seen, **fields)
-    return {cell.id: judge(cell, made) for cell in cells}
+    return with_looks(cells, {cell.id: judge(cell, made) for cell in cells})
 
 
 def told(verdicts: Mapping[str, Verdict], cells: Sequence[Cell] = CELLS) -> list[str]:
-    return summary(cells, verdicts, conclude(verdicts.values(), 0), "esipp run --context x")
+    return summary(recorded(cells, verdicts))
 
 
 def rewritten(test: Callable[[Path], bool], what: AddressClass = AddressClass.NODE) -> dict[Path, AddressClass]:
@@ -63,7 +64,7 @@ def test_a_healthy_run_fits_the_width_and_says_conformant() -> None:
 
 
 def test_a_healthy_matrix_is_short_and_shows_every_client_in_both_families() -> None:
-    lines = matrix(CELLS, judged())
+    lines = matrix(TOLD, judged())
     assert len(lines) < 40
     head = next(line for line in lines if line.split()[:2] == ["v4", "v6"])
     assert head.split() == ["v4", "v6"] * 7
@@ -72,7 +73,7 @@ def test_a_healthy_matrix_is_short_and_shows_every_client_in_both_families() -> 
 
 
 def test_heads_break_between_words_only() -> None:
-    lines = matrix(CELLS, judged())
+    lines = matrix(TOLD, judged())
     head = lines[: next(n for n, line in enumerate(lines) if "v4" in line)]
     known = {word for cell in CELLS for word in cell.path.client.name.split("-")}
     assert {word for line in head for word in line.split()} == known
@@ -81,7 +82,7 @@ def test_heads_break_between_words_only() -> None:
 def test_one_family_alone_is_readable() -> None:
     only = {**FEATURES, **NO_REFERENCE, "family.ipv6": Feature(False, "single-stack")}
     cells = [cell for cell in CELLS if cell.path.family is Family.IPV4]
-    lines = matrix(CELLS, judged(cells=cells, features=only))
+    lines = matrix(TOLD, judged(cells=cells, features=only))
     assert not any("v6" in line for line in lines)
     assert max(map(len, lines)) <= WIDTH
     assert line_of(lines, "nodeport.local  endpoint-node (+").split()[1:] == [*"CCCCCCH"]
@@ -89,34 +90,34 @@ def test_one_family_alone_is_readable() -> None:
 
 def test_what_could_not_be_asked_takes_no_line_and_no_column() -> None:
     left = {**FEATURES, **NO_REFERENCE, "vantage.outside": Feature(False, "none", ours=True)}
-    lines = matrix(CELLS, judged(features=left))
+    lines = matrix(TOLD, judged(features=left))
     assert not any("reference" in line or "outside" in line for line in lines)
     assert line_of(lines, "clusterip (+").split()[1:] == [*"CCCCCCCCHH"]
 
 
 def test_an_unsupported_protocol_hides_no_other() -> None:
     without = {**FEATURES, **NO_REFERENCE, "sctp": Feature(False, "left out", ours=True)}
-    lines = matrix(CELLS, judged(features=without))
-    assert lines == matrix(CELLS, judged())
+    lines = matrix(TOLD, judged(features=without))
+    assert lines == matrix(TOLD, judged())
 
 
 def test_a_protocol_that_differs_stands_in_its_own_line() -> None:
-    lines = matrix(CELLS, judged(rewritten(lambda path: path.protocol is Protocol.UDP)))
+    lines = matrix(TOLD, judged(rewritten(lambda path: path.protocol is Protocol.UDP)))
     assert line_of(lines, "nodeport.local  endpoint-node  TCP SCTP (+5)").split()[:4] == ["C"] * 4
     assert line_of(lines, "nodeport.local  endpoint-node  UDP (+5)").split()[:4] == ["N!"] * 4
     assert any(line.startswith("clusterip (+7)") for line in lines), "what holds for all protocols names none"
 
 
 def test_a_family_or_a_client_that_differs_is_seen_in_its_column() -> None:
-    family = matrix(CELLS, judged(rewritten(lambda path: path.family is Family.IPV6)))
+    family = matrix(TOLD, judged(rewritten(lambda path: path.family is Family.IPV6)))
     assert line_of(family, "nodeport.local  endpoint-node (+5)").split()[:4] == ["C", "N!", "C", "N!"]
-    client = matrix(CELLS, judged(rewritten(lambda path: path.client.name == "outside-2")))
+    client = matrix(TOLD, judged(rewritten(lambda path: path.client.name == "outside-2")))
     assert line_of(client, "nodeport.local  endpoint-node (+5)").split()[:4] == ["C", "C", "N!", "N!"]
 
 
 def test_a_service_that_differs_from_its_kind_stands_in_its_own_line() -> None:
     port = rewritten(lambda path: path.service is not None and path.service.slug == "nodeport.local.several-ports")
-    lines = matrix(CELLS, judged(port))
+    lines = matrix(TOLD, judged(port))
     assert line_of(lines, "nodeport.local  endpoint-node (+4)").split()[0] == "C"
     assert any("nodeport.local.several-ports  endpoint-node" in line for line in lines)
 
@@ -133,13 +134,13 @@ def test_mixed_answers_show_both() -> None:
         show(cell.path, AddressClass.NODE),
         show(cell.path, AddressClass.NODE),
     ]
-    lines = matrix(CELLS, judged(seen={cell.path.key: mixed}))
+    lines = matrix(TOLD, judged(seen={cell.path.key: mixed}))
     assert line_of(lines, "nodeport.local  endpoint-node  TCP").split()[0] == "CN~"
     assert max(map(len, lines)) <= WIDTH
 
 
 def test_what_is_only_recorded_says_so() -> None:
-    lines = matrix(CELLS, judged())
+    lines = matrix(TOLD, judged())
     assert line_of(lines, "loadbalancer.local.source-ranges  endpoint-node").split()[:4] == ["Cr"] * 4
 
 
@@ -176,7 +177,7 @@ def test_one_cause_in_many_rows_is_told_once_with_a_few_others_and_the_number_of
     assert f"and {failing - 6} more, all in the ledger" in text
     told_of_each = text.partition("INCONCLUSIVE")[0]  # rows whose control is gone come after
     assert told_of_each.count("nobody we know x3") == 6
-    lines = failures(CELLS, judged(changes), "esipp run")
+    lines = failures(TOLD, judged(changes), "esipp run")
     first = next(number for number, line in enumerate(lines) if line.startswith("INCONCLUSIVE"))
     assert first < 35
 
@@ -196,7 +197,7 @@ def test_two_causes_are_two_failures() -> None:
 
 def test_failures_come_before_doubts() -> None:
     listener = by_id(LOCAL).controls[0].path
-    lines = failures(CELLS, judged({listener: AddressClass.DROPPED, by_id(BARE).path: AddressClass.NODE}), "x")
+    lines = failures(TOLD, judged({listener: AddressClass.DROPPED, by_id(BARE).path: AddressClass.NODE}), "x")
     kinds = [line.split()[0] for line in lines if line.startswith(("FAIL", "INCONCLUSIVE"))]
     assert kinds == sorted(kinds)
 

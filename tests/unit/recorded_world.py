@@ -1,0 +1,40 @@
+"""Runs as a ledger tells them, made without a ledger."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from esipp.observation import Verdict
+from esipp.report.conclusion import conclude
+from esipp.report.diagnosis import where_to_look
+from esipp.report.reading import RecordedRun
+from esipp.report.told_rows import ToldRow, read_row, row_record
+from esipp.rows import Binding, Row
+
+
+@cache
+def told_row(row: Row) -> ToldRow:
+    return read_row(row_record(row))
+
+
+def told_rows(rows: Iterable[Row]) -> list[ToldRow]:
+    return [told_row(row) for row in rows]
+
+
+def with_looks(rows: Iterable[Row], verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
+    """The verdicts as a run keeps them: with where to look first."""
+    by_id = {row.id: row for row in rows}
+    return {name: replace(each, likely=where_to_look(by_id[name], each)) for name, each in verdicts.items()}
+
+
+def recorded(
+    rows: Sequence[Row], verdicts: Mapping[str, Verdict], folder: Path = Path("run"), left_out: int = 0, **header: Any
+) -> RecordedRun:
+    """A run that is whole and has these verdicts."""
+    told = {"command": "esipp run --context x", "left_out_core_rows": left_out, "fail_on": "core", **header}
+    run = RecordedRun(folder, told, told_rows(rows), with_looks(rows, verdicts))
+    said = conclude(verdicts.values(), left_out, Binding(told["fail_on"]))
+    run.end = {"result": said.result, "why": said.why, "exit_code": int(said.exit_code)}
+    return run

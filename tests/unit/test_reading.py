@@ -1,0 +1,251 @@
+"""A ledger is believed only as far as it is whole: whatever is wrong with it, it never comes out as conformant."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from esipp.errors import ExitCode, PreflightError
+from esipp.judge import judge
+from esipp.model import AddressClass, Cell
+from esipp.report.reading import MOST_TROUBLE, RecordedRun, read_run
+from esipp.report.terminal import summary
+from esipp.run import Run, Settings
+from tests.unit.world import CELLS, evidence, show, topology, verdict
+
+SOME: list[Cell] = [cell for number, cell in enumerate(CELLS) if number % 60 == 0]
+Records = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that is whole and conformant."""
+    folder = tmp_path_factory.mktemp("healthy") / "run"
+    made(folder)
+    return folder
+
+
+def made(folder: Path, broken: bool = False) -> None:
+    run = Run(Settings("kind-test", image="x", out=str(folder)), say=lambda _: None)
+    run.begin(list(SOME), left_out=0)
+    run.fact("kubernetes", "v1.36.2", "guessed")
+    run.fact("kubernetes", "v1.36.3", "asked")
+    run.record("feature", name="family.ipv4", present=True, why="made up", ours=False)
+    run.record("topology", **topology().as_json())
+    run.record("obstacle", path="a", why="made up")
+    run.evidence("health_checks", "answer", status=503)
+    run.record("note", about="artefacts", note="cut")
+    run.record("judged", suite="paths", seen={"much": "of it"})
+    with run.phase("observe", "probing"):
+        for cell in SOME:
+            for each in evidence().observations[cell.path.key]:
+                run.record("observation", **each.as_json())
+    for cell in SOME:
+        run.keep(judge(cell, evidence()))
+    if broken:
+        run.verdicts.clear()
+        run.keep(verdict(SOME[0], show(SOME[0].path, AddressClass.OTHER)))
+    run.sections["health_checks"] = ["a line"]
+    run.end()
+
+
+def changed(
+    healthy: Path, tmp_path: Path, change: Callable[[Records], Records | None], seal: bool = False
+) -> RecordedRun:
+    """The healthy run's ledger, changed; with a closing record that fits again, where ``seal`` is set."""
+    records = [json.loads(line) for line in (healthy / "ledger.jsonl").read_text().splitlines()]
+    records = change(records) or records
+    lines = [json.dumps(record) + "\n" for record in records]
+    if seal:
+        before = "".join(lines[:-1]).encode()
+        records[-1] |= {"records": len(lines) - 1, "sha256": hashlib.sha256(before).hexdigest()}
+        lines[-1] = json.dumps(records[-1]) + "\n"
+    (tmp_path / "ledger.jsonl").write_text("".join(lines))
+    return read_run(tmp_path)
+
+
+def of(records: Records, kind: str) -> dict[str, Any]:
+    return next(record for record in records if record["record"] == kind)
+
+
+# ------------------------------------------------------------------------------------------------------- a whole one
+def test_a_whole_ledger_is_believed(healthy: Path) -> None:
+    run = read_run(healthy)
+    assert run.whole
+    assert (run.conclusion.result, run.conclusion.exit_code) == ("conformant", 0)
+    assert [row.id for row in run.rows] == [cell.id for cell in SOME]
+    assert run.verdicts.keys() == {cell.id for cell in SOME}
+    assert run.facts["kubernetes"] == ("v1.36.3", "asked"), "the last word"
+    assert run.of("health_checks", "answer") == [{"status": 503}]
+    assert run.sections == {"health_checks": ["a line"]}
+    probes = run.probes[SOME[0].path.key]
+    assert [probe.seq for probe in probes] == [each.seq for each in evidence().observations[SOME[0].path.key]]
+    assert [phase.name for phase in run.phases] == ["observe"]
+    assert read_run(healthy / "ledger.jsonl").conclusion == run.conclusion, "the file will do"
+
+
+def test_the_same_ledger_is_told_the_same(healthy: Path) -> None:
+    assert summary(read_run(healthy)) == summary(read_run(healthy))
+
+
+# ---------------------------------------------------------------------------------------------------- a damaged one
+def drop_end(records: Records) -> Records:
+    return records[:-1]
+
+
+def drop_a_verdict(records: Records) -> None:
+    records.remove(of(records, "verdict"))
+
+
+def repeat_a_verdict(records: Records) -> None:
+    records.insert(-1, of(records, "verdict"))
+
+
+def repeat_a_probe(records: Records) -> None:
+    records.insert(records.index(of(records, "observation")) + 1, of(records, "observation"))
+
+
+def another_header(records: Records) -> None:
+    records.insert(5, {**records[0], "run": "another"})
+
+
+def go_on_after_the_end(records: Records) -> None:
+    records.append(of(records, "note"))
+
+
+def two_runs(records: Records) -> Records:
+    return records + records
+
+
+def a_strange_verdict(records: Records) -> None:
+    records.insert(-1, {**of(records, "verdict"), "id": "nobody.knows"})
+
+
+def a_field_less(records: Records) -> None:
+    del of(records, "observation")["seen"]
+
+
+def a_word_nobody_knows(records: Records) -> None:
+    of(records, "verdict")["status"] = "green"
+
+
+def a_number_that_is_none(records: Records) -> None:
+    of(records, "observation")["started"] = "soon"
+
+
+def a_record_nobody_knows(records: Records) -> None:
+    records.insert(3, {"record": "wish", "at": 0})
+
+
+def a_row_twice(records: Records) -> None:
+    records[0]["rows"].append(records[0]["rows"][0])
+
+
+def a_better_end(records: Records) -> None:
+    of(records, "verdict")["status"] = "fail"
+
+
+DAMAGES = [
+    (drop_end, "no closing record"),
+    (drop_a_verdict, "have no verdict"),
+    (repeat_a_verdict, "a second verdict"),
+    (repeat_a_probe, "repeats probe"),
+    (another_header, "the header of another run"),
+    (go_on_after_the_end, "lines after the closing record"),
+    (two_runs, "after the closing record"),
+    (a_strange_verdict, "nobody.knows"),
+    (a_field_less, "lacks seen"),
+    (a_word_nobody_knows, "green"),
+    (a_number_that_is_none, "is damaged"),
+    (a_record_nobody_knows, "is not a record"),
+    (a_row_twice, "names a row twice"),
+    (a_better_end, "the verdicts say nonconformant"),
+]
+
+
+@pytest.mark.parametrize(("damage", "words"), DAMAGES, ids=[damage.__name__ for damage, _ in DAMAGES])
+def test_whatever_is_wrong_is_told_and_nothing_is_green(
+    healthy: Path, tmp_path: Path, damage: Callable[[Records], Records | None], words: str
+) -> None:
+    run = changed(healthy, tmp_path, damage, seal=damage not in (drop_end, two_runs))
+    assert not run.whole
+    assert run.conclusion.result == "incomplete"
+    assert run.conclusion.exit_code in (ExitCode.HARNESS, ExitCode.NOT_CONFORMANT)
+    text = "\n".join(summary(run))
+    assert words in " ".join(text.split())
+    assert "CONFORMANT: all" not in text
+
+
+def test_a_changed_byte_breaks_the_seal(healthy: Path, tmp_path: Path) -> None:
+    def change(records: Records) -> None:
+        of(records, "fact")["value"] = "v9.9.9"
+
+    run = changed(healthy, tmp_path, change)
+    assert any("digest" in each for each in run.trouble)
+    assert run.conclusion.result == "incomplete"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0.02, 0.9999))
+def test_a_ledger_cut_off_anywhere_is_never_conformant(
+    healthy: Path, tmp_path_factory: pytest.TempPathFactory, part: float
+) -> None:
+    whole = (healthy / "ledger.jsonl").read_bytes()
+    folder = tmp_path_factory.mktemp("cut")
+    (folder / "ledger.jsonl").write_bytes(whole[: int(len(whole) * part)])
+    try:
+        run = read_run(folder)
+    except PreflightError:  # the header itself was cut
+        assert part < 0.9
+        return
+    assert (run.conclusion.result, run.conclusion.exit_code) == ("incomplete", 3)
+
+
+def test_a_failure_in_a_run_that_was_killed_stays_one(tmp_path: Path) -> None:
+    made(tmp_path / "run", broken=True)
+    path = tmp_path / "run" / "ledger.jsonl"
+    lines = [line for line in path.read_text().splitlines(keepends=True) if '"record": "end"' not in line]
+    kept = [line for line in lines if '"record": "verdict"' not in line or '"fail"' in line]
+    path.write_text("".join(kept))
+    run = read_run(tmp_path / "run")
+    assert (run.conclusion.result, run.conclusion.exit_code) == ("incomplete", ExitCode.NOT_CONFORMANT)
+
+
+def test_many_faults_are_told_in_few_lines(healthy: Path, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    path.write_text((healthy / "ledger.jsonl").read_text() + "x\n" * 500)
+    run = read_run(path)
+    assert len(run.trouble) == MOST_TROUBLE + 1
+    assert run.trouble[-1] == f"and {500 - MOST_TROUBLE} more faults"
+
+
+# -------------------------------------------------------------------------------------------------- none to be read
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "does not begin with the header"),
+        ("nonsense\n", "does not begin with the header"),
+        ('{"record": "fact"}\n', "does not begin with the header"),
+        ("[1, 2]\n", "does not begin with the header"),
+        ('{"record": "header", "schema": 3, "suite": "0.0.9"}\n', "is of ledger schema 3, written by esipp 0.0.9"),
+        ('{"record": "header", "schema": 4, "suite": "0.1.0"}\n', "is damaged"),
+        ("\x00\x01\n", "does not begin with the header"),
+    ],
+)
+def test_what_is_no_ledger_of_ours_is_refused_in_a_sentence(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "ledger.jsonl").write_text(text)
+    with pytest.raises(PreflightError, match=words) as refused:
+        read_run(tmp_path)
+    assert refused.value.hint
+
+
+def test_no_ledger_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(PreflightError, match="There is no ledger"):
+        read_run(tmp_path)
+    with pytest.raises(PreflightError, match="There is no ledger"):
+        read_run(tmp_path / "nowhere")
