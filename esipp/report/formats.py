@@ -26,8 +26,8 @@ class Format:
 
 
 FORMATS = {
-    "terminal": Format("summary.txt", "what is said at the end of a run", "esipp.report.terminal"),
     "html": Format("report.html", "one page, for people", "esipp.report.html"),
+    "terminal": Format("summary.txt", "what is said at the end of a run", "esipp.report.terminal"),
     "json": Format("report.json", "everything, for programs", "esipp.report.document"),
     "markdown": Format("report.md", "for a pull request", "esipp.report.markdown"),
     "junit": Format("junit.xml", "for CI", "esipp.report.junit"),
@@ -42,13 +42,15 @@ def write_reports(run: RecordedRun) -> list[str]:
 
     A report that cannot be written is told, and hinders no other.
     """
-    lines = [*summary(run), *appendix(run)]
+    done, trouble = [], []
     for name, form in FORMATS.items():
         try:
             written(run.folder / form.file, form.render(run))
+            done.append(form.file)
         except (OSError, ArithmeticError, LookupError, ValueError, TypeError, AttributeError, ImportError) as broken:
-            lines.append(f"no {name} report: {broken}")
-    return lines
+            trouble.append(f"no {name} report: {broken}")
+    told = [f"reports: {run.folder / done[0]}, {', '.join(done[1:])}"] if done else []
+    return [*summary(run), *appendix(run), *told, *trouble]
 
 
 def written(path: Path, text: str) -> None:

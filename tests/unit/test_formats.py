@@ -1,0 +1,45 @@
+"""Every report is written, the same ledger gives the same bytes, and one that cannot be made hinders no other."""
+
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from esipp.report.formats import FORMATS, Format, write_reports
+from esipp.report.reading import read_run
+from tests.unit.test_reading import made
+
+
+@pytest.fixture(scope="module", params=["whole", "cut off"])
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ran") / "run"
+    made(folder)
+    if request.param == "cut off":
+        ledger = folder / "ledger.jsonl"
+        ledger.write_bytes(ledger.read_bytes()[:-700])
+    return folder
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_same_ledger_gives_the_same_bytes_wherever_it_lies(ran: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "ledger.jsonl").write_bytes((ran / "ledger.jsonl").read_bytes())
+    here, there = (FORMATS[name].render(read_run(folder)) for folder in (ran, tmp_path))
+    assert here.replace(str(ran), "") == there.replace(str(tmp_path), "")
+    assert name == "terminal" or str(ran) not in here, "a report is looked at elsewhere"
+
+
+def test_one_report_that_cannot_be_made_hinders_no_other(ran: Path) -> None:
+    broken = Format("broken.txt", "cannot be made", "esipp.report.nowhere")
+    with mock.patch.dict(FORMATS, {"broken": broken, "html": FORMATS["html"]}):
+        lines = write_reports(read_run(ran))
+    assert [line for line in lines if "broken" in line] == ["no broken report: No module named 'esipp.report.nowhere'"]
+    for name, form in FORMATS.items():
+        assert name in ("broken", "in-toto") or (ran / form.file).stat().st_size, name
+    assert not list(ran.glob(".*.half"))
+
+
+def test_a_folder_that_is_gone_is_told(ran: Path, tmp_path: Path) -> None:
+    run = read_run(ran)
+    run.folder = tmp_path / "gone"
+    lines = write_reports(run)
+    assert sum(1 for line in lines if line.startswith("no ") and "report: " in line) == len(FORMATS)
