@@ -121,7 +121,7 @@ class RecordedRun:
         """The last word: the run's own, if the ledger is whole; else that it is incomplete, whatever its lines say."""
         said = self._judged
         if self.end is not None and not self.trouble:
-            code = ExitCode(self.end["exit_code"])
+            code = ExitCode(self.end["exit_code"])  # _check held it against the verdicts
             return replace(said, result=self.end["result"], exit_code=code, why=self.end["why"])
         faults = [*self.trouble[:1], *([] if self.end else ["the run has no closing record: it was killed"])]
         why = "; ".join(faults[:1])
@@ -339,9 +339,14 @@ class _Reader:
             missing = [each for each in ids if each not in run.verdicts]
             if missing:
                 self._fault(run, f"{len(missing)} rows have no verdict, among them {missing[0]}")
-            elif not strange and run._judged.result != run.end["result"]:
-                said = f"the closing record says {run.end['result']}"
-                self._fault(run, f"{said}, the verdicts say {run._judged.result}")
+            elif not strange and (run._judged.result, run._judged.exit_code) != (
+                run.end["result"],
+                run.end["exit_code"],
+            ):
+                said = f"the closing record says {run.end['result']} ({run.end['exit_code']})"
+                self._fault(run, f"{said}, the verdicts say {run._judged.result} ({run._judged.exit_code:d})")
+        elif run.end is not None and not run.end["exit_code"]:
+            self._fault(run, f"the closing record says {run.end['result']}, and that all is well")
         if self._faults > MOST_TROUBLE:
             run.trouble.append(f"and {self._faults - MOST_TROUBLE} more faults")
 

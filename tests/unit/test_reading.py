@@ -150,6 +150,15 @@ def a_better_end(records: Records) -> None:
     of(records, "verdict")["status"] = "fail"
 
 
+def a_better_exit_code(records: Records) -> None:
+    of(records, "verdict")["status"] = "fail"
+    records[-1] |= {"result": "nonconformant", "exit_code": 0}
+
+
+def an_interrupted_run_that_is_fine(records: Records) -> None:
+    records[-1] |= {"result": "incomplete", "exit_code": 0}
+
+
 DAMAGES = [
     (drop_end, "no closing record"),
     (drop_a_verdict, "have no verdict"),
@@ -165,6 +174,8 @@ DAMAGES = [
     (a_record_nobody_knows, "is not a record"),
     (a_row_twice, "names a row twice"),
     (a_better_end, "the verdicts say nonconformant"),
+    (a_better_exit_code, "the verdicts say nonconformant (1)"),
+    (an_interrupted_run_that_is_fine, "all is well"),
 ]
 
 
