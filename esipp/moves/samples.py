@@ -56,6 +56,18 @@ class Stream:
         self.samples = list(samples)
         self._starts: list[float] | None = None
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Stream):
+            return NotImplemented
+        return (self.name, self.spacing, self.samples) == (other.name, other.spacing, other.samples)
+
+    __hash__ = object.__hash__  # streams that are equal are still not the same one
+
+    @property
+    def frozen(self) -> bool:
+        """Whether nothing comes any more."""
+        return self._starts is not None
+
     def add(self, sample: Sample) -> None:
         """Take a result; called by the thread that reads them."""
         self.samples.append(sample)

@@ -40,8 +40,8 @@ class Clock:
     uncertainty: float
 
     def ours(self, theirs: float) -> float:
-        """The time of this process's monotonic clock at a time of the prober's, in seconds."""
-        return theirs - self.offset
+        """The time of this process's monotonic clock at a time of the prober's, in seconds, to the microsecond."""
+        return round(theirs - self.offset, 6)
 
 
 class _Order(Protocol):

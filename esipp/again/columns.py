@@ -1,0 +1,197 @@
+"""Many like values in little room: a list of JSON values as one column, and back, exactly. Pure.
+
+A column is a JSON object with one way to tell its values:
+
+- ``all``: every one is this;
+- ``int``: whole numbers, each as what it is more than the one before;
+- ``per`` and ``ticks``: seconds, the same way in ticks of which so many are one, or as ticks ``since`` another column;
+- ``of`` and ``which``: few different values, and which of them each one is;
+- ``keys``: objects of the same keys, a column a key; ``items``: lists of the same length, a column a place;
+- ``those`` and ``there``: values and nulls;
+- ``list``: as they are.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import Any
+
+Json = Any
+Column = dict[str, Json]
+Ticks = tuple[int, list[int]]
+"""How many are a second, and each value's number of them."""
+
+TICKS = (10**6, 10**9)
+MOST_EXACT = 2**53
+"""Whole numbers up to this one are floats as well."""
+
+SINGLE = {str, int, float, bool, type(None)}
+
+
+def write_numbers(numbers: Iterable[int]) -> str:
+    """Whole numbers as a text; ``7*3`` stands for three times seven."""
+    parts = []
+    for number, same in groupby(numbers):
+        count = sum(1 for _ in same)
+        parts.append(f"{number}*{count}" if count > 1 else str(number))
+    return " ".join(parts)
+
+
+def read_numbers(text: str) -> list[int]:
+    """The numbers that a text tells.
+
+    Raises:
+        ValueError: it tells none.
+    """
+    found: list[int] = []
+    for part in text.split():
+        number, times, count = part.partition("*")
+        if times:
+            found += [int(number)] * int(count)
+        else:
+            found.append(int(number))
+    return found
+
+
+def as_ticks(values: Sequence[float]) -> Ticks | None:
+    """Seconds as whole ticks, if that tells each of them exactly; None if not."""
+    for per in TICKS:
+        ticks = []
+        for value in values:
+            tick = round(value * per)
+            if abs(tick) >= MOST_EXACT or tick / per != value:
+                break
+            ticks.append(tick)
+        else:
+            return per, ticks
+    return None
+
+
+def pack(values: Sequence[Json], before: Mapping[str, Ticks] | None = None) -> Column:
+    """One column of JSON values.
+
+    Args:
+        values: at least one.
+        before: the ticks of other columns of the same table, which times may be told from.
+    """
+    kinds = {type(value) for value in values}
+    if len(values) > 1 and len(kinds) == 1 and kinds <= SINGLE and all(value == values[0] for value in values):
+        return {"all": values[0]}
+    if kinds == {int}:
+        return {"int": write_numbers(_steps(values))}
+    if kinds == {float}:
+        ticks = as_ticks(values)
+        return _seconds(ticks, before or {}) if ticks else {"list": list(values)}
+    if kinds == {dict}:
+        keys = values[0].keys()
+        if keys and all(value.keys() == keys for value in values):
+            return {"keys": {key: pack([value[key] for value in values]) for key in keys}}
+    if kinds <= {list, tuple}:
+        length = len(values[0])
+        if length and all(len(value) == length for value in values):
+            return {"items": [pack([value[place] for value in values]) for place in range(length)]}
+    if type(None) in kinds and len(kinds) == 2 and kinds & {dict, list, tuple, float}:
+        there = [value for value in values if value is not None]
+        return {"those": pack(there), "there": write_numbers(int(value is not None) for value in values)}
+    return _few(values) or {"list": list(values)}
+
+
+def _steps(numbers: Sequence[int]) -> list[int]:
+    return [*numbers[:1], *(after - before for before, after in pairwise(numbers))]
+
+
+def _seconds(ticks: Ticks, before: Mapping[str, Ticks]) -> Column:
+    """The shortest way to tell them."""
+    per, numbers = ticks
+    told: list[Column] = [{"per": per, "ticks": write_numbers(_steps(numbers))}]
+    for name, (other, theirs) in before.items():
+        if other == per:
+            since = [mine - their for mine, their in zip(numbers, theirs, strict=True)]
+            told.append({"per": per, "ticks": write_numbers(since), "since": name})
+    return min(told, key=lambda column: len(column["ticks"]))
+
+
+def _few(values: Sequence[Json]) -> Column | None:
+    """Few different values, and which of them each one is; None where most are different."""
+    known: dict[str, int] = {}
+    different: list[Json] = []
+    which = []
+    for value in values:
+        key = json.dumps(value)  # 1, 1.0, true and "1" are not the same
+        if key not in known:
+            known[key] = len(different)
+            different.append(value)
+        which.append(known[key])
+    return {"of": different, "which": write_numbers(which)} if 2 * len(different) <= len(values) else None
+
+
+def unpack(
+    column: Column, count: int, read: Callable[[Json], Json] | None = None, before: Mapping[str, Ticks] | None = None
+) -> list[Json]:
+    """The values of a column.
+
+    Args:
+        column: as ``pack`` told it.
+        count: how many values it must have.
+        read: what makes something of each value; values that are equal may then be one object.
+        before: the ticks of the columns that times may be told from.
+
+    Raises:
+        ValueError: that is no such column.
+    """
+    try:
+        values = _unpack(column, count, read or _as_it_is, before or {})
+    except (KeyError, TypeError, IndexError, AttributeError) as broken:
+        raise ValueError(f"this is no column: {broken!r}") from None
+    if len(values) != count:
+        raise ValueError(f"a column has {len(values)} values where there are {count}")
+    return values
+
+
+def _as_it_is(value: Json) -> Json:
+    return value
+
+
+def _unpack(column: Column, count: int, read: Callable[[Json], Json], before: Mapping[str, Ticks]) -> list[Json]:
+    if "all" in column:
+        return [read(column["all"])] * count
+    if "of" in column:
+        different = [read(value) for value in column["of"]]
+        return [different[number] for number in read_numbers(column["which"])]
+    if "ticks" in column:
+        per, numbers = ticks_of(column, before)
+        return [read(number / per) for number in numbers]
+    return [read(value) for value in _plain(column, count)]
+
+
+def _plain(column: Column, count: int) -> list[Json]:
+    if "int" in column:
+        return _summed(read_numbers(column["int"]))
+    if "keys" in column:
+        names = list(column["keys"])
+        parts = [unpack(part, count) for part in column["keys"].values()]
+        return [dict(zip(names, values, strict=True)) for values in zip(*parts, strict=True)]
+    if "items" in column:
+        return [list(values) for values in zip(*(unpack(part, count) for part in column["items"]), strict=True)]
+    if "those" in column:
+        there = read_numbers(column["there"])
+        values = iter(unpack(column["those"], sum(there)))
+        return [next(values) if each else None for each in there]
+    return list(column["list"])
+
+
+def ticks_of(column: Column, before: Mapping[str, Ticks]) -> Ticks:
+    """The ticks of a column of seconds."""
+    numbers = read_numbers(column["ticks"])
+    if "since" not in column:
+        return column["per"], _summed(numbers)
+    _, theirs = before[column["since"]]
+    return column["per"], [their + number for their, number in zip(theirs, numbers, strict=True)]
+
+
+def _summed(steps: Sequence[int]) -> list[int]:
+    found, total = [], 0
+    for step in steps:
+        total += step
+        found.append(total)
+    return found

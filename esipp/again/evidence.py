@@ -1,0 +1,71 @@
+"""What the judge of each suite is given, as the ledger keeps it: one record ``judged`` a judge."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from esipp.again.codec import decode, encode
+from esipp.compatibility.model import Seen as Edited
+from esipp.continuity.seen import Seen as Flowed
+from esipp.flips.seen import Seen as Flipped
+from esipp.health.seen import Seen as Health
+from esipp.interoperability.seen import Seen as InterOperated
+from esipp.judge import Evidence
+from esipp.model import Balancer
+from esipp.moves.judging import Result
+from esipp.topology import Topology
+
+PATHS, HEALTH, INTEROPERABILITY, API = "paths", "health_checks", "interoperability", "compatibility"
+FLIPS, CONVERGENCE, CONTINUITY = "flips", "convergence", "continuity"
+
+
+@dataclass(frozen=True)
+class Window:
+    """What the judge of paths is given besides observations, witnesses, features and facts, which have records of
+    their own; see ``esipp.judge.Evidence``.
+    """
+
+    topology: Topology
+    samples: int
+    obstacles: Mapping[str, str] = field(default_factory=dict)
+    blind: str = ""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What the judges of the convergence suite are given."""
+
+    results: Mapping[Balancer, Result]
+
+
+TYPES: Mapping[str, type] = {
+    PATHS: Window,
+    HEALTH: Health,
+    INTEROPERABILITY: InterOperated,
+    API: Edited,
+    FLIPS: Flipped,
+    CONVERGENCE: Moved,
+    CONTINUITY: Flowed,
+}
+"""What each judge is given, by the name that its record has."""
+
+
+def window_of(evidence: Evidence) -> Window:
+    """What of the evidence of paths has no records of its own."""
+    return Window(evidence.topology, evidence.samples, evidence.obstacles, evidence.blind)
+
+
+def judged(suite: str, seen: object) -> dict[str, Any]:
+    """The fields of the record."""
+    of = TYPES[suite]
+    assert isinstance(seen, of), f"the judge of {suite} is given {of.__name__}"
+    return {"suite": suite, "seen": encode(seen)}
+
+
+def read_judged(suite: str, seen: Any) -> Any:
+    """What the judge of a suite was given.
+
+    Raises:
+        EvidenceError: it cannot be read.
+    """
+    return decode(seen, TYPES[suite])
