@@ -1,7 +1,7 @@
 """From all verdicts to one word and one exit code (design.md, laws 7 and 8)."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from esipp.errors import ExitCode
@@ -34,6 +34,25 @@ class Conclusion:
         return f"{self.result.upper()}: {self.why}"
 
 
+BOTH = (Level.CORE, Level.EXTENDED)
+
+
+def binds(verdict: Verdict, fail_on: Binding) -> bool:
+    """Whether the run hangs on this row: core ones always, extended ones as ``fail_on`` says."""
+    if verdict.level is not Level.EXTENDED:
+        return verdict.level is Level.CORE
+    return fail_on is Binding.TIMED or (fail_on is Binding.EXTENDED and not verdict.timed)
+
+
+def spoils(verdict: Verdict, fail_on: Binding) -> bool:
+    """Whether this verdict alone keeps a run from exit code 0; a failure that does not bind only differs."""
+    if verdict.status is Status.ERROR:
+        return True
+    if verdict.status is Status.FLAKY:
+        return verdict.level in BOTH and (binds(verdict, fail_on) or not verdict.timed)
+    return verdict.status in (Status.FAIL, Status.INCONCLUSIVE) and binds(verdict, fail_on)
+
+
 def conclude(verdicts: Iterable[Verdict], left_out: int, fail_on: Binding = Binding.CORE) -> Conclusion:
     """Conclude a run.
 
@@ -45,21 +64,11 @@ def conclude(verdicts: Iterable[Verdict], left_out: int, fail_on: Binding = Bind
     """
     verdicts = list(verdicts)
     counts = Counter(verdict.status.value for verdict in verdicts)
-    both = (Level.CORE, Level.EXTENDED)
-
-    def binds(verdict: Verdict) -> bool:
-        if verdict.level is not Level.EXTENDED:
-            return verdict.level is Level.CORE
-        return fail_on is Binding.TIMED or (fail_on is Binding.EXTENDED and not verdict.timed)
-
-    def count(status: Status, which: Callable[[Verdict], bool]) -> int:
-        return sum(1 for verdict in verdicts if verdict.status is status and which(verdict))
-
-    failed = count(Status.FAIL, binds)
-    flaky = count(Status.FLAKY, lambda verdict: verdict.level in both and (binds(verdict) or not verdict.timed))
-    errors, undecided = count(Status.ERROR, lambda _: True), count(Status.INCONCLUSIVE, binds)
+    against = Counter(verdict.status for verdict in verdicts if spoils(verdict, fail_on))
+    failed, flaky = against[Status.FAIL], against[Status.FLAKY]
+    errors, undecided = against[Status.ERROR], against[Status.INCONCLUSIVE]
     left_out += sum(1 for verdict in verdicts if verdict.left_out and verdict.level is Level.CORE)
-    differing = count(Status.FAIL, lambda verdict: verdict.level in both) - failed
+    differing = sum(1 for each in verdicts if each.status is Status.FAIL and each.level in BOTH) - failed
     aside = f"; {differing} extended rows differ" if differing else ""
 
     def say(result: str, code: ExitCode, why: str) -> Conclusion:
