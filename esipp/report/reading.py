@@ -90,6 +90,7 @@ class RecordedRun:
         sections: what suites tell on a terminal.
         end: the closing record; None without one.
         trouble: what is wrong with the ledger itself; empty if it is whole.
+        sha256: the hex digest of all bytes of the ledger, its closing record among them.
     """
 
     folder: Path
@@ -110,6 +111,7 @@ class RecordedRun:
     notes: list[tuple[str, str]] = field(default_factory=list)
     end: dict[str, Any] | None = None
     trouble: list[str] = field(default_factory=list)
+    sha256: str = ""
 
     @property
     def whole(self) -> bool:
@@ -193,6 +195,7 @@ class _Reader:
                     self._take(run, take[record["record"]], record)
             self._digest.update(line)
             self._before += 1
+        run.sha256 = self._digest.hexdigest()
         self._check(run)
         return run
 
