@@ -52,15 +52,17 @@ Column = tuple[str, str]
 
 
 Asked = tuple[Place, ToldRow, Verdict]
+Fields = dict[Column, list[tuple[ToldRow, Verdict]]]
 
 
 @dataclass
 class Line:
-    """A line in the making: the services and protocols it stands for, at one entry, and its fields."""
+    """A line in the making: the services and protocols it stands for, at one entry, its fields and their rows."""
 
     entry: str
     fields: dict[Column, str]
     stands_for: dict[str, set[str]] = field(default_factory=dict)
+    made: Fields = field(default_factory=dict)
 
     def title(self, tested: Mapping[tuple[str, str], set[str]]) -> str:
         """The first service, the entry, the protocols if they are not all, and how many more services."""
@@ -72,24 +74,43 @@ class Line:
         return name + (f" (+{len(more)})" if more else "")
 
 
-def matrix(rows: Sequence[ToldRow], verdicts: Mapping[str, Verdict]) -> list[str]:
-    """The matrix of all rows that were asked; those that could not be are told elsewhere, with the reason."""
+@dataclass(frozen=True)
+class Grid:
+    """The lines, and what stands across: each client in each family. ``titles`` are the lines' own, in their order."""
+
+    lines: Sequence[Line]
+    titles: Sequence[str]
+    clients: Sequence[str]
+    families: Sequence[Family]
+
+
+def grid(rows: Sequence[ToldRow], verdicts: Mapping[str, Verdict]) -> Grid | None:
+    """The matrix of all rows that were asked; None without any. Those that could not be are told elsewhere."""
     asked = [
         (row.place, row, verdicts[row.id])
         for row in rows
         if row.place and row.id in verdicts and verdicts[row.id].status is not Status.UNSUPPORTED
     ]
     if not asked:
-        return []
+        return None
     lines, tested = _lines(asked)
     clients = [client for _, client in sorted({(place.client_order, place.client) for place, _, _ in asked})]
     families = [family for family in Family if any(place.family == family for place, _, _ in asked)]
+    return Grid(lines, [line.title(tested) for line in lines], clients, families)
+
+
+def matrix(rows: Sequence[ToldRow], verdicts: Mapping[str, Verdict]) -> list[str]:
+    """The matrix of all rows that were asked, as text."""
+    whole = grid(rows, verdicts)
+    if whole is None:
+        return []
+    lines, clients, families = whole.lines, whole.clients, whole.families
     columns = [(client, family.value) for client in clients for family in families]
     widest = max(len(text) for line in lines for text in line.fields.values())
     heads = [_head(client) for client in clients]
     narrow = max(widest + 1, 4)
     width = max([narrow * len(families), *(len(word) + 1 for head in heads for word in head)])
-    first = min(max(len(line.title(tested)) for line in lines) + 1, WIDTH - width * len(clients))
+    first = min(max(map(len, whole.titles)) + 1, WIDTH - width * len(clients))
     depth = max(len(head) for head in heads)
     out = []
     for level in range(depth):
@@ -97,12 +118,10 @@ def matrix(rows: Sequence[ToldRow], verdicts: Mapping[str, Verdict]) -> list[str
         out.append(" " * first + "".join(f"{word:<{width}}" for word in words))
     short = _across({c: "v4" if c[1] == Family.IPV4 else "v6" for c in columns}, clients, families, narrow, width)
     out.append(" " * first + short)
-    for line in lines:
-        title = line.title(tested)
-        if len(title) >= first:  # too long to stand beside its fields
-            out.append(title)
-            title = ""
-        out.append(f"{title:<{first}}" + _across(line.fields, clients, families, narrow, width))
+    for line, title in zip(lines, whole.titles, strict=True):
+        beside = len(title) < first  # or too long to stand beside its fields
+        out += [] if beside else [title]
+        out.append(f"{title if beside else '':<{first}}" + _across(line.fields, clients, families, narrow, width))
     return [text.rstrip() for text in out]
 
 
@@ -121,7 +140,7 @@ def _across(
 
 def _lines(asked: Iterable[Asked]) -> tuple[list[Line], Mapping[tuple[str, str], set[str]]]:
     """The lines, and which protocols were tested of each service at each entry."""
-    rows: dict[tuple[str, str, str], dict[Column, list[tuple[ToldRow, Verdict]]]] = {}
+    rows: dict[tuple[str, str, str], Fields] = {}
     kinds: dict[tuple[str, str, str], str] = {}
     order: dict[tuple[str, str, str], tuple[object, ...]] = {}
     tested: dict[tuple[str, str], set[str]] = {}
@@ -132,17 +151,19 @@ def _lines(asked: Iterable[Asked]) -> tuple[list[Line], Mapping[tuple[str, str],
         tested.setdefault(key[:2], set()).add(place.protocol)
     lines: dict[str, list[Line]] = {}
     for key in sorted(rows, key=lambda key: (order[key], [*Protocol].index(Protocol(key[2])))):
-        fields = {column: _field(made) for column, made in rows[key].items()}
+        fields = {column: in_short(made) for column, made in rows[key].items()}
         kin = lines.setdefault(kinds[key], [])
         line = next((each for each in kin if fields.items() <= each.fields.items()), None)
         if line is None:
             line = Line(key[1], fields)
             kin.append(line)
         line.stands_for.setdefault(key[0], set()).add(key[2])
+        for column, made in rows[key].items():
+            line.made.setdefault(column, []).extend(made)
     return [line for kin in lines.values() for line in kin], tested
 
 
-def _field(made: Sequence[tuple[ToldRow, Verdict]]) -> str:
+def in_short(made: Sequence[tuple[ToldRow, Verdict]]) -> str:
     """What was seen, and the worst verdict; what was only recorded says so."""
     worst = min((verdict for _, verdict in made), key=lambda verdict: WORST_FIRST.index(verdict.status))
     seen = "".join(sorted({LETTERS[each] for _, verdict in made for each in verdict.shown}))

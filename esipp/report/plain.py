@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from esipp.explain import explain, say_since
 from esipp.model import Cell
 from esipp.observation import Verdict
+from esipp.report.causes import causes_of_others
 from esipp.report.matrix import WIDTH
 from esipp.report.told_rows import ToldRow
-from esipp.rows import KUBERNETES, Level, Row, Status
+from esipp.rows import KUBERNETES, Level, Row
 
 _TO = "./to/."
 _Parts = tuple[tuple[str, ...], ...]
@@ -77,20 +78,14 @@ def patterns(ids: Sequence[str]) -> list[str]:
 # --------------------------------------------------------------------------------------------------- the terminal
 def failures(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
     """Each row that is not fine; of those that fail in the same way the first whole, the others in a line each."""
-    wrong = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE)
-    groups: dict[tuple[object, ...], list[ToldRow]] = {}
-    for row in rows:
-        verdict = verdicts.get(row.id)
-        if verdict is not None and verdict.status in wrong:
-            groups.setdefault((wrong.index(verdict.status), row.suite, row.requirement), []).append(row)
     lines: list[str] = []
-    for _, group in sorted(groups.items(), key=lambda item: str(item[0])):
+    for group in causes_of_others(rows, verdicts):
         lines += ["", *_tell(group, verdicts, repeat)]
     return lines
 
 
 def _tell(group: Sequence[ToldRow], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
-    first, *others = sorted(group, key=lambda row: list(Level).index(row.level))
+    first, *others = group
     verdict = verdicts[first.id]
     told = {
         "required": first.requirement,

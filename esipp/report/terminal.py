@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from esipp.observation import Verdict
 from esipp.report import plain
+from esipp.report.causes import causes_of_paths, one_of, reasons
 from esipp.report.conclusion import WORST_FIRST
 from esipp.report.matrix import LEGEND, WIDTH, matrix
 from esipp.report.reading import LEDGER, RecordedRun
@@ -19,47 +20,27 @@ MOST_OTHERS = 5
 MOST_WAYS = 6
 """Ways in that are named where rows of one cause have many."""
 
-TROUBLE = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE)
-
 
 def failures(cells: Sequence[ToldRow], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
-    """Each row that is not fine, cause by cause: the first whole, a few others in a line each, and how many more.
-
-    Rows have one cause where the same was wrong with them and the same place is to be looked at first.
-    """
-    groups: dict[tuple[object, ...], list[ToldRow]] = {}
-    for cell in cells:
-        verdict = verdicts.get(cell.id)
-        if verdict is not None and verdict.status in TROUBLE:
-            groups.setdefault(_cause(cell, verdict), []).append(cell)
+    """Each row that is not fine, cause by cause: the first whole, a few others in a line each, and how many more."""
     lines: list[str] = []
-    for group in sorted(groups.values(), key=lambda group: TROUBLE.index(verdicts[group[0].id].status)):
+    for group in causes_of_paths(cells, verdicts):
         lines += ["", *_tell(group, cells, verdicts, repeat)]
     return lines
-
-
-def _cause(cell: ToldRow, verdict: Verdict) -> tuple[object, ...]:
-    """What rows of one cause have in common."""
-    if verdict.status is Status.INCONCLUSIVE:
-        return (verdict.status, verdict.reason.partition(", but ")[0])
-    if verdict.status is Status.ERROR:  # numbers and addresses differ from row to row
-        kind = verdict.reason.partition(" (on ")[0]  # on whichever path it was
-        return (verdict.status, "".join(c for c in kind if not c.isdigit())[:40])
-    return (verdict.status, verdict.likely, frozenset(each.value for each in verdict.shown) - cell.accept)
 
 
 def _tell(
     group: Sequence[ToldRow], cells: Sequence[ToldRow], verdicts: Mapping[str, Verdict], repeat: str
 ) -> list[str]:
     """One cause: the plainest of its most binding rows whole, then what else it hits."""
-    first, *others = sorted(group, key=lambda cell: (list(Level).index(cell.level), len(cell.id)))
+    first, *others = group
     verdict = verdicts[first.id]
     title = f"{verdict.status.value.upper()} ({first.level.value}) {first.id}"
     by = f" (by the echo server and the prober of {first.place.client})" if verdict.tally and first.place else ""
     seen = {
         "expected": verdict.expected,
         "observed": verdict.observed + by,
-        "packets": f"the source changed: {_one_of(verdict.change)}" if verdict.change else "",
+        "packets": f"the source changed: {one_of(verdict.change)}" if verdict.change else "",
         "ports": f"source ports {verdict.ports}" if verdict.ports else "",
         "rests on": verdict.witnesses,
     }
@@ -89,12 +70,6 @@ def _tell(
     return lines
 
 
-def _one_of(changes: str) -> str:
-    """The first of several changes: those of other connections mostly differ by their ports only."""
-    first, *others = changes.split("; ")
-    return first + (f" (and {len(others)} more, in the ledger)" if others else "")
-
-
 def _various(others: Sequence[ToldRow]) -> list[ToldRow]:
     """A few of many rows, of as many ways in as can be."""
     earlier: Counter[str] = Counter()
@@ -122,20 +97,12 @@ def counts(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[str
 
 def known_and_missing(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[str]:
     """What differs for a known reason, and what was not tested and why, each reason once."""
-    lines = []
+    rows, lines = list(rows), []
     for status, title in ((Status.KNOWN, "known difference"), (Status.UNSUPPORTED, "not tested")):
-        reasons: dict[str, Counter[str]] = {}
-        for row in rows:
-            verdict = verdicts.get(row.id)
-            if verdict and verdict.status is status:
-                # several features are often missing for one reason; a row that lacks two is told with the first
-                first = verdict.reason.removeprefix("needs ").partition("; ")[0]
-                what, _, why = (first if status is Status.UNSUPPORTED else verdict.reason).rpartition(": ")
-                why += f" [{verdict.reference}]" if verdict.reference else ""
-                reasons.setdefault(why, Counter())[what] += 1
-        for why, of in reasons.items():
-            said = ("needs " if status is Status.UNSUPPORTED else "") + ", ".join(of)
-            text = f"{title}, {of.total()} rows: " + (f"{said}: {why}" if said else why)
+        for reason in reasons(rows, verdicts, status):
+            why = reason.why + (f" [{reason.reference}]" if reason.reference else "")
+            said = ("needs " if status is Status.UNSUPPORTED else "") + ", ".join(reason.of)
+            text = f"{title}, {len(reason.rows)} rows: " + (f"{said}: {why}" if said else why)
             lines += textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     return lines
 

@@ -1,0 +1,80 @@
+"""What is not fine, cause by cause, and what differs or was not tested, reason by reason: shared by all reports."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from esipp.observation import Verdict
+from esipp.report.told_rows import ToldRow
+from esipp.rows import Level, Status
+
+TROUBLE = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE)
+"""The verdicts that are not fine, as they are told one after the other."""
+
+Group = Sequence[ToldRow]
+"""Rows of one cause, the plainest of the most binding ones first."""
+
+
+def causes_of_paths(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[Group]:
+    """Rows of paths that are not fine, by cause.
+
+    They have one cause where the same was wrong with them and the same place is to be looked at first.
+    """
+    groups: dict[tuple[object, ...], list[ToldRow]] = {}
+    for row in rows:
+        verdict = verdicts.get(row.id)
+        if verdict is not None and verdict.status in TROUBLE:
+            groups.setdefault(_cause(row, verdict), []).append(row)
+    ordered = sorted(groups.values(), key=lambda group: TROUBLE.index(verdicts[group[0].id].status))
+    return [sorted(group, key=lambda row: (list(Level).index(row.level), len(row.id))) for group in ordered]
+
+
+def causes_of_others(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[Group]:
+    """Rows of no path that are not fine: those of one requirement have one cause."""
+    groups: dict[tuple[int, str, str], list[ToldRow]] = {}
+    for row in rows:
+        verdict = verdicts.get(row.id)
+        if verdict is not None and verdict.status in TROUBLE:
+            groups.setdefault((TROUBLE.index(verdict.status), row.suite, row.requirement), []).append(row)
+    return [sorted(group, key=lambda row: list(Level).index(row.level)) for _, group in sorted(groups.items())]
+
+
+def _cause(row: ToldRow, verdict: Verdict) -> tuple[object, ...]:
+    """What rows of one cause have in common."""
+    if verdict.status is Status.INCONCLUSIVE:
+        return (verdict.status, verdict.reason.partition(", but ")[0])
+    if verdict.status is Status.ERROR:  # numbers and addresses differ from row to row
+        kind = verdict.reason.partition(" (on ")[0]  # on whichever path it was
+        return (verdict.status, "".join(c for c in kind if not c.isdigit())[:40])
+    return (verdict.status, verdict.likely, frozenset(each.value for each in verdict.shown) - row.accept)
+
+
+def one_of(changes: str) -> str:
+    """The first of several changes: those of other connections mostly differ by their ports only."""
+    first, *others = changes.split("; ")
+    return first + (f" (and {len(others)} more, in the ledger)" if others else "")
+
+
+@dataclass
+class Reason:
+    """Why rows differ or were not tested: ``of`` what they lack, as far as a verdict names it, and which rows."""
+
+    why: str
+    reference: str = ""
+    of: list[str] = field(default_factory=list)
+    rows: list[ToldRow] = field(default_factory=list)
+
+
+def reasons(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict], status: Status) -> list[Reason]:
+    """The reasons of rows that are ``known`` or ``unsupported``, each once."""
+    found: dict[tuple[str, str], Reason] = {}
+    for row in rows:
+        verdict = verdicts.get(row.id)
+        if verdict and verdict.status is status:
+            # several features are often missing for one reason; a row that lacks two is told with the first
+            first = verdict.reason.removeprefix("needs ").partition("; ")[0]
+            what, _, why = (first if status is Status.UNSUPPORTED else verdict.reason).rpartition(": ")
+            reason = found.setdefault((why, verdict.reference), Reason(why, verdict.reference))
+            reason.rows.append(row)
+            if what and what not in reason.of:
+                reason.of.append(what)
+    return list(found.values())
