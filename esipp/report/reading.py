@@ -82,7 +82,7 @@ class RecordedRun:
     Args:
         folder: where the ledger is; the evidence of single rows may be below it.
         header: what was asked.
-        rows, verdicts: the rows in their order, and what was said of each, by id.
+        rows, verdicts, judged_at: the rows in their order, what was said of each, and when, in Unix seconds, by id.
         facts, features: what was found, by name; the last word counts.
         obstacles: why a path could not be dialled.
         probes, witnesses: what was seen, by path.
@@ -109,6 +109,7 @@ class RecordedRun:
     evidence: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
     sections: dict[str, list[str]] = field(default_factory=dict)
     notes: list[tuple[str, str]] = field(default_factory=list)
+    judged_at: dict[str, float] = field(default_factory=dict)
     end: dict[str, Any] | None = None
     trouble: list[str] = field(default_factory=list)
     sha256: str = ""
@@ -320,6 +321,7 @@ class _Reader:
         if verdict.cell in run.verdicts:
             self._fault(run, f"line {self._number} is a second verdict on {verdict.cell}")
         run.verdicts[verdict.cell] = verdict
+        run.judged_at[verdict.cell] = float(told["at"])
 
     def _take_end(self, run: RecordedRun, told: dict[str, Any]) -> None:
         if run.end is not None:
