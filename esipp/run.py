@@ -13,6 +13,7 @@ from esipp import __version__
 from esipp.errors import EsippError, ExitCode
 from esipp.model import Cell
 from esipp.observation import Verdict
+from esipp.progress import Progress
 from esipp.report.conclusion import Conclusion, conclude
 from esipp.report.diagnosis import where_to_look
 from esipp.report.ledger import SCHEMA_VERSION, Ledger
@@ -69,7 +70,8 @@ class Run:
 
     ``say`` prints one line of progress; ``verdicts`` are filled by the judge, ``seconds`` by ``phase``, ``sections``
     by suites that have more to tell than verdicts; ``trouble`` is the first failure of the harness, which ends the
-    run. ``interrupted`` is set by SIGINT, SIGTERM and SIGHUP.
+    run. ``interrupted`` is set by SIGINT, SIGTERM and SIGHUP. ``progress`` is how far it is; ``shows_phases`` that
+    whoever shows it tells phases from there, so that they need not be said.
     """
 
     settings: Settings
@@ -84,6 +86,8 @@ class Run:
     sections: dict[str, list[str]] = field(default_factory=dict)
     trouble: EsippError | None = None
     interrupted: bool = False
+    progress: Progress = field(default_factory=Progress)
+    shows_phases: bool = False
 
     def begin(self, rows: list[Row], left_out: int) -> None:
         """Open the run's folder and ledger.
@@ -92,6 +96,7 @@ class Run:
             PreflightError: the folder cannot be written, or its disk is full.
         """
         self.rows, self.left_out = rows, left_out
+        self.progress.begin(rows, self.settings.samples, self.settings.moves)
         now = time.gmtime()
         self.id = f"{time.strftime('%m%d-%H%M%S', now)}-{secrets.token_hex(2)}"
         stamp = time.strftime("%Y%m%dT%H%M%SZ", now)
@@ -149,21 +154,26 @@ class Run:
     @contextlib.contextmanager
     def phase(self, name: str, what: str) -> Iterator[None]:
         """Tell and time a part of the run."""
-        self.say(f"{name}: {what} ...")
+        if not self.shows_phases:
+            self.say(f"{name}: {what} ...")
+        self.progress.phase_begins(name, what)
         began = time.monotonic()
         try:
             yield
         finally:
             spent = time.monotonic() - began
+            self.progress.phase_ends(name)
             self.seconds[name] = self.seconds.get(name, 0.0) + spent
         self.record("phase", name=name, seconds=round(spent, 3))
-        self.say(f"{name}: done after {spent:.1f} s")
+        if not self.shows_phases:
+            self.say(f"{name}: done after {spent:.1f} s")
 
     def keep(self, verdict: Verdict) -> None:
         """Keep a verdict, once a row, with where to look first if it is not fine."""
         row = next((row for row in self.rows if row.id == verdict.cell), None)
         verdict = replace(verdict, likely=where_to_look(row, verdict) if row else "")
         self.verdicts[verdict.cell] = verdict
+        self.progress.judged(verdict.cell, verdict.status)
         self.record("verdict", **verdict.as_json())
 
     def conclude(self) -> Conclusion:
