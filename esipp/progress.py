@@ -233,13 +233,17 @@ class Progress:
             )
 
     def _tell(self, phase: _Open, now: float) -> Phase:
-        return Phase(phase.name, phase.what, max(0.0, phase.seconds(now)), self._typical.get(phase.name, 0.0))
+        typical = self._typical.get(phase.name, 0.0) * pace(self._typical, self._done(now))
+        return Phase(phase.name, phase.what, max(0.0, phase.seconds(now)), typical)
+
+    def _done(self, now: float) -> dict[str, float]:
+        return {phase.name: phase.seconds(now) for phase in self._phases if phase.ended is not None}
 
     def _left(self, now: float) -> float | None:
         """Roughly, from what the phases take as a rule, and from how those went that are done."""
         if not self._typical:
             return None
-        spent = {phase.name: phase.seconds(now) for phase in self._phases if phase.ended is not None}
+        spent = self._done(now)
         slower = pace(self._typical, spent)
         going = {phase.name: phase.seconds(now) for phase in self._phases if phase.ended is None}
         at = max((ORDER.index(name) for name in [*spent, *going] if name in ORDER), default=-1)

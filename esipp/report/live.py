@@ -71,7 +71,7 @@ def _phase(phase: Phase) -> Text:
     line.append(phase.name, style="bold")
     line.append(f"  {say_seconds(phase.seconds)}", style="cyan")
     if phase.typical >= 5 and phase.seconds < phase.typical:
-        line.append(f" of about {say_seconds(round(phase.typical, -1) or 5)}", style="default")
+        line.append(f" of about {say_seconds(round(phase.typical / 5) * 5)}", style="default")
     line.append(f"  {phase.what}", style="dim")
     return line
 
@@ -120,7 +120,7 @@ def _clock(standing: Standing, width: int) -> RenderableType:
 
 def done_line(phase: Phase, width: int) -> Text:
     """A phase that is over, on one line that stays."""
-    line = Text(f"  {phase.name:<20} {phase.seconds:>6.1f} s", no_wrap=True, overflow="ellipsis")
+    line = Text(f"  {phase.name:<20} {phase.seconds:>6.1f} s")
     if width >= NARROW:
         line.append(f"  {phase.what}", style="dim")
     return line
@@ -275,7 +275,7 @@ class Display:
         self._progress.said(text)
         with self._lock:
             self._phases_done(self._progress.standing())
-            self._console.print(Text(plain(text)), soft_wrap=True)
+            self._console.print(Text(plain(text)))
 
     def raw(self, text: str) -> None:
         """What somebody else writes to this terminal, line by line, above the display."""
@@ -312,4 +312,4 @@ class Display:
     def _phases_done(self, standing: Standing) -> None:
         new, self._told = standing.done[self._told :], len(standing.done)
         for phase in new:
-            self._console.print(done_line(phase, self._console.width))
+            self._console.print(done_line(phase, self._console.width), no_wrap=True, overflow="ellipsis")
