@@ -1,0 +1,145 @@
+"""What GitHub Actions shows of a run beside its log: annotations, folded parts of the log, the job's summary.
+
+Workflow commands are lines of the log (https://docs.github.com/actions/reference/workflow-commands-for-github-actions).
+So whatever a cluster says must not become one: in a command it is percent-encoded, elsewhere the log stops taking
+commands, with a token that nobody can guess.
+"""
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from esipp.report.causes import TROUBLE, Group, causes_of_others, causes_of_paths
+from esipp.report.reading import RecordedRun
+from esipp.rows import Level, Status
+
+MOST_ANNOTATIONS = 10
+"""Causes that are annotated; GitHub shows no more than ten errors and ten warnings of a step."""
+
+LONGEST_MESSAGE = 2000
+"""Characters of an annotation."""
+
+MOST_SUMMARY = 1000 * 1024
+"""Bytes of a job summary: GitHub refuses more than 1 MiB a step."""
+
+LEVELS = {
+    Status.FAIL: "error",
+    Status.ERROR: "error",
+    Status.FLAKY: "warning",
+    Status.INCONCLUSIVE: "warning",
+}
+
+
+def runs_here(environment: Mapping[str, str]) -> bool:
+    """Whether this is a step of a GitHub workflow."""
+    return environment.get("GITHUB_ACTIONS") == "true"
+
+
+# --------------------------------------------------------------------------------------------------- single commands
+def command(name: str, message: str, **properties: str) -> str:
+    """One workflow command, in one line whatever its texts are."""
+    told = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value)
+    return f"::{name}{' ' if told else ''}{told}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+@dataclass
+class Fold:
+    """A part of the log that can be folded, in which no line is taken for a command."""
+
+    title: str
+    token: str = field(default_factory=lambda: secrets.token_hex(16))
+
+    @property
+    def opening(self) -> list[str]:
+        """Before its lines."""
+        return [command("group", self.title), command("stop-commands", self.token)]
+
+    @property
+    def closing(self) -> list[str]:
+        """After them."""
+        return [f"::{self.token}::", command("endgroup", "")]
+
+    def around(self, lines: Iterable[str]) -> list[str]:
+        """The lines, folded."""
+        return [*self.opening, *lines, *self.closing]
+
+
+# -------------------------------------------------------------------------------------------------------- annotations
+def annotations(run: RecordedRun) -> list[str]:
+    """What is not fine, one annotation a cause, the worst first; then the last word."""
+    paths = [row for row in run.rows if row.place]
+    others = [row for row in run.rows if not row.place]
+    groups = [*causes_of_paths(paths, run.verdicts), *causes_of_others(others, run.verdicts)]
+    groups.sort(key=lambda group: _rank(group, run))
+    lines = [_annotation(group, run) for group in groups[:MOST_ANNOTATIONS]]
+    rest = groups[MOST_ANNOTATIONS:]
+    if rest:
+        rows = sum(len(group) for group in rest)
+        level = "error" if any(_level(group, run) == "error" for group in rest) else "warning"
+        text = f"and {len(rest)} more, of {_rows(rows)}: see the job's summary and the run's report"
+        lines.append(command(level, text, title="esipp"))
+    return [*lines, command("notice", run.conclusion.sentence, title="esipp")]
+
+
+def _level(group: Group, run: RecordedRun) -> str:
+    """An extended row that fails is a warning, unless the run was told that it binds."""
+    status = run.verdicts[group[0].id].status
+    if status is Status.FAIL and run.header["fail_on"] == "core" and all(row.level is not Level.CORE for row in group):
+        return "warning"
+    return LEVELS[status]
+
+
+def _rank(group: Group, run: RecordedRun) -> tuple[int, int]:
+    status = run.verdicts[group[0].id].status
+    return (0 if _level(group, run) == "error" else 1, TROUBLE.index(status))
+
+
+def _annotation(group: Group, run: RecordedRun) -> str:
+    first, *others = group
+    verdict = run.verdicts[first.id]
+    seen = verdict.status is not Status.INCONCLUSIVE  # there nothing that was seen is believed
+    told = {
+        "": first.requirement,
+        "expected": verdict.expected if seen else "",
+        "observed": verdict.observed if seen else "",
+        "reason": verdict.reason,
+        "likely": verdict.likely,
+        "also": f"{_rows(len(others))} more" if others else "",
+        "repeat": f"{run.header['command']} {first.id}",
+    }
+    text = "\n".join(f"{label}: {said}" if label else said for label, said in told.items() if said)
+    title = f"{verdict.status.value} ({first.level.value}) {first.id}"
+    return command(_level(group, run), text[:LONGEST_MESSAGE], title=title)
+
+
+def _rows(count: int) -> str:
+    return f"{count} row" if count == 1 else f"{count} rows"
+
+
+# -------------------------------------------------------------------------------------------------------- job summary
+def append_summary(path: Path, text: str) -> None:
+    """Append to the job's summary; what is too long for GitHub is cut at the end of a line, and that is said.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with path.open("a", encoding="utf-8") as file:
+        file.write(_cut(text, MOST_SUMMARY - path.stat().st_size))
+
+
+def _cut(text: str, most: int) -> str:
+    raw = text.encode()
+    if len(raw) <= most:
+        return text if text.endswith("\n") else f"{text}\n"
+    note = "\n\nThe rest is left out here, as GitHub takes no longer summaries; the run's report has all of it.\n"
+    kept = raw[: max(0, most - len(note))].decode(errors="ignore")
+    return kept.rpartition("\n")[0] + note
