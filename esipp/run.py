@@ -157,12 +157,13 @@ class Run:
         if not self.shows_phases:
             self.say(f"{name}: {what} ...")
         self.progress.phase_begins(name, what)
-        began = time.monotonic()
+        began, whole = time.monotonic(), False
         try:
             yield
+            whole = True
         finally:
             spent = time.monotonic() - began
-            self.progress.phase_ends(name)
+            self.progress.phase_ends(name, whole=whole)
             self.seconds[name] = self.seconds.get(name, 0.0) + spent
         self.record("phase", name=name, seconds=round(spent, 3))
         if not self.shows_phases:
