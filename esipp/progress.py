@@ -28,12 +28,16 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of the run that has begun, ``seconds`` ago or in all; ``typical`` is how long it takes here, if known."""
+    """A part of the run that has begun, ``seconds`` ago or in all.
+
+    ``typical`` is how long it takes here, if known; ``whole`` is False where it broke off.
+    """
 
     name: str
     what: str
     seconds: float
     typical: float = 0.0
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,7 @@ class _Open:
     bound: float = 0.0
     state: str = ""
     ended: float | None = None
+    whole: bool = True
 
     def seconds(self, now: float) -> float:
         return (self.ended if self.ended is not None else now) - self.began
@@ -154,12 +159,12 @@ class Progress:
             self._phases.append(_Open(name, self.clock(), plain(what)))
             self._said = ""
 
-    def phase_ends(self, name: str) -> None:
-        """It is over, whatever became of it."""
+    def phase_ends(self, name: str, *, whole: bool = True) -> None:
+        """It is over; not ``whole`` where it broke off."""
         with self._lock:
             for phase in reversed(self._phases):
                 if phase.name == name and phase.ended is None:
-                    phase.ended = self.clock()
+                    phase.ended, phase.whole = self.clock(), whole
                     break
 
     def said(self, text: str) -> None:
@@ -234,10 +239,11 @@ class Progress:
 
     def _tell(self, phase: _Open, now: float) -> Phase:
         typical = self._typical.get(phase.name, 0.0) * pace(self._typical, self._done(now))
-        return Phase(phase.name, phase.what, max(0.0, phase.seconds(now)), typical)
+        return Phase(phase.name, phase.what, max(0.0, phase.seconds(now)), typical, phase.whole)
 
     def _done(self, now: float) -> dict[str, float]:
-        return {phase.name: phase.seconds(now) for phase in self._phases if phase.ended is not None}
+        """Seconds of the phases that came to their end."""
+        return {phase.name: phase.seconds(now) for phase in self._phases if phase.ended is not None and phase.whole}
 
     def _left(self, now: float) -> float | None:
         """Roughly, from what the phases take as a rule, and from how those went that are done."""

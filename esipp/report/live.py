@@ -121,6 +121,8 @@ def _clock(standing: Standing, width: int) -> RenderableType:
 def done_line(phase: Phase, width: int) -> Text:
     """A phase that is over, on one line that stays."""
     line = Text(f"  {phase.name:<20} {phase.seconds:>6.1f} s")
+    if not phase.whole:
+        line.append("  broke off", style="yellow")
     if width >= NARROW:
         line.append(f"  {phase.what}", style="dim")
     return line
