@@ -12,6 +12,7 @@ A column is a JSON object with one way to tell its values:
 """
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import Any
@@ -58,8 +59,10 @@ def as_ticks(values: Sequence[float]) -> Ticks | None:
     for per in TICKS:
         ticks = []
         for value in values:
+            if abs(value) >= MOST_EXACT / per or (value == 0.0 and math.copysign(1.0, value) < 0):
+                break
             tick = round(value * per)
-            if abs(tick) >= MOST_EXACT or tick / per != value:
+            if tick / per != value:
                 break
             ticks.append(tick)
         else:
@@ -75,7 +78,7 @@ def pack(values: Sequence[Json], before: Mapping[str, Ticks] | None = None) -> C
         before: the ticks of other columns of the same table, which times may be told from.
     """
     kinds = {type(value) for value in values}
-    if len(values) > 1 and len(kinds) == 1 and kinds <= SINGLE and all(value == values[0] for value in values):
+    if len(values) > 1 and len(kinds) == 1 and kinds <= SINGLE and _all_are(values[0], values):
         return {"all": values[0]}
     if kinds == {int}:
         return {"int": write_numbers(_steps(values))}
@@ -94,6 +97,11 @@ def pack(values: Sequence[Json], before: Mapping[str, Ticks] | None = None) -> C
         there = [value for value in values if value is not None]
         return {"those": pack(there), "there": write_numbers(int(value is not None) for value in values)}
     return _few(values) or {"list": list(values)}
+
+
+def _all_are(first: Json, values: Sequence[Json]) -> bool:
+    """Whether all are the same; 0.0 and -0.0 are equal, and are not."""
+    return all(value == first for value in values) and (first != 0.0 or len(set(map(repr, values))) == 1)
 
 
 def _steps(numbers: Sequence[int]) -> list[int]:

@@ -1,0 +1,143 @@
+"""A whole run, made up: what the judges of all suites were given, and a ledger that keeps it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from esipp.again.bench import judge_of
+from esipp.again.evidence import (
+    API,
+    CONTINUITY,
+    CONVERGENCE,
+    FLIPS,
+    HEALTH,
+    INTEROPERABILITY,
+    PATHS,
+    Moved,
+    judged,
+    window_of,
+)
+from esipp.catalog import all_rows
+from esipp.compatibility.judging import judge as judge_api
+from esipp.continuity.judging import Judge as ContinuityJudge
+from esipp.continuity.rows import ContinuityRow
+from esipp.deciding import give_verdict
+from esipp.flips.judging import judge as judge_flips
+from esipp.flips.model import Flipping, FlipRow
+from esipp.health.judge import judge as judge_health
+from esipp.interoperability.judge import judge as judge_interoperability
+from esipp.judge import Evidence, judge
+from esipp.model import Balancer, Cell
+from esipp.moves.judging import Judge as MovesJudge
+from esipp.moves.rows import MoveRow
+from esipp.observation import Verdict, Witness
+from esipp.rows import Feature, Row
+from esipp.run import Run, Settings
+from tests.unit import continuity_world, flips_world, health_world, interop_world, moves_world
+from tests.unit.compat_api import FakeServices
+from tests.unit.test_compat_api import perform
+from tests.unit.test_flips_beside import window
+from tests.unit.world import SAMPLES, evidence
+
+BALANCERS = (Balancer.DEFAULT, Balancer.ECMP)
+FACTS = {"kubernetes": "v1.36.0", "proxy-mode": "nftables", "pod-to-node.ipv4": "unchanged"}
+BLIND = "no packets on worker-b"
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    """Some of the rows of every suite; those of balancers and ways that our worlds do not have are among them."""
+    chosen: list[Row] = []
+    for name in (PATHS, HEALTH, INTEROPERABILITY, API, FLIPS, CONVERGENCE, CONTINUITY):
+        own = [row for row in all_rows() if judge_of(row) == name]
+        chosen += own[:: max(1, len(own) // 120)]
+    return tuple(chosen)
+
+
+@cache
+def features() -> dict[str, Feature]:
+    """All that is needed, but for one."""
+    names = {name for row in all_rows() for name in row.features}
+    return {name: Feature(name != "nodes.excluded", "made up") for name in sorted(names)}
+
+
+@cache
+def seen() -> Mapping[str, Any]:
+    """What each judge is given."""
+    cells = [row for row in rows() if isinstance(row, Cell)]
+    keys = {path.key for cell in cells for path in cell.paths}
+    observations = {key: made for key, made in evidence().observations.items() if key in keys}
+    witnesses = {key: [Witness(key, 0, True, "words", ("192.0.2.1", 7))] for key in list(observations)[:5]}
+    flips = flips_world.World(Flipping.ECMP).seen()
+    flips.window = window()
+    flips.trouble["loadbalancer"] = "it has no VIP"
+    results = {each: moves_world.World(each).result() for each in BALANCERS}
+    return {
+        PATHS: Evidence(
+            observations, evidence().topology, features(), SAMPLES, FACTS, {"gone": "why"}, witnesses, BLIND
+        ),
+        HEALTH: health_world.healthy(),
+        INTEROPERABILITY: interop_world.seen(),
+        API: perform(FakeServices()),
+        FLIPS: flips,
+        CONVERGENCE: Moved(results),
+        CONTINUITY: continuity_world.world(),
+    }
+
+
+def decide(row: Row, what: Mapping[str, Any], facts: Mapping[str, str] = FACTS) -> Verdict:
+    """The verdict of a row's own judge."""
+    given = what[judge_of(row)]
+    if isinstance(row, Cell):
+        return judge(row, replace(given, facts=facts))
+    if isinstance(row, MoveRow):
+        moved = given.results.get(row.balancer)
+        return give_verdict(row, features(), facts, lambda: MovesJudge(moved).decide(row), row.differences)
+    if isinstance(row, ContinuityRow):
+        return ContinuityJudge(given).verdict(row, features(), facts)
+    if isinstance(row, FlipRow):
+        return judge_flips(row, given, features(), facts)
+    own = {HEALTH: judge_health, INTEROPERABILITY: judge_interoperability, API: judge_api}[judge_of(row)]
+    return own(row, given, features(), facts)
+
+
+def can_be_decided(row: Row) -> bool:
+    return not isinstance(row, MoveRow) or row.balancer in BALANCERS
+
+
+def begun(out: Path, chosen: Sequence[Row]) -> Run:
+    run = Run(Settings("kind-test", image="x", out=str(out), samples=SAMPLES), say=lambda _: None)
+    run.begin(list(chosen), left_out=0)
+    return run
+
+
+def tell(run: Run, without: Sequence[str] = ()) -> None:
+    """Everything that was seen, as the fixtures tell it."""
+    run.fact("kubernetes", "v1.30.0", "a first look")
+    for name, value in FACTS.items():
+        run.fact(name, value, "made up")
+    for name, feature in features().items():
+        run.record("feature", name=name, present=feature.present, why=feature.why, ours=feature.ours)
+    of_paths: Evidence = seen()[PATHS]
+    for made in of_paths.observations.values():
+        for each in made:
+            run.record("observation", **each.as_json())
+    for told in of_paths.witnesses.values():
+        for witness in told:
+            run.record("witness", **witness.as_json())
+    for name, what in seen().items():
+        if name not in without:
+            run.record("judged", **judged(name, window_of(what) if name == PATHS else what))
+
+
+def made(out: Path, chosen: Sequence[Row] | None = None, without: Sequence[str] = ()) -> Path:
+    """The ledger of a whole run."""
+    chosen = [row for row in (rows() if chosen is None else chosen) if can_be_decided(row)]
+    run = begun(out, chosen)
+    tell(run, without)
+    for row in chosen:
+        run.keep(decide(row, seen()))
+    run.end()
+    return out / "ledger.jsonl"
