@@ -1,0 +1,32 @@
+"""The drawings of the report: what suites saw that is no single row's, as inline SVG and tables, of evidence alone."""
+
+from collections.abc import Callable
+
+from esipp.report.drawings import compatibility, continuity, convergence, flips, health, interoperability
+from esipp.report.drawings.markup import Html, Section, attempt, joined, paragraph
+from esipp.report.reading import RecordedRun
+
+__all__ = ["Section", "sections"]
+
+PARTS = (health, convergence, flips, continuity, compatibility, interoperability)
+
+
+def sections(run: RecordedRun) -> list[Section]:
+    """Every section that there is evidence for, in the order of the report."""
+    made = []
+    for part in PARTS:
+        body = attempt(part.TITLE, _drawn(part.draw, run))
+        if body:
+            made.append(Section(f"seen-{part.ID}", part.TITLE, str(body)))
+    return made
+
+
+def _drawn(draw: Callable[[RecordedRun], Html], run: RecordedRun) -> Callable[[], Html]:
+    def make() -> Html:
+        body = draw(run)
+        if not body or run.whole:
+            return body
+        broken = "The ledger of this run is not whole: what is shown here is what had been written down."
+        return joined([paragraph(broken), body])
+
+    return make

@@ -1,0 +1,181 @@
+"""The section on continuity: what was done when, and what became of steady traffic on each way meanwhile."""
+
+from typing import NamedTuple
+
+from esipp.report.drawings.gaps import longest, zooms
+from esipp.report.drawings.markup import (
+    NOTHING,
+    Html,
+    attempt,
+    figure,
+    heading,
+    joined,
+    number,
+    paragraph,
+    real,
+    shorten,
+    table,
+    tag,
+)
+from esipp.report.drawings.svg import MUTED, WIDTH, Drawing, Scale
+from esipp.report.drawings.windows import LEFT, SUITE, Evidence, Way, key, mark
+from esipp.report.reading import RecordedRun
+
+ID = "continuity"
+TITLE = "Continuity"
+LANE = 15.0
+
+
+class Judged(NamedTuple):
+    """What was said of a way's losses in a phase, and by which row."""
+
+    what: str
+    status: str
+
+
+def draw(run: RecordedRun) -> Html:
+    """The section; empty where the suite did not run."""
+    if not any(run.of(SUITE, kind) for kind in ("settings", "window", "way", "obstacle")):
+        return Html("")
+    seen = Evidence.read(run)
+    parts = {
+        "What was done": lambda: _begin(run, seen),
+        "The timeline": lambda: _overview(seen),
+        "The gaps": lambda: longest(seen),
+        "The phases": lambda: zooms(seen),
+        "The table": lambda: _tables(run, seen),
+    }
+    return joined((attempt(what, make) for what, make in parts.items()), "\n")
+
+
+def _begin(run: RecordedRun, seen: Evidence) -> Html:
+    settings = seen.settings
+    lines = []
+    if settings.get("trouble"):
+        lines.append(paragraph(tag("strong", f"Nothing could be measured: {settings['trouble']}")))
+    told = [
+        f"a new connection on every way each {real(settings.get('spacing')) or 0:g} s",
+        f"lost if not answered within {real(settings.get('timeout')) or 0:g} s",
+        f"pods that are told to end serve on for {settings.get('serves')} s",
+    ]
+    if settings:
+        lines.append(paragraph("; ".join(told) + f". {seen.budget_words}."))
+    for each in run.of(SUITE, "obstacle"):
+        lines.append(paragraph(f"{each.get('way')} {each.get('family')} could not be asked: {each.get('why')}"))
+    if not seen.windows:
+        lines.append(paragraph("Nothing was done meanwhile, or the run broke off before it was written down."))
+    rows = [
+        [
+            f"{key(at)} {each.get('phase')}",
+            (real(each.get("until")) or 0) - (real(each.get("began")) or 0),
+            str(each.get("words") or NOTHING),
+            "; ".join(str(each[name]) for name in ("trouble", "unsettled") if each.get(name)) or NOTHING,
+        ]
+        for at, each in enumerate(seen.windows)
+    ]
+    if rows:
+        lines.append(table(["phase", "took (s)", "what proved it", "trouble"], rows, "What was done, in order"))
+    return joined(lines)
+
+
+# ------------------------------------------------------------------------------------------------------------ overview
+def _overview(seen: Evidence) -> Html:
+    if not seen.ways:
+        return paragraph("No way was asked.")
+    begin, end = seen.span
+    scale = Scale(0, max(1.0, end - begin), LEFT, WIDTH - 10)
+    drawing = Drawing("continuity-all", "Lost, late and wrong requests on every way, over the whole time", seen.words)
+    top, y = 24.0, 26.0
+    bottom = y + LANE * len(seen.lanes) + 4
+    for at, each in enumerate(seen.windows):
+        left, right = (scale(min(end, max(begin, real(each.get(n)) or begin)) - begin) for n in ("began", "until"))
+        drawing.box(left, top, right - left, bottom - top, fill=MUTED, faint=True)
+        drawing.line((left, top), (left, bottom), stroke=MUTED, wide=0.8)
+        drawing.text((left + right) / 2, 18, key(at), anchor="middle", bold=True)
+    for name, of in seen.lanes.items():
+        drawing.text(LEFT - 8, y + 11, shorten(name, 32), anchor="end", size=11)
+        drawing.line((LEFT, y + LANE - 2), (scale.right, y + LANE - 2), stroke=MUTED, faint=True)
+        mark(
+            drawing, [each for way in of for each in way.wrong], [b for way in of for b in way.breaks], scale, begin, y
+        )
+        y += LANE
+    drawing.axis(scale, top, bottom, "s", most=14)
+    drawing.height = bottom + 20
+    keys = ", ".join(f"{key(at)} {each.get('phase')}" for at, each in enumerate(seen.windows))
+    words = (
+        "Tall stroke: a request that was lost. Short stroke: one that was answered late. Diamond: answered wrongly. "
+        f"Cross: an open connection that broke. Grey: something was being done ({keys}); between them nothing was."
+    )
+    return joined([heading("The whole time"), figure(drawing.render(), words)])
+
+
+# -------------------------------------------------------------------------------------------------------------- tables
+def _tables(run: RecordedRun, seen: Evidence) -> Html:
+    judged = _judged(run)
+    control = {
+        (str(each.get("phase")), str(each.get("family"))): (
+            int(each.get("requests") or 0),
+            len(each.get("wrong") or []),
+        )
+        for each in run.of(SUITE, "control")
+    }
+    rows: list[list[str | int | float | None]] = []
+    for phase in seen.phases:
+        for way in (each for each in seen.ways if each.phase == phase):
+            said = judged.get((phase, way.way, way.family))
+            told = f"{said.what}: {said.status}" if said else "not judged"
+            numbers = [way.requests, way.lost, way.late, way.gap, way.wrong_answers, way.broken]
+            rows.append([f"{phase}, {way.way} {way.family}", *numbers, told])
+        for family in sorted({family for of, family in control if of == phase}):
+            requests, wrong = control[phase, family]
+            rows.append([f"{phase}, control {family}", requests, wrong, None, None, None, None, "the control"])
+    if not rows:
+        return Html("")
+    head = ["phase, way", "requests", "lost", "late", "longest gap (s)", "answered wrongly", "broken", "judged"]
+    words = (
+        f"Every phase and way. {seen.budget_words}; it binds where the gap is judged. Broken: open connections "
+        "that broke while their pod stayed. The control is a listener of the endpoint node, without a Service."
+    )
+    busy = [row for row in rows if any(isinstance(n, (int, float)) and n for n in row[2:7])]
+    parts = [heading("Phases and ways")]
+    total = sum(way.requests for way in seen.ways)
+    parts.append(
+        paragraph(
+            f"{total} requests on {len(seen.lanes)} ways; {sum(w.lost for w in seen.ways)} lost, "
+            f"{sum(w.late for w in seen.ways)} late, {sum(w.broken for w in seen.ways)} connections broken. "
+            f"{len(busy)} of {len(rows)} lines have anything but zeros."
+        )
+    )
+    if busy:
+        parts.append(table(head, busy, words))
+    parts.append(_all(seen))
+    return joined(parts)
+
+
+def _all(seen: Evidence) -> Html:
+    """Requests, lost, late, longest gap, broken of every phase and way, in few characters."""
+    ways = list(seen.lanes)
+    by_place = {(each.phase, each.name): each for each in seen.ways}
+    rows = [[phase, *(_numbers(by_place.get((phase, name))) for name in ways)] for phase in seen.phases]
+    made = table(["phase", *ways], rows, "requests / lost / late / longest gap in seconds / broken")
+    return tag("details", tag("summary", "Every phase and way, zeros included"), made)
+
+
+def _numbers(way: Way | None) -> str:
+    if way is None:
+        return NOTHING
+    return f"{way.requests} / {way.lost} / {way.late} / {number(way.gap)} / {way.broken}"
+
+
+def _judged(run: RecordedRun) -> dict[tuple[str, str, str], Judged]:
+    """What was said of losses: by phase, way and family."""
+    found = {}
+    levels = {row.id: row.level.value for row in run.rows}
+    for row, verdict in run.verdicts.items():
+        parts = row.split(".")
+        if parts[0] != SUITE or len(parts) < 5 or parts[-1] not in ("no-loss", "gap", "losses"):
+            continue
+        family = {"ipv4": "IPv4", "ipv6": "IPv6"}.get(parts[-2], parts[-2])
+        status = "recorded" if levels.get(row) == "record" else verdict.status.value
+        found[parts[1], ".".join(parts[2:-2]), family] = Judged(parts[-1], status)
+    return found

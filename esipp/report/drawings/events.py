@@ -1,0 +1,272 @@
+"""One move on one axis: what was done, what the nodes said, what the balancer decided, what became of requests."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from esipp.report.drawings.bounds import SUITE, Bound, bounds
+from esipp.report.drawings.markup import Html, details, figure, joined, number, real, shorten, table
+from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, staggered
+from esipp.report.reading import RecordedRun
+
+LEFT = 150.0
+BEFORE = 0.5
+"""Seconds before the call that are drawn, too."""
+
+MOST_SECONDS = 15.0
+MOST_NODES = 8
+LANE = 15.0
+SIGNS = {"timeout": "x", "unreachable": "x", "pending": "x", "refused": "v", "reset": "o"}
+"""The signs of requests that got no right answer; another outcome is a plus."""
+
+Told = Mapping[str, Any]
+
+
+class Event(NamedTuple):
+    """What one move did to the requests of one family."""
+
+    balancer: str
+    family: str
+    move: Told
+    seen: Told
+
+    @property
+    def outage(self) -> float:
+        """The longest time without an answer, in seconds."""
+        return real(self.seen.get("outage")) or 0.0
+
+    @property
+    def weight(self) -> tuple[float, bool]:
+        """What makes an event the worst; of two halves of a move the one whose losses they are, which is the down."""
+        return self.outage, not self.move.get("up") and bool(self.seen.get("used"))
+
+    @property
+    def name(self) -> str:
+        """The event in words."""
+        way = "came up" if self.move.get("up") else "went down"
+        return f"{self.balancer} {self.family}, move {self.move.get('number')}: {self.move.get('move')}, " + (
+            f"{self.move.get('node')} {way}"
+        )
+
+
+class Stretch(NamedTuple):
+    """Equal probes in a row: from the first one's start to the last one's."""
+
+    since: float
+    until: float
+    probes: int
+    outcome: str
+    node: str
+
+    def starts(self, scale: Scale) -> list[float]:
+        """When they were started, spread evenly, as far as they are on the axis."""
+        step = (self.until - self.since) / max(1, self.probes - 1)
+        times = (self.since + number * step for number in range(min(self.probes, 2000)))
+        return [at for at in times if scale.within(at)]
+
+
+def stretches(run: RecordedRun) -> dict[str, list[Stretch]]:
+    """All streams of probes, by name."""
+    found: dict[str, list[Stretch]] = {}
+    for each in run.of(SUITE, "stretch"):
+        who = each.get("answered_by") or []
+        for since, until, probes, outcome, by in each["stretches"]:
+            node = str(who[by][1]) if by < len(who) else ""
+            found.setdefault(str(each["stream"]), []).append(
+                Stretch(float(since), float(until), int(probes), str(outcome), node)
+            )
+    return found
+
+
+def events(run: RecordedRun) -> list[Event]:
+    """Every move and family, in order of how bad it was: the worst comes last."""
+    found = [
+        Event(str(move["balancer"]), str(family), move, seen)
+        for move in run.of(SUITE, "move")
+        for family, seen in (move.get("traffic") or {}).items()
+    ]
+    return sorted(found, key=lambda each: each.weight)
+
+
+def timelines(run: RecordedRun) -> Html:
+    """The worst event and a median one of the same balancer; the worst of each other balancer on demand."""
+    found = events(run)
+    if not found:
+        return Html("")
+    streams, known = stretches(run), bounds(run)
+    worst = found[-1]
+    peers = [
+        each for each in found if each.balancer == worst.balancer and not each.move.get("up") and each.seen.get("used")
+    ]
+    shown = [(worst, "worst", "The worst event of all")]
+    if peers and (middle := peers[(len(peers) - 1) // 2]) is not worst:
+        of = f"the middle one of {len(peers)} moves down of {worst.balancer}, by its longest outage"
+        shown.append((middle, "median", f"A median event ({of})"))
+    parts = [_figure(each, streams, known, ident, said) for each, ident, said in shown]
+    others = list(dict.fromkeys(each.balancer for each in reversed(found) if each.balancer != worst.balancer))
+    for at, balancer in enumerate(others):
+        event = [each for each in found if each.balancer == balancer][-1]
+        parts.append(
+            details(
+                f"The worst event of {balancer} (longest outage {event.outage:.2f} s)",
+                _figure(event, streams, known, f"other-{at}", f"The worst event of {balancer}"),
+            )
+        )
+    return joined(parts, "\n")
+
+
+def moments(event: Event) -> list[tuple[float, str]]:
+    """What happened when, in order."""
+    move, seen, up = event.move, event.seen, bool(event.move.get("up"))
+    told = [
+        (move.get("cause"), "call"),
+        (move.get("trigger"), "pod ready" if up else "pod unready or ending"),
+        (move.get("slice"), "in the EndpointSlices" if up else "out of the EndpointSlices"),
+        ((move.get("health") or {}).get(event.family), f"health check {'200' if up else '503'}"),
+        (move.get("path"), "nodePort answers" if up else "nodePort silent"),
+        (seen.get("decision"), f"decided: {'healthy' if up else 'unhealthy'}"),
+        (seen.get("at"), f"{'first' if up else 'last'} request through it"),
+    ]
+    return sorted((at, said) for value, said in told if (at := real(value)) is not None)
+
+
+def _figure(
+    event: Event, streams: Mapping[str, list[Stretch]], known: Mapping[str, Bound], ident: str, said: str
+) -> Html:
+    kinds = ("timed_out", "refused", "reset", "wrong")
+    losses = ", ".join(f"{event.seen.get(kind) or 0} {kind.replace('_', ' ')}" for kind in kinds)
+    hole = real(event.seen.get("black_hole"))
+    words = f"{said}: {event.name}. Requests of this move: {losses}; longest outage {event.outage:.2f} s"
+    words += f"; black hole {hole:.2f} s" if hole is not None else ""
+    cause = real(event.move.get("cause")) or 0.0
+    rows = [[what, round(at - cause, 4)] for at, what in moments(event)]
+    numbers = table(["moment", "seconds after the call"], [[what, f"{at:.3f}"] for what, at in rows])
+    return figure(
+        _timeline(event, streams, known.get(event.balancer, Bound(None, "")), f"convergence-{ident}", words),
+        words + ".",
+        details("Moments", numbers),
+    )
+
+
+def _timeline(event: Event, streams: Mapping[str, list[Stretch]], bound: Bound, ident: str, words: str) -> Html:
+    seen = moments(event)
+    told = ", ".join(f"{what} {at - (real(event.move.get('cause')) or 0):.2f} s" for at, what in seen)
+    drawing = Drawing(ident, event.name, f"{words}. Seconds after the call: {told}")
+    cause = real(event.move.get("cause")) or 0.0
+    hole = _hole(event, bound)
+    ends = [at for at, _ in seen] + ([hole[0] + bound.seconds] if hole and bound.seconds else [])
+    ends += [at for at in (real(event.seen.get("last_lost")),) if at is not None]
+    until = real(event.move.get("until")) or cause + 1
+    end = min(cause + MOST_SECONDS, max(max(ends) + 0.4, min(until, max(ends) + 1.0)))
+    scale = Scale(cause - BEFORE, end, LEFT, WIDTH - 12)
+    labels = staggered([(scale(at) + 3, what) for at, what in seen if scale.within(at)], WIDTH)
+    rows = max((row for _, row, _ in labels), default=0) + 1
+    y = 8 + rows * 14.0
+    top = y
+    for x, row, what in labels:
+        drawing.text(x, 12 + row * 14, what, size=11)
+    family = [s for name, of in streams.items() if _vip(name, event) for s in of]
+    checks = {
+        name.split("health check of ")[1].rsplit(" ", 1)[0]: of
+        for name, of in streams.items()
+        if name.startswith(f"moves-{event.balancer}: health check of ") and name.endswith(f" {event.family}")
+    }
+    served = {each.node for each in family if each.node and each.starts(scale)}
+    nodes = sorted(set(checks) | served, key=lambda node: (node != event.move.get("node"), node not in served, node))
+    for node in nodes[:MOST_NODES]:
+        y = _node(drawing, event, node, checks.get(node, []), family, scale, y)
+    if len(nodes) > MOST_NODES:
+        drawing.text(0, y + 12, f"and {len(nodes) - MOST_NODES} more nodes, not drawn", fill=MUTED, size=11)
+        y += LANE
+    y = _lost(drawing, family, scale, y)
+    if hole and bound.seconds is not None:
+        left, right = scale(hole[0]), min(scale(hole[0] + bound.seconds), scale.right)
+        drawing.line((left, y + 6), (right, y + 6), stroke=BAD, wide=2)
+        drawing.ticks([left, right], y + 1, 10, stroke=BAD, wide=2)
+        drawing.text(LEFT - 8, y + 10, f"bound {bound.seconds:.2f} s", anchor="end", fill=BAD, size=11)
+        y += 18
+    for at, _ in seen:
+        if scale.within(at):
+            drawing.line((scale(at), 8), (scale(at), y), stroke=INK, wide=0.8, dash="2 3")
+    shifted = Scale(scale.low - cause, scale.high - cause, scale.left, scale.right)
+    drawing.axis(shifted, top, y, "s after the call", most=10)
+    drawing.height = y + 20
+    return drawing.render()
+
+
+def _hole(event: Event, bound: Bound) -> tuple[float] | None:
+    """From when on the balancer can be blamed: its end less its length, or the node's 503 where it has none."""
+    hole, end = real(event.seen.get("black_hole")), real(event.seen.get("last_lost_by_steering"))
+    if hole is None or bound.seconds is None:
+        return None
+    if hole > 0 and end is not None:
+        return (end - hole,)
+    told = real((event.move.get("health") or {}).get(event.family))
+    return None if told is None else (told,)
+
+
+def _vip(name: str, event: Event) -> bool:
+    start = f"moves-{event.balancer}: VIP "
+    return name.startswith(start) and (":" in name[len(start) :]) is (event.family == "IPv6")
+
+
+def _node(
+    drawing: Drawing,
+    event: Event,
+    node: str,
+    checks: Iterable[Stretch],
+    family: Iterable[Stretch],
+    scale: Scale,
+    y: float,
+) -> float:
+    """What a node's health check said, and the requests that it answered."""
+    mine = node == event.move.get("node")
+    drawing.text(LEFT - 8, y + 16, shorten(node, 21), anchor="end", bold=mine)
+    health(drawing, checks, scale, y + 3)
+    for each in family:
+        if each.node == node and each.outcome == "answered":
+            drawing.ticks((scale(at) for at in each.starts(scale)), y + LANE + 1, 9, stroke=ACCENT)
+    drawing.line((LEFT, y + LANE + 13), (scale.right, y + LANE + 13), stroke=MUTED, faint=True)
+    return y + 2 * LANE + 2
+
+
+def health(drawing: Drawing, found: Iterable[Stretch], scale: Scale, y: float) -> None:
+    """A strip of a health check's answers: 200 a full bar, 503 an empty one, no answer a line of dots."""
+    for each in found:
+        if each.until < scale.low or each.since > scale.high:
+            continue
+        left, right = scale(max(each.since, scale.low)), scale(min(each.until, scale.high))
+        if each.outcome == "200":
+            drawing.box(left, y, right - left, 9, fill=INK)
+        elif each.outcome == "503":
+            drawing.box(left, y, right - left, 9, stroke=INK)
+        else:
+            drawing.line((left, y + 5), (max(right, left + 2), y + 5), stroke=INK, wide=1.4, dash="1.5 2.5")
+        if right - left > 34 and each.outcome in ("200", "503"):
+            fill = "var(--paper,#fff)" if each.outcome == "200" else INK
+            drawing.text(left + 4, y + 8, each.outcome, size=9, fill=fill)
+
+
+def _lost(drawing: Drawing, family: Iterable[Stretch], scale: Scale, y: float) -> float:
+    by_outcome: dict[str, list[float]] = {}
+    for each in family:
+        if each.outcome != "answered" and (starts := each.starts(scale)):
+            by_outcome.setdefault(each.outcome, []).extend(starts)
+    for outcome, starts in sorted(by_outcome.items()):
+        sign = SIGNS.get(outcome, "+")
+        drawing.text(LEFT - 8, y + 11, f"{shorten(outcome, 14)}, {len(starts)}", anchor="end", fill=BAD, size=11)
+        drawing.signs(((scale(at), y + 7) for at in starts), sign)
+        y += LANE + 1
+    if not by_outcome:
+        drawing.text(LEFT - 8, y + 11, "none lost", anchor="end", fill=MUTED, size=11)
+        y += LANE
+    return y
+
+
+def legend() -> str:
+    """How to read a timeline."""
+    return (
+        "Each node has two lines: its health check (full bar 200, empty bar 503, dotted: no answer) and below it, a "
+        "stroke for each request through the VIP that it answered; the node that the move is about is in bold type. "
+        "Requests that nobody answered stand below: a cross timed out, a triangle was refused, a diamond was reset. "
+        f"Equal probes in a row are drawn at even distances. {number(BEFORE, 1)} s before the call are shown, too."
+    )

@@ -1,0 +1,164 @@
+"""Gaps of steady traffic: the longest ones against the budget, and each phase with anything missed, close up."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from esipp.report.drawings.events import Stretch, health
+from esipp.report.drawings.markup import Html, details, figure, heading, joined, number, paragraph, real, shorten, table
+from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, scale_of, staggered
+from esipp.report.drawings.windows import LEFT, SPLIT, Evidence, Way, key, mark
+
+LANE = 16.0
+AROUND = 0.6
+"""Seconds before and after a phase that are drawn with it."""
+
+MOST_NODES = 6
+Told = Mapping[str, Any]
+
+
+def longest(seen: Evidence) -> Html:
+    """The longest gap of each phase and way against the budget."""
+    found = [each for each in seen.ways if each.gap]
+    if not found:
+        return paragraph("There was no gap of any length on any way.") if seen.ways else Html("")
+    names = list(seen.lanes)
+    scale = scale_of([*(each.gap or 0.0 for each in found), seen.budget or 0.0], LEFT - 60, WIDTH - 30)
+    drawing = Drawing("continuity-gaps", "The longest gap by phase and way, against the budget", "")
+    phases = [phase for phase in seen.phases if any(each.phase == phase for each in found)]
+    y, top = 18.0, 14.0
+    for phase in phases:
+        here = sorted((each for each in found if each.phase == phase), key=lambda each: (each.gap or 0.0, each.name))
+        labels = staggered([(scale(each.gap or 0.0) + 6, _letter(names, each)) for each in here], WIDTH, 10)
+        rows = max(row for _, row, _ in labels) + 1
+        drawing.text(LEFT - 68, y + 13, phase, anchor="end")
+        drawing.line((scale.left, y + 8), (scale.right, y + 8), stroke=MUTED, faint=True)
+        drawing.dots(((scale(each.gap or 0.0), y + 8) for each in here), stroke=ACCENT, wide=6)
+        for x, row, text in labels:
+            drawing.text(x, y + 12 + row * 10, text, size=10)
+        y += 18 + (rows - 1) * 10
+    if seen.budget is not None:
+        drawing.line((scale(seen.budget), top), (scale(seen.budget), y), stroke=BAD, wide=2.5)
+        drawing.text(scale(seen.budget) + 4, 11, f"budget {seen.budget:.2f} s", fill=BAD, size=11)
+    drawing.axis(scale, top, y)
+    drawing.height = y + 20
+    drawing.words = "; ".join(f"{each.phase}, {each.name}: {number(each.gap)} s" for each in found)
+    keys = ", ".join(f"{_key(at)} {name}" for at, name in enumerate(names))
+    words = (
+        "From the start of the first to that of the last request missed in a row. The budget binds where a way goes "
+        "by a load balancer whose health checks are known; elsewhere gaps are recorded, as the table says. "
+        f"Ways: {keys}."
+    )
+    return joined([heading("The longest gaps"), figure(drawing.render(), words)])
+
+
+def _key(at: int) -> str:
+    return key(at).lower()
+
+
+def _letter(names: Sequence[str], way: Way) -> str:
+    return _key(names.index(way.name))
+
+
+def zooms(seen: Evidence) -> Html:
+    """Every phase in which anything was missed, close up."""
+    parts = []
+    calm = []
+    for at, window in enumerate(seen.windows):
+        here = [each for each in seen.ways if each.phase == window.get("phase") and (each.wrong or each.breaks)]
+        if here:
+            lost, late = sum(each.lost for each in here), sum(each.late for each in here)
+            broken = sum(each.broken for each in here)
+            told = f"{key(at)} {window.get('phase')}: {lost} lost, {late} late, {broken} broken, on {len(here)} ways"
+            parts.append(details(told, _zoom(seen, at, window, here)))
+        else:
+            calm.append(f"{key(at)} {window.get('phase')}")
+    quiet = [each for each in seen.ways if each.phase == "quiet" and (each.wrong or each.breaks)]
+    if quiet:
+        told = "; ".join(f"{each.name}: {each.lost} lost, {each.late} late of {each.requests}" for each in quiet)
+        calm_words = f"While nothing was done: {told}."
+    else:
+        calm_words = "While nothing was done, nothing was missed." if seen.ways else ""
+    if calm:
+        calm_words += f" Nothing was missed in: {', '.join(calm)}."
+    return joined([heading("Phases close up"), paragraph(calm_words), *parts])
+
+
+def _zoom(seen: Evidence, at: int, window: Told, here: Sequence[Way]) -> Html:
+    begin = real(window.get("began")) or 0.0
+    moments = [at for way in here for at in way.moments]
+    end = max([real(window.get("until")) or begin, *moments]) + AROUND
+    scale = Scale(-AROUND, end - begin, LEFT, WIDTH - 60)
+    drawing = Drawing(f"continuity-{key(at).lower()}", f"{window.get('phase')}, close up", "")
+    causes = [each - begin for each in seen.causes(window) if scale.within(each - begin)]
+    labels = [(scale(each), str(number_)) for number_, each in enumerate(causes, 1)]
+    settled = real(window.get("ended"))
+    if settled is not None and scale.within(settled - begin):
+        labels.append((scale(settled - begin), "done"))
+    top = y = 20.0
+    for x, row, text in staggered(labels, WIDTH, 10):
+        if row == 0:
+            drawing.text(x, 14, text, size=10, bold=True)
+    for told in list(seen.health)[: MOST_NODES * 2]:
+        runs = [Stretch(float(s) - begin, float(u) - begin, int(n), str(o), "") for s, u, n, o in told["stretches"]]
+        name = f"check of {shorten(told.get('node'), 16)} {told.get('family')}"
+        drawing.text(LEFT - 8, y + 10, name, anchor="end", size=11, fill=MUTED)
+        health(drawing, runs, scale, y + 1)
+        y += 13
+    y += 4
+    rows = []
+    for way in here:
+        drawing.text(LEFT - 8, y + 11, shorten(way.name, 32), anchor="end", size=11)
+        drawing.line((LEFT, y + 14), (scale.right, y + 14), stroke=MUTED, faint=True)
+        mark(drawing, way.wrong, way.breaks, scale, begin, y)
+        span = _gap(way, seen.causes(window))
+        if span is not None and way.gap:
+            drawing.line((scale(span[0] - begin), y + 15), (scale(span[1] - begin), y + 15), stroke=INK, wide=2)
+            drawing.text(scale.right + 4, y + 12, f"{way.gap:.2f} s", size=10)
+        moves = [t - begin for t in _steers(seen, way) if scale.within(t - begin)]
+        drawing.signs(((scale(t), y + 4) for t in moves), "v", stroke=ACCENT)
+        gap = f"{number(span[0] - begin)} to {number(span[1] - begin)}" if span else number(None)
+        rows.append([way.name, way.requests, way.lost, way.late, way.gap, gap, way.broken])
+        y += LANE
+    if seen.budget is not None:
+        left = scale(0.0)
+        right = min(scale(seen.budget), scale.right)
+        drawing.line((left, y + 8), (right, y + 8), stroke=BAD, wide=2)
+        drawing.ticks([left, right], y + 3, 10, stroke=BAD, wide=2)
+        drawing.text(LEFT - 8, y + 12, f"budget {seen.budget:.2f} s, to scale", anchor="end", fill=BAD, size=11)
+        y += 18
+    drawing.ticks((scale(each) for each in causes), top - 4, y - top + 4, stroke=INK, wide=0.7)
+    drawing.axis(scale, top, y, "s", most=12)
+    drawing.height = y + 20
+    drawing.words = "; ".join(
+        f"{r[0]}: {r[2]} of {r[1]} lost, {r[3]} late, longest gap {number(real(r[4]))} s" for r in rows
+    )
+    head = ["way", "requests", "lost", "late", "longest gap (s)", "from, to (s)", "broken"]
+    words = (
+        f"{window.get('words') or window.get('trouble')}. Numbered lines: what was done. Tall stroke lost, short "
+        "stroke late, diamond answered wrongly, cross an open connection that broke; a bar below marks the longest "
+        "gap, with its length; a triangle is a moment at which the reference load balancer told to use other nodes."
+    )
+    return figure(drawing.render(), words, details("Numbers", table(head, rows)))
+
+
+def _steers(seen: Evidence, way: Way) -> list[float]:
+    return [
+        at
+        for each in seen.steers
+        if each.get("way") == way.way and each.get("family") == way.family and (at := real(each.get("at"))) is not None
+    ]
+
+
+def _gap(way: Way, causes: Sequence[float]) -> tuple[float, float] | None:
+    """Where the longest gap was: as the judge divides them, none spans a moment at which something was done."""
+    best: tuple[float, float] | None = None
+    first = last = None
+    for each in sorted(way.wrong):
+        if each.kind == "wrong":
+            continue
+        apart = last is None or each.at - last > SPLIT or any(last < cause <= each.at for cause in causes)
+        first = each.at if apart or first is None else first
+        last = each.at
+        if best is None or last - first > best[1] - best[0]:
+            best = (first, last)
+    return best

@@ -1,0 +1,297 @@
+"""The section on health checks: what every node said in each situation, how answers followed, the life of a port."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from esipp.report.drawings.markup import (
+    NOTHING,
+    Html,
+    attempt,
+    counted,
+    details,
+    esc,
+    figure,
+    heading,
+    joined,
+    paragraph,
+    quantile,
+    real,
+    shorten,
+    summed,
+    table,
+    tag,
+)
+from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, scale_of
+from esipp.report.reading import RecordedRun
+
+ID = "health"
+TITLE = "Health checks by node"
+SUITE = "health_checks"
+WEIGHT = "x-load-balancing-endpoint-weight"
+NODES = ("endpoint-node", "bare-node", "other-node", "control-plane")
+"""Places that have a column; questions about others stand below."""
+
+Told = Mapping[str, Any]
+
+
+def draw(run: RecordedRun) -> Html:
+    """The section; empty where the suite did not run."""
+    parts = {
+        "The answers": lambda: _answers(run),
+        "The long window": lambda: _long(run),
+        "The placement rounds": lambda: _rounds(run),
+        "The life of a port": lambda: _life(run),
+    }
+    return joined((attempt(what, make) for what, make in parts.items()), "\n")
+
+
+def said(answer: Told) -> str:
+    """An answer in words: status and count of local endpoints, or how there was none."""
+    if answer.get("outcome") != "answered":
+        outcome = str(answer.get("outcome"))
+        return "timed out" if outcome == "timeout" else outcome
+    words = str(answer.get("status"))
+    try:
+        count = json.loads(str(answer.get("body") or "")).get("localEndpoints")
+    except (ValueError, AttributeError):
+        count = None
+    weight = (answer.get("headers") or {}).get(WEIGHT)
+    if count is not None:
+        words += f", {count} local"
+        words += f" (weight {weight})" if weight is not None and str(weight) != str(count) else ""
+    elif weight is not None:
+        words += f", weight {weight}"
+    return words
+
+
+def _tally(answers: Iterable[Told]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for each in answers:
+        found[said(each)] += int(each.get("count") or 1)
+    return found
+
+
+def _sign(words: str) -> str:
+    """A sign beside the status: full where traffic is wanted, empty where it is not, a cross where nobody answers."""
+    return "●" if words.startswith("200") else "○" if words.startswith("503") else "✕"
+
+
+# ------------------------------------------------------------------------------------------------------- by situation
+def _answers(run: RecordedRun) -> Html:
+    by_cell: dict[tuple[str, str], dict[str, list[Told]]] = {}
+    others: dict[str, list[Told]] = {}
+    for each in run.of(SUITE, "answer"):
+        question = str(each["question"])
+        situation, family, rest = (*question.split(".", 2), "", "")[:3]
+        client, _, place = rest.partition("-to-")
+        if place in NODES:
+            by_cell.setdefault((situation, place), {}).setdefault(f"{client} {family}", []).append(each)
+        else:
+            others.setdefault(question, []).append(each)
+    if not by_cell and not others:
+        return Html("")
+    wrong = _not_right(run)
+    situations = list(dict.fromkeys(situation for situation, _ in by_cell))
+    asked = sorted({way for ways in by_cell.values() for way in ways})
+    rows = [
+        [situation, *(_cell(situation, place, by_cell.get((situation, place), {}), wrong) for place in NODES)]
+        for situation in situations
+    ]
+    total = sum(int(each.get("count") or 1) for each in run.of(SUITE, "answer"))
+    words = (
+        f"{total} answers in one window. ● 200: send traffic here; ○ 503: do not; ✕ no answer. n counts the answers of "
+        f"every way to ask that said the same; what a way said that differs is told apart. Asked by {_ways(asked)}."
+    )
+    parts = [table(["pods behind the service", *NODES], rows, words)] if rows else []
+    if others:
+        lines = [
+            [question, *_counted(_tally(answers)), wrong.get(question, "as required")]
+            for question, answers in others.items()
+        ]
+        parts.append(
+            details(
+                "Asked otherwise: other addresses, methods, paths, the VIP",
+                table(["question", "answer", "n", "judged"], lines),
+            )
+        )
+    return joined(parts)
+
+
+def _ways(asked: Iterable[str]) -> str:
+    clients: dict[str, list[str]] = {}
+    for way in asked:
+        client, _, family = way.rpartition(" ")
+        clients.setdefault(client, []).append(family.replace("ip", "IP"))
+    return "; ".join(f"{client} ({', '.join(families)})" for client, families in clients.items())
+
+
+def _not_right(run: RecordedRun) -> dict[str, str]:
+    """What was judged otherwise than as required, by question."""
+    found: dict[str, str] = {}
+    for row, verdict in run.verdicts.items():
+        if row.startswith("healthcheck.") and verdict.status.value not in ("pass", "unsupported"):
+            question = row.removeprefix("healthcheck.").rpartition(".")[0]
+            found[question] = f"{verdict.status.value}: {shorten(verdict.observed, 80)}"
+    return found
+
+
+def _cell(situation: str, place: str, ways: Mapping[str, list[Told]], wrong: Mapping[str, str]) -> Html:
+    if not ways:
+        return esc("not asked")
+    alike: dict[str, list[str]] = {}
+    total: Counter[str] = Counter()
+    for way, answers in sorted(ways.items()):
+        tally = _tally(answers)
+        total += tally
+        key = (
+            "; ".join(f"{words} x{count}" for words, count in tally.most_common())
+            if len(tally) > 1
+            else next(iter(tally))
+        )
+        alike.setdefault(key, []).append(way)
+    lines: list[Html] = []
+    for words, of in sorted(alike.items(), key=lambda item: -len(item[1])):
+        mark = tag("strong", f"{_sign(words)} {words}")
+        count = f" n = {total[words]}" if words in total else ""
+        lines.append(joined([mark, esc(count)] if len(alike) == 1 else [mark, esc(f"{count} — {', '.join(of)}")]))
+    judged = [
+        wrong[key]
+        for key in (f"{situation}.{way.rpartition(' ')[2]}.{way.rpartition(' ')[0]}-to-{place}" for way in ways)
+        if key in wrong
+    ]
+    if len(alike) > 1:
+        lines.append(tag("strong", "≠ they disagree"))
+    lines += [tag("strong", f"✗ {why}") for why in dict.fromkeys(judged)]
+    return joined(lines, "<br>")
+
+
+def _counted(tally: Counter[str]) -> list[str | int]:
+    words = "; ".join(f"{each} x{count}" if len(tally) > 1 else each for each, count in tally.most_common())
+    return [f"{_sign(words)} {words}", tally.total()]
+
+
+# --------------------------------------------------------------------------------------------------------- long windows
+def _long(run: RecordedRun) -> Html:
+    rows = []
+    for kind, words in (("stable", "the long window"), ("cordoned", "node cordoned")):
+        nodes: dict[str, list[Told]] = {}
+        for each in run.of(SUITE, kind):
+            nodes.setdefault(f"{each.get('place')} {each.get('family')}", []).append(each)
+        rows += [[f"{words}, {node}", *_counted(_tally(answers)), ""] for node, answers in nodes.items()]
+    for each in run.of(SUITE, "leaving"):
+        dialled = counted(summed([each.get("dialled")]))
+        more = f"nodePort meanwhile: {dialled}; {each.get('foreign') or 0} by another source"
+        trouble = "; ".join(str(each[name]) for name in ("trouble", "disbelieved") if each.get(name))
+        answers = _counted(_tally(each.get("answers") or []))
+        rows.append([f"last pod ending, {each.get('family')}", *answers, f"{more}. {trouble}"])
+    if not rows:
+        return Html("")
+    words = "Every answer counts: of services that nothing was done to, while nodes were cordoned, while a pod ended."
+    parts = [
+        heading("Windows in which nothing may change"),
+        table(["when, and which node", "answers", "n", "besides"], rows, words),
+    ]
+    for each in run.of(SUITE, "disrupted"):
+        parts.append(paragraph(f"{each.get('disruption')} of {each.get('node')}: {each.get('words')}"))
+    return joined(parts)
+
+
+# -------------------------------------------------------------------------------------------------------------- rounds
+def _rounds(run: RecordedRun) -> Html:
+    found = run.of(SUITE, "round")
+    if not found:
+        return Html("")
+    followed: dict[str, list[Told]] = {}
+    for each in found:
+        for node, told in each["status"].items():
+            followed.setdefault(str(node), []).append(told)
+    drawing = Drawing("health-rounds", "How long each node's health check took to follow a change of placement", "")
+    took = [at for of in followed.values() for each in of if (at := real(each.get("seconds"))) is not None]
+    scale, y, rows, words = scale_of(took, 180, WIDTH - 230), 26.0, [], []
+    for at, name in enumerate(("p50", "p95", "max", "n", "never")):
+        drawing.text(WIDTH - 190 + at * 45, 14, name, anchor="end", fill=MUTED, size=11)
+    for node in sorted(followed, key=_order):
+        changed = [each for each in followed[node] if each.get("last") or real(each.get("seconds")) is None]
+        idle = len(followed[node]) - len(changed)
+        times = sorted(at for each in changed if (at := real(each.get("seconds"))) is not None)
+        never = len(changed) - len(times)
+        after = summed(each.get("after") for each in followed[node])
+        later = counted(after)
+        drawing.text(0, y + 12, shorten(node, 28))
+        drawing.line((scale.left, y + 8), (scale.right, y + 8), stroke=MUTED, faint=True)
+        drawing.dots(((scale(t), y + 8 + (i % 3 - 1) * 3) for i, t in enumerate(times)), stroke=ACCENT)
+        figures = [quantile(times, 0.5), quantile(times, 0.95), times[-1]] if times else [None, None, None]
+        if times:
+            drawing.ticks([scale(quantile(times, 0.5))], y, 16, stroke=INK, wide=1.8)
+        texts = [*(NOTHING if each is None else f"{each:.2f}" for each in figures), str(len(changed)), str(never)]
+        for i, text in enumerate(texts):
+            drawing.text(
+                WIDTH - 190 + i * 45, y + 12, text, anchor="end", size=11, fill=BAD if i == 4 and never else ""
+            )
+        rows.append([node, *figures, len(changed), never, idle, later])
+        words.append(f"{node}: p50 {texts[0]}, p95 {texts[1]}, max {texts[2]} s, n {len(changed)}, never {never}")
+        y += 22
+    drawing.axis(scale, 20, y)
+    drawing.height, drawing.words = y + 20, "; ".join(words)
+    caption = (
+        f"{len(found)} rounds of pods placed at random (seed {found[0].get('seed')}); a dot is a round in which the "
+        "node's answer had to change: seconds from the API server's answer until it was right three times in a row. "
+        "The stroke is the median; quantiles are nearest-rank."
+    )
+    head = ["node", "p50 (s)", "p95 (s)", "max (s)", "n", "never", "rounds without change", "answers once settled"]
+    return joined(
+        [
+            heading("Placement rounds"),
+            figure(
+                drawing.render(), caption, details("Numbers", table(head, rows)), details("Every round", _every(found))
+            ),
+        ]
+    )
+
+
+def _order(node: str) -> tuple[int, str]:
+    place = node.rpartition(" ")[0]
+    return (NODES.index(place) if place in NODES else len(NODES), node)
+
+
+def _every(found: Iterable[Told]) -> Html:
+    rows = []
+    for each in found:
+        truth = ", ".join(f"{place} {count}" for place, count in (each.get("truth") or {}).items())
+        slow = [
+            f"{node} {t:.2f} s" if (t := real(told.get("seconds"))) is not None else f"{node} never"
+            for node, told in sorted(each["status"].items())
+            if told.get("last") or real(told.get("seconds")) is None
+        ]
+        rows.append([str(each.get("number")), shorten(each.get("done"), 160), truth, ", ".join(slow) or "none had to"])
+    return table(["round", "done", "pods by node then", "status followed"], rows)
+
+
+# ------------------------------------------------------------------------------------------------------- a port's life
+def _life(run: RecordedRun) -> Html:
+    found = run.of(SUITE, "step")
+    if not found:
+        return Html("")
+    rows = []
+    for each in found:
+        claim = str(each.get("claim"))
+        verdict = run.verdicts.get(f"healthcheck.lifecycle.{claim}")
+        ports = dict(each.get("ports") or {})
+        held = [port for port in ports.values() if port is not None]
+        if len(ports) > 3:
+            shown = f"{len(held)} ports, {len(set(held))} different"
+        else:
+            shown = ", ".join(f"{name}: {'none' if port is None else port}" for name, port in ports.items())
+        refused = each.get("refused")
+        if refused:
+            shown = f"refused, {refused[0]} {refused[1]}: {shorten(refused[2], 140)}"
+        heard = summed((each.get("listeners") or {}).values())
+        nodes = counted(heard)
+        shown += f" — {each['trouble']}" if each.get("trouble") else ""
+        judged = verdict.status.value if verdict else "not judged"
+        rows.append([claim, str(each.get("words")), shown or NOTHING, nodes or NOTHING, judged])
+    words = f"{len(found)} steps, in the order in which they were made."
+    head = ["step", "what was done", "health-check node port", "at the port, over all nodes", "judged"]
+    return joined([heading("The life of a health-check port"), table(head, rows, words)])

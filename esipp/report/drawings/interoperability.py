@@ -1,0 +1,162 @@
+"""The section on inter-operation: a neighbour that changes, many services at once, and names, in short tables."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from esipp.report.drawings.markup import (
+    NOTHING,
+    Html,
+    attempt,
+    counted,
+    details,
+    heading,
+    joined,
+    paragraph,
+    real,
+    shorten,
+    summed,
+    table,
+)
+from esipp.report.reading import RecordedRun
+
+ID = "interoperability"
+TITLE = "Inter-operation"
+SUITE = "interoperability"
+
+Told = Mapping[str, Any]
+
+
+def draw(run: RecordedRun) -> Html:
+    """The section; empty where no trial was made."""
+    parts = {
+        "The neighbours": lambda: _neighbours(run),
+        "Many services": lambda: _many(run),
+        "Names": lambda: _names(run),
+    }
+    return joined((attempt(what, make) for what, make in parts.items()), "\n")
+
+
+def brief(answers: Mapping[str, int] | None) -> Counter[str]:
+    """Answers of health checks, each as its status and count of local endpoints."""
+    found: Counter[str] = Counter()
+    for words, count in (answers or {}).items():
+        status, _, body = str(words).partition(" ")
+        try:
+            document = json.loads(body)
+            said = f"{status}, {document['localEndpoints']} local, for {document['service']['name']}"
+        except (ValueError, LookupError, TypeError):
+            said = str(words)
+        found[said] += int(count)
+    return found
+
+
+def _where(each: Told) -> str:
+    strange = f" ({each['strange']})" if each.get("strange") else ""
+    return f"{each.get('place')} {each.get('family')}{strange}" + (
+        "" if each.get("reached", True) else " (not reached)"
+    )
+
+
+def _neighbours(run: RecordedRun) -> Html:
+    found, changes = run.of(SUITE, "neighbour"), run.of(SUITE, "neighbour-changed")
+    if not found and not changes:
+        return Html("")
+    parts = [heading("Two services over the same nodes, one of which changes")]
+    if changes:
+        rows = [[str(each.get("what")), real(each.get("seconds"))] for each in changes]
+        parts.append(table(["what was done to the neighbour", "after (s)"], rows))
+    if found:
+        lines = []
+        for each in found:
+            answers, dialled, other = (summed([each.get(name)]) for name in ("answers", "dialled", "other"))
+            said = [
+                counted(brief(answers)),
+                answers.total(),
+                counted(dialled),
+                dialled.total(),
+                counted(other),
+                other.total(),
+            ]
+            lines.append([_where(each), *said])
+        head = ["node", "its health check", "n", "its nodePort", "n", "the neighbour's health check", "n"]
+        words = "What the service that nothing was done to showed meanwhile, at each node; n counts answers"
+        parts.append(table(head, lines, words))
+    objects = run.of(SUITE, "neighbour-object")
+    if objects:
+        same = all(_spec(each.get("before")) == _spec(each.get("after")) for each in objects)
+        parts.append(
+            paragraph("Its Service object " + ("is as it was." if same else "IS NOT AS IT WAS: see the ledger."))
+        )
+    return joined(parts)
+
+
+def _spec(found: Any) -> Any:
+    return {name: found.get(name) for name in ("spec", "status")} if isinstance(found, dict) else found
+
+
+def _many(run: RecordedRun) -> Html:
+    many = run.of(SUITE, "many")
+    dialled, answers = run.of(SUITE, "many-dialled"), run.of(SUITE, "many-answers")
+    if not many and not dialled and not answers:
+        return Html("")
+    parts = [heading("Many services at once")]
+    for each in many:
+        seconds = {what: real(at) for what, at in (each.get("seconds") or {}).items()}
+        rows = [[what, at] for what, at in seconds.items()]
+        parts.append(table([f"{each.get('services')} services", "seconds since the first"], rows))
+        if each.get("late"):
+            parts.append(paragraph(f"Late: {each['late']}"))
+    if dialled:
+        lines = []
+        for each in dialled:
+            seen = summed([each.get("seen")])
+            lines.append([f"{each.get('services')} at the {each.get('place')}", counted(seen), seen.total()])
+        parts.append(table(["services, dialled", "what was seen", "n"], lines))
+    if answers:
+        nodes: dict[str, Counter[str]] = {}
+        for each in answers:
+            for node, told in (each.get("answers") or {}).items():
+                nodes.setdefault(str(node), Counter()).update(_own(told, str(each.get("service"))))
+        rows = [[node, counted(tally), tally.total()] for node, tally in sorted(nodes.items())]
+        parts.append(table(["node", f"health checks of {len(answers)} of them", "n"], rows))
+        held = [port for each in answers for port in each.get("ports") or []]
+        parts.append(paragraph(f"{len(held)} ports, {len(set(held))} different."))
+    gone = summed(told for each in run.of(SUITE, "many-gone") for told in each.values() if isinstance(told, dict))
+    if gone:
+        parts.append(paragraph(f"At their health-check ports, once they were deleted: {counted(gone)}."))
+    strange = [each for each in run.of(SUITE, "many-way") if each.get("strange") or not each.get("reached", True)]
+    parts += [paragraph(f"Not believed: {_where(each)}") for each in strange]
+    return joined(parts)
+
+
+def _own(told: Mapping[str, int] | None, service: str) -> Counter[str]:
+    """Answers that name the service they are for count as the same, whatever its name."""
+    found: Counter[str] = Counter()
+    for words, count in brief(told).items():
+        own = words.endswith(f" for {service}")
+        found[words.removesuffix(f" for {service}") + " for itself" if own else words] += count
+    return found
+
+
+def _names(run: RecordedRun) -> Html:
+    found = run.of(SUITE, "name")
+    if not found:
+        return Html("")
+    claims: dict[str, list[Told]] = {}
+    for each in found:
+        claims.setdefault(f"{each.get('claim')} {each.get('family')}", []).append(each)
+    rows = [
+        [
+            claim,
+            shorten(", ".join(dict.fromkeys(str(each.get("wanted") or NOTHING) for each in of)), 100),
+            counted(summed(each.get("told") for each in of)),
+            summed(each.get("told") for each in of).total(),
+            ", ".join(dict.fromkeys(str(each.get("client")) for each in of)),
+            counted(summed(each.get("dialled") for each in of)),
+        ]
+        for claim, of in claims.items()
+    ]
+    head = ["claim", "wanted", "told", "n", "asked by", "dialled by name"]
+    return joined([heading("Names"), details(f"{len(rows)} claims about names", table(head, rows))])

@@ -1,0 +1,167 @@
+"""Markup that is safe whatever a ledger says: text is escaped once, tables and sections are put together here. Pure."""
+
+import html
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+NOTHING = "\u2013"
+"""What stands where there is no number."""
+
+MOST_ROWS = 120
+"""Lines of a table; what is beyond them is counted in words."""
+
+
+class Html(str):
+    """Markup: text that has been escaped, or was made here."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page.
+
+    Args:
+        id: of its element; all ids within begin with it.
+        title: plain text, not escaped.
+        html: markup, escaped.
+    """
+
+    id: str
+    title: str
+    html: str
+
+
+def esc(text: object) -> Html:
+    """Text as markup; characters that no document may hold come out as a replacement character."""
+    if isinstance(text, Html):
+        return text
+    return Html(html.escape("".join(char if _allowed(char) else "\ufffd" for char in str(text))))
+
+
+def _allowed(char: str) -> bool:
+    code = ord(char)
+    return code in (9, 10, 13) or 0x20 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or code > 0xFFFF
+
+
+def shorten(text: object, most: int = 60) -> str:
+    """So many characters of a text at most."""
+    said = str(text)
+    return said if len(said) <= most else said[: most - 1] + "…"
+
+
+def joined(parts: Iterable[object], by: str = "") -> Html:
+    """Several pieces, each escaped where it is no markup; empty ones are left out."""
+    return Html(by.join(esc(part) for part in parts if part != ""))
+
+
+def tag(name: str, *inner: object, **attributes: object) -> Html:
+    """An element; ``class_`` stands for ``class``, ``aria_label`` for ``aria-label``."""
+    said = "".join(f' {key.rstrip("_").replace("_", "-")}="{esc(value)}"' for key, value in attributes.items())
+    return Html(f"<{name}{said}>{joined(inner)}</{name}>")
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A number of a table, or that there is none."""
+    return NOTHING if value is None else f"{value:.{digits}f}"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: object = "") -> Html:
+    """A table; the first cell of a line is its head, numbers stand to the right."""
+    lines = [list(row) for row in rows]
+    told = lines[:MOST_ROWS]
+    numeric = {
+        at for at in range(len(head)) if at and any(isinstance(row[at], (int, float)) for row in told if at < len(row))
+    }
+    heads = joined(
+        tag("th", text, scope="col", class_="num") if at in numeric else tag("th", text, scope="col")
+        for at, text in enumerate(head)
+    )
+    body = joined((_line(row, numeric) for row in told), "\n")
+    title = tag("caption", caption) if caption else ""
+    made = tag("table", title, tag("thead", tag("tr", heads)), "\n", tag("tbody", body), class_="figures")
+    left = len(lines) - len(told)
+    more = tag("p", f"and {left} more lines, which are in the ledger") if left else ""
+    return tag("div", made, more, class_="scroll", tabindex="0", role="region", aria_label=_plain(caption or head[0]))
+
+
+def _plain(text: object) -> str:
+    """Markup's own text, for a label."""
+    said = str(text)
+    return html.unescape(said) if isinstance(text, Html) and "<" not in said else said.replace("<", " ")
+
+
+def _line(row: Sequence[object], numeric: set[int]) -> Html:
+    cells = [tag("th", _cell(row[0]), scope="row")]
+    cells += [
+        tag("td", _cell(cell), class_="num") if at in numeric else tag("td", _cell(cell))
+        for at, cell in enumerate(row[1:], 1)
+    ]
+    return tag("tr", *cells)
+
+
+def _cell(cell: object) -> str:
+    if cell is None:
+        return NOTHING
+    return number(cell) if isinstance(cell, float) else cell if isinstance(cell, str) else str(cell)
+
+
+def details(summary: object, *inner: object) -> Html:
+    """What is shown when it is asked for."""
+    return tag("details", tag("summary", summary), *inner)
+
+
+def figure(drawing: object, caption: object, *below: object) -> Html:
+    """A drawing with the words that say how to read it."""
+    return tag("figure", drawing, tag("figcaption", caption), *below, class_="drawing")
+
+
+def heading(text: object) -> Html:
+    """The head of a part of a section."""
+    return tag("h3", text)
+
+
+def paragraph(*inner: object) -> Html:
+    """Some words."""
+    return tag("p", *inner)
+
+
+def attempt(what: str, make: Callable[[], Html | str]) -> Html:
+    """A part of a section; if its evidence is not as it should be, that is said instead."""
+    try:
+        return esc(make())
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError) as broken:
+        why = f"{type(broken).__name__}: {shorten(broken)}"
+        return paragraph(tag("strong", f"{what} cannot be shown"), f": the evidence is not as it should be ({why}).")
+
+
+def real(value: object) -> float | None:
+    """A finite number, or None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def quantile(samples: Sequence[float], share: float) -> float:
+    """The smallest sample that at least this share of all does not exceed (nearest rank), as the ledger has it."""
+    ordered = sorted(samples)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def summed(found: Iterable[Mapping[str, int] | None]) -> Counter[str]:
+    """Counts of several places as one."""
+    total: Counter[str] = Counter()
+    for each in found:
+        for what, count in (each or {}).items():
+            total[str(what)] += int(count)
+    return total
+
+
+def counted(tally: Counter[str], most: int = 8) -> str:
+    """Counts in words, the most frequent first."""
+    ordered = sorted(tally.items(), key=lambda item: (-item[1], item[0]))
+    said = "; ".join(f"{shorten(' '.join(what.split()), 90)} x{count}" for what, count in ordered[:most])
+    left = len(ordered) - most
+    return said + (f"; and {left} other kinds" if left > 0 else "") if said else NOTHING

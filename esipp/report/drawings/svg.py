@@ -1,0 +1,217 @@
+"""Drawings as inline SVG: scales, axes, strips, dots. Each says in words what it shows. Pure, and the same each time.
+
+Colours are the page's custom properties, with fallbacks; nothing is told by colour alone.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from esipp.report.drawings.markup import Html, esc, tag
+
+INK = "var(--ink,#222)"
+MUTED = "var(--muted,#666)"
+PAPER = "var(--paper,#fff)"
+ACCENT = "var(--accent,#2457a6)"
+OK = "var(--ok,#2e7d32)"
+WARN = "var(--warn,#9a6700)"
+BAD = "var(--bad,#b3261e)"
+
+WIDTH = 900
+"""Units a drawing is wide; at 700 pixels its text is still of nine."""
+
+SIZE = 12
+"""Of text, in the same units."""
+
+LETTER = 0.56
+"""How wide a letter is, of its size, about."""
+
+
+def short(value: float) -> str:
+    """A coordinate, in as few characters as there need be."""
+    text = f"{value:.1f}"
+    return text[:-2] if text.endswith(".0") else text
+
+
+def wide(text: str, size: float = SIZE) -> float:
+    """How wide a text is, about."""
+    return len(text) * size * LETTER
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From values to places: linear."""
+
+    low: float
+    high: float
+    left: float
+    right: float
+
+    def __call__(self, value: float) -> float:
+        """The place of a value."""
+        return self.left + (value - self.low) / (self.high - self.low or 1.0) * (self.right - self.left)
+
+    def within(self, value: float) -> bool:
+        """Whether a value is on the axis."""
+        return self.low <= value <= self.high
+
+    def ticks(self, most: int = 8) -> list[float]:
+        """Round values along the axis, ``most`` at most or a few more."""
+        step = nice((self.high - self.low) / max(1, most))
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return [round(at * step, 6) for at in range(first, min(last, first + 4 * most) + 1)]
+
+
+def nice(least: float) -> float:
+    """The smallest of 1, 2, 5 times a power of ten that is at least so much."""
+    if least <= 0 or not math.isfinite(least):
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(least))
+    return next((power * each for each in (1, 2, 5) if power * each >= least * (1 - 1e-9)), power * 10)
+
+
+def scale_of(values: Iterable[float], left: float, right: float, *, least: float = 0.1) -> Scale:
+    """An axis from zero, or from what is below it, to a little more than the largest value."""
+    known = list(values)
+    high = max([*known, least])
+    return Scale(min([*known, 0.0]), high * 1.02, left, right)
+
+
+@dataclass
+class Drawing:
+    """An SVG that grows downwards; ``height`` is set when all is in it.
+
+    Args:
+        id: prefix of the ids within.
+        title: what it is, in a line.
+        words: what it shows, with the numbers, for whoever does not see it.
+    """
+
+    id: str
+    title: str
+    words: str
+    height: float = 0.0
+    width: float = WIDTH
+    _parts: list[str] = field(default_factory=list)
+
+    def text(
+        self, x: float, y: float, said: object, *, anchor: str = "", fill: str = "", size: float = 0, bold: bool = False
+    ) -> None:
+        """Text; ``y`` is its base line."""
+        more = f' text-anchor="{anchor}"' if anchor else ""
+        more += f' fill="{fill}"' if fill else ""
+        more += f' font-size="{short(size)}"' if size else ""
+        more += ' font-weight="600"' if bold else ""
+        self._parts.append(f'<text x="{short(x)}" y="{short(y)}"{more}>{esc(said)}</text>')
+
+    def line(
+        self,
+        a: tuple[float, float],
+        b: tuple[float, float],
+        *,
+        stroke: str = INK,
+        wide: float = 1,
+        dash: str = "",
+        faint: bool = False,
+    ) -> None:
+        """A straight line."""
+        more = f' stroke-dasharray="{dash}"' if dash else ""
+        more += ' stroke-opacity=".28"' if faint else ""
+        said = f"M{short(a[0])} {short(a[1])}L{short(b[0])} {short(b[1])}"
+        self._parts.append(f'<path d="{said}" stroke="{stroke}" stroke-width="{short(wide)}" fill="none"{more}/>')
+
+    def path(self, said: str, *, stroke: str = INK, wide: float = 1.5, dash: str = "", fill: str = "none") -> None:
+        """Any line."""
+        more = f' stroke-dasharray="{dash}"' if dash else ""
+        self._parts.append(f'<path d="{said}" stroke="{stroke}" stroke-width="{short(wide)}" fill="{fill}"{more}/>')
+
+    def box(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        *,
+        fill: str = "none",
+        stroke: str = "",
+        faint: bool = False,
+    ) -> None:
+        """A rectangle."""
+        more = f' stroke="{stroke}"' if stroke else ""
+        more += ' fill-opacity=".14"' if faint else ""
+        place = f'x="{short(x)}" y="{short(y)}" width="{short(max(width, 0.8))}" height="{short(height)}"'
+        self._parts.append(f'<rect {place} fill="{fill}"{more}/>')
+
+    def dots(
+        self, places: Iterable[tuple[float, float]], *, stroke: str = INK, wide: float = 4, clear: bool = False
+    ) -> None:
+        """Many dots as one path; those that fall together are drawn once."""
+        seen = dict.fromkeys((short(x), short(y)) for x, y in places)
+        if seen:
+            said = "".join(f"M{x} {y}h0" for x, y in seen)
+            more = ' stroke-opacity=".5"' if clear else ""
+            self._parts.append(
+                f'<path d="{said}" stroke="{stroke}" stroke-width="{short(wide)}" stroke-linecap="round"{more}/>'
+            )
+
+    def ticks(self, xs: Iterable[float], top: float, height: float, *, stroke: str = INK, wide: float = 1) -> None:
+        """Many upright strokes as one path."""
+        seen = dict.fromkeys(short(x) for x in xs)
+        if seen:
+            said = "".join(f"M{x} {short(top)}v{short(height)}" for x in seen)
+            self._parts.append(f'<path d="{said}" stroke="{stroke}" stroke-width="{short(wide)}"/>')
+
+    def signs(self, places: Iterable[tuple[float, float]], sign: str, *, stroke: str = BAD) -> None:
+        """The same small sign at many places: one of ``SIGNS``."""
+        seen = dict.fromkeys((short(x), short(y)) for x, y in places)
+        if seen:
+            said = "".join(f"M{x} {y}{SIGNS[sign]}" for x, y in seen)
+            self._parts.append(f'<path d="{said}" stroke="{stroke}" stroke-width="1.3" fill="none"/>')
+
+    def axis(self, scale: Scale, top: float, bottom: float, unit: str = "s", most: int = 8) -> None:
+        """Quiet lines at round values, which stand below with their unit."""
+        ticks = scale.ticks(most)
+        self._parts.append(f'<g stroke="{MUTED}" stroke-opacity=".22">')
+        self.ticks((scale(at) for at in ticks), top, bottom - top, stroke=MUTED, wide=0.7)
+        self._parts.append("</g>")
+        for number, at in enumerate(ticks):
+            last = number == len(ticks) - 1
+            self.text(
+                scale(at), bottom + 13, f"{at:g}{' ' + unit if last else ''}", anchor="middle", fill=MUTED, size=11
+            )
+
+    def render(self) -> Html:
+        """The element."""
+        title, words = f"{self.id}-t", f"{self.id}-d"
+        size = f"0 0 {short(self.width)} {short(self.height)}"
+        style = f"display:block;width:100%;max-width:{short(self.width * 1.15)}px;height:auto"
+        head = f'<svg viewBox="{size}" role="img" aria-labelledby="{esc(title)} {esc(words)}" style="{style}"'
+        head += f' font-size="{SIZE}" fill="{INK}">'
+        named = tag("title", self.title, id=title) + tag("desc", self.words, id=words)
+        return Html(head + named + "\n".join(self._parts) + "</svg>")
+
+
+SIGNS = {
+    "x": "m-3-3l6 6m0-6l-6 6",
+    "v": "m-3.5-3h7l-3.5 6z",
+    "o": "m-3.5 0l3.5-3.5 3.5 3.5-3.5 3.5z",
+    "+": "m-3.5 0h7m-3.5-3.5v7",
+    "|": "m0-4v8",
+    "^": "m-3.5 3h7l-3.5-6z",
+}
+"""Signs that can be told apart without colour: a cross, a triangle down, a diamond, a plus, a stroke, a triangle up."""
+
+
+def staggered(labels: Sequence[tuple[float, str]], right: float, size: float = 11) -> list[tuple[float, int, str]]:
+    """Labels that begin at their places, in as many lines as keep them apart: place of the text, line, text."""
+    ends: list[float] = []
+    placed = []
+    for x, text in sorted(labels):
+        at = max(0.0, min(x, right - wide(text, size)))
+        row = next((number for number, end in enumerate(ends) if end + 6 <= at), len(ends))
+        if row == len(ends):
+            ends.append(0.0)
+        ends[row] = at + wide(text, size)
+        placed.append((at, row, text))
+    return placed

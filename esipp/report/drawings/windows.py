@@ -1,0 +1,188 @@
+"""The evidence of the continuity suite as the drawings need it, and the marks that stand for single requests."""
+
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from esipp.report.drawings.markup import number, real
+from esipp.report.drawings.svg import BAD, INK, Drawing, Scale
+from esipp.report.reading import RecordedRun
+
+SUITE = "continuity"
+LEFT = 200.0
+LATE = 0.9
+"""Seconds after which an answer is late, as docs/continuity.md has it."""
+
+SPLIT = 2.0
+"""Seconds without a missed request after which another gap begins."""
+
+Told = Mapping[str, Any]
+
+
+class Wrong(NamedTuple):
+    """A request that was lost, late, or answered wrongly."""
+
+    at: float
+    kind: str
+    words: str
+
+
+class Broke(NamedTuple):
+    """An open connection that broke, though its pod may have stayed."""
+
+    at: float
+    outcome: str
+
+
+class Way(NamedTuple):
+    """What became of the requests of one way and family in one phase."""
+
+    phase: str
+    way: str
+    family: str
+    requests: int
+    lost: int
+    late: int
+    gap: float | None
+    wrong: tuple[Wrong, ...]
+    wrong_count: int
+    broken: int
+    breaks: tuple[Broke, ...]
+
+    @property
+    def name(self) -> str:
+        """The way and the family."""
+        return f"{self.way} {self.family}"
+
+    @property
+    def moments(self) -> list[float]:
+        """When anything was missed."""
+        return [*(each.at for each in self.wrong), *(each.at for each in self.breaks)]
+
+    @property
+    def wrong_answers(self) -> int:
+        """Requests that were answered in time, but not as they must be."""
+        return max(0, self.wrong_count - self.lost - self.late)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was seen; times are seconds of one clock.
+
+    Args:
+        lanes: every way and family, by name, with what it showed in each phase.
+    """
+
+    settings: Told = field(default_factory=dict)
+    windows: Sequence[Told] = ()
+    ways: Sequence[Way] = ()
+    lanes: Mapping[str, Sequence[Way]] = field(default_factory=dict)
+    health: Sequence[Told] = ()
+    steers: Sequence[Told] = ()
+
+    @classmethod
+    def read(cls, run: RecordedRun) -> "Evidence":
+        """From a run's ledger."""
+        ways = [_way(each) for each in run.of(SUITE, "way")]
+        lanes: dict[str, list[Way]] = {}
+        for each in ways:
+            lanes.setdefault(each.name, []).append(each)
+        settings = (run.of(SUITE, "settings") or [{}])[-1]
+        windows = sorted(run.of(SUITE, "window"), key=lambda each: real(each.get("began")) or 0.0)
+        return cls(settings, windows, ways, lanes, run.of(SUITE, "health"), run.of(SUITE, "steer"))
+
+    @property
+    def phases(self) -> list[str]:
+        """The phases that anything is known of, in order."""
+        return list(dict.fromkeys(each.phase for each in self.ways))
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """From when to when anything was seen."""
+        moments = [
+            at for each in self.windows for name in ("began", "until") if (at := real(each.get(name))) is not None
+        ]
+        moments += [at for way in self.ways for at in way.moments]
+        if (since := real(self.settings.get("since"))) is not None:
+            moments.append(since)
+        for each in self.health:
+            moments += [float(run[1]) for run in each.get("stretches") or [] if since is None or run[1] > since]
+        return (since if since is not None else min(moments, default=0.0)), max(moments, default=1.0)
+
+    @property
+    def budget(self) -> float | None:
+        """(N+1) x period, of the reference load balancer's own word; None where it does not tell."""
+        checking = self.settings.get("checking") or {}
+        period, failures = real(checking.get("period")), real(checking.get("failures"))
+        return None if period is None or failures is None else (failures + 1) * period
+
+    @property
+    def budget_words(self) -> str:
+        """The budget in words."""
+        checking = self.settings.get("checking") or {}
+        if self.budget is None:
+            return "There is no budget for gaps: the load balancer does not tell its health checks"
+        told = f"N={checking['failures']}, period {float(checking['period']):.2f} s, as the load balancer tells"
+        return f"The budget of a gap is (N+1) x period = {self.budget:.2f} s ({told})"
+
+    @property
+    def words(self) -> str:
+        """Everything that was missed, in words."""
+        found = [
+            f"{each.phase}, {each.name}: {each.lost} of {each.requests} lost, {each.late} late, longest gap "
+            f"{number(each.gap)} s, {each.broken} broken"
+            for each in self.ways
+            if each.lost or each.late or each.broken or each.wrong_answers
+        ]
+        total = sum(each.requests for each in self.ways)
+        return f"{total} requests. " + ("; ".join(found) or "None was lost, late or answered wrongly.")
+
+    def causes(self, window: Told) -> list[float]:
+        """When something was done in a window."""
+        return [at for each in window.get("causes") or [] if (at := real(each)) is not None]
+
+
+def _way(told: Told) -> Way:
+    wrong = tuple(_wrong(each) for each in told.get("wrong") or [])
+    return Way(
+        str(told["phase"]),
+        str(told["way"]),
+        str(told["family"]),
+        int(told.get("requests") or 0),
+        int(told.get("lost") or 0),
+        int(told.get("late") or 0),
+        real(told.get("gap")),
+        wrong,
+        int(told.get("wrong_count") or len(wrong)),
+        int(told.get("broken") or 0),
+        tuple(Broke(float(at), str(outcome)) for at, _, outcome in told.get("breaks") or []),
+    )
+
+
+def _wrong(each: Sequence[Any]) -> Wrong:
+    started, ended, outcome = float(each[0]), float(each[1]), str(each[2])
+    kind = "lost" if outcome != "answered" else "late" if ended - started >= LATE else "wrong"
+    return Wrong(started, kind, str(each[6]) if len(each) > 6 else "")
+
+
+def key(at: int) -> str:
+    """The letter of a window: A, B … Z, AA …"""
+    letters = string.ascii_uppercase
+    return letters[at] if at < len(letters) else letters[at // len(letters) - 1] + letters[at % len(letters)]
+
+
+def mark(
+    drawing: Drawing, wrong: Iterable[Wrong], breaks: Iterable[Broke], scale: Scale, begin: float, y: float
+) -> None:
+    """Requests and breaks in one lane: tall and short strokes, diamonds, crosses; a lane is 15 units high."""
+    found = list(wrong)
+
+    def of(kind: str) -> list[float]:
+        return [scale(each.at - begin) for each in found if each.kind == kind and scale.within(each.at - begin)]
+
+    drawing.ticks(of("late"), y + 7, 6, stroke=INK, wide=1.2)
+    drawing.ticks(of("lost"), y + 1, 12, stroke=BAD, wide=1.6)
+    drawing.signs(((x, y + 7) for x in of("wrong")), "o")
+    at = (scale(each.at - begin) for each in breaks if scale.within(each.at - begin))
+    drawing.signs(((x, y + 7) for x in at), "x", stroke=INK)
