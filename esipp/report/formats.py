@@ -36,6 +36,9 @@ FORMATS = {
 }
 """The forms, by the names that ``esipp report --format`` takes."""
 
+CANNOT = (OSError, ArithmeticError, LookupError, ValueError, TypeError, AttributeError, ImportError)
+"""What may keep one report from being made, and hinders no other."""
+
 
 def write_reports(run: RecordedRun) -> list[str]:
     """Write every report into the run's folder, and return what is to be said on the terminal.
@@ -47,7 +50,7 @@ def write_reports(run: RecordedRun) -> list[str]:
         try:
             written(run.folder / form.file, form.render(run))
             done.append(form.file)
-        except (OSError, ArithmeticError, LookupError, ValueError, TypeError, AttributeError, ImportError) as broken:
+        except CANNOT as broken:
             trouble.append(f"no {name} report: {broken}")
     told = [f"reports: {run.folder / done[0]}, {', '.join(done[1:])}"] if done else []
     return [*summary(run), *appendix(run), *told, *trouble]

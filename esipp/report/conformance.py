@@ -1,0 +1,142 @@
+"""conformance.yaml: what the run says of each profile, in the manner of Gateway API's ConformanceReport.
+
+``core`` and ``extended`` with a result, statistics and the tests that failed or were skipped, as there
+(https://gateway-api.sigs.k8s.io/concepts/conformance/); the schema beside this file says each field. Everything is
+sorted, and nothing that was measured stands in it: two runs of the same outcome differ in date, run and nothing else.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from esipp.report.causes import reasons
+from esipp.report.profiles import Part, absent, ended, faults, moment, parts, present
+from esipp.report.reading import RecordedRun
+from esipp.rows import Level, Profile, Status
+
+SCHEMA = Path(__file__).with_name("conformance.schema.json")
+
+API_VERSION, KIND = "esipp.dev/v1alpha1", "SourceIPConformanceReport"
+
+MEASURED = ("load-balancer.steered", "pod-to-node.ipv4", "pod-to-node.ipv6")
+"""Facts that were found in the judged window: they are the run's, not the cluster's."""
+
+PASSED = (Status.PASS, Status.KNOWN)
+FAILED = (Status.FAIL, Status.FLAKY)
+
+Json = dict[str, Any]
+
+
+class _Dumper(yaml.SafeDumper):
+    """Lists are indented below their name, as people write them."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
+        return super().increase_indent(flow, False)
+
+
+def render(run: RecordedRun) -> str:
+    """The report."""
+    return yaml.dump(report(run), Dumper=_Dumper, sort_keys=True, default_flow_style=False, width=10_000)
+
+
+def report(run: RecordedRun) -> Json:
+    """The report as a value."""
+    found, said = parts(run), run.conclusion
+    features = {name for part in found.values() for name in part.features()}
+    told = run.header.get("implementation", {})
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "date": moment(ended(run)) or moment(run.header["at"]),
+        "run": run.header["run"],
+        "mode": "disruptive" if run.header["allow_disruptive"] else "default",
+        "suite": {"version": run.header["suite"], "lane": run.header["lane"], "failOn": run.header["fail_on"]},
+        "implementation": {name: told.get(name, "") for name in ("organization", "project", "url", "version")}
+        | {"contact": sorted(told.get("contact", []))},
+        "cluster": {
+            "facts": {name: fact.value for name, fact in run.facts.items() if name not in MEASURED},
+            "components": [
+                {"name": each.name, "kind": each.kind, "image": each.image, "digest": each.digest}
+                | {"version": each.version}
+                for each in sorted(run.components)
+            ],
+        },
+        "conclusion": {"result": said.result, "exitCode": int(said.exit_code), "whole": run.whole} | _faults(run),
+        "leftOutCoreTests": run.header["left_out_core_rows"],
+        "profiles": [_profile(run, profile, found) for profile in sorted(Profile)],
+        "features": [_feature(run, name) for name in sorted({*present(run, features), *absent(run, features)})],
+        "knownDifferences": _known(run),
+        "recordedTests": sorted(row.id for row in run.rows if row.level is Level.RECORD),
+    }
+
+
+def _faults(run: RecordedRun) -> Json:
+    told = faults(run)
+    return {"faults": told} if told else {}
+
+
+def _feature(run: RecordedRun, name: str) -> Json:
+    """Whether a feature is there, and how that was decided; ``leftOut`` where we are to blame, not the cluster."""
+    feature = run.features.get(name)
+    told = {"name": name, "supported": bool(feature and feature.present)}
+    told["decided"] = feature.why if feature else "nobody looked for it"
+    return told | ({"leftOut": True} if feature and feature.ours and not feature.present else {})
+
+
+def _profile(run: RecordedRun, profile: Profile, found: dict[tuple[str, Level], Part]) -> Json:
+    core, extended = (_status(run, found[profile.value, level]) for level in (Level.CORE, Level.EXTENDED))
+    summary = f"Core tests {_say(core)}. Extended tests {_say(extended)}."
+    return {"name": profile.value, "core": core, "extended": extended, "summary": summary}
+
+
+def _status(run: RecordedRun, part: Part) -> Json:
+    """Result, statistics and tests of a profile at one level.
+
+    Skipped is what has no answer through our own doing, or none that could be believed. What the cluster has no
+    features for is neither passed nor skipped: it stands under ``unsupportedTests``.
+    """
+    passed, failed = part.of(run, *PASSED), part.of(run, *FAILED)
+    left_out = {row.id for row in part.rows if row.id in run.verdicts and run.verdicts[row.id].left_out}
+    unjudged = {row.id for row in part.rows if row.id not in run.verdicts}
+    skipped = sorted({*part.of(run, Status.INCONCLUSIVE, Status.ERROR), *left_out, *unjudged})
+    lists = {
+        "failedTests": failed,
+        "skippedTests": skipped,
+        "unsupportedTests": sorted({*part.of(run, Status.UNSUPPORTED)} - left_out),
+        "supportedFeatures": present(run, part.features()),
+        "unsupportedFeatures": absent(run, part.features()),
+    }
+    return {
+        "result": _result(run, part, failed, bool(skipped), len(passed)),
+        "statistics": {"Passed": len(passed), "Failed": len(failed), "Skipped": len(skipped)},
+    } | {name: told for name, told in lists.items() if told}
+
+
+def _result(run: RecordedRun, part: Part, failed: list[str], skipped: bool, passed: int) -> str:
+    """A failure is one in any run; ``success`` needs a run that is whole, and a row that was asked and none skipped.
+
+    Which profile the rows belong to that were not selected at all is not known, so that all are partial for them.
+    """
+    if failed:
+        return "failure"
+    unsure = not run.whole or run.conclusion.result in ("incomplete", "error", "empty")
+    not_selected = part.level is Level.CORE and run.header["left_out_core_rows"] > 0
+    return "partial" if unsure or skipped or not_selected or not passed else "success"
+
+
+def _say(status: Json) -> str:
+    """The result of one level in words."""
+    failed, skipped = status["statistics"]["Failed"], status["statistics"]["Skipped"]
+    said = {"success": "succeeded", "failure": f"failed: {failed} tests", "partial": "partially succeeded"}
+    return said[status["result"]] + (f", {skipped} skipped" if skipped else "")
+
+
+def _known(run: RecordedRun) -> list[Json]:
+    """Differences that are accepted, and counted as passed, with their reason and reference."""
+    found = reasons(run.rows, run.verdicts, Status.KNOWN)
+    told = [
+        {"reason": each.why, "reference": each.reference, "tests": sorted(row.id for row in each.rows)}
+        for each in found
+    ]
+    return sorted(told, key=lambda each: (str(each["reason"]), str(each["reference"])))

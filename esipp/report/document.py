@@ -1,0 +1,177 @@
+"""report.json: everything that a program wants to know of a run, by report.schema.json beside this file."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from esipp.report import numbers
+from esipp.report.causes import reasons
+from esipp.report.profiles import ended, faults, missing, moment, parts, settings
+from esipp.report.reading import LEDGER, RecordedRun
+from esipp.report.told_rows import ToldRow
+from esipp.rows import Level, Profile, Status
+
+FORMAT = "esipp-report/1"
+"""Of this document; a change that breaks a reader makes it the next number, and another ``$id`` of the schema."""
+
+SCHEMA = Path(__file__).with_name("report.schema.json")
+
+ASKED = (
+    "context", "image", "samples", "outside", "without", "fail_on", "moves", "seed", "allow_disruptive",
+    "redact_cloud_ids", "implementation",
+)  # fmt: skip
+
+Json = dict[str, Any]
+
+
+def render(run: RecordedRun) -> str:
+    """The document: keys in a fixed order, a row and a record of evidence to a line, so that two can be compared."""
+    told = document(run)
+    lines = ["{"]
+    for number, (name, value) in enumerate(told.items()):
+        comma = "," if number < len(told) - 1 else ""
+        lines.append(f"  {_json(name)}: {_fold(value)}{comma}")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _fold(value: Any) -> str:
+    """A list of objects with one to a line; whatever else on one line."""
+    if not isinstance(value, list) or not value or not isinstance(value[0], dict):
+        return _json(value)
+    return "[\n    " + ",\n    ".join(_json(each) for each in value) + "\n  ]"
+
+
+def _json(value: Any) -> str:
+    """One value; a number that JSON has no word for is an error, not a document that others cannot read.
+
+    Raises:
+        ValueError: it holds an infinity, or what is no number.
+    """
+    return json.dumps(value, allow_nan=False)
+
+
+def document(run: RecordedRun) -> Json:
+    """The document as a value."""
+    header, said = run.header, run.conclusion
+    over = ended(run)
+    return {
+        "format": FORMAT,
+        "run": {
+            "id": header["run"],
+            "lane": header["lane"],
+            "suite_version": header["suite"],
+            "began": moment(header["at"], precise=True),
+            "ended": moment(over, precise=True) or None,
+            "seconds": None if over is None else round(over - header["at"], 3),
+            "command": header["command"],
+            "settings": settings(run, *ASKED),
+        },
+        "conclusion": {
+            "result": said.result,
+            "exit_code": int(said.exit_code),
+            "why": said.why,
+            "counts": dict(sorted(said.counts.items())),
+            "rows": len(run.rows),
+            "left_out_core_rows": header["left_out_core_rows"],
+        },
+        "ledger": {
+            "file": LEDGER,
+            "schema": header["schema"],
+            "sha256": run.sha256,
+            "whole": run.whole,
+            "faults": faults(run),
+        },
+        "facts": [
+            {"name": name, "value": fact.value, "decided": fact.decided} for name, fact in sorted(run.facts.items())
+        ],
+        "components": [each._asdict() for each in sorted(run.components)],
+        "features": [
+            {"name": name, "present": each.present, "why": each.why, "ours": each.ours}
+            for name, each in sorted(run.features.items())
+        ],
+        "topology": run.topology or None,
+        "profiles": _profiles(run),
+        "known_differences": [
+            {"reason": each.why, "reference": each.reference, "rows": sorted(row.id for row in each.rows)}
+            for each in reasons(run.rows, run.verdicts, Status.KNOWN)
+        ],
+        "not_tested": [
+            {"feature": each.name, "why": each.why, "ours": each.ours, "rows": list(each.rows)} for each in missing(run)
+        ],
+        "rows": _rows(run),
+        "convergence": {
+            "settings": _settings(run, numbers.CONVERGENCE, "seed", "moves", "spacing", "timeout", "clock_uncertainty"),
+            "balancers": numbers.balancers(run),
+        },
+        "continuity": {
+            "settings": _settings(run, numbers.CONTINUITY, "spacing", "timeout", "serves", "checking", "trouble"),
+            "windows": numbers.windows(run),
+            "ways": numbers.ways(run),
+        },
+        "flips": numbers.flips(run),
+        "health": {"questions": numbers.health(run), "rounds": numbers.rounds(run)},
+        "phases": [
+            {"name": each.name, "seconds": each.seconds, "ended": moment(each.at, precise=True)} for each in run.phases
+        ],
+        "settled": [numbers.pick(each, "held", "seconds", "state") for each in run.settled],
+        "obstacles": [{"path": path, "why": why} for path, why in sorted(run.obstacles.items())],
+        "notes": [{"about": about, "note": note} for about, note in run.notes],
+    }
+
+
+def _settings(run: RecordedRun, suite: str, *names: str) -> Json | None:
+    """What a suite that measures says of how; null where it did not run."""
+    told = run.of(suite, "settings")
+    return numbers.pick(told[-1], *names) if told else None
+
+
+def _profiles(run: RecordedRun) -> list[Json]:
+    told = {key: {"rows": len(part.rows), "verdicts": part.counts(run)} for key, part in parts(run).items()}
+    return [
+        {"name": profile.value} | {level.value: told[profile.value, level] for level in Level} for profile in Profile
+    ]
+
+
+def _rows(run: RecordedRun) -> list[Json]:
+    kept = (run.folder / "rows").is_dir()
+    return [_row(run, row, kept) for row in run.rows]
+
+
+def _row(run: RecordedRun, row: ToldRow, kept: bool) -> Json:
+    """A row with its verdict; of one that was not judged, the status is null and nothing was observed."""
+    verdict = run.verdicts.get(row.id)
+    told: Mapping[str, Any] = verdict.as_json() if verdict else {}
+    return {
+        "id": row.id,
+        "suite": row.suite,
+        "profile": row.profile,
+        "level": row.level.value,
+        "status": told.get("status"),
+        "requirement": row.requirement,
+        "references": list(row.references),
+        "features": list(row.features),
+        "fails_if": row.fails_if,
+        "path": _path(row),
+        "expected": told.get("expected", row.expect),
+        "observed": told.get("observed", ""),
+        "reason": told.get("reason", ""),
+        "reference": told.get("reference", ""),
+        "likely": told.get("likely", ""),
+        "tally": told.get("tally", {}),
+        "shown": told.get("shown", []),
+        "ports": told.get("ports", ""),
+        "change": told.get("change", ""),
+        "witnesses": told.get("witnesses", ""),
+        "left_out": told.get("left_out", False),
+        "timed": told.get("timed", False),
+        "files": [path.as_posix() for path in run.files(row.id)] if kept else [],
+    }
+
+
+def _path(row: ToldRow) -> Json | None:
+    """Who dials what; null for a row that is no path's."""
+    names = ("service", "policy", "internal_policy", "protocol", "family", "client", "entry", "told", "spread")
+    if row.place is None:
+        return None
+    return {"id": row.path, "accepts": sorted(row.accept)} | numbers.pick(row.data, *names)

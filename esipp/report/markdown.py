@@ -1,0 +1,208 @@
+"""report.md: what a pull request has room for. The last word first, then what to do about it.
+
+Every text that is not ours is escaped (escaping.py); lines are few whatever the run found, so that it fits a job's
+summary and a comment.
+"""
+
+from collections.abc import Sequence
+
+from esipp.report import numbers
+from esipp.report.causes import Group, causes_of_others, causes_of_paths, one_of, reasons
+from esipp.report.conclusion import WORST_FIRST, binds
+from esipp.report.escaping import block, cell, code, prose
+from esipp.report.profiles import NOT_JUDGED, ended, faults, missing, moment, parts
+from esipp.report.reading import RecordedRun
+from esipp.report.shared import common_factor
+from esipp.rows import KUBERNETES, Binding, Level, Profile, Status
+
+MOST_CAUSES, MOST_REASONS, MOST_FACTS, MOST_PARTS, MOST_FAULTS, MOST_BALANCERS = 10, 5, 16, 6, 3, 5
+"""What is told of each at most; how many more there are is said, and report.json has them all."""
+
+FIRST_FACTS = ("kubernetes", "service-proxy", "proxy-mode", "network-add-on", "nodes", "kernel", "runtime")
+"""Facts that are told before all others, which follow by name."""
+
+ORDER = (*(status.value for status in reversed(WORST_FIRST)), NOT_JUDGED)
+"""The columns of the table of verdicts."""
+
+
+def render(run: RecordedRun) -> str:
+    """The whole page."""
+    said = run.conclusion
+    lines = [f"# Source IP qualification: {said.result.upper()}", "", f"**{said.result.upper()}**: {prose(said.why)}"]
+    lines += _trouble(run)
+    lines += _verdicts(run)
+    lines += _qualified(run)
+    lines += _failures(run)
+    lines += _known(run)
+    lines += _not_tested(run)
+    lines += _convergence(run)
+    lines += _repeat(run)
+    return "\n".join(lines) + "\n"
+
+
+def _some(found: Sequence[str], most: int, what: str) -> list[str]:
+    """The first few lines, and how many more there are."""
+    more = len(found) - most
+    return [*found[:most], *([f"- and {more} more {what}, in report.json"] if more > 0 else [])]
+
+
+def _trouble(run: RecordedRun) -> list[str]:
+    """What is wrong with the ledger itself: the first thing to be said."""
+    if run.whole:
+        return []
+    told = [f"- {prose(each)}" for each in faults(run)]
+    lines = ["", "**INCOMPLETE: the ledger of this run is not whole. Nothing below may be signed.**", ""]
+    return lines + _some(told, MOST_FAULTS, "faults")
+
+
+def _verdicts(run: RecordedRun) -> list[str]:
+    """The table of profiles and levels, of verdicts that any row got."""
+    found = {key: part.counts(run) for key, part in parts(run).items()}
+    columns = [each for each in ORDER if each == Status.PASS or any(each in counts for counts in found.values())]
+    lines = ["", "| profile | level | rows | " + " | ".join(columns) + " |", "|---|---|--:|" + "--:|" * len(columns)]
+    for profile in Profile:
+        for level in Level:
+            counts = found[profile.value, level]
+            if counts:
+                numbers_ = " | ".join(str(counts.get(each, 0)) for each in columns)
+                lines.append(f"| {profile.value} | {level.value} | {sum(counts.values())} | {numbers_} |")
+    left_out = run.header["left_out_core_rows"]
+    return lines + (["", f"Not selected: {_many(left_out, 'core row')}."] if left_out else [])
+
+
+def _qualified(run: RecordedRun) -> list[str]:
+    """What was tested: the facts and the components, each with how it was decided."""
+    lines = ["", "## What was qualified", ""]
+    lines += [
+        f"Lane {code(str(run.header['lane']))}, esipp {code(str(run.header['suite']))}, "
+        f"run {code(str(run.header['run']))}, {moment(ended(run)) or 'began ' + moment(run.header['at'])}, "
+        f"ledger sha256 {code(run.sha256)}",
+        "",
+    ]
+    known = [name for name in FIRST_FACTS if name in run.facts]
+    facts = [
+        f"| {cell(name)} | {cell(run.facts[name].value)} | {cell(run.facts[name].decided)} |"
+        for name in [*known, *sorted(run.facts.keys() - {*known})]
+    ]
+    components = [
+        f"| {cell(each.kind)} | {cell(each.image or each.name)} | {cell(each.digest or 'no digest')} |"
+        for each in sorted(run.components)
+    ]
+    if facts:
+        lines += ["| fact | value | decided by |", "|---|---|---|", *facts[:MOST_FACTS]]
+        more = len(facts) - MOST_FACTS
+        lines += [f"| | and {more} more | in report.json |"] if more > 0 else []
+    if components:
+        lines += ["", "| component | image | digest |", "|---|---|---|", *components[:MOST_PARTS]]
+        more = len(components) - MOST_PARTS
+        lines += [f"| | and {more} more | in report.json |"] if more > 0 else []
+    return lines
+
+
+def _failures(run: RecordedRun) -> list[str]:
+    """What is not fine, cause by cause, what binds first."""
+    paths = [row for row in run.rows if row.place]
+    others = [row for row in run.rows if not row.place]
+    groups = [*causes_of_paths(paths, run.verdicts), *causes_of_others(others, run.verdicts)]
+    if not groups:
+        return []
+    fail_on = Binding(run.header["fail_on"])
+    groups.sort(key=lambda group: not binds(run.verdicts[group[0].id], fail_on))
+    rows = sum(len(group) for group in groups)
+    lines = ["", f"## Not fine: {_many(rows, 'row')}, {_many(len(groups), 'cause')}", ""]
+    for group in groups[:MOST_CAUSES]:
+        lines += _cause(run, group)
+    if len(groups) > MOST_CAUSES:
+        left = sum(len(group) for group in groups[MOST_CAUSES:])
+        lines += [
+            "",
+            f"And {_many(len(groups) - MOST_CAUSES, 'more cause')} with {_many(left, 'row')}, in report.json.",
+        ]
+    return lines
+
+
+def _cause(run: RecordedRun, group: Group) -> list[str]:
+    """One cause by its plainest row: what it requires, what was seen, where to look, how to ask again."""
+    first, *others = group
+    verdict = run.verdicts[first.id]
+    wrong = verdict.status in (Status.FAIL, Status.FLAKY)
+    seen = f"expected {code(verdict.expected, 200)}, observed {code(verdict.observed, 200)}"
+    why = {
+        "": code(verdict.reason, 200) if verdict.reason else "",
+        "packets: ": code(one_of(verdict.change), 200) if verdict.change else "",
+        "only ": prose(common_factor(group, run.rows, run.verdicts)) if wrong else "",
+        "likely ": prose(verdict.likely) if verdict.likely else "",
+    }
+    told = {
+        "required": prose(first.requirement),
+        "seen": "" if verdict.status is Status.INCONCLUSIVE else seen,  # there nothing that was seen is believed
+        "why": "; ".join(label + text for label, text in why.items() if text not in ("", "-")),
+        "again": code(f"{run.header['command']} {first.id}", 400),
+    }
+    also = f" and {_many(len(others), 'more row')}" if others else ""
+    title = f"- **{verdict.status.value.upper()}** ({first.level.value}) {code(first.id, 200)}{also}"
+    return [title, *(f"  - {label}: {text}" for label, text in told.items() if text)]
+
+
+def _many(count: int, what: str) -> str:
+    """So many of them."""
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def _known(run: RecordedRun) -> list[str]:
+    """What differs for a reason that is known."""
+    found = reasons(run.rows, run.verdicts, Status.KNOWN)
+    if not found:
+        return []
+    told = [f"- {_many(len(each.rows), 'row')}: {prose(each.why)} [{code(each.reference)}]" for each in found]
+    return ["", "## Known differences", "", *_some(told, MOST_REASONS, "reasons")]
+
+
+def _not_tested(run: RecordedRun) -> list[str]:
+    """What was not tested and why, by the feature that is missing."""
+    found = missing(run)
+    unjudged = sum(1 for row in run.rows if row.id not in run.verdicts)
+    if not found and not unjudged:
+        return []
+    told = [f"- {_many(unjudged, 'row')}: not judged, the run was cut short"] if unjudged else []
+    for each in sorted(found, key=lambda each: (not each.ours, -len(each.rows), each.name)):
+        name = f"Kubernetes {each.name.removeprefix(KUBERNETES)}" if each.name.startswith(KUBERNETES) else each.name
+        by = " (left out by us)" if each.ours else ""
+        told.append(f"- {_many(len(each.rows), 'row')} for want of {code(name)}{by}: {prose(each.why)}")
+    return ["", "## Not tested", "", *_some(told, MOST_REASONS, "features")]
+
+
+def _convergence(run: RecordedRun) -> list[str]:
+    """How fast each balancer followed the pods, beside its bound; a family and direction a line would be too many."""
+    found = numbers.balancers(run)
+    if not found:
+        return []
+    lines = ["", "## Convergence", "", "Seconds from a change to traffic that follows it: p50 / p95 / max.", ""]
+    lines += ["| balancer | up | down | lost requests | black hole | bound |", "|---|--:|--:|--:|--:|---|"]
+    for each in found[:MOST_BALANCERS]:
+        if each["obstacle"]:
+            lines.append(f"| {cell(each['name'])} | - | - | - | - | {cell(each['obstacle'])} |")
+            continue
+        sides = [_worst(each, direction) for direction in ("up", "down")]
+        lost = sum(of[name] for of in each["losses"].values() for name in ("timed_out", "refused", "reset", "wrong"))
+        holes = [of["black_hole"] for of in each["losses"].values() if of["black_hole"] is not None]
+        hole = f"{max(holes):.2f}" if holes else "-"
+        seconds = each["bound"]["seconds"]
+        rests = f"{seconds:.2f}, {each['bound']['rests_on']}" if seconds is not None else each["bound"]["rests_on"]
+        lines.append(f"| {cell(each['name'])} | {' | '.join(sides)} | {lost} | {hole} | {rests} |")
+    more = len(found) - MOST_BALANCERS
+    return lines + ([f"| and {more} more | in report.json | | | | |"] if more > 0 else [])
+
+
+def _worst(balancer: numbers.Json, direction: str) -> str:
+    """The slower one of both families."""
+    sides = [each for each in numbers.response(balancer) if each["direction"] == direction and each["n"]]
+    if not sides:
+        return "-"
+    slowest = max(sides, key=lambda each: (float(each["p95"]), float(each["max"])))
+    return f"{slowest['p50']:.2f} / {slowest['p95']:.2f} / {slowest['max']:.2f} ({slowest['family']}, n={slowest['n']})"
+
+
+def _repeat(run: RecordedRun) -> list[str]:
+    """The command that repeats the run."""
+    return ["", "## Repeat", "", *block(str(run.header["command"]))]

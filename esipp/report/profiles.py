@@ -1,0 +1,110 @@
+"""What the verdicts are told by in reports: profiles and levels, with the features that their rows need. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from esipp.report.reading import RecordedRun
+from esipp.report.told_rows import ToldRow
+from esipp.rows import KUBERNETES, Level, Profile, Status
+
+NOT_JUDGED = "not judged"
+"""What counts call a row without a verdict; only a run that was cut short has any."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of one profile and one level, in their order."""
+
+    profile: str
+    level: Level
+    rows: Sequence[ToldRow]
+
+    def counts(self, run: RecordedRun) -> dict[str, int]:
+        """How many rows got which verdict; each verdict that any row got, sorted by name."""
+        found = Counter(
+            run.verdicts[row.id].status.value if row.id in run.verdicts else NOT_JUDGED for row in self.rows
+        )
+        return dict(sorted(found.items()))
+
+    def of(self, run: RecordedRun, *statuses: Status) -> list[str]:
+        """The ids of the rows that got one of these verdicts, sorted."""
+        return sorted(row.id for row in self.rows if row.id in run.verdicts and run.verdicts[row.id].status in statuses)
+
+    def features(self) -> set[str]:
+        """Every feature that a row of it needs."""
+        return {name for row in self.rows for name in row.features}
+
+
+def parts(run: RecordedRun) -> dict[tuple[str, Level], Part]:
+    """Every profile and level, also where the run has no such row."""
+    rows: dict[tuple[str, Level], list[ToldRow]] = {(each.value, level): [] for each in Profile for level in Level}
+    for row in run.rows:
+        rows.setdefault((row.profile, row.level), []).append(row)
+    return {key: Part(*key, own) for key, own in rows.items()}
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A feature that is not there, why, whether through our own doing, and the rows that were not tested for it."""
+
+    name: str
+    why: str
+    ours: bool
+    rows: Sequence[str]
+
+
+def missing(run: RecordedRun) -> list[Missing]:
+    """What was not tested, by the feature that is missing; a row that lacks two is named with both."""
+    rows: dict[str, list[str]] = {}
+    for row in run.rows:
+        verdict = run.verdicts.get(row.id)
+        if verdict is not None and verdict.status is Status.UNSUPPORTED:
+            for name in row.features:
+                if name not in run.features or not run.features[name].present:
+                    rows.setdefault(name, []).append(row.id)
+    return [_missing(run, name, sorted(own)) for name, own in sorted(rows.items())]
+
+
+def _missing(run: RecordedRun, name: str, rows: Sequence[str]) -> Missing:
+    feature = run.features.get(name)
+    return Missing(name, feature.why if feature else "nobody looked for it", bool(feature and feature.ours), rows)
+
+
+def present(run: RecordedRun, names: Iterable[str]) -> list[str]:
+    """Those of the features that are there, sorted; without versions of Kubernetes, of which the server's tells all."""
+    return sorted(
+        name
+        for name in names
+        if not name.startswith(KUBERNETES) and name in run.features and run.features[name].present
+    )
+
+
+def absent(run: RecordedRun, names: Iterable[str]) -> list[str]:
+    """Those of the features that are not there, or that nobody looked for, sorted."""
+    return sorted(name for name in names if name not in run.features or not run.features[name].present)
+
+
+def moment(at: float | None, precise: bool = False) -> str:
+    """Unix seconds as RFC 3339 has them, in UTC; empty where there are none."""
+    if at is None:
+        return ""
+    told = datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds" if precise else "seconds")
+    return told.replace("+00:00", "Z")
+
+
+def ended(run: RecordedRun) -> float | None:
+    """When the run was over, in Unix seconds; None where its ledger has no closing record."""
+    at = (run.end or {}).get("at")
+    return None if at is None else float(at)
+
+
+def faults(run: RecordedRun) -> list[str]:
+    """What is wrong with the ledger itself; one without a closing record has at least that."""
+    return [*run.trouble, *([] if run.end else ["the run has no closing record: it was killed"])]
+
+
+def settings(run: RecordedRun, *names: str) -> Mapping[str, object]:
+    """What the header says of these, where it says anything: older ones know fewer."""
+    return {name: run.header[name] for name in names if name in run.header}

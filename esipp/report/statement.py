@@ -1,0 +1,123 @@
+"""statement.json: an unsigned in-toto statement of the run, for whoever signs what was qualified.
+
+Statement v1 with the predicate test-result v0.1 (github.com/in-toto/attestation, spec/predicates/test-result.md). Its
+subjects are the components that were tested, by the digests of their images; our own echo server is none of them.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from esipp.errors import ExitCode
+from esipp.report.conclusion import BOTH, spoils
+from esipp.report.profiles import faults, settings
+from esipp.report.reading import LEDGER, Component, RecordedRun
+from esipp.rows import Binding, Status
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://in-toto.io/attestation/test-result/v0.1"
+
+OURS = ("echo",)
+"""Kinds of components that are our instruments, not what was tested."""
+
+Json = dict[str, Any]
+
+
+def render(run: RecordedRun) -> str:
+    """The statement.
+
+    Raises:
+        ValueError: there is nothing that it could be about, or its ledger has no digest.
+    """
+    return json.dumps(statement(run), indent=2) + "\n"
+
+
+def statement(run: RecordedRun) -> Json:
+    """The statement as a value. Test names are row ids; rows that are recorded only, or were not asked, are no tests.
+
+    Raises:
+        ValueError: there is nothing that it could be about, or its ledger has no digest.
+    """
+    subjects = _descriptors(each for each in run.components if each.digest and each.kind not in OURS)
+    if not subjects:
+        raise ValueError("no tested component has a digest, so there is nothing that a statement could be about")
+    if not run.sha256:
+        raise ValueError("the digest of the ledger is unknown")
+    passed, warned, failed = _tests(run)
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": subjects,
+        "predicateType": PREDICATE_TYPE,
+        "predicate": {
+            "result": _result(run, warned),
+            "configuration": [_ledger(run), *_descriptors(each for each in run.components if _is_instrument(each))],
+            "passedTests": passed,
+            "warnedTests": warned,
+            "failedTests": failed,
+        },
+    }
+
+
+def _is_instrument(each: Component) -> bool:
+    return bool(each.digest) and each.kind in OURS
+
+
+def _result(run: RecordedRun, warned: list[str]) -> str:
+    """Passed is a run that is whole, conformant and without reservation; what was not proven is failed."""
+    said = run.conclusion
+    if not run.whole or said.exit_code is not ExitCode.CONFORMANT or said.result not in ("conformant", "partial"):
+        return "FAILED"
+    return "WARNED" if warned or said.result == "partial" else "PASSED"
+
+
+def _tests(run: RecordedRun) -> tuple[list[str], list[str], list[str]]:
+    """The ids of rows that passed, those that passed with a reservation or differ without binding, and those that
+    failed; each sorted. Of a ledger that is not whole, no row is believed to have passed.
+    """
+    fail_on = Binding(run.header["fail_on"])
+    passed: list[str] = []
+    warned: list[str] = []
+    failed: list[str] = []
+    for verdict in run.verdicts.values():
+        if spoils(verdict, fail_on):
+            failed.append(verdict.cell)
+        elif verdict.level in BOTH and verdict.status is not Status.UNSUPPORTED:
+            (passed if verdict.status is Status.PASS else warned).append(verdict.cell)
+    if not run.whole:
+        passed, warned = [], []
+    return sorted(passed), sorted(warned), sorted(failed)
+
+
+def _ledger(run: RecordedRun) -> Json:
+    """The ledger, by which every word of this can be checked, and what else there is to say of the run."""
+    said = run.conclusion
+    names = ("run", "lane", "context", "command", "fail_on", "without", "allow_disruptive", "left_out_core_rows")
+    undigested = [
+        {name: value for name, value in each._asdict().items() if value and name != "decided"}
+        for each in sorted(run.components)
+        if not each.digest
+    ]
+    told = {"suite_version": run.header["suite"], **settings(run, *names), "implementation": _implementation(run)}
+    told |= {"conclusion": said.result, "why": said.why, "faults": faults(run), "components_without_digest": undigested}
+    kept = {f"esipp_{name}": value for name, value in told.items() if value not in ([], {}, "")}
+    return {
+        "name": LEDGER,
+        "digest": {"sha256": run.sha256},
+        "mediaType": "application/jsonl",
+        "annotations": kept,
+    }
+
+
+def _implementation(run: RecordedRun) -> Json:
+    """What the user says was tested."""
+    return dict(run.header.get("implementation", {}))
+
+
+def _descriptors(components: Iterable[Component]) -> list[Json]:
+    """Images by name and digest, each once; where one name has several digests, the name has the digest too."""
+    found = sorted({(each.image or each.name, each.digest.removeprefix("sha256:")) for each in components})
+    names = [name for name, _ in found]
+    return [
+        {"name": name if names.count(name) == 1 else f"{name}@sha256:{digest}", "digest": {"sha256": digest}}
+        for name, digest in found
+    ]
