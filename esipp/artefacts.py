@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from esipp.redaction import KNOWN, redact
+
 SECONDS = 20.0
 """A command may take so long."""
 
@@ -31,19 +33,6 @@ MOST_BYTES = 512 * 1024
 AT_ONCE = 16
 MOST_ROWS = 20
 MOST_OBSERVATIONS = 1000
-
-HIDDEN = "XXXXXX"
-SECRETS = (
-    re.compile(r"\A(?:(?!-----BEGIN )[^\0])*?-----END [A-Z0-9 ]+-----"),  # the rest of one whose beginning was cut off
-    re.compile(r"-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL),
-    re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]+)?"),  # a JSON web token
-    re.compile(r"(?i)(?<=\bbearer )[^\s\"'\\]+"),
-    re.compile(r"(?i)(?<=\bbasic )[A-Za-z0-9+/]{8,}=*"),
-    re.compile(
-        r"(?i)(?<![\w-])((?:[\w-]*[-_])?(?:token|passw(?:or)?d|secret|api[-_]?key)|(?:client-)?key-data"
-        r"|(?:client-)?certificate(?:-authority)?-data|caBundle)(\\*[\"']?\s*[:=]\s*\\*[\"']?)(?!/)[^\s\"'\\,}]+"
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -75,13 +64,6 @@ class RowEvidence:
     observations: Sequence[Mapping[str, Any]] = ()
     packets: str = ""
     pcaps: Mapping[str, bytes] = field(default_factory=dict)
-
-
-def redact(text: str) -> str:
-    """The text without tokens, passwords, certificates and keys."""
-    for pattern in SECRETS:
-        text = pattern.sub(rf"\1\2{HIDDEN}" if pattern.groups else HIDDEN, text)
-    return text
 
 
 # -------------------------------------------------------------------------------------------------- collecting
@@ -141,7 +123,7 @@ def collect(
             _kill(process)
     finished = dict(done)
     notes = [finished.get(i, f"{each.name}: not done after {total:.0f} s") for i, each in enumerate(wanted)]
-    notes = [note for note in notes if note]
+    notes = [redact(note) for note in notes if note]
     _write_index(folder, notes)
     return notes
 
@@ -164,17 +146,23 @@ def _take(
         else:
             raw, trouble = _output(collector.source, seconds, most, collector.tail, running)
     except Exception as broken:  # whatever a collector does, the others go on
-        return f"{collector.name}: {redact(str(broken))[:300] or type(broken).__name__}"
-    if len(raw) > most:
+        return f"{redact(collector.name)}: {redact(str(broken))[:300] or type(broken).__name__}"
+    cut = len(raw) > most
+    if cut and collector.tail:
         # a line that lost its beginning goes whole: it could be the rest of a secret, which nobody would recognise
-        raw = raw[-most:].partition(b"\n")[2] if collector.tail else raw[:most]
+        raw = raw[-most:].partition(b"\n")[2]
+    raw = redact(raw.decode(errors="replace")).encode()
+    if cut and not collector.tail:
+        lines, newline, _ = raw[:most].rpartition(b"\n")  # so could a line that lost its end
+        raw = lines + newline if newline else raw[:most]
+    if cut:
         trouble = trouble or f"cut to its {'last' if collector.tail else 'first'} {most} bytes"
     if closed.is_set():
         return ""
     try:
-        path = folder / collector.name
+        path = folder / redact(collector.name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(redact(raw.decode(errors="replace")), encoding="utf-8")
+        path.write_bytes(raw)
     except OSError as broken:
         return f"{collector.name}: {broken}"
     return f"{collector.name}: {trouble}" if trouble else ""
@@ -243,7 +231,7 @@ def _write_index(folder: Path, notes: Sequence[str]) -> None:
         files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "index.txt")
         lines = [f"{path.stat().st_size:>9}  {path.relative_to(folder)}" for path in files]
         missing = [f"  {note}" for note in notes] or ["  nothing"]
-        text = ["bytes      what was collected, tokens and certificates replaced by " + HIDDEN, *lines]
+        text = ["bytes      what was collected; [redacted: …] stands for tokens, keys and certificates", *lines]
         (folder / "index.txt").write_text("\n".join([*text, "", "missing or not whole:", *missing, ""]))
 
 
@@ -286,17 +274,19 @@ def _write_row(folder: Path, row: RowEvidence, shared: str) -> list[str]:
     observations = row.observations[:MOST_OBSERVATIONS]
     if len(observations) < len(row.observations):
         notes.append(f"{row.id}: {MOST_OBSERVATIONS} of {len(row.observations)} observations; the ledger has all")
-    (folder / "verdict.json").write_text(json.dumps(row.verdict, indent=1) + "\n", encoding="utf-8")
-    (folder / "observations.jsonl").write_text("".join(f"{json.dumps(o)}\n" for o in observations), encoding="utf-8")
+    verdict = json.dumps(KNOWN.value(row.verdict), indent=1)
+    (folder / "verdict.json").write_text(f"{verdict}\n", encoding="utf-8")
+    lines = "".join(f"{KNOWN.line(json.dumps(each))}\n" for each in observations)
+    (folder / "observations.jsonl").write_text(lines, encoding="utf-8")
     said = ["verdict.json        what was required, expected and seen", "observations.jsonl  every probe of the row"]
     if row.packets:
-        (folder / "packets.txt").write_text(row.packets.rstrip("\n") + "\n", encoding="utf-8")
+        (folder / "packets.txt").write_text(redact(row.packets.rstrip("\n")) + "\n", encoding="utf-8")
         said.append("packets.txt         what packets tell of the sampled connections")
     for node, raw in row.pcaps.items():
         if len(raw) > MOST_BYTES:
             notes.append(f"{row.id}: the packets of {node} are left out, they are {len(raw)} bytes")
             continue
-        name = f"{file_name(node)}.pcap"
+        name = f"{file_name(redact(node))}.pcap"
         (folder / name).write_bytes(raw)
         said.append(f"{name:<19} the same, for tcpdump -r and wireshark")
     said += ["", f"../../{shared}/index.txt lists what was collected once for the whole run: objects, logs, nodes."]

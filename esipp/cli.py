@@ -1,10 +1,11 @@
-"""The command ``esipp``: run, list, explain, clean."""
+"""The command ``esipp``: run, list, explain, clean, judge."""
 
 import argparse
 import os
 import secrets
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from esipp import __version__, listing
@@ -76,6 +77,13 @@ def add_run_options(group: Any) -> None:
         "load balancers for a while, kube-proxy, speakers and kubelets restarted, the API server is away for 30 s",
     )
     add(
+        "--redact-cloud-ids",
+        action="store_true",
+        help="put pseudonyms for what names a cloud's account: provider, project and subscription ids, nodes' names, "
+        "hosts of load balancers and API server; so the report may be published. IP addresses are kept, those of this "
+        "machine too: they are the evidence",
+    )
+    add(
         "--fail-on",
         choices=[each.value for each in Binding],
         default=Binding.CORE.value,
@@ -110,6 +118,7 @@ def settings_of(options: Any) -> Settings:
         fail_on=Binding(options.fail_on),
         moves=options.moves,
         allow_disruptive=options.allow_disruptive,
+        redact_cloud_ids=options.redact_cloud_ids,
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
     )
 
@@ -185,7 +194,34 @@ def _parser() -> argparse.ArgumentParser:
         "--force", action="store_true", help="also what belongs to a run that is at work on this machine"
     )
     clean.set_defaults(command=_clean)
+    _add_judge(commands)
     return parser
+
+
+def _add_judge(commands: Any) -> None:
+    """``esipp judge``."""
+    judging = commands.add_parser(
+        "judge",
+        help="judge a run of the past again, by the rows of today; needs no cluster",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    judging.add_argument("run", metavar="RUN", help="the run's folder, or its ledger.jsonl")
+    judging.add_argument(
+        "rows",
+        nargs="*",
+        metavar="ROW",
+        help="ids of rows, or parts of them (default: those that the run had, and others for which it saw enough)",
+    )
+    judging.add_argument("--out", default=None, metavar="DIR", help="write a ledger with the new verdicts there")
+    judging.set_defaults(command=_judge)
+
+
+def _judge(options: argparse.Namespace) -> int:
+    from esipp.again.command import command
+
+    named = {row.id for row in select(options.rows)} if options.rows else set()
+    return command(Path(options.run), all_rows(), named, Path(options.out) if options.out else None)
 
 
 def select(patterns: Sequence[str]) -> list[Row]:
@@ -234,6 +270,7 @@ def _run(options: argparse.Namespace) -> int:
     arguments += [f"--moves={settings.moves}", f"--seed={settings.seed}"]
     arguments += [f"--fail-on={settings.fail_on.value}", *(f"--without={name}" for name in settings.without)]
     arguments += ["--allow-disruptive"] if settings.allow_disruptive else []
+    arguments += ["--redact-cloud-ids"] if settings.redact_cloud_ids else []
     arguments += [f"--kubeconfig={settings.kubeconfig}"] if settings.kubeconfig else []
     arguments += [f"--out={settings.out}"] if settings.out else []
     if options.rows:

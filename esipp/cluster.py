@@ -21,6 +21,7 @@ from kubernetes.config.config_exception import ConfigException
 
 from esipp.dialect import Dialect, dialect_of
 from esipp.errors import PreflightError
+from esipp.redaction import learn_authorization, learn_environment, learn_kubeconfig
 
 Json = dict[str, Any]
 
@@ -66,6 +67,8 @@ class Cluster:
         try:
             # not list_kube_config_contexts: it fails on a file without a current-context, which we have no use for
             merged = kube_config.KubeConfigMerger(kubeconfig or kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
+            learn_kubeconfig(merged.value if merged else {})
+            learn_environment(os.environ)
             names = sorted(str(each["name"]) for each in (merged.value if merged else {}).get("contexts") or [])
         except (ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError, KeyError) as broken:
             why = " ".join(str(broken).split()).rstrip(".")
@@ -151,6 +154,7 @@ class Cluster:
             body=body,
             auth_settings=["BearerToken"],
         )
+        learn_authorization(str(arguments[2].get("authorization") or ""))
         try:
             response: urllib3.BaseHTTPResponse = self._api.call_api(
                 *arguments, _request_timeout=(CONNECT_TIMEOUT, read_timeout)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from esipp.artefacts import MOST_BYTES, SECONDS, Collector
 from esipp.cluster import Cluster, Json
+from esipp.redaction import KNOWN
 
 MOST_NODES = 10
 MOST_PODS = 20
@@ -108,7 +109,7 @@ def _object(cluster: Cluster, path: str) -> Callable[[], str]:
         answer = cluster.request("GET", path)
         for item in [answer, *(answer.get("items") or [])]:
             item.get("metadata", {}).pop("managedFields", None)  # half of the bytes, and nobody reads them
-        return json.dumps(answer, indent=1) + "\n"
+        return json.dumps(KNOWN.value(answer), indent=1) + "\n"
 
     return read
 

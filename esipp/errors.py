@@ -2,6 +2,8 @@
 
 from enum import IntEnum
 
+from esipp.redaction import redact
+
 
 class ExitCode(IntEnum):
     """The exit codes of every esipp command."""
@@ -15,7 +17,7 @@ class ExitCode(IntEnum):
 
 
 class EsippError(Exception):
-    """A failure of ours or of the surroundings, told as one sentence and a hint.
+    """A failure of ours or of the surroundings, told as one sentence and a hint, neither of which holds a secret.
 
     Args:
         sentence: what is wrong, in one sentence a user can act on.
@@ -25,9 +27,9 @@ class EsippError(Exception):
     exit_code = ExitCode.HARNESS
 
     def __init__(self, sentence: str, hint: str = "") -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-        self.hint = hint
+        self.sentence = redact(sentence)
+        self.hint = redact(hint)
+        super().__init__(self.sentence)
 
     def __str__(self) -> str:
         return f"{self.sentence}\n  hint: {self.hint}" if self.hint else self.sentence

@@ -14,6 +14,7 @@ from esipp.errors import EsippError, ExitCode
 from esipp.model import Cell
 from esipp.observation import Verdict
 from esipp.progress import Progress
+from esipp.redaction import KNOWN, learn_cloud
 from esipp.report.conclusion import Conclusion, conclude
 from esipp.report.diagnosis import where_to_look
 from esipp.report.ledger import SCHEMA_VERSION, Ledger
@@ -32,7 +33,7 @@ class Settings:
     ``docker:NETWORK``. ``without`` are features to be taken as missing. ``samples`` is the number of connections a
     path gets in the judged window, ``moves`` how often each load balancer has to follow
     a pod up, and as often down; ``seed`` chooses which. ``allow_disruptive`` allows what others on the
-    cluster would notice.
+    cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account.
     """
 
     context: str
@@ -47,6 +48,7 @@ class Settings:
     moves: int = DEFAULT_MOVES
     seed: int = 0
     allow_disruptive: bool = False
+    redact_cloud_ids: bool = False
 
     @property
     def repeat(self) -> str:
@@ -60,6 +62,7 @@ class Settings:
         told["--fail-on"], usual["--fail-on"] = self.fail_on.value, Binding.CORE.value
         words = [f"{name} {shlex.quote(str(value))}" for name, value in told.items() if value != usual[name]]
         words += ["--allow-disruptive"] if self.allow_disruptive else []
+        words += ["--redact-cloud-ids"] if self.redact_cloud_ids else []
         words += [f"--without {name}" for name in self.without]
         return " ".join([start, *words])
 
@@ -97,6 +100,8 @@ class Run:
         """
         self.rows, self.left_out = rows, left_out
         self.progress.begin(rows, self.settings.samples, self.settings.moves)
+        KNOWN.cloud.wanted = self.settings.redact_cloud_ids
+        learn_cloud(self.settings.context, ())
         now = time.gmtime()
         self.id = f"{time.strftime('%m%d-%H%M%S', now)}-{secrets.token_hex(2)}"
         stamp = time.strftime("%Y%m%dT%H%M%SZ", now)
@@ -120,6 +125,7 @@ class Run:
             moves=self.settings.moves,
             seed=self.settings.seed,
             allow_disruptive=self.settings.allow_disruptive,
+            redact_cloud_ids=self.settings.redact_cloud_ids,
             command=self.repeat,
             rows=[row_record(row) for row in rows],
             left_out_core_rows=left_out,

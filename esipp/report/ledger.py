@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from esipp.errors import HarnessError, PreflightError
+from esipp.redaction import KNOWN
 
 SCHEMA_VERSION = 4
 SCHEMA = Path(__file__).with_name("ledger.schema.json")
@@ -36,12 +37,12 @@ class Ledger:
             ) from None
 
     def write(self, record: str, **fields: Any) -> None:
-        """Append one record.
+        """Append one record, without secrets.
 
         Raises:
             HarnessError: the disk is full, or gone.
         """
-        line = json.dumps({"record": record, "at": round(time.time(), 6), **fields}) + "\n"
+        line = KNOWN.line(json.dumps({"record": record, "at": round(time.time(), 6), **fields})) + "\n"
         try:
             with self._lock:
                 self._file.write(line)

@@ -1,0 +1,98 @@
+"""Cloud ids, replaced by pseudonyms on request, so that a report may be published.
+
+They are no secrets, but say whose account a cluster belongs to: provider ids, account, project and subscription ids,
+names of load balancers and API servers, and the nodes' names, which clouds make of such parts. The same id gets the
+same pseudonym within a run, so that what belongs together is still seen to. Addresses stay: they are the evidence.
+"""
+
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+CLOUDS = (
+    *("aws", "gce", "azure", "openstack", "digitalocean", "hcloud", "ibm", "ibmcloud", "oci", "vsphere", "linode"),
+    *("exoscale", "scaleway", "alicloud", "equinixmetal", "vultr", "ovhcloud", "cloudstack", "nutanix", "huaweicloud"),
+)
+"""How provider ids of clouds begin; kind's and those of machines of one's own are none."""
+
+_END = r"[^\s\"'\\,<>]"
+_HOST = r"(?<![\w.-])[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}"
+_IDS = re.compile(
+    "|".join(
+        (
+            rf"\barn:aws[\w-]*:{_END}+",
+            rf"(?<![\w+])(?:{'|'.join(CLOUDS)}):///?{_END}+",
+            rf"(?i:/subscriptions/[0-9a-f-]{{36}}{_END}*)",
+            r"\bgke_[a-z][a-z0-9:.-]+_[a-z0-9-]+_[a-z0-9-]+",
+            r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,100}\.[a-z0-9-]{1,30}\.eksctl\.io\b",
+            r"(?<![\w-])[\w-]{1,64}@[\w.-]{1,100}\.gserviceaccount\.com\b",
+            rf"{_HOST}\.(?:amazonaws\.com(?:\.cn)?|azmk8s\.io|cloudapp\.azure\.com|azurecr\.io"
+            r"|gke\.goog|hana\.ondemand\.com|k8s\.ondigitalocean\.com)\b",
+            rf"{_HOST}\.c\.[a-z][\w.-]{{1,80}}?\.internal\b",
+            r"\bMC_[^\s\"'\\,/]+_[^\s\"'\\,/]+",
+            rf"\bocid1\.{_END}+",
+            r"\b(?:i|vpc|subnet|eni|sg|vol|rtb|acl|igw|nat|lt|eipalloc|eipassoc)-(?:[0-9a-f]{17}|[0-9a-f]{8})(?![\w-])",
+        )
+    )
+)
+_HINTS = (
+    *("arn:", "://", ":///", "/subscriptions/", "gke_", ".eksctl.io", "gserviceaccount", "amazonaws.com", "azmk8s.io"),
+    *("cloudapp.azure", "azurecr.io", "gke.goog", "ondemand.com", "ondigitalocean", ".internal", "mc_", "ocid1."),
+)
+_RESOURCE = re.compile(r"\b(?:i|vpc|subnet|eni|sg|vol|rtb|acl|igw|nat|lt|eipalloc|eipassoc)-[0-9a-f]{8}")
+
+
+class CloudIds:
+    """The ids of one run and their pseudonyms. Nothing is replaced unless ``wanted``."""
+
+    def __init__(self) -> None:
+        self.wanted = False
+        self._lock = threading.Lock()
+        self._pseudonyms: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._pattern: re.Pattern[str] | None = None
+
+    def learn(self, context: str, nodes: Iterable[Mapping[str, Any]]) -> None:
+        """Know the account's parts of a kubeconfig context's name, and the names and ids of a cloud's nodes."""
+        found = re.findall(r"(?<=:)\d{12}(?=:)", context)
+        project = re.match(r"gke_([a-z][a-z0-9-]{5,})_", context)
+        names: dict[str, str] = dict.fromkeys([*found, *([project[1]] if project else [])], "id")
+        for node in nodes:
+            provider = str((node.get("spec") or {}).get("providerID") or "")
+            scheme, _, rest = provider.partition("://")
+            if scheme not in CLOUDS:
+                continue
+            parts = [each for each in rest.split("/") if each]
+            name = str(node["metadata"]["name"])
+            addresses = (node.get("status") or {}).get("addresses") or ()
+            hosts = [str(each["address"]) for each in addresses if "IP" not in str(each.get("type"))]
+            # a name such as "node-1" is nobody's in particular, and might be part of any word
+            names |= {each: "node" for each in (name, *hosts) if len(each) >= 6 and any(map(str.isdigit, each))}
+            account = parts[:1] if scheme == "gce" else parts[1:2] if scheme == "azure" else parts[-1:]
+            names |= {each: "id" for each in account if len(each) >= 6 and each not in names}
+        with self._lock:
+            self._names |= names
+            longest = sorted(self._names, key=len, reverse=True)
+            one = "|".join(map(re.escape, longest))
+            self._pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{one})(?![A-Za-z0-9])") if longest else None
+
+    def replace(self, text: str) -> str:
+        """The text with pseudonyms, if wanted; JSON stays JSON."""
+        if not self.wanted:
+            return text
+        small = text.lower()
+        if any(hint in small for hint in _HINTS) or _RESOURCE.search(text):
+            text = _IDS.sub(lambda found: self._pseudonym("id", found[0]), text)
+        if self._pattern is not None:
+            text = self._pattern.sub(lambda found: self._pseudonym(self._names[found[0]], found[0]), text)
+        return text
+
+    def _pseudonym(self, kind: str, identity: str) -> str:
+        with self._lock:
+            known = self._pseudonyms
+            key = identity.casefold()
+            if key not in known:
+                number = sum(1 for each in known.values() if each.startswith(f"cloud-{kind}-")) + 1
+                known[key] = f"cloud-{kind}-{number}"
+            return known[key]
