@@ -1,0 +1,83 @@
+"""report.html: one page for people, from the ledger alone. It loads nothing, and says all of it without scripts too.
+
+The template asks for what the modules beside it put together; jinja2 escapes whatever comes from a ledger. The policy
+in the page's head allows its own script only, by digest: text of a ledger could not run even if it became markup.
+"""
+
+import base64
+import hashlib
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from esipp.report.html import legend, references
+from esipp.report.html.embedded import embedded
+from esipp.report.html.head import head_of
+from esipp.report.html.listing import suites_of
+from esipp.report.html.marks import MARKS, WORDS
+from esipp.report.html.trouble import missing_of, troubles_of
+from esipp.report.reading import RecordedRun
+
+HERE = Path(__file__).parent
+SCRIPTS = ("page.js", "filters.js", "drawer.js", "way.js", "strip.js", "start.js")
+"""The script, in the order of its parts."""
+
+
+def render(run: RecordedRun) -> str:
+    """The whole page."""
+    script = script_of_the_page()
+    return _environment().get_template("page.html.j2").render(
+        run=run,
+        head=head_of(run),
+        suites=suites_of(run),
+        troubles=troubles_of(run),
+        known=missing_of(run, "known"),
+        unsupported=missing_of(run, "unsupported"),
+        sections=_sections(run),
+        data=_json(embedded(run)),
+        legend=legend,
+        style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
+        script=Markup(script),  # noqa: S704 - our own file
+        digest=_digest(script),
+    ) + "\n"  # fmt: skip
+
+
+def script_of_the_page() -> str:
+    """The page's script, whole."""
+    return "\n".join(["'use strict';", *((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)])
+
+
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["linked"] = references.linked
+    made.globals.update(marks=MARKS, words=WORDS)
+    return made
+
+
+def _sections(run: RecordedRun) -> list[dict[str, Any]]:
+    """The drawn sections, whose markup has been escaped where it was made."""
+    made = getattr(importlib.import_module("esipp.report.drawings"), "sections", None)
+    return [{"id": one.id, "title": one.title, "html": Markup(one.html)} for one in made(run)] if made else []  # noqa: S704
+
+
+def _json(data: Any) -> Markup:
+    """JSON as it may stand in a script element: nothing in it can end that, or begin a comment."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return Markup(text)  # noqa: S704
+
+
+def _digest(script: str) -> str:
+    """A script's digest as a content security policy has it."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

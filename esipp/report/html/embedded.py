@@ -1,0 +1,216 @@
+"""What the page's script knows of each row: compact, every text once, and no more of the evidence than is drawn.
+
+``strings`` has every text; all others are numbers in it. ``rows`` have the columns of ``COLUMNS``, cut where nothing
+follows. ``paths`` are what was seen of a path: its probes and what packets told. The whole evidence is the ledger's.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from esipp.observation import Witness
+from esipp.report.causes import TROUBLE
+from esipp.report.html import references
+from esipp.report.html.marks import MARKS, WORDS, letters, said_of
+from esipp.report.reading import LEDGER, Probe, RecordedRun
+from esipp.report.told_rows import ToldRow
+
+COLUMNS = (
+    "id", "suite", "level", "profile", "verdict", "requirement", "expect", "expected", "observed", "letters",
+    "protocol", "family", "client", "path", "witnesses", "ports", "change", "reason", "reference", "likely", "asked",
+    "fails", "references", "controls", "tally", "files",
+)  # fmt: skip
+"""What each row has, in this order; the last four are lists."""
+
+MOST_PROBES = 60
+"""Probes of a path that are drawn; equal ones that follow each other are one."""
+
+FAMILIES = {"family.ipv4": "IPv4", "family.ipv6": "IPv6"}
+PROTOCOLS = {"tcp": "TCP", "udp": "UDP", "sctp": "SCTP"}
+
+
+class Strings:
+    """Every text once."""
+
+    def __init__(self) -> None:
+        self._numbers = {"": 0}
+
+    def __call__(self, text: object) -> int:
+        """A text's number."""
+        return self._numbers.setdefault(str(text), len(self._numbers))
+
+    def all(self) -> list[str]:
+        """The texts by their numbers; what no text can hold is replaced."""
+        return [text.encode("utf-8", "replace").decode() for text in self._numbers]
+
+
+def embedded(run: RecordedRun) -> dict[str, Any]:
+    """All that the script knows."""
+    text = Strings()
+    rows = [_row(run, row, text) for row in run.rows]
+    wanted = dict.fromkeys(path for row in run.rows for path in _paths(row))
+    first = min((probe.started for path in wanted for probe in run.probes.get(path, ())), default=0.0)
+    told = (path for path in wanted if path in run.probes or path in run.witnesses or path in run.obstacles)
+    paths = [_path(run, path, first, text) for path in told]
+    linked = {text(each): list(references.parts(each)) for each in _references(run)}
+    return {
+        "command": str(run.header["command"]),
+        "ledger": LEDGER,
+        "columns": COLUMNS,
+        "marks": MARKS,
+        "words": WORDS,
+        "addresses": _address_book(run.topology),
+        "links": {number: pieces for number, pieces in linked.items() if any(url for _, url in pieces)},
+        "rows": rows,
+        "paths": paths,
+        "strings": text.all(),
+    }
+
+
+def _paths(row: ToldRow) -> list[str]:
+    """The paths whose probes a row rests on: its own, and its controls'."""
+    return [row.path, *(path for path, _ in _controls(row))] if row.path else []
+
+
+def _controls(row: ToldRow) -> list[tuple[str, str]]:
+    """The paths that must have been right for it to be believed, and why."""
+    return [(str(each["path"]), str(each.get("why", ""))) for each in row.data.get("controls", ())]
+
+
+def _references(run: RecordedRun) -> Iterable[str]:
+    told = dict.fromkeys(each for row in run.rows for each in row.references)
+    return [*told, *dict.fromkeys(verdict.reference for verdict in run.verdicts.values())]
+
+
+def _row(run: RecordedRun, row: ToldRow, text: Strings) -> list[Any]:
+    verdict = run.verdicts.get(row.id)
+    family, protocol = _family(row), _protocol(row)
+    words = [
+        row.id, row.suite, row.level.value, row.profile, said_of(row, verdict), row.requirement, row.expect,
+        verdict.expected if verdict else "", verdict.observed if verdict else "", letters([verdict]),
+        protocol, family, row.place.client if row.place else "", row.path,
+        *((verdict.witnesses, verdict.ports, verdict.change, verdict.reason, verdict.reference, verdict.likely)
+          if verdict else ("",) * 6),
+        row.asked, row.fails_if,
+    ]  # fmt: skip
+    lists = [
+        [text(each) for each in row.references],
+        [[text(path), text(why)] for path, why in _controls(row)],
+        [[text(what), count] for what, count in verdict.tally.items()] if verdict else [],
+        [text(each) for each in _files(run, row)],
+    ]
+    made: list[Any] = [*(text(word) for word in words), *lists]
+    while not made[-1]:
+        made.pop()
+    return made
+
+
+def _family(row: ToldRow) -> str:
+    if row.place:
+        return row.place.family
+    own = [name for name in FAMILIES if name in row.features]
+    return FAMILIES[own[0]] if len(own) == 1 else ""
+
+
+def _protocol(row: ToldRow) -> str:
+    """A path's; of other rows that of the way they name in their id."""
+    if row.place:
+        return row.place.protocol
+    return next((PROTOCOLS[part] for part in row.id.split(".") if part in PROTOCOLS), "")
+
+
+def _files(run: RecordedRun, row: ToldRow) -> list[str]:
+    """Links to what was kept of a row; only rows that are not fine have files."""
+    verdict = run.verdicts.get(row.id)
+    if verdict is None or verdict.status not in TROUBLE or not re.fullmatch(r"[\w-][\w.-]*", row.id):
+        return []
+    return [quote(each.as_posix()) for each in run.files(row.id)]
+
+
+# --------------------------------------------------------------------------------------------------- what was seen
+def _path(run: RecordedRun, path: str, first: float, text: Strings) -> list[Any]:
+    """A path: its probes (seq, how many, outcome, source, dialled, seen, pod, node, start and length in milliseconds,
+    detail), what packets told (seq, words, source delivered, change, contradiction, how many are alike), why it could
+    not be dialled.
+    """
+    probes = _fold(sorted(run.probes.get(path, ()), key=lambda probe: (probe.started, probe.seq)))
+    made = [
+        [
+            probe.seq, probe.times, text(probe.outcome), text(_end(probe.source)), text(_end(probe.dialled)),
+            text(_end(probe.seen)), text(probe.backend), text(probe.node), round(1000 * (probe.started - first)),
+            round(1000 * (probe.ended - probe.started)), text(probe.detail),
+        ]
+        for probe in probes[:MOST_PROBES]
+    ]  # fmt: skip
+    more = len(probes) - len(made)
+    return [text(path), made, _witnesses(run.witnesses.get(path, ()), text), text(run.obstacles.get(path, "")), more]
+
+
+def _fold(probes: list[Probe]) -> list[Probe]:
+    """Probes that follow each other and showed the same as one, where there are more than can be drawn."""
+    if len(probes) <= MOST_PROBES:
+        return probes
+    folded: list[Probe] = []
+    for probe in probes:
+        last = folded[-1] if folded else None
+        if last and _shown(last) == _shown(probe):
+            folded[-1] = last._replace(times=last.times + probe.times, ended=max(last.ended, probe.ended))
+        else:
+            folded.append(probe)
+    return folded
+
+
+def _shown(probe: Probe) -> tuple[object, ...]:
+    own = probe.seen is not None and probe.source is not None and probe.seen[0] == probe.source[0]
+    return (probe.outcome, own, probe.seen[0] if probe.seen and not own else "", probe.backend, probe.detail)
+
+
+def _witnesses(witnesses: Iterable[Witness], text: Strings) -> list[list[Any]]:
+    """What packets told of each connection; those that differ by ports and interfaces only are counted."""
+    alike: dict[tuple[str, str, str], list[Any]] = {}
+    for each in witnesses:
+        shape = (re.sub(r":\d+\b|\bveth\w+", "", each.words), _address(each.delivered), each.contradiction)
+        if shape in alike:
+            alike[shape][-1] += 1
+        else:
+            told = [each.seq, text(each.words), text(_end(each.delivered)), text(each.change), text(each.contradiction)]
+            alike[shape] = [*told, 1]
+    return list(alike.values())
+
+
+def _address(end: tuple[str, int] | None) -> str:
+    return end[0] if end else ""
+
+
+def _end(end: tuple[str, int] | None) -> str:
+    """Address and port as people write them."""
+    if end is None:
+        return ""
+    return f"[{end[0]}]:{end[1]}" if ":" in end[0] else f"{end[0]}:{end[1]}"
+
+
+def _address_book(topology: Mapping[str, Any]) -> dict[str, str]:
+    """Whose each address is; a node's stays a node's, whoever shares it."""
+    book: dict[str, str] = {}
+    kinds = (("nodes", "node"), ("clients", "client"), ("backends", "pod"))
+    for kind, word in kinds:
+        named = topology.get(kind)
+        for name, owner in named.items() if isinstance(named, Mapping) else ():
+            own = owner.get("addresses", ()) if isinstance(owner, Mapping) else ()
+            for address in own:
+                book.setdefault(_plain(address), f"{word} {name}")
+    balancers = topology.get("balancers")
+    for name, addresses in balancers.items() if isinstance(balancers, Mapping) else ():
+        for address in addresses:
+            book.setdefault(_plain(address), f"load balancer {name}")
+    return book
+
+
+def _plain(address: object) -> str:
+    """An address as our own witnesses write it."""
+    try:
+        return str(ipaddress.ip_address(str(address)))
+    except ValueError:
+        return str(address)

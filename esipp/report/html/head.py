@@ -1,0 +1,244 @@
+"""The head of the page: the last word, the verdict by profile, what was qualified and how each fact was decided."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from esipp.errors import ExitCode
+from esipp.report.html.marks import Count, counts
+from esipp.report.reading import LEDGER, RecordedRun
+from esipp.rows import Level, Profile, Status
+
+NAMES = {
+    "kubernetes": "Kubernetes",
+    "service-proxy": "Service proxy",
+    "proxy-mode": "Proxy mode",
+    "network-add-on": "Network add-on",
+    "families": "IP families",
+    "load-balancer": "Load balancer",
+    "kernel": "Kernel",
+    "runtime": "Container runtime",
+    "kubelet": "kubelet",
+    "nodes": "Nodes",
+}
+"""The facts that are told first, and what they are called."""
+
+TONES = {"conformant": "good", "partial": "part", "empty": "part", "inconclusive": "part"}
+"""How the last word looks; all others look bad."""
+
+NOT_GOOD = (Status.ERROR.value, Status.FAIL.value, Status.FLAKY.value, Status.INCONCLUSIVE.value, "unjudged")
+
+
+class Told(NamedTuple):
+    """A fact of the head: its name, its value, and how it was decided."""
+
+    name: str
+    value: str
+    decided: str
+
+
+class Part(NamedTuple):
+    """A profile's rows of one level: in a word, and counted."""
+
+    level: str
+    verdict: str
+    word: str
+    counts: list[Count]
+
+
+class Span(NamedTuple):
+    """A phase: its name, seconds, and from where to where it went on, in thousandths of the run."""
+
+    name: str
+    seconds: float
+    start: float
+    width: float
+
+
+def head_of(run: RecordedRun) -> dict[str, Any]:
+    """All that the head says."""
+    header, last = run.header, run.conclusion
+    begun = header.get("at")
+    ended = run.end["at"] if run.end and "at" in run.end else None
+    return {
+        "title": f"{last.result.upper()}: {header.get('lane', '')} {_value(run, 'kubernetes')}".strip(),
+        "result": last.result.upper(),
+        "tone": TONES.get(last.result, "bad") if run.whole else "bad",
+        "why": last.why,
+        "short": _short(run),
+        "exit": f"{int(last.exit_code)} ({last.exit_code.name.lower().replace('_', ' ')})",
+        "failed": last.exit_code is not ExitCode.CONFORMANT,
+        "whole": run.whole,
+        "faults": [*run.trouble, *([] if run.end else ["There is no closing record: the run was killed, or goes on."])],
+        "judged": len(run.verdicts),
+        "rows": len(run.rows),
+        "profiles": _profiles(run),
+        "levels": [level.value for level in Level],
+        "facts": _facts(run),
+        "components": run.components,
+        "features": sorted(run.features.items()),
+        "nodes": _nodes(run.topology),
+        "phases": _phases(run),
+        "seconds": _lasted(begun, ended),
+        "begun": _utc(begun),
+        "ended": _utc(ended),
+        "about": _about(run),
+        "command": str(header["command"]),
+        "digest": str(run.end.get("sha256", "")) if run.end else "",
+        "check": f"head -n -1 {LEDGER} | sha256sum",
+        "samples": _samples(header.get("samples")),
+    }
+
+
+def _value(run: RecordedRun, fact: str) -> str:
+    return str(run.facts[fact].value) if fact in run.facts else ""
+
+
+def _short(run: RecordedRun) -> str:
+    """What was qualified, in a line."""
+    proxy = " ".join(filter(None, (_value(run, "service-proxy"), _value(run, "proxy-mode"))))
+    families = " and ".join(_families(run))
+    nodes = f"{_value(run, 'nodes')} nodes" if _value(run, "nodes") else ""
+    version = f"Kubernetes {_value(run, 'kubernetes')}" if _value(run, "kubernetes") else ""
+    return " · ".join(filter(None, (version, proxy, _value(run, "network-add-on"), families, nodes)))
+
+
+def _families(run: RecordedRun) -> list[str]:
+    """The families that were tested."""
+    return [name.removeprefix("family.").replace("ip", "IP") for name, feature in sorted(run.features.items())
+            if name.startswith("family.") and feature.present]  # fmt: skip
+
+
+def _utc(at: object) -> str:
+    """A time of the ledger as people read it."""
+    if not isinstance(at, int | float):
+        return ""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def _lasted(begun: object, ended: object) -> str:
+    if not isinstance(begun, int | float) or not isinstance(ended, int | float):
+        return ""
+    minutes, seconds = divmod(round(ended - begun), 60)
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+
+
+def _about(run: RecordedRun) -> list[tuple[str, str]]:
+    """The run itself: only what its ledger has."""
+    header = run.header
+    told = {
+        "Run": header.get("run", ""),
+        "Lane": header.get("lane", ""),
+        "esipp": header.get("suite", ""),
+        "Echo server": header.get("image", ""),
+        "Connections a row": header.get("samples", ""),
+        "Fails on": header.get("fail_on", ""),
+        "Left out": ", ".join(map(str, header.get("without") or [])),
+        "Core rows left out": header.get("left_out_core_rows") or "",
+        "Seed": header.get("seed", ""),
+    }
+    return [(name, str(value)) for name, value in told.items() if value != ""]
+
+
+def _facts(run: RecordedRun) -> list[Told]:
+    found, families = dict(run.facts), _families(run)
+    told = []
+    for name, title in NAMES.items():
+        if name == "families" and families:
+            why = sorted({run.features[f"family.{each.lower()}"].why for each in families})
+            told.append(Told(title, ", ".join(families), "; ".join(why)))
+        for each in [one for one in found if one == name or one.startswith(f"{name}.")]:
+            fact = found.pop(each)
+            told.append(Told(title + each[len(name) :].replace(".", ": ").replace("-", " "), fact.value, fact.decided))
+    rest = [Told(_title(name), fact.value, fact.decided) for name, fact in found.items()]
+    return told + rest
+
+
+def _title(name: str) -> str:
+    words = re.sub(r"[-.]", " ", name)
+    return words[:1].upper() + words[1:]
+
+
+def _nodes(topology: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Each node: its name, the parts it plays, its own addresses."""
+    nodes, roles = topology.get("nodes"), topology.get("roles")
+    if not isinstance(nodes, Mapping):
+        return []
+    parts: dict[str, list[str]] = {}
+    for role, node in roles.items() if isinstance(roles, Mapping) else ():
+        parts.setdefault(str(node), []).append(str(role))
+    told = []
+    for name, node in nodes.items():
+        internal = node.get("internal") if isinstance(node, Mapping) else None
+        own = internal.values() if isinstance(internal, Mapping) else []
+        told.append((str(name), ", ".join(parts.get(str(name), [])), ", ".join(map(str, own))))
+    return told
+
+
+def _profiles(run: RecordedRun) -> list[tuple[str, list[Part], str]]:
+    """Each profile with its levels, and a link to its rows."""
+    names = dict.fromkeys([*Profile, *(row.profile for row in run.rows)])
+    found = []
+    for name in names:
+        own = [row for row in run.rows if row.profile == name]
+        if own:
+            levels = [_part(run, level, [row for row in own if row.level is level]) for level in Level]
+            found.append((str(name), levels, f"profile={name}"))
+    return found
+
+
+def _part(run: RecordedRun, level: Level, rows: list[Any]) -> Part:
+    found = counts(rows, run.verdicts)
+    by = {each.verdict: each.number for each in found}
+    bad = [name for name in NOT_GOOD if name in by]
+    if not rows:
+        verdict, word = "none", "no rows"
+    elif bad:
+        verdict = bad[0] if bad[0] != Status.ERROR.value or Status.FAIL.value not in by else Status.FAIL.value
+        word = {"fail": "fails", "flaky": "is flaky", "error": "was not judged", "inconclusive": "is open"}.get(
+            verdict, "is not all judged"
+        )
+    elif not run.whole:
+        verdict, word = "unjudged", "incomplete"
+    elif level is Level.RECORD:
+        verdict, word = "recorded", "recorded"
+    elif by.get(Status.UNSUPPORTED.value, 0) == len(rows):
+        verdict, word = "unsupported", "not tested"
+    else:
+        verdict = "known" if "known" in by else "pass"
+        word = "holds" + (", with known differences" if "known" in by else "")
+        word += ", as far as tested" if "unsupported" in by else ""
+    return Part(level.value, verdict, word, found)
+
+
+def _phases(run: RecordedRun) -> list[Span]:
+    """The phases on the run's own time, so that what went on side by side is seen."""
+    if not run.phases:
+        return []
+    first = min(phase.at - phase.seconds for phase in run.phases)
+    whole = max(phase.at for phase in run.phases) - first or 1.0
+    return [
+        Span(
+            phase.name,
+            phase.seconds,
+            round(1000 * (phase.at - phase.seconds - first) / whole, 1),
+            max(3.0, round(1000 * phase.seconds / whole, 1)),
+        )
+        for phase in run.phases
+    ]
+
+
+def _samples(samples: object) -> list[tuple[int, str]]:
+    """How much it proves that none of so many differed, at 95 % confidence; this run's own number among others."""
+    own = samples if isinstance(samples, int) and samples > 0 else 200
+    return [(each, f"{100 * (1 - 0.05 ** (1 / each)):.2g}") for each in sorted({20, 60, 200, 1000, own})]
+
+
+def repeat(run: RecordedRun, row: str) -> str:
+    """The command that asks one row again."""
+    return f"{run.header['command']} {shlex.quote(row)}"

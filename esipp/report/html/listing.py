@@ -1,0 +1,150 @@
+"""The rows as the page lists them, suite by suite: a matrix of those that are paths, groups of the others."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from esipp.observation import Verdict
+from esipp.report.html.marks import MARKS, WORDS, Count, counts, letters, said_of, worst
+from esipp.report.matrix import grid
+from esipp.report.pages import TITLES
+from esipp.report.plain import patterns
+from esipp.report.reading import RecordedRun
+from esipp.report.told_rows import ToldRow
+
+NAMES = {"source_ip": "Source IP", **TITLES}
+
+
+class Field(NamedTuple):
+    """A field of a matrix: what was seen, the worst verdict, and its rows, the worst of them first."""
+
+    seen: str
+    verdict: str
+    mark: str
+    label: str
+    first: str
+    rows: str
+
+
+class Line(NamedTuple):
+    """A line of a matrix: its title, and its fields; None where there is no row."""
+
+    title: str
+    fields: list[Field | None]
+
+
+class Matrix(NamedTuple):
+    """A matrix: the clients in words, the families, the lines."""
+
+    clients: list[str]
+    families: list[str]
+    lines: list[Line]
+
+
+class Member(NamedTuple):
+    """A row of a group: what is its own of the group's id, and its verdict."""
+
+    id: str
+    number: int
+    own: str
+    verdict: str
+    mark: str
+    word: str
+
+
+class Group(NamedTuple):
+    """Rows of one requirement: their ids as patterns, and each by what it differs in."""
+
+    requirement: str
+    patterns: list[str]
+    level: str
+    expect: str
+    verdict: str
+    members: list[Member]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite's part of the page."""
+
+    id: str
+    title: str
+    rows: Sequence[ToldRow]
+    counts: list[Count]
+    matrix: Matrix | None
+    groups: list[Group]
+    wrong: bool
+
+
+def suites_of(run: RecordedRun) -> list[Suite]:
+    """Each suite, in the ledger's order."""
+    numbers = {row.id: number for number, row in enumerate(run.rows)}
+    found: dict[str, list[ToldRow]] = {}
+    for row in run.rows:
+        found.setdefault(row.suite, []).append(row)
+    return [_suite(name, rows, run.verdicts, numbers) for name, rows in found.items()]
+
+
+def _suite(name: str, rows: list[ToldRow], verdicts: Mapping[str, Verdict], numbers: Mapping[str, int]) -> Suite:
+    others = [row for row in rows if not row.place]
+    said = [said_of(row, verdicts.get(row.id)) for row in others]
+    return Suite(
+        name,
+        NAMES.get(name, name.replace("_", " ")),
+        rows,
+        counts(rows, verdicts),
+        _matrix([row for row in rows if row.place], verdicts, numbers),
+        _groups(others, verdicts, numbers),
+        any(each in ("fail", "flaky", "error", "inconclusive", "unjudged") for each in said),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- the matrix
+def _matrix(rows: list[ToldRow], verdicts: Mapping[str, Verdict], numbers: Mapping[str, int]) -> Matrix | None:
+    whole = grid(rows, verdicts)
+    if whole is None:
+        return None
+    columns = [(client, family.value) for client in whole.clients for family in whole.families]
+    lines = []
+    for line, title in zip(whole.lines, whole.titles, strict=True):
+        made = ((column, [row for row, _ in line.made.get(column, ())]) for column in columns)
+        lines.append(Line(title, [_field(own, column, verdicts, numbers) if own else None for column, own in made]))
+    return Matrix(list(whole.clients), [family.value for family in whole.families], lines)
+
+
+def _field(
+    rows: list[ToldRow], column: tuple[str, str], verdicts: Mapping[str, Verdict], numbers: Mapping[str, int]
+) -> Field:
+    said = {row.id: said_of(row, verdicts.get(row.id)) for row in rows}
+    bad = worst(said.values())
+    first = next(row for row in rows if said[row.id] == bad)
+    seen = letters([verdicts.get(row.id) for row in rows])
+    of = sum(1 for each in said.values() if each == bad)
+    many = f"{of} of {len(rows)} rows" if len(rows) > 1 else "1 row"
+    mark = "" if bad == "pass" else MARKS[bad]
+    label = f"{seen or 'nothing'}{mark}: {WORDS[bad]}, {many}; {column[0]}, {column[1]}"
+    ordered = sorted(rows, key=lambda row: row is not first)
+    return Field(seen, bad, mark, label, first.id, " ".join(str(numbers[row.id]) for row in ordered))
+
+
+# ------------------------------------------------------------------------------------------------------- the groups
+def _groups(rows: list[ToldRow], verdicts: Mapping[str, Verdict], numbers: Mapping[str, int]) -> list[Group]:
+    alike: dict[tuple[str, str, str], list[ToldRow]] = {}
+    for row in rows:
+        alike.setdefault((row.requirement, row.level.value, row.expect), []).append(row)
+    groups = []
+    for (requirement, level, expect), own in alike.items():
+        members = []
+        for row, short in zip(own, _own_parts([row.id for row in own]), strict=True):
+            said = said_of(row, verdicts.get(row.id))
+            members.append(Member(row.id, numbers[row.id], short, said, MARKS[said], WORDS[said]))
+        ids = patterns([row.id for row in own])
+        groups.append(Group(requirement, ids, level, expect, worst(each.verdict for each in members), members))
+    return groups
+
+
+def _own_parts(ids: Sequence[str]) -> list[str]:
+    """Of each id the parts that not all of them have; of a single one, or of equal ones, its last part."""
+    apart = [one.split(".") for one in ids]
+    shared = set(apart[0]).intersection(*apart[1:]) if len(apart) > 1 else set()
+    return [".".join(part for part in parts if len(apart) > 1 and part not in shared) or parts[-1] for parts in apart]

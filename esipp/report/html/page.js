@@ -1,0 +1,108 @@
+/* What the page knows of each row. Texts are only ever set as text: nothing of a ledger becomes markup. */
+const DATA = JSON.parse(document.getElementById('data').textContent);
+const LISTS = ['references', 'controls', 'tally', 'files'];
+const SVG = 'http://www.w3.org/2000/svg';
+const $ = (id) => document.getElementById(id);
+
+/** A text by its number. */
+const said = (number) => DATA.strings[number || 0];
+
+/** An element with attributes and children; what is false or null is left out. */
+function make(name, attributes, ...children) {
+  const svg = SVG_NAMES.has(name);
+  const made = svg ? document.createElementNS(SVG, name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (value !== null && value !== undefined && value !== false) made.setAttribute(key, value === true ? '' : value);
+  }
+  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false && child !== ''));
+  return made;
+}
+const SVG_NAMES = new Set(['svg', 'title', 'desc', 'line', 'rect', 'circle', 'path', 'text', 'g', 'tspan']);
+
+/** The rows, each made when it is first asked for. */
+const ROWS = new Array(DATA.rows.length);
+function row(number) {
+  if (!ROWS[number]) {
+    const told = DATA.rows[number];
+    const made = { number };
+    DATA.columns.forEach((name, at) => {
+      made[name] = LISTS.includes(name) ? told[at] || [] : said(told[at]);
+    });
+    ROWS[number] = made;
+  }
+  return ROWS[number];
+}
+
+/** What was seen of a path. */
+const PATHS = new Map(DATA.paths.map((told) => [said(told[0]), told]));
+function pathOf(name) {
+  const told = PATHS.get(name);
+  if (!told) return null;
+  const probes = told[1].map((each) => ({
+    seq: each[0], times: each[1], outcome: said(each[2]), source: said(each[3]), dialled: said(each[4]),
+    seen: said(each[5]), pod: said(each[6]), node: said(each[7]), start: each[8], length: each[9], detail: said(each[10]),
+  }));
+  const packets = told[2].map((each) => ({
+    seq: each[0], words: said(each[1]), delivered: said(each[2]), change: said(each[3]), contradiction: said(each[4]),
+    alike: each[5],
+  }));
+  return { probes, packets, obstacle: said(told[3]), more: told[4] };
+}
+
+/** Rows by id, made once. */
+let byId = null;
+function numberOf(id) {
+  byId = byId || new Map(DATA.rows.map((told, number) => [said(told[0]), number]));
+  return byId.has(id) ? byId.get(id) : -1;
+}
+
+/** Address without its port: ``[fd00::1]:80`` is ``fd00::1``. */
+const addressOf = (end) => end.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
+/** Whose an address is, if anybody's. */
+const ownerOf = (end) => DATA.addresses[addressOf(end)] || '';
+
+/** What a probe showed, in a few words. */
+function shown(probe) {
+  if (!probe.seen) return probe.outcome === 'timeout' ? 'no answer' : probe.outcome;
+  const own = addressOf(probe.seen) === addressOf(probe.source);
+  const whose = own ? 'the client’s own address' : `${addressOf(probe.seen)}${ownerOf(probe.seen) ? `, ${ownerOf(probe.seen)}` : ''}`;
+  return `${probe.outcome}: ${whose}`;
+}
+
+/** A verdict as it is shown everywhere: sign and word. */
+const verdictMark = (verdict, word) => make('strong', { class: `v v-${verdict}` }, `${DATA.marks[verdict]} ${word || DATA.words[verdict]}`);
+
+/** A reference with its links. */
+function linked(number) {
+  const pieces = DATA.links[number];
+  if (!pieces) return [said(number)];
+  return pieces.map(([text, url]) => (url ? make('a', { href: url, rel: 'noreferrer' }, text) : text));
+}
+
+/** A word of a shell, quoted where it must be. */
+const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+/** A command with a button that copies it. */
+function command(text) {
+  return make('div', { class: 'command' }, make('pre', { tabindex: '0' }, make('code', null, text)), make('button', { type: 'button', class: 'copy', 'data-copy': text }, 'Copy'));
+}
+
+/** Say something to whoever listens to the page. */
+function tell(text) {
+  $('told').textContent = text;
+}
+
+async function copy(button) {
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    button.textContent = 'Copied';
+  } catch {
+    const range = document.createRange();
+    range.selectNodeContents(button.previousElementSibling);
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    button.textContent = document.execCommand('copy') ? 'Copied' : 'Selected';
+  }
+  tell(`${button.textContent}.`);
+  setTimeout(() => { button.textContent = 'Copy'; }, 1600);
+}

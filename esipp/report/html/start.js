@@ -1,0 +1,65 @@
+/* What happens when. */
+fillForm();
+form.hidden = false;
+$('found').hidden = false;
+for (const button of document.querySelectorAll('.copy')) button.hidden = false;
+
+/** The page as its address says. */
+function route() {
+  if (location.hash && !location.hash.includes('=') && !/%3D/i.test(location.hash)) return; // a part of the page
+  const told = fromAddress();
+  const changed = addressFor(told.filters, '') !== addressFor(state, '');
+  state = told.filters;
+  showForm();
+  if (changed) apply();
+  const number = told.row ? numberOf(told.row) : -1;
+  if (number >= 0) {
+    if (!drawer.open || current !== number) openRow(number);
+  } else {
+    pushed = false;
+    closeRow();
+    if (told.row) tell(`There is no row ${told.row} in this run.`);
+  }
+}
+
+form.addEventListener('input', (event) => filter(readForm(), event.target.name === 'q'));
+form.addEventListener('submit', (event) => event.preventDefault());
+form.addEventListener('reset', () => setTimeout(() => {
+  filter({ q: '', verdict: [], ...Object.fromEntries(SELECTS.map((name) => [name, ''])) }, false);
+}));
+$('found').addEventListener('toggle', () => { if ($('found').open && !listed) listMore(AT_ONCE); });
+$('found-more').addEventListener('click', () => listMore(5 * AT_ONCE));
+$('drawer-before').addEventListener('click', () => step(-1));
+$('drawer-next').addEventListener('click', () => step(1));
+$('drawer-close').addEventListener('click', closeRow);
+drawer.addEventListener('click', (event) => { if (event.target === drawer) closeRow(); });
+drawer.addEventListener('keydown', (event) => {
+  if (event.target.closest('input, textarea, select') || event.altKey || event.ctrlKey || event.metaKey) return;
+  if (event.key === 'ArrowLeft' && !event.target.closest('pre')) step(-1);
+  if (event.key === 'ArrowRight' && !event.target.closest('pre')) step(1);
+});
+drawer.addEventListener('close', () => {
+  if (!fromAddress().row) return;
+  if (pushed) history.back();
+  else history.replaceState(null, '', addressFor(state, ''));
+  pushed = false;
+});
+document.addEventListener('click', (event) => {
+  if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  const button = event.target.closest('[data-copy]');
+  if (button) copy(button);
+  const link = event.target.closest('a[href^="#row="], a[data-filter]');
+  if (!link) return;
+  event.preventDefault();
+  if (!link.dataset.filter) goTo(link.getAttribute('href').slice(5));
+  else {
+    const told = new URLSearchParams(link.dataset.filter);
+    filter({ q: '', verdict: [], ...Object.fromEntries(SELECTS.map((name) => [name, told.get(name) || ''])) }, false);
+    showForm();
+    $('rows').scrollIntoView();
+  }
+});
+window.addEventListener('popstate', route);
+window.addEventListener('hashchange', route);
+apply();
+route();

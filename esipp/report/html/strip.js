@@ -1,0 +1,67 @@
+/* The probes in time: a lane for each thing that was seen, a bar for each group of probes. */
+
+/** Who dials a path, by its name. */
+const dialler = (path) => (/(?:^|\.)([^.]+)-to-[^.]+(?:\.[^.]+)*$/.exec(path) || [])[1] || '';
+
+/** Lanes of a path: what was seen, with its probes. */
+function lanesOf(path, prefix) {
+  const lanes = new Map();
+  for (const probe of path.probes) {
+    const what = `${prefix}${shown(probe)}`;
+    if (!lanes.has(what)) lanes.set(what, []);
+    lanes.get(what).push(probe);
+  }
+  return [...lanes].map(([what, probes]) => ({ what, probes, count: probes.reduce((sum, each) => sum + each.times, 0) }));
+}
+
+/** A step of an axis: 1, 2 or 5 times a power of ten. */
+function stepFor(length, most) {
+  const least = length / most;
+  const power = 10 ** Math.floor(Math.log10(least || 1));
+  return [1, 2, 5, 10].map((each) => each * power).find((each) => each >= least);
+}
+
+function stripOf(told, path, wide) {
+  const lanes = lanesOf(path, '');
+  for (const [name] of told.controls) {
+    const other = pathOf(said(name));
+    if (other && said(name) !== told.path && dialler(said(name)) === dialler(told.path)) lanes.push(...lanesOf(other, `control ${said(name)}, `));
+  }
+  const probes = lanes.flatMap((lane) => lane.probes);
+  const first = Math.min(...probes.map((each) => each.start));
+  const last = Math.max(...probes.map((each) => each.start + each.length), first + 1);
+  const scale = (at) => 2 + ((at - first) / (last - first)) * (wide - 40);
+  const parts = [];
+  const words = [];
+  let y = 4;
+  for (const lane of lanes) {
+    parts.push(make('text', { x: 0, y: y + 12 }, `${lane.what} ×${lane.count}`));
+    y += 18;
+    parts.push(make('line', { x1: 0, x2: wide, y1: y + 8, y2: y + 8, class: 'axis' }));
+    let free = 0;
+    for (const probe of lane.probes) {
+      const x = scale(probe.start);
+      const width = Math.max(4, scale(probe.start + probe.length) - x);
+      const seconds = ((probe.start - first) / 1000).toFixed(2);
+      parts.push(make('rect', { x, y: y + 1, width, height: 14, class: probe.seen ? 'bar-full' : 'bar-empty' }, make('title', null, `${probe.times} probes from ${seconds} s, ${(probe.length / 1000).toFixed(2)} s long: ${lane.what}${probe.detail ? ` (${probe.detail})` : ''}`)));
+      if (probe.times > 1 && x + width + 4 > free && x + width < wide - 30) {
+        parts.push(make('text', { x: x + width + 4, y: y + 12, class: 'addr' }, `×${probe.times}`));
+        free = x + width + 40;
+      }
+    }
+    const begins = Math.min(...lane.probes.map((each) => each.start));
+    const ends = Math.max(...lane.probes.map((each) => each.start + each.length));
+    words.push(`${lane.what}: ${lane.count} probes, from ${((begins - first) / 1000).toFixed(2)} s to ${((ends - first) / 1000).toFixed(2)} s`);
+    y += 24;
+  }
+  const step = stepFor((last - first) / 1000, Math.max(3, Math.floor(wide / 90)));
+  for (let at = 0; at <= (last - first) / 1000 + step / 1e6; at += step) {
+    const x = scale(first + at * 1000);
+    parts.unshift(make('line', { x1: x, x2: x, y1: 0, y2: y, class: 'axis' }));
+    parts.push(make('text', { x, y: y + 14, class: 'tick' }, `${Number(at.toFixed(6))} s`));
+  }
+  const height = y + 22;
+  const svg = make('svg', { class: 'strip', viewBox: `0 0 ${wide} ${height}`, width: wide, height, role: 'img', 'aria-labelledby': 'strip-t strip-d' }, make('title', { id: 'strip-t' }, 'The probes in time'), make('desc', { id: 'strip-d' }, words.join('; ')), ...parts);
+  const more = path.more ? make('p', null, `${path.more} more groups of probes are in the ledger.`) : null;
+  return [svg, make('p', { class: 'quiet small' }, 'A bar is a probe, or a burst of them with its count: filled where a backend answered, hollow where none did. Seconds are from the first probe that is shown, on the prober’s own clock.'), more].filter(Boolean);
+}

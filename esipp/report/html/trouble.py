@@ -1,0 +1,73 @@
+"""What is not fine, cause by cause; what differs or was not tested, reason by reason."""
+
+from typing import Any, NamedTuple
+
+from esipp.report.causes import causes_of_others, causes_of_paths, one_of, reasons
+from esipp.report.html.head import repeat
+from esipp.report.html.marks import MARKS, WORDS
+from esipp.report.reading import RecordedRun
+from esipp.report.shared import common_factor
+from esipp.report.told_rows import ToldRow
+from esipp.rows import Status
+
+
+class Trouble(NamedTuple):
+    """Rows of one cause: the first of them told whole, and links to all."""
+
+    verdict: str
+    mark: str
+    word: str
+    first: ToldRow
+    told: dict[str, str]
+    references: tuple[str, ...]
+    likely: str
+    repeat: str
+    others: list[tuple[str, str, str]]
+
+
+def troubles_of(run: RecordedRun) -> list[Trouble]:
+    """Every cause, the worst first."""
+    paths = [row for row in run.rows if row.place]
+    groups = [*causes_of_paths(paths, run.verdicts)]
+    groups += causes_of_others([row for row in run.rows if not row.place], run.verdicts)
+    order = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE)
+    groups.sort(key=lambda group: order.index(run.verdicts[group[0].id].status))
+    return [_trouble(run, list(group), paths) for group in groups]
+
+
+def _trouble(run: RecordedRun, group: list[ToldRow], paths: list[ToldRow]) -> Trouble:
+    first = group[0]
+    verdict = run.verdicts[first.id]
+    by = f" (by the echo server and the prober of {first.place.client})" if verdict.tally and first.place else ""
+    believed = verdict.status is not Status.INCONCLUSIVE  # there nothing that was seen is
+    compared = verdict.status in (Status.FAIL, Status.FLAKY) and first.place is not None
+    told = {
+        "Required": first.requirement,
+        "Expected": verdict.expected if believed else "",
+        "Observed": verdict.observed + by if believed else "",
+        "Packets": f"the source changed: {one_of(verdict.change)}" if believed and verdict.change else "",
+        "Source ports": verdict.ports if believed else "",
+        "Rests on": verdict.witnesses if believed else "",
+        "Reason": verdict.reason,
+        "Only": common_factor(group, paths, run.verdicts) if compared else "",
+    }
+    said = verdict.status.value
+    return Trouble(
+        said,
+        MARKS[said],
+        WORDS[said],
+        first,
+        {name: text for name, text in told.items() if text},
+        first.references,
+        verdict.likely,
+        repeat(run, first.id),
+        [(row.id, row.level.value, run.verdicts[row.id].observed if believed else "") for row in group],
+    )
+
+
+def missing_of(run: RecordedRun, status: str) -> list[dict[str, Any]]:
+    """Each reason for which rows are known to differ, or were not tested, with its rows."""
+    return [
+        {"why": reason.why, "reference": reason.reference, "of": ", ".join(reason.of), "rows": reason.rows}
+        for reason in reasons(run.rows, run.verdicts, Status(status))
+    ]

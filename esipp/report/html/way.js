@@ -1,0 +1,98 @@
+/* The way of a packet: a line with a stop for whoever handled it. It turns dashed where the source is no more the client's. */
+const CHANGE = /^(before |beyond )?(\S+?)(?: to (\S+?))?, between (.+?) and (.+?): (\S+) became (\S+)$/;
+
+/** Where the source changed, by what packets told. */
+function changesOf(words) {
+  return words.split('; ').map((text) => {
+    const found = CHANGE.exec(text);
+    return found && { where: (found[1] || '').trim(), node: found[2], to: found[3] || '', between: `${found[4]} and ${found[5]}`, from: found[6], became: found[7] };
+  }).filter(Boolean);
+}
+
+/** The nodes at which packets saw the request, in order. */
+function nodesOf(words) {
+  const found = [...words.matchAll(/^at the (?:node|pod):\s+\S+ -> (\S+) on (\S+) (?:in|out) (\S+)$/gm)];
+  return found.map(([, to, node, card]) => ({ to, node, card }));
+}
+
+/** What is dialled, in words, from the end of the path's name. */
+const entryOf = (path) => (path.split('-to-').pop() || '').replaceAll('-', ' ');
+
+/** The stops of a way and the stretches between them. */
+function stopsOf(told, path) {
+  const packet = path.packets[0] || null;
+  const probe = (packet && path.probes.find((each) => each.seq === packet.seq && each.times === 1)) || path.probes.find((each) => each.outcome === 'answered') || path.probes[0];
+  const sights = packet ? nodesOf(packet.words) : [];
+  const changes = packet ? changesOf(packet.change) : [];
+  const owner = probe.dialled ? ownerOf(probe.dialled) : '';
+  const stops = [{ kind: 'client', name: `client ${told.client}`, at: probe.source }];
+  if (!owner.startsWith('pod ') && !(owner.startsWith('client '))) {
+    const node = owner.startsWith('node ') ? owner.slice(5) : '';
+    stops.push({ kind: 'entry', name: node ? `dialled: ${owner}` : `dialled: ${owner || entryOf(told.path)}`, at: probe.dialled, node });
+  }
+  for (const sight of sights) {
+    const last = stops[stops.length - 1];
+    if (last.node === sight.node) last.card = last.card || sight.card;
+    else stops.push({ kind: 'node', name: `node ${sight.node}`, at: '', node: sight.node, card: sight.card });
+  }
+  const pod = sights.length > 0 && /^at the pod:/m.test(packet.words) ? sights[sights.length - 1].to : '';
+  if (probe.pod || pod) {
+    if (probe.node && stops[stops.length - 1].node !== probe.node) stops.push({ kind: 'node', name: `node ${probe.node}`, at: '', node: probe.node });
+    stops.push({ kind: 'backend', name: `backend ${probe.pod || ownerOf(pod).replace(/^pod /, '')}`, at: pod });
+  }
+  const answered = probe.outcome === 'answered';
+  if (!answered) stops.push({ kind: 'end', name: probe.outcome === 'timeout' ? 'the client got no answer' : `the client saw: ${probe.outcome}`, at: probe.detail });
+  return { stops, changes, probe, packet };
+}
+
+/** The changes that lie at a stop, or on the stretch before it. */
+function takeChanges(changes, stop, before) {
+  const taken = changes.filter((each) => !each.taken && (before ? each.where === 'before' || each.to : each.where !== 'before' && !each.to) && (each.to || each.node) === stop.node);
+  for (const each of taken) each.taken = true;
+  return taken;
+}
+
+function wayOf(told, path, wide) {
+  const { stops, changes, probe, packet } = stopsOf(told, path);
+  const parts = [];
+  const words = [];
+  let y = 16;
+  let source = probe.source;
+  let kind = 'own';
+  const delivered = packet ? packet.delivered : probe.seen;
+  const stretch = (height, label, css) => {
+    parts.unshift(make('line', { x1: 12, y1: y, x2: 12, y2: y + height, class: css, 'stroke-width': 4 }));
+    if (label) parts.push(make('text', { x: 34, y: y + height / 2 + 5, class: 'addr' }, label));
+    y += height;
+  };
+  const turn = (each) => {
+    stretch(18, '', kind);
+    source = each.became;
+    kind = addressOf(each.became) === addressOf(probe.source) ? 'own' : 'other';
+    const between = each.between ? [`, between ${each.between}`] : [];
+    parts.push(make('path', { d: `M12 ${y}m-8 0l8-8 8 8-8 8z`, class: 'turn' }));
+    parts.push(make('text', { x: 34, y: y + 5 }, make('tspan', { class: 'changed' }, `source changed: ${each.from} → ${each.became}`)));
+    if (between.length) parts.push(make('text', { x: 34, y: y + 21, class: 'addr' }, `between ${each.between}`));
+    stretch(between.length ? 14 : 4, '', kind);
+    words.push(`the source changed from ${each.from} to ${each.became}${between.join('')}`);
+  };
+  stops.forEach((stop, at) => {
+    if (at) {
+      const end = stop.kind === 'end';
+      stretch(42, end ? '' : `from ${source || '?'}`, end ? 'gone' : kind);
+      for (const each of takeChanges(changes, stop, true)) turn(each);
+      const hidden = stop.kind === 'backend' && delivered && addressOf(delivered) !== addressOf(source || '') && !changes.some((each) => each.taken);
+      if (hidden) turn({ from: addressOf(source || '?'), became: addressOf(delivered), between: '' });
+    }
+    if (stop.kind === 'end') parts.push(make('path', { d: `M6 ${y - 6}l12 12m0-12l-12 12`, class: 'cross' }));
+    else parts.push(stop.kind === 'client' || stop.kind === 'backend' ? make('rect', { x: 4, y: y - 8, width: 16, height: 16, rx: 3, class: 'stop' }) : make('circle', { cx: 12, cy: y, r: 7, class: 'stop' }));
+    parts.push(make('text', { x: 34, y: y + 4 }, make('tspan', { class: 'name' }, stop.name), stop.at ? make('tspan', { class: 'addr', dx: 8 }, stop.at) : null));
+    words.push(stop.name + (stop.at ? ` (${stop.at})` : ''));
+    for (const each of stop.node ? takeChanges(changes, stop, false) : []) turn(each);
+  });
+  const text = words.join('; then ');
+  const svg = make('svg', { class: 'way', viewBox: `0 0 ${wide} ${y + 20}`, width: wide, height: y + 20, role: 'img', 'aria-labelledby': 'way-t way-d' }, make('title', { id: 'way-t' }, 'The packet’s way'), make('desc', { id: 'way-d' }, text), ...parts);
+  const untaken = changes.filter((each) => !each.taken).map((each) => make('p', null, `The source also changed elsewhere, ${each.where} ${each.node}: ${each.from} became ${each.became}.`));
+  const basis = packet && nodesOf(packet.words).length ? `As the packets of connection ${packet.seq} show it.` : 'As the prober and the echo server tell it; no packets show the way between.';
+  return [svg, ...untaken, make('p', { class: 'quiet small' }, `${basis} Solid line: the client’s own address. Dashed: another source. ◆: it changed there.`)];
+}
