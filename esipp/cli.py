@@ -1,4 +1,4 @@
-"""The command ``esipp``: run, list, explain, clean, judge."""
+"""The command ``esipp``: run, list, explain, clean, judge, report, summary."""
 
 import argparse
 import os
@@ -11,6 +11,8 @@ from typing import Any
 from esipp import __version__, listing
 from esipp.catalog import HOUSE, SUITES, all_rows, suite_names
 from esipp.errors import EsippError, ExitCode, PreflightError
+from esipp.implementation import FIELDS, read_implementation
+from esipp.report.command import add_parsers as add_report_commands
 from esipp.report.pages import rows_page
 from esipp.report.plain import explain_row
 from esipp.rows import Binding, Row
@@ -84,6 +86,13 @@ def add_run_options(group: Any) -> None:
         "machine too: they are the evidence",
     )
     add(
+        "--implementation",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"what is tested, for the conformance report: {', '.join(FIELDS)}; repeatable",
+    )
+    add(
         "--fail-on",
         choices=[each.value for each in Binding],
         default=Binding.CORE.value,
@@ -119,6 +128,7 @@ def settings_of(options: Any) -> Settings:
         moves=options.moves,
         allow_disruptive=options.allow_disruptive,
         redact_cloud_ids=options.redact_cloud_ids,
+        implementation=read_implementation(options.implementation),
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
     )
 
@@ -195,6 +205,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     clean.set_defaults(command=_clean)
     _add_judge(commands)
+    add_report_commands(commands)
     return parser
 
 
@@ -271,6 +282,7 @@ def _run(options: argparse.Namespace) -> int:
     arguments += [f"--fail-on={settings.fail_on.value}", *(f"--without={name}" for name in settings.without)]
     arguments += ["--allow-disruptive"] if settings.allow_disruptive else []
     arguments += ["--redact-cloud-ids"] if settings.redact_cloud_ids else []
+    arguments += [f"--implementation={name}={value}" for name, value in settings.implementation]
     arguments += [f"--kubeconfig={settings.kubeconfig}"] if settings.kubeconfig else []
     arguments += [f"--out={settings.out}"] if settings.out else []
     if options.rows:

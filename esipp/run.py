@@ -11,6 +11,7 @@ from pathlib import Path
 
 from esipp import __version__
 from esipp.errors import EsippError, ExitCode
+from esipp.implementation import Pairs, as_json
 from esipp.model import Cell
 from esipp.observation import Verdict
 from esipp.progress import Progress
@@ -33,7 +34,8 @@ class Settings:
     ``docker:NETWORK``. ``without`` are features to be taken as missing. ``samples`` is the number of connections a
     path gets in the judged window, ``moves`` how often each load balancer has to follow
     a pod up, and as often down; ``seed`` chooses which. ``allow_disruptive`` allows what others on the
-    cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account.
+    cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account. ``implementation`` is
+    what the user says was tested.
     """
 
     context: str
@@ -49,6 +51,7 @@ class Settings:
     seed: int = 0
     allow_disruptive: bool = False
     redact_cloud_ids: bool = False
+    implementation: Pairs = ()
 
     @property
     def repeat(self) -> str:
@@ -63,6 +66,7 @@ class Settings:
         words = [f"{name} {shlex.quote(str(value))}" for name, value in told.items() if value != usual[name]]
         words += ["--allow-disruptive"] if self.allow_disruptive else []
         words += ["--redact-cloud-ids"] if self.redact_cloud_ids else []
+        words += [f"--implementation {shlex.quote(f'{name}={value}')}" for name, value in self.implementation]
         words += [f"--without {name}" for name in self.without]
         return " ".join([start, *words])
 
@@ -126,6 +130,7 @@ class Run:
             seed=self.settings.seed,
             allow_disruptive=self.settings.allow_disruptive,
             redact_cloud_ids=self.settings.redact_cloud_ids,
+            implementation=as_json(self.settings.implementation),
             command=self.repeat,
             rows=[row_record(row) for row in rows],
             left_out_core_rows=left_out,

@@ -72,10 +72,12 @@ def _verdicts(run: RecordedRun) -> list[str]:
 
 def _qualified(run: RecordedRun) -> list[str]:
     """What was tested: the facts and the components, each with how it was decided."""
+    over = ended(run)
+    when = f"began {code(moment(run.header['at']))}" if over is None else code(moment(over))
     lines = ["", "## What was qualified", ""]
     lines += [
         f"Lane {code(str(run.header['lane']))}, esipp {code(str(run.header['suite']))}, "
-        f"run {code(str(run.header['run']))}, {moment(ended(run)) or 'began ' + moment(run.header['at'])}, "
+        f"run {code(str(run.header['run']))}, {when}, "
         f"ledger sha256 {code(run.sha256)}",
         "",
     ]

@@ -1,0 +1,152 @@
+"""Runs with a ledger on disk, made as a run makes them, for the reports that are rendered from it."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+from esipp.model import Cell
+from esipp.observation import Verdict
+from esipp.report.reading import RecordedRun, read_run
+from esipp.rows import Binding, Level, Status
+from esipp.run import Run, Settings
+from tests.unit.world import CELLS, topology
+
+DIGEST = "sha256:" + "1" * 64
+NAMES = ("clusterip.", "nodeport.", "loadbalancer.")
+
+HOSTILE = (
+    "a|b`c``d @octocat #123 <img src=x onerror=alert(1)> [x](http://e.example) \n# head\n\x1b[31m &lt; *b* \u202e ]]>"
+)
+"""What a message of somebody else may hold."""
+
+
+@cache
+def some_rows() -> tuple[Cell, ...]:
+    """A few rows of each profile and level."""
+    picked: list[Cell] = []
+    for start in NAMES:
+        for level in Level:
+            picked += [cell for cell in CELLS if cell.id.startswith(start) and cell.level is level][:6]
+    return tuple(picked)
+
+
+def verdict(row: Cell, status: Status, **fields: Any) -> Verdict:
+    return Verdict(row.id, row.level, status, "the client", "a node's x20", timed=row.timed, **fields)
+
+
+def made(
+    folder: Path,
+    rows: Sequence[Cell] = (),
+    said: Mapping[str, Verdict] | None = None,
+    left_out: int = 0,
+    components: Sequence[Mapping[str, str]] | None = None,
+    more: Callable[[Run], None] | None = None,
+    **settings: Any,
+) -> RecordedRun:
+    """A run of these rows, each passed but those of which something else is said, read again."""
+    write(folder, rows, said, left_out, components, more, **settings).end()
+    return read_run(folder)
+
+
+def write(
+    folder: Path,
+    rows: Sequence[Cell] = (),
+    said: Mapping[str, Verdict] | None = None,
+    left_out: int = 0,
+    components: Sequence[Mapping[str, str]] | None = None,
+    more: Callable[[Run], None] | None = None,
+    **settings: Any,
+) -> Run:
+    """The same, without a closing record."""
+    rows = rows or some_rows()
+    run = Run(Settings("kind-test", image="echo:1", out=str(folder), **settings), say=lambda _: None)
+    run.begin(list(rows), left_out)
+    run.fact("kubernetes", "v1.36.3", "API server /version")
+    run.fact("proxy-mode", "iptables", "the ConfigMap")
+    for name in sorted({name for row in rows for name in row.features}):
+        run.record("feature", name=name, present=True, why="made up", ours=False)
+    run.record("topology", **topology().as_json())
+    for each in COMPONENTS if components is None else components:
+        run.record("component", **{"decided": "imageID of its pods", "version": "1", **each})
+    if more is not None:
+        more(run)
+    for row in rows:
+        run.keep((said or {}).get(row.id) or verdict(row, Status.PASS))
+    return run
+
+
+COMPONENTS = (
+    {"name": "kube-proxy", "kind": "service-proxy", "image": "registry.example/kube-proxy:v1", "digest": DIGEST},
+    {"name": "speaker", "kind": "load-balancer", "image": "registry.example/speaker:v1", "digest": ""},
+    {"name": "echoserver", "kind": "echo", "image": "echo:1", "digest": "sha256:" + "2" * 64},
+)
+
+
+def failing(status: Status = Status.FAIL, level: Level = Level.CORE, **fields: Any) -> dict[str, Verdict]:
+    """The first row of a level that has this verdict."""
+    row = next(row for row in some_rows() if row.level is level)
+    return {row.id: verdict(row, status, **fields)}
+
+
+def validate(told: Any, schema: Path) -> None:
+    """Hold it against a schema that is itself one.
+
+    Raises:
+        jsonschema.ValidationError: it does not hold.
+    """
+    rules = json.loads(schema.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(rules)
+    jsonschema.Draft202012Validator(rules).validate(told)
+
+
+def measured(run: Run) -> None:
+    """Evidence of every suite that measures, as each keeps it."""
+    spread = {"n": 2, "p50": 0.1, "p95": 0.2, "max": 0.2, "samples": [0.1, 0.2]}
+    seen = {
+        "used": True, "at": 3.0, "steady": True, "decision": None, "timed_out": 1, "refused": 0, "reset": 2, "wrong": 0,
+        "first_lost": 1.0, "last_lost": 2.0, "last_lost_by_steering": 2.0, "stray": 0, "outage": 0.5, "black_hole": 0.4,
+        "phases": {},
+    }  # fmt: skip
+    move = {
+        "number": 0, "node": "n", "pod": "p", "cause": 1.0, "until": 2.0, "trigger": 1.1, "slice": 1.2,
+        "health": {"IPv4": 1.3}, "path": 1.4, "path_losses": 0,
+    }  # fmt: skip
+    lost = {"used": False, "black_hole": None}
+    own = {"seed": 1, "moves": 1, "balancers": ["default"], "spacing": 0.02, "timeout": 0.9}
+    run.evidence("convergence", "settings", **own, clock_uncertainty=0.001, packets="")
+    run.evidence("convergence", "obstacle", balancer="other", why="it is not there")
+    for up, kind in ((True, "elsewhere"), (False, "elsewhere"), (True, "opened")):
+        traffic = {"IPv4": seen | (lost if up else {})}
+        run.evidence("convergence", "move", balancer="default", move=kind, up=up, traffic=traffic, **move)
+    for way, phase in (("up", "trigger to traffic"), ("down", "trigger to traffic"), ("up", "call to trigger")):
+        which = {"family": "IPv4", "direction": way, "phase": phase}
+        run.evidence("convergence", "distribution", balancer="default", **which, **spread)
+    which = {"family": "IPv6", "direction": "up", "phase": "trigger to traffic"}
+    run.evidence("convergence", "distribution", balancer="default", **which, n=0, samples=[])
+    split = {"nodes": {"n": 4}, "pods": {"n": 1}, "lost": 0}
+    run.evidence("convergence", "balance", balancer="default", family="IPv4", **split, p_value=0.5)
+    checks = {"sources": ["192.0.2.1"], "gaps": spread, "failures": [2, 3]}
+    run.evidence("convergence", "checks", balancer="default", told={"period": 1.0, "failures": 2}, observed=checks)
+    checking = {"period": 1.0, "failures": 2}
+    run.evidence("continuity", "settings", spacing=0.1, timeout=3.0, serves=7, checking=checking, trouble="")
+    window = {"began": 1.0, "until": 3.0, "words": "done", "trouble": "", "unsettled": ""}
+    run.evidence("continuity", "window", phase="drain", **window)
+    numbers = {"requests": 9, "lost": 1, "late": 0, "gap": 0.2, "wrong_count": 0, "wrong": [], "broken": 0}
+    run.evidence("continuity", "way", phase="drain", way="default.local", family="IPv4", **numbers)
+    flip = {"number": 0, "to": "Local", "cause": 1.0, "answered": 1.5, "policy": "Local", "health_port": 30001}
+    run.evidence("compatibility", "flip", service="nodeport", **flip)
+    run.evidence("compatibility", "neighbour-flip", service="neighbour", **flip)
+    answer = {"outcome": "answered", "status": 200, "headers": {"X-Load-Balancing-Endpoint-Weight": "1"}, "body": "{}"}
+    key = "one-pod.ipv4.outside-1-to-endpoint-node.post-root"
+    run.evidence("health_checks", "answer", question=key, count=3, detail="", **answer)
+    run.evidence("health_checks", "answer", question="strange", count=1, outcome="timeout", status=None, headers=None)
+    followed = {"a": {"seconds": 0.2, "last": ""}, "b": {"seconds": None, "last": "200"}}
+    run.evidence("health_checks", "round", number=1, status=followed)
+
+
+def fail_on_extended() -> dict[str, Any]:
+    return {"fail_on": Binding.EXTENDED}

@@ -1,0 +1,153 @@
+"""report.json: by its schema whatever the run was, the same bytes for the same ledger, nothing of the ledger's lost."""
+
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from esipp.report.document import SCHEMA, document, render
+from esipp.report.reading import read_run
+from esipp.rows import Feature, Status
+from esipp.run import Run
+from tests.unit.report_world import HOSTILE, failing, made, measured, some_rows, validate, verdict, write
+
+
+def told(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text)
+    validate(found, SCHEMA)
+    return found
+
+
+def test_a_whole_run_is_all_there_and_valid(tmp_path: Path) -> None:
+    run = made(tmp_path, said=failing(tally={"x": 20, "y": 0}), more=measured)
+    found = told(render(run))
+    assert found["conclusion"]["result"] == "nonconformant"
+    assert found["ledger"]["sha256"] == hashlib.sha256((tmp_path / "ledger.jsonl").read_bytes()).hexdigest()
+    assert found["ledger"]["whole"] is True
+    assert [row["id"] for row in found["rows"]] == [row.id for row in some_rows()]
+    wrong = [row for row in found["rows"] if row["status"] == "fail"]
+    assert [(row["observed"], row["tally"]) for row in wrong] == [("a node's x20", {"x": 20, "y": 0})]
+    assert {each["name"] for each in found["components"]} == {"kube-proxy", "speaker", "echoserver"}
+    assert found["facts"][0] == {"name": "kubernetes", "value": "v1.36.3", "decided": "API server /version"}
+
+
+def test_profiles_count_every_row_once(tmp_path: Path) -> None:
+    found = told(render(made(tmp_path, said=failing())))
+    counted: Counter[tuple[str, str]] = Counter()
+    for profile in found["profiles"]:
+        for level in ("core", "extended", "record"):
+            counted[profile["name"], level] = profile[level]["rows"]
+            assert sum(profile[level]["verdicts"].values()) == profile[level]["rows"]
+    assert +counted == Counter((row["profile"], row["level"]) for row in found["rows"])
+
+
+def test_what_the_suites_measured_is_told_in_numbers(tmp_path: Path) -> None:
+    found = told(render(made(tmp_path, more=measured)))
+    other, default = found["convergence"]["balancers"]
+    assert (other["name"], other["obstacle"]) == ("other", "it is not there")
+    assert default["bound"] == {"seconds": 3.0, "rests_on": "as the balancer tells"}
+    assert default["moves"] == {"up": 2, "down": 1}
+    assert default["losses"]["IPv4"]["reset"] == 4  # a pod that goes elsewhere is two changes over one window
+    assert default["losses"]["IPv4"]["black_hole"] == 0.4
+    assert [each["n"] for each in default["distributions"]] == [2, 2, 2, 0]
+    assert found["continuity"]["ways"][0]["lost"] == 1
+    assert {each["kind"] for each in found["flips"]} == {"own", "neighbour"}
+    asked, strange = found["health"]["questions"]
+    assert (asked["client"], asked["place"], asked["otherwise"]) == ("outside-1", "endpoint-node", "post-root")
+    assert asked["answers"] == [{"outcome": "answered", "status": 200, "count": 3, "weight": "1"}]
+    assert strange["question"] == "strange"
+    assert found["health"]["rounds"]["never"] == 1
+
+
+def test_without_a_word_of_the_balancer_the_bound_is_what_packets_show(tmp_path: Path) -> None:
+    def checks(run: Run) -> None:
+        seen = {"sources": ["192.0.2.1"], "gaps": {"n": 1, "p50": 2.0, "samples": [2.0]}, "failures": [1, 3]}
+        unknown = {"period": None, "failures": None}
+        run.evidence("convergence", "checks", balancer="default", told=unknown, observed=seen)
+
+    found = told(render(made(tmp_path, more=checks)))
+    assert found["convergence"]["balancers"][0]["bound"] == {"seconds": 8.0, "rests_on": "as observed"}
+
+
+def test_the_same_ledger_gives_the_same_bytes(tmp_path: Path) -> None:
+    made(tmp_path, said=failing(), more=measured)
+    assert render(read_run(tmp_path)) == render(read_run(tmp_path))
+
+
+def test_a_killed_run_is_valid_and_not_whole(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    assert run.ledger is not None
+    run.ledger.close()
+    found = told(render(read_run(tmp_path)))
+    assert (found["conclusion"]["result"], found["conclusion"]["exit_code"]) == ("incomplete", 3)
+    assert found["ledger"]["whole"] is False
+    assert found["ledger"]["faults"]
+    assert found["run"]["ended"] is None
+
+
+def test_rows_that_were_not_judged_have_no_status(tmp_path: Path) -> None:
+    write(tmp_path).end()
+    ledger = tmp_path / "ledger.jsonl"
+    lines = ledger.read_text().splitlines(keepends=True)
+    ledger.write_text("".join(line for line in lines if '"record": "verdict"' not in line))
+    found = told(render(read_run(tmp_path)))
+    assert {row["status"] for row in found["rows"]} == {None}
+    assert found["profiles"][0]["core"]["verdicts"] == {"not judged": found["profiles"][0]["core"]["rows"]}
+
+
+def test_what_was_not_tested_is_told_by_feature(tmp_path: Path) -> None:
+    row = next(row for row in some_rows() if "family.ipv4" in row.features)
+    said = {row.id: verdict(row, Status.UNSUPPORTED, reason="needs family.ipv4: --without family.ipv4", left_out=True)}
+    run = made(tmp_path, said=said)
+    run.features["family.ipv4"] = Feature(False, "--without family.ipv4", True)
+    found = told(render(run))
+    assert found["not_tested"] == [
+        {"feature": "family.ipv4", "why": "--without family.ipv4", "ours": True, "rows": [row.id]}
+    ]
+
+
+def test_known_differences_have_reason_and_reference(tmp_path: Path) -> None:
+    said = failing(Status.KNOWN, reason="because", reference="issue 1")
+    found = told(render(made(tmp_path, said=said)))
+    assert found["known_differences"] == [{"reason": "because", "reference": "issue 1", "rows": [*said]}]
+
+
+def test_hostile_text_stays_text(tmp_path: Path) -> None:
+    said = failing(reason=HOSTILE)
+    found = told(render(made(tmp_path, said=said)))
+    assert [row["reason"] for row in found["rows"] if row["status"] == "fail"] == [HOSTILE]
+
+
+def test_kept_files_are_named_relative_to_the_folder(tmp_path: Path) -> None:
+    said = failing()
+    run = made(tmp_path, said=said)
+    (name,) = said
+    (tmp_path / "rows" / name).mkdir(parents=True)
+    (tmp_path / "rows" / name / "packets.txt").write_text("x")
+    assert [row["files"] for row in told(render(run))["rows"] if row["files"]] == [[f"rows/{name}/packets.txt"]]
+
+
+def test_what_json_has_no_word_for_is_an_error(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    run.settled.append({"held": True, "seconds": float("nan"), "state": ""})
+    with pytest.raises(ValueError, match="JSON"):
+        render(run)
+
+
+def test_the_schema_refuses_what_is_not_the_document(tmp_path: Path) -> None:
+    found = document(made(tmp_path, more=measured))
+    validate(found, SCHEMA)
+    for broken in (
+        found | {"more": 1},
+        found | {"format": "esipp-report/2"},
+        found | {"rows": [found["rows"][0] | {"status": "green"}]},
+        found | {"rows": [found["rows"][0] | {"more": 1}]},
+        found | {"ledger": found["ledger"] | {"sha256": "0"}},
+        {name: value for name, value in found.items() if name != "conclusion"},
+    ):
+        with pytest.raises(jsonschema.ValidationError):
+            validate(broken, SCHEMA)
