@@ -14,7 +14,7 @@ from esipp.durations import PHASES, expected, pace
 from esipp.model import Cell
 from esipp.rows import Row, Status
 
-ARRANGE = "arrange"
+ARRANGE, STRIKE = "arrange", "strike"
 LONG_ENOUGH = 2.0
 """Seconds after which a wait is worth a line."""
 
@@ -216,7 +216,7 @@ class Progress:
             done = [self._tell(phase, now) for phase in self._phases if phase.ended is not None]
             going = [phase for phase in self._phases if phase.ended is None]
             waits = sorted(self._waits.values(), key=lambda wait: wait.began)
-            stands = any(phase.name == ARRANGE for phase in done)
+            stands = any(phase.name == ARRANGE and phase.whole for phase in done)
             paths = len(self._of_path)
             return Standing(
                 rows=len(self._rows),
@@ -252,7 +252,9 @@ class Progress:
         spent = self._done(now)
         slower = pace(self._typical, spent)
         going = {phase.name: phase.seconds(now) for phase in self._phases if phase.ended is None}
-        at = max((ORDER.index(name) for name in [*spent, *going] if name in ORDER), default=-1)
+        at = max((ORDER.index(phase.name) for phase in self._phases if phase.name in ORDER), default=-1)
+        if any(not phase.whole for phase in self._phases):  # a run that broke off only clears up
+            at = max(at, ORDER.index(STRIKE) - 1)
         coming = [name for name in self._typical if ORDER.index(name) > at]  # what was passed over does not come
         left = slower * sum(self._typical[name] for name in coming)
         for name, seconds in going.items():

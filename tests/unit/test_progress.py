@@ -1,0 +1,319 @@
+"""How far a run is: counts, waits, and the time left, from what it was told; no test waits for anything."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from esipp.catalog import all_rows
+from esipp.convergence import Budget, Reading, converge, told_to
+from esipp.durations import PHASES, expected, pace, part_of
+from esipp.model import Cell
+from esipp.progress import Phase, Progress, SlowSteps, Standing, Wait, plain, say_left, say_seconds
+from esipp.rows import Row, Status
+from tests.unit.world import by_id
+
+ROWS: list[Row] = [by_id(f"nodeport.local.{p}.ipv4.outside-1-to-endpoint-node") for p in ("tcp", "udp")]
+
+
+class Clock:
+    """Seconds as the test says."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def progress(clock: Clock) -> Progress:
+    made = Progress(clock)
+    made.begin(ROWS, samples=20, moves=5)
+    return made
+
+
+def paths_of(row: Row) -> list[str]:
+    assert isinstance(row, Cell)
+    return [path.key for path in row.paths]
+
+
+# --------------------------------------------------------------------------------------------------------- the rows
+def test_rows_are_arranged_when_the_stage_stands(progress: Progress) -> None:
+    progress.askable(row.id for row in ROWS)
+    progress.phase_begins("arrange", "4 services")
+    assert progress.standing().arranged == 0
+    progress.phase_ends("arrange")
+    assert (progress.standing().rows, progress.standing().arranged) == (2, 2)
+
+
+def test_a_row_is_observed_when_all_of_its_paths_have_all_of_their_connections(progress: Progress) -> None:
+    progress.askable(row.id for row in ROWS)
+    first, *others = paths_of(ROWS[0])
+    assert others, "the row has controls"
+    for path in others:
+        progress.landed(path, 20)
+    progress.landed(first, 2)
+    assert progress.standing().observed == 0
+    progress.landed(first, 18)
+    assert progress.standing().observed == 1
+    wanted = 20 * len({path for row in ROWS for path in paths_of(row)})
+    assert progress.standing().connections == (20 * (1 + len(others)), wanted)
+
+
+def test_rows_that_cannot_be_asked_are_neither_arranged_nor_observed_but_judged(progress: Progress) -> None:
+    progress.askable([ROWS[0].id])
+    progress.phase_begins("arrange", "")
+    progress.phase_ends("arrange")
+    progress.judged(ROWS[0].id, Status.PASS)
+    progress.judged(ROWS[1].id, Status.UNSUPPORTED)
+    standing = progress.standing()
+    assert (standing.impossible, standing.arranged, standing.observed, standing.judged) == (1, 1, 1, 2)
+    assert standing.counts == {Status.PASS: 1, Status.UNSUPPORTED: 1}
+
+
+def test_a_verdict_that_is_given_again_counts_once(progress: Progress) -> None:
+    progress.judged(ROWS[0].id, Status.PASS)
+    progress.judged(ROWS[0].id, Status.FAIL)
+    assert progress.standing().counts == {Status.FAIL: 1}
+
+
+def test_it_is_told_from_many_threads(progress: Progress) -> None:
+    progress.askable(row.id for row in ROWS)
+    paths = sorted({path for row in ROWS for path in paths_of(row)})
+
+    def land(path: str) -> None:
+        number = progress.wait_begins("answers", 5)
+        for _ in range(20):
+            progress.landed(path, 1)
+            progress.standing()
+        progress.wait_ends(number)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(land, paths))
+    standing = progress.standing()
+    assert standing.observed == 2
+    assert standing.connections == (20 * len(paths), 20 * len(paths))
+    assert not standing.waits
+
+
+# -------------------------------------------------------------------------------------------------- phases and waits
+def test_phases_are_told_with_their_seconds(progress: Progress, clock: Clock) -> None:
+    progress.phase_begins("arrange", "namespace\nesipp-1")
+    clock.now += 4
+    progress.phase_ends("arrange")
+    progress.phase_begins("clients", "3 probers")
+    clock.now += 2
+    standing = progress.standing()
+    assert [(each.name, each.what, each.seconds) for each in standing.done] == [("arrange", "namespace esipp-1", 4)]
+    assert standing.now is not None
+    assert (standing.now.name, standing.now.seconds) == ("clients", 2)
+    assert standing.seconds == 6
+
+
+def test_a_phase_that_broke_off_says_so_and_ends_the_run(progress: Progress, clock: Clock) -> None:
+    progress.phase_begins("arrange", "")
+    clock.now += 100
+    progress.phase_ends("arrange", whole=False)
+    standing = progress.standing()
+    assert [each.whole for each in standing.done] == [False]
+    assert standing.arranged == 0
+    assert standing.left == expected(ROWS, 20, 5)["strike"], "all that is left is to clear up"
+
+
+def test_waits_of_all_threads_are_known_the_longest_first(progress: Progress, clock: Clock) -> None:
+    first = progress.wait_begins("load balancers getting their VIPs", 180)
+    clock.now += 8
+    second = progress.wait_begins("our pods being ready", 50)
+    progress.wait_goes_on(first, "3 of 12 are left")
+    clock.now += 4
+    assert [wait.sentence for wait in progress.standing().waits] == [
+        "12 s of 180 s for load balancers getting their VIPs: 3 of 12 are left",
+        "4 s of 50 s for our pods being ready",
+    ]
+    progress.wait_ends(first)
+    progress.wait_ends(second)
+    progress.wait_goes_on(first, "too late")
+    assert not progress.standing().waits
+
+
+def test_short_waits_are_not_worth_a_line(progress: Progress, clock: Clock) -> None:
+    progress.wait_begins("a move being followed", 30)
+    clock.now += 1
+    assert not progress.standing().waits
+
+
+def test_a_converging_wait_tells_its_state(progress: Progress, clock: Clock) -> None:
+    seen: list[str] = []
+
+    def look() -> Reading:
+        clock.now += 2
+        seen.extend(wait.sentence for wait in progress.standing().waits)
+        return Reading(len(seen) >= 2, "1 of 3 paths is silent")
+
+    with told_to(progress):
+        converge(look, Budget("every path", 30, need=1, spacing=0))
+    assert seen == ["2 s of 30 s for every path", "4 s of 30 s for every path: 1 of 3 paths is silent"]
+    assert not progress.standing().waits
+
+
+def test_what_is_said_of_the_phase_is_kept_until_the_next(progress: Progress) -> None:
+    progress.said("cluster: before any phase")
+    assert progress.standing().said == ""
+    progress.phase_begins("continuity", "quiet, drain")
+    progress.said("continuity: drain")
+    progress.said("something else: not of it")
+    assert progress.standing().said == "drain"
+    progress.phase_begins("strike", "")
+    assert progress.standing().said == ""
+
+
+def test_what_a_cluster_says_is_one_line_that_moves_no_cursor() -> None:
+    assert plain("a\x1b[2Jb\r\nc\u202ed\x9b1m") == "a [2Jb  c d 1m"
+
+
+# ------------------------------------------------------------------------------------------------------ the time left
+def test_every_kind_of_row_makes_some_phase_longer() -> None:
+    short = set(expected([], 200, 30)) | {"arrange", "clients", "strike", "preflight"}
+    for row in all_rows():
+        assert set(expected([row], 200, 30)) - short, f"nothing is known of how long {row.id} takes"
+
+
+def test_every_part_that_the_table_names_is_some_row_s() -> None:
+    parts = {part_of(row) for row in all_rows()}
+    for typical in PHASES:
+        assert typical.parts.keys() <= parts, typical.phase
+        assert typical.of <= {type(row).__name__ for row in all_rows()}, typical.phase
+
+
+def test_more_samples_rows_and_moves_take_longer() -> None:
+    rows = all_rows()
+    few, many = expected(rows, 20, 10), expected(rows, 200, 30)
+    assert few["observe"] < many["observe"]
+    assert few["moves"] < many["moves"]
+    assert expected(rows[:100], 200, 30)["arrange"] < many["arrange"]
+
+
+def test_a_whole_run_takes_what_it_took() -> None:
+    whole = sum(expected(all_rows(), 200, 10).values())
+    assert 700 < whole < 1000, "857 s were measured for 200 samples and 10 moves"
+
+
+def test_a_slow_run_is_slow_to_its_end_but_one_odd_phase_is_not_believed() -> None:
+    assert pace({"arrange": 10, "observe": 100}, {}) == 1
+    assert pace({"arrange": 10, "observe": 100}, {"arrange": 20}) == pytest.approx(40 / 30)
+    assert pace({"arrange": 10, "observe": 100}, {"arrange": 20, "observe": 200}) > 1.8
+    assert pace({"arrange": 10}, {"arrange": 10_000}) == 4
+    assert pace({"observe": 1000}, {"observe": 0}) == 0.4
+    assert pace({"arrange": 10}, {"artefacts": 500}) == 1
+
+
+def test_the_time_left_shrinks_and_is_never_negative(progress: Progress, clock: Clock) -> None:
+    lefts = []
+    for name in expected(ROWS, 20, 5):
+        progress.phase_begins(name, "")
+        for _ in range(50):
+            clock.now += 1
+            left = progress.standing().left
+            assert left is not None
+            assert left >= 0
+            assert 0 <= progress.standing().share <= 1
+            lefts.append(left)
+        progress.phase_ends(name)
+    assert lefts[-1] == 0
+    assert lefts[0] > 10
+
+
+def test_phases_that_were_passed_over_are_not_waited_for(progress: Progress) -> None:
+    progress.phase_begins("preflight", "")
+    before = progress.standing().left or 0
+    progress.phase_ends("preflight")
+    progress.phase_begins("strike", "")
+    after = progress.standing().left or 0
+    assert after < before / 2
+
+
+def test_the_window_s_own_pace_is_believed_more_than_the_table(progress: Progress, clock: Clock) -> None:
+    progress.askable(row.id for row in ROWS)
+    progress.phase_begins("observe", "")
+    clock.now += 300
+    paths = sorted({path for row in ROWS for path in paths_of(row)})
+    for path in paths:
+        progress.landed(path, 10)
+    assert (progress.standing().left or 0) > 250, "as much again as the first half took"
+
+
+def test_before_anything_is_known_there_is_no_estimate() -> None:
+    standing = Progress().standing()
+    assert (standing.left, standing.rows, standing.share, standing.now) == (None, 0, 0.0, None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(-5, "0 s"), (8.4, "8 s"), (60, "1 min"), (125, "2 min 5 s"), (3840, "1 h 4 min")]
+)
+def test_durations_in_words(seconds: float, said: str) -> None:
+    assert say_seconds(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (None, ""),
+        (0, "nearly done"),
+        (9.9, "nearly done"),
+        (44, "about 40 s left"),
+        (128, "about 2 min left"),
+        (611, "about 10 min left"),
+    ],
+)
+def test_what_is_left_in_words(seconds: float | None, said: str) -> None:
+    assert say_left(seconds) == said
+
+
+# ------------------------------------------------------------------------------------------------------- slow steps
+def at(seconds: float, phase: Phase | None, *waits: Wait, said: str = "", observed: int = 0) -> Standing:
+    return Standing(9, 0, 9, observed, {}, seconds, [], phase, waits, (30, 120), 120.0, said)
+
+
+def test_a_log_is_told_what_is_waited_for_but_not_too_often() -> None:
+    slow = SlowSteps(every=15)
+    phase = Phase("arrange", "", 45)
+
+    def said(seconds: float, waited: float) -> list[str]:
+        return slow.lines(at(seconds, phase, Wait("VIPs", waited, 180, "3 of 12 are left")))
+
+    assert said(14, 14) == []
+    assert said(45, 45) == ["arrange: still waiting, 45 s of 180 s for VIPs: 3 of 12 are left"]
+    assert said(59, 59) == []
+    assert said(60, 60) == ["arrange: still waiting, 60 s of 180 s for VIPs: 3 of 12 are left"]
+
+
+def test_a_wait_that_has_just_begun_is_not_told() -> None:
+    assert SlowSteps(15).lines(at(100, Phase("moves", "", 20), Wait("a move", 3, 30, ""))) == []
+
+
+def test_what_was_just_said_is_a_sign_of_life() -> None:
+    slow = SlowSteps(15)
+    slow.quiet(at(50, None))
+    wait = Wait("VIPs", 40, 180, "")
+    assert slow.lines(at(60, Phase("arrange", "", 60), wait)) == []
+    assert slow.lines(at(65, Phase("arrange", "", 65), wait)) != []
+
+
+def test_a_long_phase_says_how_far_it_is() -> None:
+    slow = SlowSteps(15)
+    assert slow.lines(at(29, Phase("observe", "", 29))) == []
+    assert slow.lines(at(31, Phase("observe", "", 31), observed=4)) == [
+        "observe: 31 s so far, 30 of 120 connections, 4 rows observed, about 2 min left"
+    ]
+    assert slow.lines(at(60, Phase("continuity", "", 40), said="drain")) == [
+        "continuity: 40 s so far, drain, about 2 min left"
+    ]
+
+
+def test_between_phases_nothing_is_slow() -> None:
+    assert SlowSteps(15).lines(at(500, None)) == []
