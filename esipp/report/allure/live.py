@@ -1,0 +1,69 @@
+"""Allure results of a run while it goes on: ``pytest suites/... --alluredir DIR``, ``esipp run --alluredir DIR``."""
+
+from pathlib import Path
+
+import allure_commons
+import pytest
+
+from esipp.observation import Verdict
+from esipp.report.allure.describing import Describer
+from esipp.report.allure.surroundings import write_surroundings
+from esipp.report.reading import RecordedRun, read_run
+from esipp.report.told_rows import ToldRow, read_row, row_record
+from esipp.rows import Row, Status
+from esipp.run import Run
+
+MOST_READS = 5
+"""How often the ledger is read again for a path that it did not know before: a suite observes all its paths at once."""
+
+
+class Live(Describer):
+    """Describes the rows of a run in progress; what was seen of a path is read from its ledger, as ever.
+
+    What is collected of failing rows after the last of them is not there yet: a replay attaches it.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self._run = run
+        self._recorded: RecordedRun | None = None
+        self._reads = 0
+
+    def row(self, item: pytest.Item) -> ToldRow | None:
+        """The row among a test's parameters."""
+        given = item.callspec.params.get("cell") if hasattr(item, "callspec") else None
+        return read_row(row_record(given)) if isinstance(given, Row) else None
+
+    def verdict(self, row: ToldRow) -> Verdict | None:
+        """What the judge has said just now."""
+        return self._run.verdicts.get(row.id)
+
+    def recorded(self, row: ToldRow) -> RecordedRun:
+        """The ledger as it was when it had this row's path."""
+        asked = row.path and self._run.verdicts[row.id].status is not Status.UNSUPPORTED
+        missing = self._recorded is None or (asked and row.path not in self._recorded.probes)
+        if self._recorded is None or (missing and self._reads < MOST_READS):
+            self._recorded = read_run(self._run.folder)
+            self._reads += 1
+        return self._recorded
+
+
+def attend(config: pytest.Config, run: Run) -> None:
+    """Describe the rows of a run, if Allure results are wanted."""
+    if config.getoption("allure_report_dir", None):
+        describer = Live(run)
+        config.pluginmanager.register(describer, "esipp-allure")
+        allure_commons.plugin_manager.register(describer)
+        config.add_cleanup(lambda: allure_commons.plugin_manager.unregister(describer))
+
+
+def surround(config: pytest.Config, run: RecordedRun) -> list[str]:
+    """After the run: write what stands beside the rows; what hindered that is returned, in a line."""
+    folder = config.getoption("allure_report_dir", None)
+    if not folder:
+        return []
+    try:
+        write_surroundings(run, Path(folder))
+    except OSError as broken:
+        return [f"no Allure environment in {folder}: {broken.strerror}"]
+    return [f"Allure results: {folder}"]

@@ -1,0 +1,25 @@
+"""A verdict as pytest's outcome; the exit code and the reports come from the verdicts themselves."""
+
+import pytest
+
+from esipp.errors import HarnessError
+from esipp.observation import Verdict
+from esipp.rows import Status
+
+
+def enforce(verdict: Verdict) -> None:
+    """End the test as its verdict says.
+
+    What is no failure of the product, but ours or undecided, ends it with an error of ours: tools that tell a failed
+    assertion from any other exception (Allure: failed, broken) then tell these apart too.
+    """
+    said = f"{verdict.status.value}: expected {verdict.expected}; observed {verdict.observed}"
+    said += f" ({verdict.reason})" if verdict.reason else ""
+    if verdict.status is Status.UNSUPPORTED:
+        pytest.skip(verdict.reason)
+    if verdict.status is Status.KNOWN:
+        pytest.xfail(f"{verdict.reason} [{verdict.reference}]")
+    if verdict.status in (Status.ERROR, Status.INCONCLUSIVE):
+        raise HarnessError(said)
+    if verdict.status is not Status.PASS:
+        pytest.fail(said, pytrace=False)
