@@ -1,0 +1,168 @@
+"""What is told of several runs, whichever form it takes: sections of items and tables, as text and as Markdown."""
+
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from esipp.report.escaping import cell, code, one_line, prose
+from esipp.report.matrix import WIDTH
+
+MOST_IDS = 6
+"""Patterns of ids that are told of one item; JSON and HTML have all."""
+
+_PARTS = re.compile(r"[^.,-]*[.,-]|[^.,-]+$")
+
+MOST_LENGTH = 4000
+"""Characters of one text that are told."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something told of several rows: a line, what is to be said beside, and their ids, folded."""
+
+    head: str
+    details: tuple[tuple[str, str], ...] = ()
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; the columns in ``wide`` take what room is left, those in ``ids`` hold ids of rows.
+
+    ``loud`` are texts that stand out where a form has a way to do so.
+    """
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    wide: frozenset[int] = frozenset({0})
+    ids: frozenset[int] = frozenset()
+    loud: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, a sentence about what stands below it, and that; ``most`` items are told where room is short."""
+
+    title: str
+    about: str = ""
+    items: tuple[Item, ...] = ()
+    table: Table | None = None
+    most: int = 1000
+
+
+@dataclass(frozen=True)
+class Paper:
+    """All of it. ``sentence`` comes first; ``alarms`` are what nobody may overlook."""
+
+    title: str
+    sentence: str
+    alarms: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = field(default=())
+
+
+# ------------------------------------------------------------------------------------------------------------ text
+def as_text(paper: Paper) -> str:
+    """For a terminal, without colours."""
+    lines = _wrap(paper.sentence)
+    for alarm in paper.alarms:
+        lines += _wrap(f"INCOMPLETE: {alarm}", "", "  ")
+    for section in paper.sections:
+        lines += ["", section.title, *_wrap(section.about, "  ", "  ")]
+        for item in section.items[: section.most]:
+            lines += ["", *_item(item)]
+        if len(section.items) > section.most:
+            lines += ["", f"  and {len(section.items) - section.most} more; --format json and html tell all"]
+        if section.table:
+            lines += ["", *_table(section.table)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _item(item: Item) -> list[str]:
+    lines = _wrap(item.head, "  ", "    ")
+    for label, text in item.details:
+        lines += _wrap(text, f"    {label:<9} ", " " * 14)
+    for each in item.ids[:MOST_IDS]:
+        lines += _wrap(each, "    ", "      ")
+    if len(item.ids) > MOST_IDS:
+        lines.append(f"    and {len(item.ids) - MOST_IDS} more patterns of ids")
+    return lines
+
+
+def _table(table: Table) -> list[str]:
+    widths = [_needed(table, place) for place in range(len(table.head))]
+    narrow = sum(width + 2 for place, width in enumerate(widths) if place not in table.wide)
+    many = max(1, len(table.wide))
+    room = max(40 // many, (WIDTH - 2 - narrow) // many - 2)
+    widths = [min(width, room) if place in table.wide else width for place, width in enumerate(widths)]
+    lines = []
+    for row in (table.head, tuple("-" * width for width in widths), *table.rows):
+        cells = [_fold(text, width) for text, width in zip(row, widths, strict=True)]
+        for parts in zip_longest(*cells, fillvalue=""):
+            lines.append("  " + "  ".join(f"{part:<{width}}" for part, width in zip(parts, widths, strict=True)))
+    return lines
+
+
+def _needed(table: Table, place: int) -> int:
+    """How wide a column is at most; its head may be broken between words."""
+    words = max((len(word) for word in table.head[place].split()), default=0)
+    return max([words, *(len(one_line(row[place], MOST_LENGTH)) for row in table.rows)])
+
+
+def _fold(text: str, width: int) -> list[str]:
+    return _broken(one_line(text, MOST_LENGTH), width) or [""]
+
+
+def _wrap(text: str, first: str = "", rest: str = "") -> list[str]:
+    return _broken(one_line(text, MOST_LENGTH), WIDTH, first, rest)
+
+
+def _broken(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
+    """Wrapped; ids have no blanks, there a line may end after a comma, a full stop or a hyphen."""
+    if " " in text or len(first) + len(text) <= width:
+        return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    lines = [first]
+    for part in _PARTS.findall(text):
+        if len(lines[-1]) + len(part) > width and lines[-1] not in (first, rest):
+            lines.append(rest)
+        lines[-1] += part
+    return lines
+
+
+# -------------------------------------------------------------------------------------------------------- Markdown
+def as_markdown(paper: Paper) -> str:
+    """For a pull request."""
+    lines = [f"## {prose(paper.title)}", "", f"**{prose(paper.sentence, MOST_LENGTH)}**"]
+    for alarm in paper.alarms:
+        lines += ["", f"> **INCOMPLETE**: {prose(alarm)}"]
+    for section in paper.sections:
+        lines += ["", f"### {prose(section.title)}", ""]
+        lines += [prose(section.about, MOST_LENGTH), ""] if section.about else []
+        for item in section.items[: section.most]:
+            lines += _listed(item)
+        if len(section.items) > section.most:
+            lines.append(f"- and {len(section.items) - section.most} more; JSON and HTML tell all")
+        if section.table:
+            lines += ["", *_grid(section.table)] if section.items else _grid(section.table)
+    return "\n".join(lines) + "\n"
+
+
+def _listed(item: Item) -> list[str]:
+    lines = [f"- {prose(item.head, MOST_LENGTH)}"]
+    lines += [f"  - {label}: {prose(text)}" if label else f"  - {prose(text)}" for label, text in item.details]
+    lines += [f"  - {code(each, 1000)}" for each in item.ids[:MOST_IDS]]
+    if len(item.ids) > MOST_IDS:
+        lines.append(f"  - and {len(item.ids) - MOST_IDS} more patterns of ids")
+    return lines
+
+
+def _grid(table: Table) -> list[str]:
+    def line(parts: Iterable[str]) -> str:
+        return f"| {' | '.join(parts)} |"
+
+    def row(texts: Sequence[str]) -> Iterable[str]:
+        for place, text in enumerate(texts):
+            yield cell(text, 1000) if place in table.ids and text else prose(text)
+
+    return [line(prose(text) for text in table.head), line("---" for _ in table.head), *map(line, map(row, table.rows))]
