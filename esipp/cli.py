@@ -10,6 +10,7 @@ from typing import Any
 
 from esipp import __version__, listing
 from esipp.catalog import HOUSE, SUITES, all_rows, suite_names
+from esipp.comparing.commands import add_diff, add_merge
 from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.implementation import FIELDS, read_implementation
 from esipp.report.command import add_parsers as add_report_commands
@@ -206,6 +207,8 @@ def _parser() -> argparse.ArgumentParser:
     clean.set_defaults(command=_clean)
     _add_judge(commands)
     add_report_commands(commands)
+    add_diff(commands)
+    add_merge(commands)
     return parser
 
 
