@@ -9,6 +9,7 @@ from typing import Any
 
 from esipp.catalog import all_rows
 from esipp.cluster import NOT_THERE, ApiError, Cluster, UnreachableError
+from esipp.components import Component, find_components, node_facts, reference_component
 from esipp.dialect import CLUSTER_IPS_SINCE, NEWEST, read_version
 from esipp.disruption.features import disruption_features
 from esipp.disruption.marks import CORDONED_BY
@@ -19,6 +20,7 @@ from esipp.loadbalancers.reference import Reference
 from esipp.loadbalancers.reference import find as find_reference
 from esipp.model import Balancer, Family, Role
 from esipp.probing.outside import check_network, find_network
+from esipp.redaction import learn_cloud
 from esipp.rows import KUBERNETES, Feature
 from esipp.run import Settings
 from esipp.topology import MARKS, Node, cast_roles, marked, read_node
@@ -92,8 +94,8 @@ LEAST_DISK = 100 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Findings:
-    """The cluster before the run: nodes, roles, facts and features, the docker network for outside clients, and the
-    reference load balancer, if one is there.
+    """The cluster before the run: nodes, roles, facts and features, the docker network for outside clients, the
+    reference load balancer, if one is there, what the cluster is made of, and what could not be found out about that.
     """
 
     nodes: Mapping[str, Node]
@@ -103,6 +105,8 @@ class Findings:
     features: dict[str, Feature]
     outside_network: str | None
     reference: Reference | None = None
+    components: tuple[Component, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def on_node(self, node: str, command: list[str]) -> list[str] | None:
         """How a command is run on a node itself, past Kubernetes; None where there is no such way."""
@@ -169,6 +173,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
         ) from None
     except ApiError as refused:
         raise PreflightError(f"The API server refused: {refused.message}", "see the account's rights.") from None
+    learn_cloud(cluster.context, raw)
     nodes = {item["metadata"]["name"]: read_node(item) for item in raw}
     try:
         roles = cast_roles(nodes.values())
@@ -180,13 +185,16 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
         ) from None
     facts = {"kubernetes": version, "nodes": str(len(nodes)), **_versions(raw)}
     decided = dict.fromkeys(facts, "API server /version and node status")
-    for name, fact in proxy_facts(cluster).items():
+    services = _service_families(cluster, version)
+    for name, fact in {**node_facts(raw, services), **proxy_facts(cluster)}.items():
         facts[name], decided[name] = fact.value, fact.decided
     network = _outside_network(settings, list(nodes.values()))
-    features = _features(nodes, roles, network, _service_families(cluster, version))
+    features = _features(nodes, roles, network, services)
     reference = find_reference(network, cluster.server) if network else None
     features |= _reference_features(reference)
+    components, notes = find_components(cluster, version, raw)
     if reference:
+        components.append(reference_component(reference))
         facts["load-balancer.reference"], decided["load-balancer.reference"] = _settings_of(reference)
     features["external-ips"] = _external_ips(cluster)
     features["dns"] = dns_feature(cluster)
@@ -201,7 +209,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     )
     features |= left_out(settings.without, features)
     features |= version_features(version, all_rows())
-    return Findings(nodes, roles, facts, decided, features, network, reference)
+    return Findings(nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes))
 
 
 def left_out(without: Iterable[str], features: Mapping[str, Feature]) -> dict[str, Feature]:

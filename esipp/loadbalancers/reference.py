@@ -35,11 +35,15 @@ class Reference:
         container: the name of its container.
         addresses: its own address of each family, which a proxied backend sees; no VIP is among them.
         port: of its admin endpoint.
+        image: the image it runs, by name.
+        image_id: the same by docker's id.
     """
 
     container: str
     addresses: dict[Family, str]
     port: int
+    image: str = ""
+    image_id: str = ""
 
     def view(self) -> dict[str, Any]:
         """Ask what it knows: settings, Services, their VIPs, the nodes' health.
@@ -173,7 +177,9 @@ def find(network: str, server: str) -> Reference | None:
         port = (told.get("Config", {}).get("Labels") or {}).get(ADMIN_LABEL, "")
         if there and port.isdigit():
             own = {Family.IPV4: there.get("IPAddress"), Family.IPV6: there.get("GlobalIPv6Address")}
-            return Reference(name, {family: address for family, address in own.items() if address}, int(port))
+            addresses = {family: address for family, address in own.items() if address}
+            image = str((told.get("Config") or {}).get("Image") or "")
+            return Reference(name, addresses, int(port), image, str(told.get("Image") or ""))
     return None
 
 
