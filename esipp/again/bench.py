@@ -30,7 +30,7 @@ from esipp.moves.judging import Judge as MovesJudge
 from esipp.moves.rows import MoveRow
 from esipp.observation import Verdict
 from esipp.report.diagnosis import where_to_look
-from esipp.report.told_rows import ToldRow, row_record
+from esipp.report.told_rows import ToldRow
 from esipp.rows import Feature, Row, Status, missing_features
 from esipp.topology import Topology
 from esipp.versions import version_features
@@ -97,13 +97,27 @@ class Bench:
             return f"what the judge of {name} was given cannot be read ({self.past.unread[name]})"
         if name not in self.past.judged:
             return f"the run kept nothing for the judge of {name}"
+        if isinstance(row, EditRow):
+            return self._lacks_requests(row)
         return "" if self._asked_then(row) else _LACKS[name](row, self.past)
 
     def _asked_then(self, row: Row) -> bool:
         """Whether the run had this row, and asked it in the same way: then what was seen is what there was to see."""
         then = self._rows_then.get(row.id)
-        now = row_record(row)
-        return then is not None and all(then.data.get(name) == now.get(name) for name in ("asked", "path", "controls"))
+        if then is None or then.asked != row.asked:
+            return False
+        if not isinstance(row, Cell):
+            return True
+        controls = {each["path"] for each in then.data["controls"]}
+        return then.path == row.path.key and controls == {each.path.key for each in row.controls}
+
+    def _lacks_requests(self, row: EditRow) -> str:
+        """The requests themselves are not kept but in words, by the rows of then that were about the same ones."""
+        seen: Edited = self.past.judged[API]
+        known = {each.id for each in self.rows if isinstance(each, EditRow) and each.trial == row.trial}
+        made = {then.asked for identity, then in self._rows_then.items() if identity in known}
+        tried = row.trial in seen.answers or row.trial in seen.trouble or row.trial in seen.broken
+        return "" if tried and made == {row.asked} else f"its requests were not made, or other ones ({row.trial})"
 
     @cached_property
     def _rows_then(self) -> Mapping[str, ToldRow]:
@@ -207,14 +221,6 @@ def _interoperability(row: Row, past: Past) -> str:
     return "" if tried else f"the trial {row.trial} was not made"
 
 
-def _api(row: Row, past: Past) -> str:
-    """The requests themselves are not kept, but in the words of the rows of that run."""
-    assert isinstance(row, EditRow)
-    seen: Edited = past.judged[API]
-    made = row.trial in seen.answers and any(each.asked == row.asked for each in past.run.rows)
-    return "" if made or row.trial in seen.trouble else f"its requests were not made, or other ones ({row.trial})"
-
-
 def _flips(row: Row, past: Past) -> str:
     seen: Flipped = past.judged[FLIPS]
     if isinstance(row, FlippedRow):
@@ -266,7 +272,6 @@ _LACKS: Mapping[str, Callable[[Row, Past], str]] = {
     PATHS: _path,
     HEALTH: _health,
     INTEROPERABILITY: _interoperability,
-    API: _api,
     FLIPS: _flips,
     CONVERGENCE: _convergence,
     CONTINUITY: _continuity,

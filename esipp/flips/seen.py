@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from esipp.flips.model import At, Flipping
 from esipp.flips.timeline import GONE, Course, Flip, Ground, Shown
@@ -67,7 +68,7 @@ class Window:
         made = [(name, flip) for name, each in self.neighbours.items() for flip in each.flips]
         return sorted(made, key=lambda pair: pair[1].cause)
 
-    @property
+    @cached_property
     def until(self) -> float:
         """When the last connection was made."""
         seen = [(self.clocks[path.client.name], self.evidence.observations[path.key]) for path in self.paths]
