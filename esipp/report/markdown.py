@@ -15,11 +15,12 @@ from esipp.report.reading import RecordedRun
 from esipp.report.shared import common_factor
 from esipp.rows import KUBERNETES, Binding, Level, Profile, Status
 
-MOST_CAUSES, MOST_REASONS, MOST_FACTS, MOST_PARTS, MOST_FAULTS, MOST_BALANCERS = 10, 5, 16, 6, 3, 5
+MOST_CAUSES, MOST_REASONS, MOST_FACTS, MOST_PARTS, MOST_FAULTS, MOST_BALANCERS = 10, 5, 16, 8, 3, 5
 """What is told of each at most; how many more there are is said, and report.json has them all."""
 
 FIRST_FACTS = ("kubernetes", "service-proxy", "proxy-mode", "network-add-on", "nodes", "kernel", "runtime")
-"""Facts that are told before all others, which follow by name."""
+FIRST_KINDS = ("service-proxy", "network-add-on", "load-balancer")
+"""Facts and kinds of components that are told before all others, which follow by name."""
 
 ORDER = (*(status.value for status in reversed(WORST_FIRST)), NOT_JUDGED)
 """The columns of the table of verdicts."""
@@ -88,7 +89,7 @@ def _qualified(run: RecordedRun) -> list[str]:
     ]
     components = [
         f"| {cell(each.kind)} | {cell(each.image or each.name)} | {cell(each.digest or 'no digest')} |"
-        for each in sorted(run.components)
+        for each in sorted(run.components, key=lambda each: (each.kind not in FIRST_KINDS, each.kind, each))
     ]
     if facts:
         lines += ["| fact | value | decided by |", "|---|---|---|", *facts[:MOST_FACTS]]

@@ -1,7 +1,7 @@
 """statement.json: an unsigned in-toto statement of the run, for whoever signs what was qualified.
 
 Statement v1 with the predicate test-result v0.1 (github.com/in-toto/attestation, spec/predicates/test-result.md). Its
-subjects are the components that were tested, by the digests of their images; our own echo server is none of them.
+subjects are the components that were tested, by the digests of their images; our own instruments are none of them.
 """
 
 import json
@@ -17,8 +17,8 @@ from esipp.rows import Binding, Status
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://in-toto.io/attestation/test-result/v0.1"
 
-OURS = ("echo",)
-"""Kinds of components that are our instruments, not what was tested."""
+OUR_KINDS, OUR_NAMES = ("echo", "echo-image"), ("reference load balancer",)
+"""Components that are our instruments, not what was tested: they are part of the configuration."""
 
 Json = dict[str, Any]
 
@@ -38,7 +38,7 @@ def statement(run: RecordedRun) -> Json:
     Raises:
         ValueError: there is nothing that it could be about, or its ledger has no digest.
     """
-    subjects = _descriptors(each for each in run.components if each.digest and each.kind not in OURS)
+    subjects = _descriptors(each for each in run.components if not _is_ours(each))
     if not subjects:
         raise ValueError("no tested component has a digest, so there is nothing that a statement could be about")
     if not run.sha256:
@@ -50,7 +50,7 @@ def statement(run: RecordedRun) -> Json:
         "predicateType": PREDICATE_TYPE,
         "predicate": {
             "result": _result(run, warned),
-            "configuration": [_ledger(run), *_descriptors(each for each in run.components if _is_instrument(each))],
+            "configuration": [_ledger(run), *_descriptors(each for each in run.components if _is_ours(each))],
             "passedTests": passed,
             "warnedTests": warned,
             "failedTests": failed,
@@ -58,8 +58,8 @@ def statement(run: RecordedRun) -> Json:
     }
 
 
-def _is_instrument(each: Component) -> bool:
-    return bool(each.digest) and each.kind in OURS
+def _is_ours(component: Component) -> bool:
+    return component.kind in OUR_KINDS or component.name in OUR_NAMES
 
 
 def _result(run: RecordedRun, warned: list[str]) -> str:
@@ -114,8 +114,9 @@ def _implementation(run: RecordedRun) -> Json:
 
 
 def _descriptors(components: Iterable[Component]) -> list[Json]:
-    """Images by name and digest, each once; where one name has several digests, the name has the digest too."""
-    found = sorted({(each.image or each.name, each.digest.removeprefix("sha256:")) for each in components})
+    """Images that have a digest, each once; where one name has several digests, the name has the digest too."""
+    known = (each for each in components if each.digest)
+    found = sorted({(each.image or each.name, each.digest.removeprefix("sha256:")) for each in known})
     names = [name for name, _ in found]
     return [
         {"name": name if names.count(name) == 1 else f"{name}@sha256:{digest}", "digest": {"sha256": digest}}
