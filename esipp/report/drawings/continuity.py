@@ -1,7 +1,5 @@
 """The section on continuity: what was done when, and what became of steady traffic on each way meanwhile."""
 
-from typing import NamedTuple
-
 from esipp.report.drawings.gaps import longest, zooms
 from esipp.report.drawings.markup import (
     NOTHING,
@@ -18,19 +16,12 @@ from esipp.report.drawings.markup import (
     tag,
 )
 from esipp.report.drawings.svg import MUTED, WIDTH, Drawing, Scale
-from esipp.report.drawings.windows import LEFT, SUITE, Evidence, Way, key, mark
+from esipp.report.drawings.windows import LEFT, SUITE, Evidence, Way, judged, key, mark
 from esipp.report.reading import RecordedRun
 
 ID = "continuity"
 TITLE = "Continuity"
 LANE = 15.0
-
-
-class Judged(NamedTuple):
-    """What was said of a way's losses in a phase, and by which row."""
-
-    what: str
-    status: str
 
 
 def draw(run: RecordedRun) -> Html:
@@ -41,7 +32,7 @@ def draw(run: RecordedRun) -> Html:
     parts = {
         "What was done": lambda: _begin(run, seen),
         "The timeline": lambda: _overview(seen),
-        "The gaps": lambda: longest(seen),
+        "The gaps": lambda: longest(seen, judged(run)),
         "The phases": lambda: zooms(seen),
         "The table": lambda: _tables(run, seen),
     }
@@ -104,14 +95,15 @@ def _overview(seen: Evidence) -> Html:
     keys = ", ".join(f"{key(at)} {each.get('phase')}" for at, each in enumerate(seen.windows))
     words = (
         "Tall stroke: a request that was lost. Short stroke: one that was answered late. Diamond: answered wrongly. "
-        f"Cross: an open connection that broke. Grey: something was being done ({keys}); between them nothing was."
+        "Cross: an open connection that broke, or whose pod ended. Grey: something was being done "
+        f"({keys}); between them nothing was."
     )
     return joined([heading("The whole time"), figure(drawing.render(), words)])
 
 
 # -------------------------------------------------------------------------------------------------------------- tables
 def _tables(run: RecordedRun, seen: Evidence) -> Html:
-    judged = _judged(run)
+    verdicts = judged(run)
     control = {
         (str(each.get("phase")), str(each.get("family"))): (
             int(each.get("requests") or 0),
@@ -122,7 +114,7 @@ def _tables(run: RecordedRun, seen: Evidence) -> Html:
     rows: list[list[str | int | float | None]] = []
     for phase in seen.phases:
         for way in (each for each in seen.ways if each.phase == phase):
-            said = judged.get((phase, way.way, way.family))
+            said = verdicts.get((phase, way.way, way.family))
             told = f"{said.what}: {said.status}" if said else "not judged"
             numbers = [way.requests, way.lost, way.late, way.gap, way.wrong_answers, way.broken]
             rows.append([f"{phase}, {way.way} {way.family}", *numbers, told])
@@ -165,17 +157,3 @@ def _numbers(way: Way | None) -> str:
     if way is None:
         return NOTHING
     return f"{way.requests} / {way.lost} / {way.late} / {number(way.gap)} / {way.broken}"
-
-
-def _judged(run: RecordedRun) -> dict[tuple[str, str, str], Judged]:
-    """What was said of losses: by phase, way and family."""
-    found = {}
-    levels = {row.id: row.level.value for row in run.rows}
-    for row, verdict in run.verdicts.items():
-        parts = row.split(".")
-        if parts[0] != SUITE or len(parts) < 5 or parts[-1] not in ("no-loss", "gap", "losses"):
-            continue
-        family = {"ipv4": "IPv4", "ipv6": "IPv6"}.get(parts[-2], parts[-2])
-        status = "recorded" if levels.get(row) == "record" else verdict.status.value
-        found[parts[1], ".".join(parts[2:-2]), family] = Judged(parts[-1], status)
-    return found

@@ -162,8 +162,6 @@ def _timeline(event: Event, streams: Mapping[str, list[Stretch]], bound: Bound, 
     rows = max((row for _, row, _ in labels), default=0) + 1
     y = 8 + rows * 14.0
     top = y
-    for x, row, what in labels:
-        drawing.text(x, 12 + row * 14, what, size=11)
     family = [s for name, of in streams.items() if _vip(name, event) for s in of]
     checks = {
         name.split("health check of ")[1].rsplit(" ", 1)[0]: of
@@ -186,7 +184,9 @@ def _timeline(event: Event, streams: Mapping[str, list[Stretch]], bound: Bound, 
         y += 18
     for at, _ in seen:
         if scale.within(at):
-            drawing.line((scale(at), 8), (scale(at), y), stroke=INK, wide=0.8, dash="2 3")
+            drawing.line((scale(at), 4), (scale(at), y), stroke=INK, wide=0.8, dash="2 3")
+    for x, row, what in labels:
+        drawing.text(x, 12 + row * 14, what, size=11, halo=True)
     shifted = Scale(scale.low - cause, scale.high - cause, scale.left, scale.right)
     drawing.axis(shifted, top, y, "s after the call", most=10)
     drawing.height = y + 20

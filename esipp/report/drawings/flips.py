@@ -27,6 +27,7 @@ SUITE = "compatibility"
 LEFT = 190.0
 LANE = 17.0
 MOST_LANES = 24
+DIRECTIONS = ("Cluster", "Local")
 SILENCE = 0.9
 """Seconds without an answer that do not end what is steadily right: these are counted as lost."""
 
@@ -36,13 +37,12 @@ Told = Mapping[str, Any]
 
 
 class Shown(NamedTuple):
-    """What equal probes in a row showed: ``client``, ``node``, ``none`` or ``other``, with the source."""
+    """What equal probes in a row showed: ``client``, ``node``, ``none`` or ``other``."""
 
     since: float
     until: float
     probes: int
     what: str
-    source: str
 
 
 class Whose:
@@ -100,30 +100,21 @@ def _service(run: RecordedRun, service: str) -> Html:
     lanes = {f"{each['at']} {each['family']}": shown(each["stretches"], whose) for each in streams}
     ends = [at for each in streams if (at := real(each.get("end"))) is not None]
     end = max(ends, default=max(run_.until for of in lanes.values() for run_ in of))
-    rows = _stable(flips, {name: (of, _at(name)) for name, of in lanes.items()}, end)
-    ports = _of(run.of(SUITE, "health"), service)
-    drawing = _drawing(service, flips, lanes, ports, end)
-    drawing.words = "Seconds until new connections were as the policy says: " + "; ".join(
-        f"{row[0]}: p50 {_n(row[1])}, max {_n(row[2])}, n {row[3]}, never {row[4]}" for row in rows
-    )
-    head = ["entry, direction", "p50 (s)", "max (s)", "n", "never", "probes", "lost"]
+    rows = _stable(flips, lanes, end)
+    drawing = _drawing(service, flips, lanes, _of(run.of(SUITE, "health"), service), end)
+    drawing.words = _words(rows)
+    head = ["entry", *(f"to {to}: {of}" for to in DIRECTIONS for of in ("p50 (s)", "max (s)", "n", "never"))]
+    numbers = table([*head, "probes", "no answer"], rows)
+    longest = max((at for row in rows for at in (row[2], row[6]) if at is not None), default=None)
+    never = sum(row[4] + row[8] for row in rows)
+    told = f"Seconds until stable: at most {number(longest)}; never: {never}; by entry"
     caption = (
         f"{service}: {sum(1 for each in flips if each.get('number'))} flips. Seconds from our call until what the "
-        "policy says was seen, and stayed so until the next one, are in the table."
+        "policy says was seen, and stayed so until the next one, are in the table; at the bare node no answer is right "
+        "under Local."
     )
     kept = _kept(run, service)
-    return joined(
-        [
-            heading(service),
-            figure(drawing.render(), caption, details("Seconds until stable", table(head, rows))),
-            kept,
-            *words,
-        ]
-    )
-
-
-def _n(value: Any) -> str:
-    return value if isinstance(value, str) else number(value)
+    return joined([heading(service), figure(drawing.render(), caption, details(told, numbers)), kept, *words])
 
 
 def _at(name: str) -> str:
@@ -136,10 +127,10 @@ def shown(stretches: Iterable[Sequence[Any]], whose: Whose) -> list[Shown]:
     for since, until, probes, outcome, _, source in stretches:
         what = whose(str(outcome), str(source))
         last = found[-1] if found else None
-        if last and last.what == what and last.source == str(source):
+        if last and last.what == what:
             found[-1] = last._replace(until=float(until), probes=last.probes + int(probes))
         else:
-            found.append(Shown(float(since), float(until), int(probes), what, str(source)))
+            found.append(Shown(float(since), float(until), int(probes), what))
     return found
 
 
@@ -150,36 +141,36 @@ def _right(at: str, policy: str) -> tuple[str, ...]:
     return ("node",)
 
 
-def _stable(
-    flips: Sequence[Told], lanes: Mapping[str, tuple[Sequence[Shown], str]], end: float
-) -> list[list[str | int | float | None]]:
-    """Seconds until stable by entry and direction, as the judge takes them: the run of right answers at the end."""
-    rows: list[list[str | int | float | None]] = []
-    for name, (of, at) in lanes.items():
-        for policy in ("Cluster", "Local"):
+def _stable(flips: Sequence[Told], lanes: Mapping[str, Sequence[Shown]], end: float) -> list[list[Any]]:
+    """Seconds until stable by entry, both ways, as the judge takes them; then how many probes, and those unanswered."""
+    rows: list[list[Any]] = []
+    for name, of in lanes.items():
+        figures: list[Any] = []
+        for policy in DIRECTIONS:
             times: list[float] = []
-            never = probes = lost = 0
-            for number_, flip in enumerate(flips):
+            never = 0
+            for at, flip in enumerate(flips):
                 if flip.get("to") != policy or not flip.get("number"):
                     continue
                 since = float(flip["cause"])
-                until = float(flips[number_ + 1]["cause"]) if number_ + 1 < len(flips) else end
+                until = float(flips[at + 1]["cause"]) if at + 1 < len(flips) else end
                 here = [each for each in of if each.until >= since and each.since < until]
-                began = steady(here, _right(at, policy), since, until)
+                began = steady(here, _right(_at(name), policy), since, until)
                 times += [began - since] if began is not None else []
                 never += began is None
-            inside = [each for each in of if _policy_at(flips, each.since) == policy]
-            probes = sum(each.probes for each in inside)
-            lost = sum(each.probes for each in inside if each.what == "none")
-            shown_lost: int | None = None if at == "bare-node" else lost
-            middle, longest = (quantile(times, 0.5), max(times)) if times else (None, None)
-            rows.append([f"{name}, to {policy}", middle, longest, len(times), never, probes, shown_lost])
+            figures += [quantile(times, 0.5), max(times)] if times else [None, None]
+            figures += [len(times), never]
+        rows.append([name, *figures, sum(e.probes for e in of), sum(e.probes for e in of if e.what == "none")])
     return rows
 
 
-def _policy_at(flips: Sequence[Told], at: float) -> str:
-    before = [each for each in flips if float(each["cause"]) <= at]
-    return str((before[-1] if before else flips[0]).get("to"))
+def _words(rows: Iterable[Sequence[Any]]) -> str:
+    """The table in words."""
+    return "Seconds from our call until stable. " + "; ".join(
+        f"{row[0]}: to Cluster p50 {number(row[1])}, max {number(row[2])}, n {row[3]}, never {row[4]}; "
+        f"to Local p50 {number(row[5])}, max {number(row[6])}, n {row[7]}, never {row[8]}"
+        for row in rows
+    )
 
 
 def steady(found: Sequence[Shown], right: Sequence[str], since: float, until: float) -> float | None:
@@ -215,7 +206,7 @@ def _drawing(
     for name, of in list(lanes.items())[:MOST_LANES]:
         drawing.text(LEFT - 8, y + 12, shorten(name, 28), anchor="end")
         for each in of:
-            _bar(drawing, each, scale, begin, y)
+            _bar(drawing, each, scale, begin, y, MUTED if _at(name) == "bare-node" else BAD)
         y += LANE
     y += 5
     by_node: dict[str, list[Sequence[Any]]] = {}
@@ -224,7 +215,9 @@ def _drawing(
     for name, runs in list(by_node.items())[:MOST_LANES]:
         drawing.text(LEFT - 8, y + 11, shorten(name, 30), anchor="end", fill=MUTED, size=11)
         for run_ in sorted(runs, key=lambda run_: float(run_[0])):
-            _port(drawing, scale(float(run_[0]) - begin), scale(float(run_[1]) - begin), str(run_[3]), y)
+            _port(
+                drawing, scale(float(run_[0]) - begin), min(scale(float(run_[1]) - begin), scale.right), str(run_[3]), y
+            )
         y += LANE - 3
     for flip in flips:
         x = scale(float(flip["cause"]) - begin)
@@ -234,7 +227,7 @@ def _drawing(
     return drawing
 
 
-def _bar(drawing: Drawing, each: Shown, scale: Scale, begin: float, y: float) -> None:
+def _bar(drawing: Drawing, each: Shown, scale: Scale, begin: float, y: float, silent: str) -> None:
     left, right = scale(each.since - begin), min(scale(each.until - begin), scale.right)
     width = max(right - left, 1.2)
     if each.what == "client":
@@ -242,7 +235,7 @@ def _bar(drawing: Drawing, each: Shown, scale: Scale, begin: float, y: float) ->
     elif each.what == "node":
         drawing.box(left, y + 8, width, 6, fill=INK)
     elif each.what == "none":
-        drawing.line((left, y + 13), (left + width, y + 13), stroke=BAD, wide=1.6)
+        drawing.line((left, y + 13), (left + width, y + 13), stroke=silent, wide=1.6)
     else:
         drawing.box(left, y + 2, width, 12, stroke=BAD)
     if width > 16 and each.what != "none":

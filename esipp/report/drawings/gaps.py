@@ -6,7 +6,7 @@ from typing import Any
 from esipp.report.drawings.events import Stretch, health
 from esipp.report.drawings.markup import Html, details, figure, heading, joined, number, paragraph, real, shorten, table
 from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, scale_of, staggered
-from esipp.report.drawings.windows import LEFT, SPLIT, Evidence, Way, key, mark
+from esipp.report.drawings.windows import LEFT, SPLIT, Evidence, Judged, Way, key, mark
 
 LANE = 16.0
 AROUND = 0.6
@@ -16,47 +16,45 @@ MOST_NODES = 6
 Told = Mapping[str, Any]
 
 
-def longest(seen: Evidence) -> Html:
+def longest(seen: Evidence, verdicts: Mapping[tuple[str, str, str], Judged]) -> Html:
     """The longest gap of each phase and way against the budget."""
     found = [each for each in seen.ways if each.gap]
     if not found:
         return paragraph("There was no gap of any length on any way.") if seen.ways else Html("")
-    names = list(seen.lanes)
-    scale = scale_of([*(each.gap or 0.0 for each in found), seen.budget or 0.0], LEFT - 60, WIDTH - 30)
+    scale = scale_of([*(each.gap or 0.0 for each in found), seen.budget or 0.0], LEFT + 60, WIDTH - 150)
     drawing = Drawing("continuity-gaps", "The longest gap by phase and way, against the budget", "")
-    phases = [phase for phase in seen.phases if any(each.phase == phase for each in found)]
-    y, top = 18.0, 14.0
-    for phase in phases:
-        here = sorted((each for each in found if each.phase == phase), key=lambda each: (each.gap or 0.0, each.name))
-        labels = staggered([(scale(each.gap or 0.0) + 6, _letter(names, each)) for each in here], WIDTH, 10)
-        rows = max(row for _, row, _ in labels) + 1
-        drawing.text(LEFT - 68, y + 13, phase, anchor="end")
-        drawing.line((scale.left, y + 8), (scale.right, y + 8), stroke=MUTED, faint=True)
-        drawing.dots(((scale(each.gap or 0.0), y + 8) for each in here), stroke=ACCENT, wide=6)
-        for x, row, text in labels:
-            drawing.text(x, y + 12 + row * 10, text, size=10)
-        y += 18 + (rows - 1) * 10
+    y, top = 20.0, 16.0
+    for phase in (phase for phase in seen.phases if any(each.phase == phase for each in found)):
+        drawing.text(0, y + 12, shorten(phase, 18), bold=True)
+        for way in dict.fromkeys(each.way for each in found if each.phase == phase):
+            here = [each for each in found if (each.phase, each.way) == (phase, way)]
+            drawing.text(LEFT + 52, y + 12, shorten(way, 26), anchor="end", size=11)
+            drawing.line((scale.left, y + 8), (scale.right, y + 8), stroke=MUTED, faint=True)
+            for each in here:
+                _gap_mark(drawing, scale(each.gap or 0.0), y + 8, each.family)
+            said = list(dict.fromkeys(verdicts[each[:3]].words for each in here if each[:3] in verdicts))
+            drawing.text(scale.right + 14, y + 12, "; ".join(said) or "not judged", size=11)
+            y += 16
+        y += 6
     if seen.budget is not None:
-        drawing.line((scale(seen.budget), top), (scale(seen.budget), y), stroke=BAD, wide=2.5)
-        drawing.text(scale(seen.budget) + 4, 11, f"budget {seen.budget:.2f} s", fill=BAD, size=11)
+        drawing.line((scale(seen.budget), top), (scale(seen.budget), y), stroke=BAD, wide=2)
+        drawing.text(scale(seen.budget) + 4, 12, f"budget {seen.budget:.2f} s", fill=BAD, size=11)
     drawing.axis(scale, top, y)
     drawing.height = y + 20
     drawing.words = "; ".join(f"{each.phase}, {each.name}: {number(each.gap)} s" for each in found)
-    keys = ", ".join(f"{_key(at)} {name}" for at, name in enumerate(names))
     words = (
-        "From the start of the first to that of the last request missed in a row. The budget binds where a way goes "
-        "by a load balancer whose health checks are known; elsewhere gaps are recorded, as the table says. "
-        f"Ways: {keys}."
+        "From the start of the first to that of the last request missed in a row; filled and above the line IPv4, open "
+        "and below it IPv6. The budget binds where the gap is judged; the judge adds to it for how long we were kept "
+        "from asking. Elsewhere something else is promised, or nothing, and the gap is recorded."
     )
     return joined([heading("The longest gaps"), figure(drawing.render(), words)])
 
 
-def _key(at: int) -> str:
-    return key(at).lower()
-
-
-def _letter(names: Sequence[str], way: Way) -> str:
-    return _key(names.index(way.name))
+def _gap_mark(drawing: Drawing, x: float, y: float, family: str) -> None:
+    if family == "IPv6":
+        drawing.signs([(x, y + 4)], "o", stroke=ACCENT)
+    else:
+        drawing.dots([(x, y - 3)], stroke=ACCENT, wide=6)
 
 
 def zooms(seen: Evidence) -> Html:
@@ -135,7 +133,8 @@ def _zoom(seen: Evidence, at: int, window: Told, here: Sequence[Way]) -> Html:
     head = ["way", "requests", "lost", "late", "longest gap (s)", "from, to (s)", "broken"]
     words = (
         f"{window.get('words') or window.get('trouble')}. Numbered lines: what was done. Tall stroke lost, short "
-        "stroke late, diamond answered wrongly, cross an open connection that broke; a bar below marks the longest "
+        "stroke late, diamond answered wrongly, cross an open connection that broke, or whose pod "
+        "ended; a bar below marks the longest "
         "gap, with its length; a triangle is a moment at which the reference load balancer told to use other nodes."
     )
     return figure(drawing.render(), words, details("Numbers", table(head, rows)))

@@ -176,10 +176,16 @@ def _counted(tally: Counter[str]) -> list[str | int]:
 def _long(run: RecordedRun) -> Html:
     rows = []
     for kind, words in (("stable", "the long window"), ("cordoned", "node cordoned")):
-        nodes: dict[str, list[Told]] = {}
+        nodes: dict[tuple[str, str], Counter[str]] = {}
         for each in run.of(SUITE, kind):
-            nodes.setdefault(f"{each.get('place')} {each.get('family')}", []).append(each)
-        rows += [[f"{words}, {node}", *_counted(_tally(answers)), ""] for node, answers in nodes.items()]
+            node = (str(each.get("place")), str(each.get("family")))
+            nodes.setdefault(node, Counter()).update(_tally([each]))
+        alike: dict[tuple[str, tuple[str, ...]], list[tuple[str, Counter[str]]]] = {}
+        for (place, family), tally in nodes.items():
+            alike.setdefault((place, tuple(sorted(tally))), []).append((family, tally))
+        for (place, _), of in alike.items():
+            families = ", ".join(family for family, _ in of)
+            rows.append([f"{words}, {place} ({families})", *_counted(summed(tally for _, tally in of)), ""])
     for each in run.of(SUITE, "leaving"):
         dialled = counted(summed([each.get("dialled")]))
         more = f"nodePort meanwhile: {dialled}; {each.get('foreign') or 0} by another source"

@@ -65,7 +65,10 @@ def tag(name: str, *inner: object, **attributes: object) -> Html:
 
 def number(value: float | None, digits: int = 2) -> str:
     """A number of a table, or that there is none."""
-    return NOTHING if value is None else f"{value:.{digits}f}"
+    if value is None:
+        return NOTHING
+    said = f"{value:.{digits}f}"
+    return said.removeprefix("-") if not said.strip("-0.") else said
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: object = "") -> Html:

@@ -83,7 +83,8 @@ def responses(found: Sequence[Mapping[str, Any]]) -> Html:
     if whole:
         words = (
             "From the pod being ready (unready, or being deleted) to the first (last) request through its node: the "
-            "share of all moves that were followed within so many seconds. Up: pods that came; down: pods that went."
+            "share of all moves that were followed within so many seconds. Up: pods that came; down: pods that went. "
+            "A line ends at the slowest move."
         )
         parts.append(figure(_ecdf(whole, families), words))
     for first, family in enumerate(families):
@@ -160,7 +161,7 @@ def _steps(each: Samples, scale: Scale, top: float, height: float) -> str:
     for rank, sample in enumerate(ordered, 1):
         if rank == len(ordered) or short(scale(ordered[rank])) != short(scale(sample)):
             said.append(f"H{short(scale(max(0.0, sample)))}V{short(top + height * (1 - rank / len(ordered)))}")
-    return "".join([*said, f"H{short(scale.right)}"])
+    return "".join(said)
 
 
 # -------------------------------------------------------------------------------------------------------------- strips

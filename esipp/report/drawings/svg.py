@@ -96,13 +96,23 @@ class Drawing:
     _parts: list[str] = field(default_factory=list)
 
     def text(
-        self, x: float, y: float, said: object, *, anchor: str = "", fill: str = "", size: float = 0, bold: bool = False
+        self,
+        x: float,
+        y: float,
+        said: object,
+        *,
+        anchor: str = "",
+        fill: str = "",
+        size: float = 0,
+        bold: bool = False,
+        halo: bool = False,
     ) -> None:
-        """Text; ``y`` is its base line."""
+        """Text; ``y`` is its base line, ``halo`` keeps it apart from lines behind it."""
         more = f' text-anchor="{anchor}"' if anchor else ""
         more += f' fill="{fill}"' if fill else ""
         more += f' font-size="{short(size)}"' if size else ""
         more += ' font-weight="600"' if bold else ""
+        more += f' paint-order="stroke" stroke="{PAPER}" stroke-width="3"' if halo else ""
         self._parts.append(f'<text x="{short(x)}" y="{short(y)}"{more}>{esc(said)}</text>')
 
     def line(
@@ -176,10 +186,9 @@ class Drawing:
         self.ticks((scale(at) for at in ticks), top, bottom - top, stroke=MUTED, wide=0.7)
         self._parts.append("</g>")
         for number, at in enumerate(ticks):
-            last = number == len(ticks) - 1
-            self.text(
-                scale(at), bottom + 13, f"{at:g}{' ' + unit if last else ''}", anchor="middle", fill=MUTED, size=11
-            )
+            said = f"{at:g} {unit}" if number == len(ticks) - 1 else f"{at:g}"
+            x = min(scale(at), self.width - wide(said, 11) / 2)
+            self.text(x, bottom + 13, said, anchor="middle", fill=MUTED, size=11)
 
     def render(self) -> Html:
         """The element."""

@@ -66,6 +66,18 @@ class Way(NamedTuple):
         return max(0, self.wrong_count - self.lost - self.late)
 
 
+class Judged(NamedTuple):
+    """What was said of a way's losses in a phase, and by which row."""
+
+    what: str
+    status: str
+
+    @property
+    def words(self) -> str:
+        """The judgement in words."""
+        return f"{self.what}: {self.status}"
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What was seen; times are seconds of one clock.
@@ -164,6 +176,20 @@ def _wrong(each: Sequence[Any]) -> Wrong:
     started, ended, outcome = float(each[0]), float(each[1]), str(each[2])
     kind = "lost" if outcome != "answered" else "late" if ended - started >= LATE else "wrong"
     return Wrong(started, kind, str(each[6]) if len(each) > 6 else "")
+
+
+def judged(run: RecordedRun) -> dict[tuple[str, str, str], Judged]:
+    """What was said of losses: by phase, way and family."""
+    found = {}
+    levels = {row.id: row.level.value for row in run.rows}
+    for row, verdict in run.verdicts.items():
+        parts = row.split(".")
+        if parts[0] != SUITE or len(parts) < 5 or parts[-1] not in ("no-loss", "gap", "losses"):
+            continue
+        family = {"ipv4": "IPv4", "ipv6": "IPv6"}.get(parts[-2], parts[-2])
+        status = "recorded" if levels.get(row) == "record" else verdict.status.value
+        found[parts[1], ".".join(parts[2:-2]), family] = Judged(parts[-1], status)
+    return found
 
 
 def key(at: int) -> str:
