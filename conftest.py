@@ -9,6 +9,8 @@ import pytest
 
 from esipp.catalog import SUITES, all_rows
 from esipp.errors import EsippError
+from esipp.report import junit
+from esipp.report.allure import live as allure
 from esipp.report.formats import write_reports
 from esipp.report.reading import read_run
 from esipp.rows import Level, Row
@@ -48,10 +50,12 @@ def pytest_configure(config: pytest.Config) -> None:
     from esipp.cli import settings_of
 
     try:
-        config.stash[RUN] = Run(settings_of(config.option), say=lambda text: _say(config, text))
+        with junit.promised(config.option.junit):
+            config.stash[RUN] = Run(settings_of(config.option), say=lambda text: _say(config, text))
     except EsippError as error:
         raise pytest.UsageError(str(error)) from None
     run = config.stash[RUN]
+    allure.attend(config, run)
 
     def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
         run.interrupted = True
@@ -90,13 +94,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     try:
         run.begin(rows, left_out)
     except EsippError as error:
+        junit.refuse(session.config.option.junit, error)
         raise pytest.UsageError(str(error)) from None
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where the harness failed, the rows that are left would only fail the same way."""
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where the harness failed, the rows that are left would only fail the same way; it is told without a traceback."""
     report = yield
+    if call.excinfo is not None and isinstance(call.excinfo.value, EsippError):
+        report.longrepr = str(call.excinfo.value)
     run = item.config.stash.get(RUN, None)
     if run is not None and run.trouble is not None:
         item.session.shouldfail = "the harness failed, not the product"
@@ -121,7 +130,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     terminalreporter.section("source IP qualification", sep="=")
     try:
-        lines = write_reports(read_run(run.folder))
+        told = read_run(run.folder)
+        lines = [*write_reports(told), *junit.write(told, config.option.junit), *allure.surround(config, told)]
     except EsippError as error:  # not even the header could be written
         lines = [str(error)]
     lines += [f"esipp: {run.trouble}"] if run.trouble else []

@@ -44,6 +44,12 @@ def add_run_options(group: Any) -> None:
     add("--lane", default="run", metavar="NAME", help="name of this set-up; it is part of the run folder's name")
     add("--out", default=None, metavar="DIR", help="the run's folder (default: runs/<time>-<lane>)")
     add(
+        "--junit",
+        default=None,
+        metavar="FILE",
+        help="JUnit XML here too, beside the run's folder: there, and red, whatever happens, also without a cluster",
+    )
+    add(
         "--outside",
         default="auto",
         metavar="WHERE",
@@ -175,6 +181,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("rows", nargs="*", metavar="ROW", help="ids of rows, or parts of them (default: all rows)")
     run.add_argument("--suite", action="append", default=[], choices=suite_names(), help="only this suite; repeatable")
     add_run_options(run)
+    run.add_argument("--alluredir", default=None, metavar="DIR", help="Allure results, written while the run goes on")
     run.set_defaults(command=_run)
 
     listed = commands.add_parser("list", help="the rows; needs no cluster")
@@ -267,6 +274,13 @@ def check_run(arguments: Sequence[str]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from esipp.report.junit import promised
+
+    with promised(options.junit):
+        return _qualify(options)
+
+
+def _qualify(options: argparse.Namespace) -> int:
     import pytest
 
     from esipp.cluster import Cluster
@@ -288,6 +302,8 @@ def _run(options: argparse.Namespace) -> int:
     arguments += [f"--implementation={name}={value}" for name, value in settings.implementation]
     arguments += [f"--kubeconfig={settings.kubeconfig}"] if settings.kubeconfig else []
     arguments += [f"--out={settings.out}"] if settings.out else []
+    arguments += [f"--junit={options.junit}"] if options.junit else []
+    arguments += [f"--alluredir={options.alluredir}"] if options.alluredir else []
     if options.rows:
         arguments += [f"{SUITES / c.suite / f'test_{c.suite}.py'}::test_{c.suite}[{c.id}]" for c in chosen]
     else:
