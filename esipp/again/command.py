@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -16,20 +16,25 @@ from esipp.report.conclusion import Conclusion, conclude
 from esipp.report.ledger import Ledger
 from esipp.report.reading import LEDGER
 from esipp.report.told_rows import row_record
-from esipp.rows import Binding, Level, Row
+from esipp.rows import Binding, Level, Row, Status
 
 MOST_NAMED = 5
 """Rows that are named of those that cannot be judged for one reason."""
 
 
 class Change(StrEnum):
-    """What became of a row since the run."""
+    """What became of a row since the run.
+
+    ``new`` is one that the run did not have; ``gone`` is one that there is no more. ``first`` is one that the run had
+    and was killed before it judged it.
+    """
 
     SAME = "same"
     WORDS = "same verdict, told otherwise"
     OTHER = "other verdict"
-    NEW = "new row"
-    GONE = "row is gone"
+    FIRST = "judged for the first time"
+    NEW = "new"
+    GONE = "gone"
     NOT_JUDGED = "not to be judged"
 
 
@@ -94,7 +99,7 @@ def judge_again(past: Past, rows: Sequence[Row], named: Collection[str] = ()) ->
         made.rows.append(row)
         verdict = made.verdicts[row.id] = bench.verdict(row)
         if not why:
-            made.changes[row.id] = _compared(past.run.verdicts.get(row.id), verdict)
+            made.changes[row.id] = _compared(past.run.verdicts.get(row.id), verdict) if row.id in then else Change.NEW
     today = {row.id for row in rows}
     for identity in () if named else sorted(then - today):
         made.changes[identity] = Change.GONE
@@ -104,7 +109,7 @@ def judge_again(past: Past, rows: Sequence[Row], named: Collection[str] = ()) ->
 
 def _compared(then: Verdict | None, now: Verdict) -> Change:
     if then is None:
-        return Change.NEW
+        return Change.FIRST
     if then.status is not now.status:
         return Change.OTHER
     return Change.SAME if then.as_json() == now.as_json() else Change.WORDS
@@ -120,13 +125,17 @@ def tell(again: Again) -> Iterator[str]:
     for identity, change in again.changes.items():
         if change is Change.OTHER:
             yield f"{then[identity].status.value} is now {_words(again.verdicts[identity])}"
-        elif change is Change.NEW:
-            yield f"new: {_words(again.verdicts[identity])}"
+        elif change in (Change.NEW, Change.FIRST) and again.verdicts[identity].status is not Status.UNSUPPORTED:
+            yield f"{change.value}: {_words(again.verdicts[identity])}"
         elif change is Change.GONE:
             yield f"gone: {identity}, which was {then[identity].status.value if identity in then else 'not judged'}"
         elif change is Change.WORDS:
             yield f"{then[identity].status.value} as before, told otherwise: {_differing(then[identity], again)}"
-    yield from _lacking(again)
+    for change in (Change.NEW, Change.FIRST):
+        added = [again.verdicts[name] for name, found in again.changes.items() if found is change]
+        unsupported = {each.cell: each.reason for each in added if each.status is Status.UNSUPPORTED}
+        yield from _by_reason(f"{change.value} and unsupported,", unsupported)
+    yield from _by_reason("not to be judged, as", again.lacking)
     counted = Counter(again.changes.values())
     parts = ", ".join(f"{counted[each]} {each.value}" for each in Change if counted[each] or each is Change.SAME)
     yield f"{sum(counted.values())} rows: {parts}"
@@ -146,14 +155,14 @@ def _differing(then: Verdict, again: Again) -> str:
     return f"{then.cell}: {'; '.join(told)}"
 
 
-def _lacking(again: Again) -> Iterator[str]:
-    """Rows that cannot be judged, reason by reason."""
+def _by_reason(what: str, reasons: Mapping[str, str]) -> Iterator[str]:
+    """Rows and why, reason by reason."""
     by_reason: dict[str, list[str]] = {}
-    for identity, why in again.lacking.items():
+    for identity, why in reasons.items():
         by_reason.setdefault(why, []).append(identity)
     for why, rows in by_reason.items():
         told = ", ".join(rows[:MOST_NAMED]) + (f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else "")
-        yield f"not to be judged, as {why}: {told}"
+        yield f"{what} {why}: {told}"
 
 
 # ---------------------------------------------------------------------------------------------------------- written

@@ -294,7 +294,9 @@ def test_a_killed_run_is_judged_and_stays_incomplete(ledger: Path, tmp_path: Pat
     again = judge_again(read_past(tmp_path), ROWS)
     assert again.conclusion.result == "incomplete"
     assert again.conclusion.exit_code is ExitCode.HARNESS
+    assert Change.NEW not in again.changes.values()
     if kept != "no evidence":
+        assert (Change.FIRST in again.changes.values()) is (kept == "no verdicts")
         assert again.verdicts == read_past(ledger).run.verdicts
     copy = read_run(write_again(again, tmp_path / "out"))
     assert copy.conclusion.result == "incomplete"
