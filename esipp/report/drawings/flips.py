@@ -73,7 +73,9 @@ def draw(run: RecordedRun) -> Html:
         return Html("")
     services = list(dict.fromkeys(str(each.get("service")) for each in [*flips, *streams, *obstacles]))
     parts = [paragraph(_LEGEND)] if streams else []
-    parts += [attempt(f"The flips of {service}", partial(_service, run, service)) for service in services]
+    parts += [
+        attempt(f"The flips of {service}", partial(_service, run, service, at)) for at, service in enumerate(services)
+    ]
     return joined([*parts, beside], "\n")
 
 
@@ -88,7 +90,7 @@ def _of(found: Iterable[Told], service: str) -> list[Told]:
     return [each for each in found if str(each.get("service")) == service]
 
 
-def _service(run: RecordedRun, service: str) -> Html:
+def _service(run: RecordedRun, service: str, which: int) -> Html:
     flips = sorted(_of(run.of(SUITE, "flip"), service), key=lambda each: float(each["cause"]))
     streams, whose = _of(run.of(SUITE, "stretch"), service), Whose(run.topology)
     words = [
@@ -101,7 +103,7 @@ def _service(run: RecordedRun, service: str) -> Html:
     ends = [at for each in streams if (at := real(each.get("end"))) is not None]
     end = max(ends, default=max(run_.until for of in lanes.values() for run_ in of))
     rows = _stable(flips, lanes, end)
-    drawing = _drawing(service, flips, lanes, _of(run.of(SUITE, "health"), service), end)
+    drawing = _drawing(f"flips-{which}", service, flips, lanes, _of(run.of(SUITE, "health"), service), end)
     drawing.words = _words(rows)
     head = ["entry", *(f"to {to}: {of}" for to in DIRECTIONS for of in ("p50 (s)", "max (s)", "n", "never"))]
     numbers = table([*head, "probes", "no answer"], rows)
@@ -188,10 +190,15 @@ def steady(found: Sequence[Shown], right: Sequence[str], since: float, until: fl
 
 # ------------------------------------------------------------------------------------------------------------- drawing
 def _drawing(
-    service: str, flips: Sequence[Told], lanes: Mapping[str, Sequence[Shown]], ports: Sequence[Told], end: float
+    ident: str,
+    service: str,
+    flips: Sequence[Told],
+    lanes: Mapping[str, Sequence[Shown]],
+    ports: Sequence[Told],
+    end: float,
 ) -> Drawing:
     begin = float(flips[0]["cause"])
-    drawing = Drawing(f"flips-{'-'.join(service.split())}", f"What {service} showed while its policy flipped", "")
+    drawing = Drawing(ident, f"What {service} showed while its policy flipped", "")
     scale = Scale(0, max(1.0, end - begin), LEFT, WIDTH - 8)
     top = y = 8.0
     drawing.text(LEFT - 8, y + 12, "policy, by our calls", anchor="end", bold=True)

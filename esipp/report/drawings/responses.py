@@ -98,7 +98,7 @@ def responses(found: Sequence[Mapping[str, Any]]) -> Html:
             words += " Phases that have no family stand in the first drawing only."
         rows = [[f"{each.phase}, {each.balancer}, {each.direction}", *_numbers(each)] for each in here]
         numbers = table(["phase, load balancer, direction", "p50 (s)", "p95 (s)", "max (s)", "n"], rows)
-        parts.append(figure(_strips(here, family), words, details(f"Numbers, {family}", numbers)))
+        parts.append(figure(_strips(here, family, first), words, details(f"Numbers, {family}", numbers)))
     return joined(parts, "\n")
 
 
@@ -169,7 +169,7 @@ def _order(phase: str) -> tuple[int, str]:
     return (ORDER.index(phase) if phase in ORDER else len(ORDER), phase)
 
 
-def _strips(here: Sequence[Samples], family: str) -> Html:
+def _strips(here: Sequence[Samples], family: str, number_: int) -> Html:
     balancers = list(dict.fromkeys(each.balancer for each in here))
     phases = sorted({each.phase for each in here}, key=_order)
     told = "; ".join(
@@ -177,7 +177,7 @@ def _strips(here: Sequence[Samples], family: str) -> Html:
         f"max {number(each.max)} s, n {each.n}"
         for each in here
     )
-    drawing = Drawing(f"convergence-phases-{family.lower()}", f"Time by phase and load balancer, {family}", told)
+    drawing = Drawing(f"convergence-phases-{number_}", f"Time by phase and load balancer, {family}", told)
     everything = [sample for each in here for sample in each.samples]
     sides = {
         direction: scale_of(everything, LEFT + at * HALF + 8, LEFT + at * HALF + PLOT)

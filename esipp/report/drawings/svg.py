@@ -83,7 +83,7 @@ class Drawing:
     """An SVG that grows downwards; ``height`` is set when all is in it.
 
     Args:
-        id: prefix of the ids within.
+        id: what the ids within are made of; no two drawings of a report have the same.
         title: what it is, in a line.
         words: what it shows, with the numbers, for whoever does not see it.
     """
@@ -192,7 +192,7 @@ class Drawing:
 
     def render(self) -> Html:
         """The element."""
-        title, words = f"{self.id}-t", f"{self.id}-d"
+        title, words = f"seen-{self.id}-t", f"seen-{self.id}-d"
         size = f"0 0 {short(self.width)} {short(self.height)}"
         style = f"display:block;width:100%;max-width:{short(self.width * 1.15)}px;height:auto"
         head = f'<svg viewBox="{size}" role="img" aria-labelledby="{esc(title)} {esc(words)}" style="{style}"'
