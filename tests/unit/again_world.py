@@ -31,6 +31,7 @@ from esipp.interoperability.judge import judge as judge_interoperability
 from esipp.judge import Evidence, judge
 from esipp.model import Balancer, Cell
 from esipp.moves.judging import Judge as MovesJudge
+from esipp.moves.judging import Result
 from esipp.moves.rows import MoveRow
 from esipp.observation import Verdict, Witness
 from esipp.rows import Feature, Row
@@ -93,14 +94,24 @@ def decide(row: Row, what: Mapping[str, Any], facts: Mapping[str, str] = FACTS) 
     if isinstance(row, Cell):
         return judge(row, replace(given, facts=facts))
     if isinstance(row, MoveRow):
-        moved = given.results.get(row.balancer)
-        return give_verdict(row, features(), facts, lambda: MovesJudge(moved).decide(row), row.differences)
+        moves_judge = _judge_of(given.results[row.balancer])
+        return give_verdict(row, features(), facts, lambda: moves_judge.decide(row), row.differences)
     if isinstance(row, ContinuityRow):
         return ContinuityJudge(given).verdict(row, features(), facts)
     if isinstance(row, FlipRow):
         return judge_flips(row, given, features(), facts)
     own = {HEALTH: judge_health, INTEROPERABILITY: judge_interoperability, API: judge_api}[judge_of(row)]
     return own(row, given, features(), facts)
+
+
+_JUDGES: dict[int, MovesJudge] = {}
+
+
+def _judge_of(result: Result) -> MovesJudge:
+    """The judge of a balancer, which is found once: it holds the result, so that no other one has its id."""
+    if id(result) not in _JUDGES:
+        _JUDGES[id(result)] = MovesJudge(result)
+    return _JUDGES[id(result)]
 
 
 def can_be_decided(row: Row) -> bool:

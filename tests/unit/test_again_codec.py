@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from esipp.again.codec import EvidenceError, decode, encode
@@ -22,6 +22,7 @@ from esipp.topology import IPAddress
 from tests.unit.again_world import can_be_decided, decide, judge_of, rows, seen
 
 NAMES = list(TYPES)
+FUZZED = settings(deadline=None, database=None, max_examples=80)  # a busy machine is slow
 
 
 def back(what: Any, of: Any = None) -> Any:
@@ -119,6 +120,7 @@ outers = st.builds(
 )
 
 
+@FUZZED
 @given(outers)
 def test_whatever_evidence_is_made_of_comes_back(made: Outer) -> None:
     assert back(made) == made
@@ -165,6 +167,7 @@ def test_what_is_damaged_is_told(told: Any) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------- columns
+@FUZZED
 @given(st.lists(st.integers(-5, 5) | st.integers()))
 def test_numbers_are_written_shortly_and_read_back(numbers: list[int]) -> None:
     assert read_numbers(write_numbers(numbers)) == numbers
@@ -189,6 +192,7 @@ columns = st.one_of(
 )
 
 
+@FUZZED
 @given(columns)
 @example([-0.0, -0.0])
 @example([-0.0, 0.0, 0.0])
@@ -199,6 +203,7 @@ def test_a_column_has_its_values_back_each_of_its_own_kind(values: list[Any]) ->
     assert json.dumps(unpack(json.loads(told), len(values)), sort_keys=True) == json.dumps(values, sort_keys=True)
 
 
+@FUZZED
 @given(st.lists(st.tuples(seconds, seconds), min_size=1, max_size=8))
 def test_times_are_told_from_others_where_that_is_shorter(times: list[tuple[float, float]]) -> None:
     first, second = ([each[place] for each in times] for place in (0, 1))
