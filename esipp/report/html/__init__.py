@@ -30,7 +30,7 @@ SCRIPTS = ("page.js", "filters.js", "drawer.js", "way.js", "strip.js", "start.js
 def render(run: RecordedRun) -> str:
     """The whole page."""
     script = script_of_the_page()
-    return _environment().get_template("page.html.j2").render(
+    page = _environment().get_template("page.html.j2").render(
         run=run,
         head=head_of(run),
         suites=suites_of(run),
@@ -43,7 +43,10 @@ def render(run: RecordedRun) -> str:
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         digest=_digest(script),
-    ) + "\n"  # fmt: skip
+    )
+    return page.encode("utf-8", "replace").decode() + "
+"  # a ledger may hold half of a character
+
 
 
 def script_of_the_page() -> str:

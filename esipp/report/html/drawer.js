@@ -20,7 +20,7 @@ function openRow(number) {
   current = number;
   siblings = siblingsOf(number);
   const told = row(number);
-  $('drawer-body').replaceChildren(...contentOf(told));
+  $('drawer-body').replaceChildren(...contentOf(told).filter(Boolean));
   const at = visible.indexOf(number);
   $('drawer-before').disabled = at <= 0;
   $('drawer-next').disabled = at < 0 || at >= visible.length - 1;
@@ -91,7 +91,7 @@ function siblingList(told) {
     const own = apart[at].filter((part) => !shared.has(part)).join('.') || 'plain';
     return make('a', { class: `m v-${each.verdict}`, href: `#row=${each.id}`, 'aria-current': each.number === told.number ? 'true' : null, title: `${each.id}: ${DATA.words[each.verdict]}` }, `${DATA.marks[each.verdict]} ${own}`);
   });
-  return make('nav', { class: 'siblings', 'aria-label': 'Rows of this field' }, make('p', null, `${siblings.length} rows stand in one field:`), ...links.flatMap((link) => [link, ' ']));
+  return make('nav', { class: 'siblings', 'aria-label': 'Rows beside this one' }, make('p', null, told.path ? `${siblings.length} rows stand in one field of the matrix:` : `${siblings.length} rows have this requirement:`), ...links.flatMap((link) => [link, ' ']));
 }
 
 /** What both witnesses say. */
@@ -140,7 +140,7 @@ function kept(told) {
     make('h3', null, 'Evidence and repetition'),
     files.length ? make('ul', { class: 'links' }, ...files.map((file) => make('li', null, make('a', { href: file }, decodeURIComponent(file))))) : make('p', { class: 'quiet' }, 'No files of its own were kept: all that was seen is in the ledger.'),
     make('p', null, 'Its lines of the ledger:'),
-    command(`grep -E ${quoted(records)} ${DATA.ledger}`),
+    command(`tail -n +2 ${DATA.ledger} | grep -E ${quoted(records)}`),
     make('p', null, 'Ask again:'),
     command(`${DATA.command} ${quoted(told.id)}`),
   ];

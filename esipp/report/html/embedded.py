@@ -62,6 +62,7 @@ def embedded(run: RecordedRun) -> dict[str, Any]:
         "marks": MARKS,
         "words": WORDS,
         "addresses": _address_book(run.topology),
+        "homes": _homes(run.topology),
         "links": {number: pieces for number, pieces in linked.items() if any(url for _, url in pieces)},
         "rows": rows,
         "paths": paths,
@@ -206,6 +207,17 @@ def _address_book(topology: Mapping[str, Any]) -> dict[str, str]:
         for address in addresses:
             book.setdefault(_plain(address), f"load balancer {name}")
     return book
+
+
+def _homes(topology: Mapping[str, Any]) -> dict[str, str]:
+    """The node on which each client stands that stands on one."""
+    clients = topology.get("clients")
+    found = {}
+    for name, client in clients.items() if isinstance(clients, Mapping) else ():
+        node = client.get("node") if isinstance(client, Mapping) else None
+        if node:
+            found[str(name)] = str(node)
+    return found
 
 
 def _plain(address: object) -> str:

@@ -59,7 +59,6 @@ class Group(NamedTuple):
     patterns: list[str]
     level: str
     expect: str
-    verdict: str
     members: list[Member]
 
 
@@ -73,7 +72,6 @@ class Suite:
     counts: list[Count]
     matrix: Matrix | None
     groups: list[Group]
-    wrong: bool
 
 
 def suites_of(run: RecordedRun) -> list[Suite]:
@@ -87,7 +85,6 @@ def suites_of(run: RecordedRun) -> list[Suite]:
 
 def _suite(name: str, rows: list[ToldRow], verdicts: Mapping[str, Verdict], numbers: Mapping[str, int]) -> Suite:
     others = [row for row in rows if not row.place]
-    said = [said_of(row, verdicts.get(row.id)) for row in others]
     return Suite(
         name,
         NAMES.get(name, name.replace("_", " ")),
@@ -95,7 +92,6 @@ def _suite(name: str, rows: list[ToldRow], verdicts: Mapping[str, Verdict], numb
         counts(rows, verdicts),
         _matrix([row for row in rows if row.place], verdicts, numbers),
         _groups(others, verdicts, numbers),
-        any(each in ("fail", "flaky", "error", "inconclusive", "unjudged") for each in said),
     )
 
 
@@ -139,7 +135,7 @@ def _groups(rows: list[ToldRow], verdicts: Mapping[str, Verdict], numbers: Mappi
             said = said_of(row, verdicts.get(row.id))
             members.append(Member(row.id, numbers[row.id], short, said, MARKS[said], WORDS[said]))
         ids = patterns([row.id for row in own])
-        groups.append(Group(requirement, ids, level, expect, worst(each.verdict for each in members), members))
+        groups.append(Group(requirement, ids, level, expect, members))
     return groups
 
 

@@ -29,7 +29,7 @@ MARKS = {
 WORDS = {
     Status.PASS.value: "as required",
     Status.FAIL.value: "fail",
-    Status.FLAKY.value: "flaky: some of each",
+    Status.FLAKY.value: "flaky",
     Status.KNOWN.value: "known difference",
     Status.UNSUPPORTED.value: "not tested",
     Status.INCONCLUSIVE.value: "inconclusive",

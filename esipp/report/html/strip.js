@@ -4,14 +4,14 @@
 const dialler = (path) => (/(?:^|\.)([^.]+)-to-[^.]+(?:\.[^.]+)*$/.exec(path) || [])[1] || '';
 
 /** Lanes of a path: what was seen, with its probes. */
-function lanesOf(path, prefix) {
+function lanesOf(path, of) {
   const lanes = new Map();
   for (const probe of path.probes) {
-    const what = `${prefix}${shown(probe)}`;
+    const what = shown(probe);
     if (!lanes.has(what)) lanes.set(what, []);
     lanes.get(what).push(probe);
   }
-  return [...lanes].map(([what, probes]) => ({ what, probes, count: probes.reduce((sum, each) => sum + each.times, 0) }));
+  return [...lanes].map(([what, probes]) => ({ of, what, probes, count: probes.reduce((sum, each) => sum + each.times, 0) }));
 }
 
 /** A step of an axis: 1, 2 or 5 times a power of ten. */
@@ -25,7 +25,7 @@ function stripOf(told, path, wide) {
   const lanes = lanesOf(path, '');
   for (const [name] of told.controls) {
     const other = pathOf(said(name));
-    if (other && said(name) !== told.path && dialler(said(name)) === dialler(told.path)) lanes.push(...lanesOf(other, `control ${said(name)}, `));
+    if (other && said(name) !== told.path && dialler(said(name)) === dialler(told.path)) lanes.push(...lanesOf(other, `control ${said(name)}`));
   }
   const probes = lanes.flatMap((lane) => lane.probes);
   const first = Math.min(...probes.map((each) => each.start));
@@ -35,6 +35,10 @@ function stripOf(told, path, wide) {
   const words = [];
   let y = 4;
   for (const lane of lanes) {
+    if (lane.of) {
+      parts.push(make('text', { x: 0, y: y + 12, class: 'addr' }, lane.of));
+      y += 16;
+    }
     parts.push(make('text', { x: 0, y: y + 12 }, `${lane.what} ×${lane.count}`));
     y += 18;
     parts.push(make('line', { x1: 0, x2: wide, y1: y + 8, y2: y + 8, class: 'axis' }));
@@ -51,8 +55,8 @@ function stripOf(told, path, wide) {
     }
     const begins = Math.min(...lane.probes.map((each) => each.start));
     const ends = Math.max(...lane.probes.map((each) => each.start + each.length));
-    words.push(`${lane.what}: ${lane.count} probes, from ${((begins - first) / 1000).toFixed(2)} s to ${((ends - first) / 1000).toFixed(2)} s`);
-    y += 24;
+    words.push(`${lane.of ? `${lane.of}, ` : ''}${lane.what}: ${lane.count} probes, from ${((begins - first) / 1000).toFixed(2)} s to ${((ends - first) / 1000).toFixed(2)} s`);
+    y += 26;
   }
   const step = stepFor((last - first) / 1000, Math.max(3, Math.floor(wide / 90)));
   for (let at = 0; at <= (last - first) / 1000 + step / 1e6; at += step) {

@@ -25,20 +25,23 @@ function stopsOf(told, path) {
   const sights = packet ? nodesOf(packet.words) : [];
   const changes = packet ? changesOf(packet.change) : [];
   const owner = probe.dialled ? ownerOf(probe.dialled) : '';
+  const home = DATA.homes[told.client] || '';
   const stops = [{ kind: 'client', name: `client ${told.client}`, at: probe.source }];
-  if (!owner.startsWith('pod ') && !(owner.startsWith('client '))) {
-    const node = owner.startsWith('node ') ? owner.slice(5) : '';
-    stops.push({ kind: 'entry', name: node ? `dialled: ${owner}` : `dialled: ${owner || entryOf(told.path)}`, at: probe.dialled, node });
-  }
-  for (const sight of sights) {
+  const seenAt = (sight) => {
     const last = stops[stops.length - 1];
-    if (last.node === sight.node) last.card = last.card || sight.card;
-    else stops.push({ kind: 'node', name: `node ${sight.node}`, at: '', node: sight.node, card: sight.card });
+    if (last.node !== sight.node) stops.push({ kind: 'node', name: `node ${sight.node}${sight.node === home ? ' (the client’s own)' : ''}`, at: '', node: sight.node });
+  };
+  const dialled = owner.startsWith('node ') ? owner.slice(5) : '';
+  if (dialled && dialled !== home) sights.filter((sight) => sight.node === home).slice(0, 1).forEach(seenAt); // before it came to the other
+  const left = stops.length > 1 ? sights.filter((sight) => sight.node !== home) : sights;
+  if (!owner.startsWith('pod ') && !owner.startsWith('client ')) {
+    stops.push({ kind: 'entry', name: `dialled: ${owner || entryOf(told.path)}`, at: probe.dialled, node: dialled });
   }
+  left.forEach(seenAt);
   const pod = sights.length > 0 && /^at the pod:/m.test(packet.words) ? sights[sights.length - 1].to : '';
   if (probe.pod || pod) {
     if (probe.node && stops[stops.length - 1].node !== probe.node) stops.push({ kind: 'node', name: `node ${probe.node}`, at: '', node: probe.node });
-    stops.push({ kind: 'backend', name: `backend ${probe.pod || ownerOf(pod).replace(/^pod /, '')}`, at: pod });
+    stops.push({ kind: 'backend', name: probe.pod ? `pod ${probe.pod}` : ownerOf(pod) || 'a backend', at: pod });
   }
   const answered = probe.outcome === 'answered';
   if (!answered) stops.push({ kind: 'end', name: probe.outcome === 'timeout' ? 'the client got no answer' : `the client saw: ${probe.outcome}`, at: probe.detail });
@@ -65,7 +68,7 @@ function wayOf(told, path, wide) {
     if (label) parts.push(make('text', { x: 34, y: y + height / 2 + 5, class: 'addr' }, label));
     y += height;
   };
-  const turn = (each) => {
+  const turn = (each, onTheWay) => {
     stretch(18, '', kind);
     source = each.became;
     kind = addressOf(each.became) === addressOf(probe.source) ? 'own' : 'other';
@@ -73,20 +76,25 @@ function wayOf(told, path, wide) {
     parts.push(make('path', { d: `M12 ${y}m-8 0l8-8 8 8-8 8z`, class: 'turn' }));
     parts.push(make('text', { x: 34, y: y + 5 }, make('tspan', { class: 'changed' }, `source changed: ${each.from} → ${each.became}`)));
     if (between.length) parts.push(make('text', { x: 34, y: y + 21, class: 'addr' }, `between ${each.between}`));
-    stretch(between.length ? 14 : 4, '', kind);
+    stretch((between.length ? 14 : 4) + (onTheWay ? 24 : 0), '', kind);
     words.push(`the source changed from ${each.from} to ${each.became}${between.join('')}`);
   };
   stops.forEach((stop, at) => {
     if (at) {
       const end = stop.kind === 'end';
       stretch(42, end ? '' : `from ${source || '?'}`, end ? 'gone' : kind);
-      for (const each of takeChanges(changes, stop, true)) turn(each);
+      for (const each of takeChanges(changes, stop, true)) turn(each, true);
       const hidden = stop.kind === 'backend' && delivered && addressOf(delivered) !== addressOf(source || '') && !changes.some((each) => each.taken);
-      if (hidden) turn({ from: addressOf(source || '?'), became: addressOf(delivered), between: '' });
+      if (hidden) turn({ from: addressOf(source || '?'), became: addressOf(delivered), between: '' }, true);
     }
     if (stop.kind === 'end') parts.push(make('path', { d: `M6 ${y - 6}l12 12m0-12l-12 12`, class: 'cross' }));
     else parts.push(stop.kind === 'client' || stop.kind === 'backend' ? make('rect', { x: 4, y: y - 8, width: 16, height: 16, rx: 3, class: 'stop' }) : make('circle', { cx: 12, cy: y, r: 7, class: 'stop' }));
-    parts.push(make('text', { x: 34, y: y + 4 }, make('tspan', { class: 'name' }, stop.name), stop.at ? make('tspan', { class: 'addr', dx: 8 }, stop.at) : null));
+    const beside = (stop.name.length + stop.at.length) * 7.6 < wide - 50;
+    parts.push(make('text', { x: 34, y: y + 4 }, make('tspan', { class: 'name' }, stop.name), stop.at && beside ? make('tspan', { class: 'addr', dx: 8 }, stop.at) : null));
+    if (stop.at && !beside) {
+      parts.push(make('text', { x: 34, y: y + 20, class: 'addr' }, stop.at));
+      stretch(14, '', kind);
+    }
     words.push(stop.name + (stop.at ? ` (${stop.at})` : ''));
     for (const each of stop.node ? takeChanges(changes, stop, false) : []) turn(each);
   });
