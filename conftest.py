@@ -15,6 +15,7 @@ from esipp.report.formats import write_reports
 from esipp.report.reading import read_run
 from esipp.rows import Level, Row
 from esipp.run import Run
+from fixtures import display
 from fixtures.session import ENDING, RUN
 
 pytest_plugins = [
@@ -51,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     try:
         with junit.promised(config.option.junit):
-            config.stash[RUN] = Run(settings_of(config.option), say=lambda text: _say(config, text))
+            config.stash[RUN] = Run(settings_of(config.option), say=lambda text: display.say(config, text))
     except EsippError as error:
         raise pytest.UsageError(str(error)) from None
     run = config.stash[RUN]
@@ -63,15 +64,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
     for name in ENDING:
         signal.signal(name, interrupt)
-
-
-def _say(config: pytest.Config, text: str) -> None:
-    """One line of progress, past pytest's capture and its row of dots."""
-    capture = config.pluginmanager.getplugin("capturemanager")
-    terminal: Any = config.pluginmanager.getplugin("terminalreporter")
-    with capture.global_and_fixture_disabled():
-        terminal.ensure_newline()
-        terminal.write_line(f"[esipp] {text}", flush=True)
 
 
 def _rows(items: list[pytest.Item]) -> list[Row]:
@@ -96,6 +88,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     except EsippError as error:
         junit.refuse(session.config.option.junit, error)
         raise pytest.UsageError(str(error)) from None
+    display.show(session.config, run)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_teststatus(config: pytest.Config) -> Generator[None, Any, Any]:
+    """No dots beside a display that draws itself; with -v, a line a row stands above it."""
+    category, letter, word = yield
+    quiet = display.is_live(config) and config.get_verbosity() <= 0
+    return (category, "", "") if quiet else (category, letter, word)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -121,6 +122,12 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
         run = session.config.stash.get(RUN, None)
         if run is not None and run.ledger is not None:
             session.exitstatus = int(run.end().exit_code)
+        display.hide(session.config)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Whatever broke off, the terminal is given back."""
+    display.hide(config)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -135,5 +142,5 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     except EsippError as error:  # not even the header could be written
         lines = [str(error)]
     lines += [f"esipp: {run.trouble}"] if run.trouble else []
-    for line in lines:
+    for line in display.for_github(run.folder, lines):
         terminalreporter.write_line(line)
