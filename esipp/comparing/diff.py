@@ -8,7 +8,7 @@ from functools import cached_property
 from esipp.comparing.environment import Setting, environment
 from esipp.comparing.rows import FAILING, WORSE, Change, Kind, Redefined, compare_rows, redefined
 from esipp.comparing.statistics import Compared
-from esipp.comparing.times import compare_times
+from esipp.comparing.times import Times, compare_times
 from esipp.errors import ExitCode
 from esipp.report.reading import RecordedRun
 from esipp.rows import Binding, Level
@@ -26,7 +26,7 @@ class Diff:
     changes: list[Change]
     redefined: list[Redefined]
     environment: list[Setting]
-    times: list[Compared]
+    times: Times
     fail_on: Binding = Binding.CORE
 
     @cached_property
@@ -62,7 +62,9 @@ class Diff:
     @property
     def later(self) -> list[Compared]:
         """The distributions that were shown to differ, those that got worse first."""
-        return sorted((each for each in self.times if each.differs), key=lambda each: (each.shift < 0, each.adjusted))
+        return sorted(
+            (each for each in self.times.compared if each.differs), key=lambda each: (each.shift < 0, each.adjusted)
+        )
 
     @property
     def sentence(self) -> str:

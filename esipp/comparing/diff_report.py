@@ -57,7 +57,8 @@ def document(diff: Diff) -> str:
             {"group": each.group, "name": each.name, "old": each.values[0], "new": each.values[1]}
             for each in diff.environment
         ],
-        "times": [_time(each) for each in diff.times],
+        "times": [_time(each) for each in diff.times.compared],
+        "median_of_all_probes": diff.times.probes and list(diff.times.probes),
     }
     return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
 
@@ -153,55 +154,54 @@ def _runs(diff: Diff) -> Section:
 
 
 def _environment(diff: Diff) -> list[Section]:
-    rows = tuple((each.group, each.name, *each.values) for each in diff.environment)
+    rows = tuple((each.group, each.name, *each.short) for each in diff.environment)
     table = Table(("kind", "name", "old", "new"), rows, frozenset({2, 3}))
     return [Section("What else is not the same", "Facts, features, components and options.", table=table)] * bool(rows)
 
 
 def _times(diff: Diff) -> list[Section]:
-    if not diff.times:
+    compared, later = diff.times.compared, diff.later
+    if not compared:
         return []
-    tested = [each for each in diff.times if each.enough]
-    few = len(diff.times) - len(tested)
+    tested = sum(1 for each in compared if each.enough)
     about = (
-        f"{len(tested):,} distributions were tested (Mann-Whitney U, Holm's correction for all of them together, "
-        f"{ALPHA:.0%}); {len(diff.later):,} differ. Of the others no difference is shown, which does not say that "
-        "they are equal."
+        f"{tested:,} distributions were tested (Mann-Whitney U, Holm's correction for all of them together, "
+        f"{ALPHA:.0%}); {len(later):,} differ{'s' if len(later) == 1 else ''}. Where none is shown to differ, that "
+        "does not say that they are equal."
     )
+    few = len(compared) - tested
     about += f" {few:,} more have fewer than {LEAST} samples on one side and were not tested." if few else ""
+    if diff.times.probes:
+        old, new = diff.times.probes
+        about += f" The median of all answered probes was {_s(old)} in the old run, {_s(new)} in the new one."
     about += " Times tell of the machine as much as of the product; they never decide the exit code."
-    rows = tuple(_later(each) for each in diff.later)
-    head = ("what", "n old, new", "p50 old, new", "p95 old, new", "shift (95 % interval)", "p")
-    sections = [Section("Response times", about, table=Table(head, rows) if rows else None)]
-    if rows:
-        kinds = {each.of for each in diff.later}
-        sections[0] = Section(
-            "Response times",
-            about,
-            tuple(Item(f"{kind}: {_sentence(text)}") for kind, text in KINDS.items() if kind in kinds),
-            Table(head, rows),
-        )
-    return sections
+    if not later:
+        return [Section("Response times", about)]
+    kinds = {each.of for each in later}
+    items = tuple(Item(f"{kind}: {text}") for kind, text in KINDS.items() if kind in kinds)
+    head = ("what (old, new)", "n", "p50", "p95", "shift (95 % interval)", "p")
+    return [Section("Response times", about, items, Table(head, tuple(map(_later, later))))]
 
 
 def _later(each: Compared) -> tuple[str, ...]:
     old, new = each.old, each.new
+
+    def say(value: float) -> str:
+        return _s(value) if each.unit == "s" else f"{value:.2f} {each.unit}"
+
+    low, shift, high = (f"{'+' if value > 0 else ''}{say(value)}" for value in (each.low, each.shift, each.high))
     return (
         f"{each.of}: {each.what}",
         f"{len(old.samples)}, {len(new.samples)}",
-        f"{_s(old.quantile(0.5))}, {_s(new.quantile(0.5))}",
-        f"{_s(old.quantile(0.95))}, {_s(new.quantile(0.95))}",
-        f"{_shift(each.shift)} ({_shift(each.low)} to {_shift(each.high)})",
+        f"{say(old.quantile(0.5))}, {say(new.quantile(0.5))}",
+        f"{say(old.quantile(0.95))}, {say(new.quantile(0.95))}",
+        f"{shift} ({low} to {high})",
         f"{each.adjusted:.2g}",
     )
 
 
 def _s(seconds: float) -> str:
     return f"{seconds:.2f} s" if abs(seconds) >= 1 else f"{1000 * seconds:.1f} ms"
-
-
-def _shift(seconds: float) -> str:
-    return f"{'+' if seconds > 0 else ''}{_s(seconds)}"
 
 
 def _sentence(text: str) -> str:
@@ -241,6 +241,7 @@ def _time(each: Compared) -> dict[str, Any]:
     told = {
         "of": each.of,
         "what": each.what,
+        "unit": each.unit,
         "old": _summary(each.old),
         "new": _summary(each.new),
         "tested": each.enough,

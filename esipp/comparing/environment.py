@@ -1,5 +1,6 @@
 """What is beside the rows of two or more runs: the cluster, its components, what was asked and with what options."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -8,6 +9,8 @@ from esipp.report.reading import RecordedRun
 
 NOTHING = "none"
 """Stands where a run tells nothing of it."""
+
+_DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]+")
 
 _OPTIONS = ("samples", "moves", "without", "outside", "fail_on", "allow_disruptive", "redact_cloud_ids", "image")
 
@@ -19,6 +22,12 @@ class Setting:
     group: str
     name: str
     values: tuple[str, ...]
+
+    @property
+    def short(self) -> tuple[str, ...]:
+        """The values with digests cut, where that leaves them apart."""
+        cut = tuple(_DIGEST.sub(r"\1…", value) for value in self.values)
+        return cut if len(set(cut)) == len(set(self.values)) else self.values
 
     @property
     def differs(self) -> bool:

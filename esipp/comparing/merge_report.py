@@ -1,7 +1,6 @@
 """Runs beside each other, as they are told to people and to programs: a matrix with a column each."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -25,8 +24,6 @@ MARKS = {
     Status.INCONCLUSIVE: "?",
     Status.ERROR: "E",
 }
-_DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]+")
-
 NO_VERDICT, NOT_ASKED = "!", "."
 LEGEND = (
     "P pass, F fail, ~ flaky, k known difference, u unsupported, ? inconclusive, E error of ours, ! no verdict, "
@@ -165,9 +162,8 @@ def _environment(columns: Sequence[Column]) -> Section:
         names = [str(run.header.get("run", "?")) for run in runs]
     told = environment(runs)
     same = [each for each in told if not each.differs and each.group in ("fact", "component", "run")]
-    common = "; ".join(f"{each.name} {each.values[0]}" for each in same if each.name != "rows")
-    common = _DIGEST.sub(r"\1…", common)
-    rows = tuple((each.group, each.name, *each.values) for each in told if each.differs)
+    common = "; ".join(f"{each.name} {each.short[0]}" for each in same if each.name != "rows")
+    rows = tuple((each.group, each.name, *each.short) for each in told if each.differs)
     about = f"The same everywhere: {common}." if common else ""
     wide = frozenset(range(2, 2 + len(names)))
     table = Table(("kind", "name", *names), rows, wide) if rows else None

@@ -21,7 +21,7 @@ _NORMAL = 1.959964
 
 @dataclass(frozen=True)
 class Compared:
-    """Two samples beside each other, in seconds.
+    """Two samples beside each other, in seconds, or whatever ``unit`` says.
 
     Args:
         what: what was measured; ``of``: the kind of measure.
@@ -41,6 +41,7 @@ class Compared:
     shift: float = 0.0
     low: float = 0.0
     high: float = 0.0
+    unit: str = "s"
 
     @property
     def enough(self) -> bool:
@@ -53,9 +54,9 @@ class Compared:
         return self.enough and self.adjusted < ALPHA
 
 
-def compare_samples(of: str, what: str, old: Sequence[float], new: Sequence[float]) -> Compared:
+def compare_samples(of: str, what: str, old: Sequence[float], new: Sequence[float], unit: str = "s") -> Compared:
     """Compare two samples: Mann-Whitney U, which assumes no shape, and the Hodges-Lehmann shift."""
-    made = Compared(of, what, Distribution.of(old), Distribution.of(new))
+    made = Compared(of, what, Distribution.of(old), Distribution.of(new), unit=unit)
     if not made.enough:
         return made
     import numpy as np

@@ -1,6 +1,8 @@
 """How long things took in a run, from its ledger: every distribution that two runs may be compared by."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from esipp.comparing.statistics import Compared, compare_samples, correct
@@ -18,8 +20,8 @@ HEALTH = "health checks following the pods"
 GAPS = "longest gaps of continuous traffic"
 
 KINDS = {
-    PROBES: "from dialling to the answer; one value a path, the middle of its sampled connections, as these are made "
-    "together and wait for each other",
+    PROBES: "from dialling to the answer; one value a path, the median of its sampled connections, as multiples (x) of "
+    "the median of all paths in its run, because all are dialled at once and share the machine's load",
     CONVERGENCE: "per phase of following, as the run measured it",
     FLIPS: "from the change of the policy until the last path showed the new one for good; one value a flip",
     HEALTH: "from the change of the pods until the last node's health check told of it; one value a round",
@@ -28,30 +30,62 @@ KINDS = {
 """What is compared, and what one sample is."""
 
 
-def compare_times(old: RecordedRun, new: RecordedRun) -> list[Compared]:
-    """All distributions that both runs have, tested, and corrected for being many."""
+@dataclass(frozen=True)
+class Times:
+    """All distributions that two runs have, tested; ``probes`` is the median of all paths in each run, in seconds."""
+
+    compared: tuple[Compared, ...] = ()
+    probes: tuple[float, float] | None = None
+
+
+def compare_times(old: RecordedRun, new: RecordedRun) -> Times:
+    """Test all distributions that both runs have, and correct for their number."""
     before, after = samples(old), samples(new)
-    return correct([compare_samples(*name, before[name], after[name]) for name in before if name in after])
+    compared = [compare_samples(*name, before[name], after[name]) for name in before if name in after]
+    one, two = _by_path(old), _by_path(new)
+    both = [path for path in one if path in two]
+    if not both:
+        return Times(tuple(correct(compared)))
+    was, now = (Distribution.of(run[path] for path in both).quantile(0.5) for run in (one, two))
+    ways: dict[str, list[str]] = {}
+    for path, way in _ways(new):
+        if path in one and path in two:
+            ways.setdefault(way, []).append(path)
+    for way, paths in ways.items():
+        relative = [one[path] / was for path in paths], [two[path] / now for path in paths]
+        compared.append(compare_samples(PROBES, way, *relative, unit="x"))
+    return Times(tuple(correct(compared)), (was, now))
 
 
 def samples(run: RecordedRun) -> Mapping[Name, list[float]]:
-    """Every distribution of a run, in seconds."""
+    """Every distribution of a run but its probes', in seconds.
+
+    What another version of the suite kept in a way that cannot be read here is left out.
+    """
     found: dict[Name, list[float]] = {}
-    for source in (_probes, _convergence, _flips, _health, _gaps):
-        for name, taken in source(run):
-            found.setdefault(name, []).extend(taken)
+    for source in (_convergence, _flips, _health, _gaps):
+        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
+            for name, taken in source(run):
+                found.setdefault(name, []).extend(taken)
     return found
 
 
-def _probes(run: RecordedRun) -> Iterator[tuple[Name, Sequence[float]]]:
-    places = {row.path: row.place for row in run.rows if row.place}
-    for path, place in places.items():
+def _by_path(run: RecordedRun) -> Mapping[str, float]:
+    """How long each path took to answer, in seconds: the median of its sampled connections."""
+    found = {}
+    for path, probes in run.probes.items():
         # of probes that are told together, the times are the first one's start and the last one's end
-        single = [each for each in run.probes.get(path, ()) if each.times == 1 and each.outcome == Outcome.ANSWERED]
-        if single:
-            way = " ".join(part for part in (place.service, place.entry) if part)
-            took = Distribution.of(each.ended - each.started for each in single)
-            yield (PROBES, f"{way}, {place.protocol}, {place.family}"), [took.quantile(0.5)]
+        took = [each.ended - each.started for each in probes if each.times == 1 and each.outcome == Outcome.ANSWERED]
+        if took and min(took) > 0:
+            found[path] = Distribution.of(took).quantile(0.5)
+    return found
+
+
+def _ways(run: RecordedRun) -> Iterable[tuple[str, str]]:
+    """Each path, and the way in that it belongs to."""
+    for path, place in {row.path: row.place for row in run.rows if row.place}.items():
+        way = " ".join(part for part in (place.service, place.entry) if part)
+        yield path, f"{way}, {place.protocol}, {place.family}"
 
 
 def _convergence(run: RecordedRun) -> Iterator[tuple[Name, Sequence[float]]]:
