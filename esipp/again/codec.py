@@ -20,6 +20,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, overrid
 
 from esipp.again.columns import Json, Ticks, pack, ticks_of, unpack
 from esipp.moves.samples import Sample, Stream
+from esipp.redaction import KNOWN
 from esipp.topology import IPAddress
 
 LEAST = 3
@@ -228,7 +229,10 @@ class _Table:
                 columns[name] = self.tables[name].encode(values)
                 continue
             hook = _CONVERTER.get_unstructure_hook(self.types[name])
-            columns[name] = pack([hook(value) for value in values], before)
+            told = [hook(value) for value in values]
+            if any(isinstance(each, dict) for each in told):
+                told = KNOWN.value(told)  # in columns, nobody would know a secret by the name that it stands behind
+            columns[name] = pack(told, before)
             if "ticks" in columns[name]:
                 before[name] = ticks_of(columns[name], before)
         return {"rows": len(rows), "columns": columns}

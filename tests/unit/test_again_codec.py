@@ -130,6 +130,15 @@ def test_what_an_object_has_worked_out_is_no_evidence() -> None:
     assert back(Outer(_worked_out={"a": 1}))._worked_out == {}
 
 
+def test_a_secret_is_known_by_its_name_in_columns_too() -> None:
+    made = [Inner(Point(n), data={"set-cookie": "id=7c6f1d2e9a", "password": "hunter22", "n": n}) for n in range(5)]
+    told = json.dumps(encode(Outer(inner=tuple(made))))
+    assert "keys" in told
+    assert "hunter22" not in told
+    assert "7c6f1d2e9a" not in told
+    assert [each.data["n"] for each in back(Outer(inner=tuple(made))).inner] == list(range(5))
+
+
 def test_an_address_stays_one_of_its_family() -> None:
     addresses = frozenset(map(ip_address, ("192.0.2.1", "2001:db8::1")))
     assert back(Outer(addresses=addresses)).addresses == addresses
