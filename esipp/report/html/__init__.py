@@ -30,23 +30,25 @@ SCRIPTS = ("page.js", "filters.js", "drawer.js", "way.js", "strip.js", "start.js
 def render(run: RecordedRun) -> str:
     """The whole page."""
     script = script_of_the_page()
-    page = _environment().get_template("page.html.j2").render(
-        run=run,
-        head=head_of(run),
-        suites=suites_of(run),
-        troubles=troubles_of(run),
-        known=missing_of(run, "known"),
-        unsupported=missing_of(run, "unsupported"),
-        sections=_sections(run),
-        data=_json(embedded(run)),
-        legend=legend,
-        style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
-        script=Markup(script),  # noqa: S704 - our own file
-        digest=_digest(script),
+    page = (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            run=run,
+            head=head_of(run),
+            suites=suites_of(run),
+            troubles=troubles_of(run),
+            known=missing_of(run, "known"),
+            unsupported=missing_of(run, "unsupported"),
+            sections=_sections(run),
+            data=_json(embedded(run)),
+            legend=legend,
+            style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
+            script=Markup(script),  # noqa: S704 - our own file
+            digest=_digest(script),
+        )
     )
-    return page.encode("utf-8", "replace").decode() + "
-"  # a ledger may hold half of a character
-
+    return page.encode("utf-8", "replace").decode() + "\n"  # a ledger may hold half of a character
 
 
 def script_of_the_page() -> str:
