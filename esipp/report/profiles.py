@@ -9,6 +9,9 @@ from esipp.report.reading import RecordedRun
 from esipp.report.told_rows import ToldRow
 from esipp.rows import KUBERNETES, Level, Profile, Status
 
+OTHERWISE = "another reason"
+"""What stands for a feature where a row was not tested and all that it needs is there."""
+
 NOT_JUDGED = "not judged"
 """What counts call a row without a verdict; only a run that was cut short has any."""
 
@@ -61,13 +64,15 @@ def missing(run: RecordedRun) -> list[Missing]:
     for row in run.rows:
         verdict = run.verdicts.get(row.id)
         if verdict is not None and verdict.status is Status.UNSUPPORTED:
-            for name in row.features:
-                if name not in run.features or not run.features[name].present:
-                    rows.setdefault(name, []).append(row.id)
+            for name in absent(run, row.features) or [OTHERWISE]:
+                rows.setdefault(name, []).append(row.id)
     return [_missing(run, name, sorted(own)) for name, own in sorted(rows.items())]
 
 
 def _missing(run: RecordedRun, name: str, rows: Sequence[str]) -> Missing:
+    if name == OTHERWISE:
+        told = [run.verdicts[row] for row in rows]
+        return Missing(name, told[0].reason, any(verdict.left_out for verdict in told), rows)
     feature = run.features.get(name)
     return Missing(name, feature.why if feature else "nobody looked for it", bool(feature and feature.ours), rows)
 

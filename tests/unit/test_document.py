@@ -110,6 +110,12 @@ def test_what_was_not_tested_is_told_by_feature(tmp_path: Path) -> None:
     ]
 
 
+def test_a_row_that_was_not_tested_for_another_reason_is_told_all_the_same(tmp_path: Path) -> None:
+    said = failing(Status.UNSUPPORTED, reason="needs warp: not there")
+    found = told(render(made(tmp_path, said=said)))
+    assert [(each["why"], each["rows"]) for each in found["not_tested"]] == [("needs warp: not there", [*said])]
+
+
 def test_known_differences_have_reason_and_reference(tmp_path: Path) -> None:
     said = failing(Status.KNOWN, reason="because", reference="issue 1")
     found = told(render(made(tmp_path, said=said)))

@@ -1,0 +1,226 @@
+"""conformance.yaml: valid, sorted, the same for the same outcome, and a success only where there is one."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from esipp.cli import main
+from esipp.errors import PreflightError
+from esipp.implementation import as_json, read_implementation
+from esipp.report.conformance import SCHEMA, render, report
+from esipp.report.reading import RecordedRun, read_run
+from esipp.rows import Level, Profile, Status
+from esipp.run import Run, Settings
+from tests.unit.report_world import HOSTILE, failing, made, some_rows, validate, verdict, write
+
+Json = dict[str, Any]
+
+
+def told(run: RecordedRun) -> Json:
+    found: Json = yaml.safe_load(render(run))
+    validate(found, SCHEMA)
+    assert found == report(run)
+    return found
+
+
+def profiles(found: Json) -> dict[str, Json]:
+    return {each["name"]: each for each in found["profiles"]}
+
+
+def results(found: Json) -> set[str]:
+    return {each[level]["result"] for each in found["profiles"] for level in ("core", "extended")}
+
+
+def test_a_conformant_run_succeeds_in_every_profile(tmp_path: Path) -> None:
+    found = told(made(tmp_path))
+    assert results(found) == {"success"}
+    assert [each["name"] for each in found["profiles"]] == ["ClusterIP", "LoadBalancer", "NodePort"]
+    assert (found["apiVersion"], found["kind"]) == ("esipp.dev/v1alpha1", "SourceIPConformanceReport")
+    assert found["conclusion"] == {"result": "conformant", "exitCode": 0, "whole": True}
+
+
+def test_every_row_is_counted_once(tmp_path: Path) -> None:
+    row, other, third = (row for row in some_rows()[:3])
+    said = failing()
+    said[other.id] = verdict(other, Status.KNOWN, reason="so it is", reference="there")
+    said[third.id] = verdict(third, Status.UNSUPPORTED, reason="needs x: not there")
+    found = told(made(tmp_path, said=said))
+    counted = 0
+    for each in found["profiles"]:
+        for level in ("core", "extended"):
+            counted += sum(each[level]["statistics"].values()) + len(each[level].get("unsupportedTests", []))
+    assert counted + len(found["recordedTests"]) == len(some_rows())
+    core = profiles(found)["ClusterIP"]["core"]
+    assert (core["result"], core["failedTests"], core["unsupportedTests"]) == ("failure", [row.id], [third.id])
+    assert core["statistics"]["Failed"] == 1
+    assert found["knownDifferences"] == [{"reason": "so it is", "reference": "there", "tests": [other.id]}]
+    assert "failed: 1 tests" in profiles(found)["ClusterIP"]["summary"]
+
+
+@pytest.mark.parametrize("status", [Status.INCONCLUSIVE, Status.ERROR, Status.UNSUPPORTED])
+def test_a_skipped_core_row_makes_its_profile_partial_and_no_other(tmp_path: Path, status: Status) -> None:
+    row = next(row for row in some_rows() if row.profile is Profile.NODE_PORT and row.level is Level.CORE)
+    said = {row.id: verdict(row, status, reason="needs x: --without x", left_out=status is Status.UNSUPPORTED)}
+    found = profiles(told(made(tmp_path, said=said)))
+    assert found["NodePort"]["core"]["result"] == "partial"
+    assert found["NodePort"]["core"]["skippedTests"] == [row.id]
+    # an error is the whole run's
+    others = "partial" if status is Status.ERROR else "success"
+    assert {found[name]["core"]["result"] for name in ("ClusterIP", "LoadBalancer")} == {others}
+
+
+def test_core_rows_that_were_not_selected_make_all_profiles_partial(tmp_path: Path) -> None:
+    found = told(made(tmp_path, left_out=1))
+    assert {each["core"]["result"] for each in found["profiles"]} == {"partial"}
+    assert {each["extended"]["result"] for each in found["profiles"]} == {"success"}
+    assert found["leftOutCoreTests"] == 1
+
+
+def test_a_profile_of_which_nothing_was_asked_is_partial(tmp_path: Path) -> None:
+    rows = [row for row in some_rows() if row.profile is Profile.NODE_PORT]
+    found = profiles(told(made(tmp_path, rows=rows)))
+    assert found["NodePort"]["core"]["result"] == "success"
+    assert found["ClusterIP"]["core"] == {
+        "result": "partial",
+        "statistics": {"Passed": 0, "Failed": 0, "Skipped": 0},
+    }
+
+
+def test_a_failing_extended_row_fails_the_extended_level_only(tmp_path: Path) -> None:
+    found = told(made(tmp_path, said=failing(level=Level.EXTENDED)))
+    assert results(found) == {"success", "failure"}
+    assert {each["core"]["result"] for each in found["profiles"]} == {"success"}
+
+
+def _kill(run: Run, _: Path) -> None:
+    assert run.ledger is not None
+    run.ledger.close()
+
+
+def _interrupt(run: Run, _: Path) -> None:
+    run.interrupted = True
+    run.end()
+
+
+def _change(run: Run, ledger: Path) -> None:
+    run.end()
+    ledger.write_text(ledger.read_text().replace("a node's x20", "the client x2"))
+
+
+@pytest.mark.parametrize("spoil", [_kill, _interrupt, _change])
+def test_what_is_not_whole_never_succeeds(tmp_path: Path, spoil: Callable[[Run, Path], None]) -> None:
+    spoil(write(tmp_path), tmp_path / "ledger.jsonl")
+    found = told(read_run(tmp_path))
+    assert results(found) == {"partial"}
+    assert found["conclusion"]["result"] == "incomplete"
+
+
+def test_features_are_told_with_how_they_were_decided(tmp_path: Path) -> None:
+    def more(run: Run) -> None:
+        run.record("feature", name="family.ipv4", present=False, why="--without family.ipv4", ours=True)
+
+    found = told(made(tmp_path, more=more))
+    assert {"name": "family.ipv6", "supported": True, "decided": "made up"} in found["features"]
+    lacking = {"name": "family.ipv4", "supported": False, "decided": "--without family.ipv4", "leftOut": True}
+    assert lacking in found["features"]
+    core = profiles(found)["ClusterIP"]["core"]
+    assert "family.ipv4" in core["unsupportedFeatures"]
+    assert "family.ipv6" in core["supportedFeatures"]
+    assert not any(name.startswith("kubernetes.") for name in core["supportedFeatures"])
+
+
+def test_the_same_outcome_gives_the_same_bytes_but_for_date_and_run(tmp_path: Path) -> None:
+    texts = []
+    for name, words in (("a", "10.0.0.1 x20"), ("b", "10.0.0.2 x19")):
+        said = {key: verdict(row, Status.FAIL, reason=words) for key, row in ((r.id, r) for r in some_rows()[:1])}
+        (tmp_path / name).mkdir()
+
+        def more(run: Run, words: str = words) -> None:
+            run.fact("load-balancer.steered", words, words)
+            run.fact("proxy-mode", "iptables", words)
+
+        made(tmp_path / name, said=said, more=more)
+        texts.append(render(read_run(tmp_path / name)).splitlines())
+        assert render(read_run(tmp_path / name)).splitlines() == texts[-1]
+    differ = {one.partition(":")[0] for one, other in zip(*texts, strict=True) if one != other}
+    assert differ <= {"date", "run"}
+    assert "run" in differ
+
+
+def test_everything_is_sorted(tmp_path: Path) -> None:
+    def check(value: Any) -> None:
+        if isinstance(value, dict):
+            assert list(value) == sorted(value)
+            for each in value.values():
+                check(each)
+        elif isinstance(value, list):
+            if value and isinstance(value[0], str):
+                assert value == sorted(value)
+            for each in value:
+                check(each)
+
+    found = told(made(tmp_path, said=failing()))
+    check(found)
+    for name in ("features", "profiles"):
+        assert [each["name"] for each in found[name]] == sorted(each["name"] for each in found[name])
+
+
+def test_hostile_text_stays_text(tmp_path: Path) -> None:
+    said = failing(Status.KNOWN, reason=HOSTILE, reference="- !!python/object: x")
+    pairs = (("project", HOSTILE), ("contact", "- [a](b): {c: !!x}"))
+    found = told(made(tmp_path, said=said, implementation=pairs))
+    assert found["implementation"]["project"] == HOSTILE
+    assert found["knownDifferences"][0]["reference"] == "- !!python/object: x"
+
+
+# ------------------------------------------------------------------------------------------------------ who was tested
+def test_the_implementation_is_as_the_user_says(tmp_path: Path) -> None:
+    words = ["organization=example", "url=https://x.example/?a=b", "contact=@b/team", "contact=@a"]
+    run = made(tmp_path, implementation=read_implementation(words))
+    assert told(run)["implementation"] == {
+        "organization": "example",
+        "project": "",
+        "url": "https://x.example/?a=b",
+        "version": "",
+        "contact": ["@a", "@b/team"],
+    }
+    assert "--implementation 'url=https://x.example/?a=b' --implementation contact=@b/team" in run.header["command"]
+
+
+def test_an_older_ledger_says_nothing_of_it(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    del run.header["implementation"]
+    assert told(run)["implementation"]["contact"] == []
+
+
+@pytest.mark.parametrize("words", [["vendor=x"], ["project"], ["project="], ["project=a", "project=b"], ["=x"]])
+def test_what_says_nothing_of_the_implementation_is_refused(words: list[str]) -> None:
+    with pytest.raises(PreflightError):
+        read_implementation(words)
+
+
+def test_only_what_was_said_is_in_the_ledger() -> None:
+    assert as_json(()) == {}
+    assert Settings("x", implementation=(("version", "1 2"),)).repeat.endswith("--implementation 'version=1 2'")
+
+
+def test_the_command_line_takes_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--context", "x", "--implementation", "vendor=x"]) == 4
+    assert "--implementation 'vendor=x' says nothing" in capsys.readouterr().err
+
+
+def test_the_schema_refuses_what_is_not_the_report(tmp_path: Path) -> None:
+    found = report(made(tmp_path))
+    for broken in (
+        found | {"more": 1},
+        found | {"kind": "ConformanceReport"},
+        found | {"profiles": found["profiles"][:2]},
+        found | {"date": "yesterday"},
+        found | {"profiles": [each | {"core": each["core"] | {"result": "green"}} for each in found["profiles"]]},
+    ):
+        with pytest.raises(jsonschema.ValidationError):
+            validate(broken, SCHEMA)
