@@ -15,7 +15,8 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -23,7 +24,7 @@ from urllib.parse import quote, urlsplit
 from esipp.cloud_ids import CloudIds
 
 SENSITIVE = (
-    r"(?:token|passw(?:or)?d|passphrase|pwd|secret|credentials?|signature|authorization|connection[-_]?string"
+    r"(?:(?<!burst)(?<!max)token|passw(?:or)?d|passphrase|pwd|secret|credentials?|signature|authorization|connection[-_]?string"
     r"|(?:api|access|account|auth|private)[-_]?key(?:[-_]?id)?|key-data|certificate(?:-authority)?-data|cabundle)"
 )
 """How names of secrets end, whatever stands before."""
@@ -84,6 +85,7 @@ _LABELS = {
     "github": "token",
 }
 _FORM = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _FORMS.items()), re.DOTALL)
+_PEM = re.compile(rf"(?P<pem>{_FORMS['pem']})", re.DOTALL)
 _REST_OF_PEM = re.compile(r"\A(?:(?!-----BEGIN )[^\0]){0,20000}?-----END [A-Z0-9 ]+-----")
 _NAME = re.compile(rf"(?:{SENSITIVE}|cookie)s?[-_]?\d*\Z", re.IGNORECASE)
 _SOMEWHERE = re.compile(SENSITIVE + _NOT_A_NAME, re.IGNORECASE)
@@ -107,6 +109,9 @@ _HINTS = (
     *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat", "glpat-"),
 )
 """One of these stands, in small letters, in every text that has one of the forms; looking for them costs little."""
+
+LONG = 4096
+"""Texts of so many characters are looked through line by line first."""
 
 _LONG_RUN = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{60}")
 _PEM_LINE = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}")
@@ -138,7 +143,23 @@ def hide_forms(text: str) -> str:
         return text
     if "-----END " in text:
         text = _REST_OF_PEM.sub(_marked("rest of a key or certificate"), text)
-    return _FORM.sub(_hide, text)
+    if len(text) < LONG:
+        return _FORM.sub(_hide, text)
+    if "-----BEGIN " in text:
+        text = _PEM.sub(_hide, text)
+    return "".join(_FORM.sub(_hide, part) if wanted else part for wanted, part in _parts(text))
+
+
+def _parts(text: str) -> Iterator[tuple[bool, str]]:
+    """A long text in parts that may hold a form, and parts that cannot.
+
+    Lines with a hint, with what follows: a name's value may stand in the line after the next.
+    """
+    lines = text.splitlines(keepends=True)
+    hinted = [any(map(line.lower().__contains__, _HINTS)) for line in lines]
+    wanted = [any(hinted[max(0, i - 2) : i + 1]) for i in range(len(lines))]
+    for told, group in groupby(zip(wanted, lines, strict=True), key=itemgetter(0)):
+        yield told, "".join(line for _, line in group)
 
 
 def _hide_in(value: Any) -> Any:

@@ -91,6 +91,7 @@ def test_what_has_the_form_of_a_secret_is_hidden(text: str, left: str) -> None:
         '{"name": "default-token-abcde", "readOnly": true}',
         "--service-account-private-key-file=/etc/kubernetes/pki/sa.key --token-auth-file /etc/tokens",
         '{"name": "METALLB_ML_SECRET_NAME", "value": "memberlist"}',
+        'service="podresources" qps=100 burstTokens=10',
         "token=$(cat /var/run/token) and password: ${{ x }}",
     ],
 )
@@ -101,6 +102,17 @@ def test_what_is_no_secret_stays(text: str) -> None:
 def test_no_row_says_anything_that_looks_like_a_secret() -> None:
     rows = json.dumps([row_record(row) for row in all_rows()])
     assert Redactor().line(rows) == rows
+
+
+@pytest.mark.parametrize("before", ["", "nothing to see in this line\n" * 500])
+@pytest.mark.parametrize("after", ["", "\nnothing to see in this line" * 500])
+def test_long_texts_are_treated_like_short_ones(before: str, after: str) -> None:
+    told = f'x\n{PEM}\ny token: {TOKEN}\n"name": "A_SECRET",\n\n  "value": "a b"\nz\n"--token",\n "abc"\nbearer {TOKEN}'
+    left = (
+        f'x\n{KEY}\ny token: {VALUE}\n"name": "A_SECRET",\n\n  "value": "{VALUE}"\nz\n"--token",\n "{VALUE}"\nbearer '
+    )
+    assert hide_forms(before + told + after) == before + left + "[redacted: token]" + after
+    assert hide_forms(before + PEM[:200] + after).count("MII") == 0
 
 
 # ----------------------------------------------------------------------------------------------- JSON documents
