@@ -22,6 +22,7 @@ DIFF = """what counts:
 exit codes:
   0  no binding row got worse
   1  a binding row regressed, or fails that could not be told before (--fail-on: which rows are binding)
+  2  interrupted
   3  none did, but one of the ledgers is not whole, or says nothing of some of its rows
   4  wrong usage, or a ledger cannot be read or is of another schema
 """

@@ -73,6 +73,8 @@ class Diff:
         if not both:
             return "The runs have no row in common."
         told = [part for part in (*self._worse(), *self._neither()) if part]
+        if not told and self.incomplete:
+            return f"Nothing is known to have changed of the {both:,} rows that both runs name."
         if not told:
             return f"Nothing changed: the {both:,} rows that both runs have got the same verdicts, and show the same."
         said = ", ".join(told) + "."
@@ -87,7 +89,7 @@ class Diff:
         yield f"{len(extended):,} extended" if extended else ""
         surfaced = self._of(lambda each: each.level is not Level.RECORD and each.kind is Kind.FAILS_NOW)
         core = [each for each in surfaced if each.level is Level.CORE]
-        yield f"{_rows(len(surfaced))} ({len(core):,} core) fail that could not be told before" if surfaced else ""
+        yield f"{len(surfaced):,} ({len(core):,} core) failing that could not be told before" if surfaced else ""
 
     def _neither(self) -> Iterable[str]:
         yield f"{len(self.fixed) or 'none'} fixed" if self.changes else ""
@@ -98,11 +100,11 @@ class Diff:
         new, gone = counted.pop(Kind.NEW, 0), counted.pop(Kind.GONE, 0)
         yield f"{counted.total():,} changed otherwise" if counted else ""
         failing = sum(1 for each in self.changes if each.kind is Kind.NEW and each.new and each.new.status in FAILING)
-        aside = f" ({failing:,} of them fail)" if failing else ""
-        yield f"{new:,} are new{aside}" if new else ""
-        yield f"{gone:,} are gone" if gone else ""
-        yield f"{none:,} have a verdict in one run only" if none else ""
-        yield f"{observed:,} have the same verdict and show something else" if observed else ""
+        aside = f" ({failing:,} of which fail)" if failing else ""
+        yield f"{new:,} new{aside}" if new else ""
+        yield f"{gone:,} gone" if gone else ""
+        yield f"{none:,} with a verdict in one run only" if none else ""
+        yield f"{observed:,} with the same verdict that show something else" if observed else ""
 
     def _of(self, which: Callable[[Change], bool]) -> list[Change]:
         return [each for each in self.changes if which(each)]

@@ -52,7 +52,8 @@ def compare_times(old: RecordedRun, new: RecordedRun) -> Times:
         if path in one and path in two:
             ways.setdefault(way, []).append(path)
     for way, paths in ways.items():
-        relative = [one[path] / was for path in paths], [two[path] / now for path in paths]
+        # rounded, so that what is equal stays equal
+        relative = [round(one[path] / was, 6) for path in paths], [round(two[path] / now, 6) for path in paths]
         compared.append(compare_samples(PROBES, way, *relative, unit="x"))
     return Times(tuple(correct(compared)), (was, now))
 

@@ -1,0 +1,61 @@
+"""Runs to be compared, made of nothing but rows, verdicts and evidence."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from esipp.observation import Verdict
+from esipp.report.conclusion import conclude
+from esipp.report.reading import Fact, Probe, RecordedRun
+from esipp.report.told_rows import Place, ToldRow
+from esipp.rows import Binding, Level, Status
+
+NODES = {"bare-node": "worker-2", "endpoint-node": "worker"}
+OTHER_NODES = {"bare-node": "n7", "endpoint-node": "n8"}
+
+
+def told_row(name: str, level: Level = Level.CORE, requirement: str = "It must hold.", **fields: Any) -> ToldRow:
+    return ToldRow(name, fields.pop("suite", "source_ip"), level, requirement, ("a text",), "NodePort", "client",
+                   data={}, **fields)  # fmt: skip
+
+
+def path_row(name: str, service: str = "nodeport.local", family: str = "IPv4") -> ToldRow:
+    place = Place(service, "endpoint-node", "", (), "outside-1", (), family, "TCP")
+    return told_row(name, path=name, place=place)
+
+
+def said(name: str, status: Status, level: Level = Level.CORE, observed: str = "as it was", **fields: Any) -> Verdict:
+    return Verdict(name, level, status, "the client", observed, **fields)
+
+
+def run_of(
+    verdicts: Iterable[Verdict] = (),
+    rows: Iterable[ToldRow] | None = None,
+    left_out: int = 0,
+    name: str = "0102-030405-abcd",
+    facts: Mapping[str, str] | None = None,
+    nodes: Mapping[str, str] | None = None,
+    **header: Any,
+) -> RecordedRun:
+    """A whole run; its rows are those of the verdicts, if none are given."""
+    verdicts = list(verdicts)
+    own = list(rows) if rows is not None else [told_row(each.cell, each.level) for each in verdicts]
+    nodes = nodes or NODES
+    told = {"run": name, "lane": "lane", "suite": "1", "at": 1795262871.8, "left_out_core_rows": left_out,
+            "fail_on": "core", **header}  # fmt: skip
+    run = RecordedRun(Path("run"), told, own, {each.cell: each for each in verdicts})
+    run.facts = {key: Fact(value, "asked") for key, value in (facts or {"kubernetes": "v1.36.3"}).items()}
+    run.topology = {"roles": dict(nodes), "nodes": {node: {} for node in nodes.values()}, "clients": {}}
+    run.sha256 = name
+    concluded = conclude(verdicts, left_out, Binding(told["fail_on"]))
+    run.end = {"result": concluded.result, "why": concluded.why, "exit_code": int(concluded.exit_code)}
+    return run
+
+
+def one(status: Status, observed: str = "as it was", level: Level = Level.CORE, **fields: Any) -> RecordedRun:
+    """A run of one row."""
+    return run_of([said("a.row", status, level, observed, **fields)])
+
+
+def probe(seconds: float, times: int = 1, outcome: str = "answered") -> Probe:
+    return Probe(0, times, outcome, None, None, None, "", "", 10.0, 10.0 + seconds, "")

@@ -1,0 +1,215 @@
+"""What ``esipp diff`` prints, writes and exits with."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from esipp.cli import main
+from esipp.comparing import diff_report
+from esipp.comparing.diff import compare
+from esipp.comparing.page import as_html
+from esipp.comparing.paper import MOST_IDS, Paper, Section, Table, as_markdown, as_text
+from esipp.report.matrix import WIDTH
+from esipp.report.reading import RecordedRun
+from esipp.rows import Level, Status
+from tests.unit.comparing_world import run_of, said
+from tests.unit.report_world import HOSTILE, failing, made, some_rows, write
+from tests.unit.test_diff_times import joined, probed
+
+P, F, U = Status.PASS, Status.FAIL, Status.UNSUPPORTED
+
+
+def many(status: Status, number: int = 112, **fields: str) -> RecordedRun:
+    ids = [f"nodeport.local.{protocol}.ipv4.c{i}-to-x" for i in range(number // 2) for protocol in ("tcp", "udp")]
+    return run_of([said(name, status, **fields) for name in ids])
+
+
+def text(old: RecordedRun, new: RecordedRun) -> str:
+    return as_text(diff_report.paper(compare(old, new)))
+
+
+def test_many_rows_that_regressed_alike_are_told_as_one_with_where_to_look() -> None:
+    told = text(many(P), many(F, likely="kube-proxy masquerades"))
+    assert told.startswith("112 core rows regressed, none fixed.\n")
+    assert told.count("nodeport.local.") == 1
+    assert "nodeport.local.{tcp,udp}.ipv4." in told
+    assert "kube-proxy masquerades" in told
+    assert len(told.splitlines()) < 40
+
+
+def test_lines_keep_the_width_and_ids_are_whole_when_put_together() -> None:
+    told = text(many(P), many(F))
+    assert all(len(line) <= WIDTH for line in told.splitlines())
+    start = told.index("nodeport.local")
+    folded = re.sub(r"\s", "", told[start:])
+    assert folded == "nodeport.local.{tcp,udp}.ipv4.{" + ",".join(f"c{i}" for i in range(56)) + "}-to-x"
+
+
+def test_a_loss_of_coverage_names_the_reason() -> None:
+    told = text(many(P), many(U, observed="not asked", reason="needs SCTP: the kernel lacks it"))
+    assert "112 core rows regressed (112 of them: what held is not shown any more)" in told
+    assert "needs SCTP: the kernel lacks it" in told
+
+
+def test_an_incomplete_ledger_is_told_right_below_the_first_sentence() -> None:
+    new = many(P)
+    new.end = None
+    assert text(many(P), new).splitlines()[1].startswith("INCOMPLETE: NEW is not whole")
+    assert "**INCOMPLETE**" in as_markdown(diff_report.paper(compare(many(P), new)))
+
+
+def test_a_significant_difference_is_told_with_numbers_of_both_sides() -> None:
+    took = [0.010 + number / 1000 for number in range(12)]
+    old, new = (
+        joined(probed(took), probed(took, "IPv6"), probed([slower * each for each in took], service="clusterip"))
+        for slower in (1, 8)
+    )
+    told = text(old, new)
+    assert "3 distributions were tested" in told
+    assert "; 1 differs." in re.sub(r"\s+", " ", told)
+    assert "12, 12" in told
+
+
+def test_no_difference_is_not_called_equality() -> None:
+    told = re.sub(r"\s+", " ", text(probed([0.01] * 5), probed([0.01] * 5)))
+    assert "that does not say that they are equal" in told
+
+
+class Strict(HTMLParser):
+    """Counts tags, and checks that what is opened is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.urls: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.urls += [value or "" for name, value in attrs if name in ("href", "src", "action")]
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def hostile_paper() -> Paper:
+    old = run_of([said("a.row", P, observed="x")], lane=HOSTILE)
+    new = run_of([said("a.row", F, observed=HOSTILE, reason=HOSTILE, likely=HOSTILE)], facts={"kernel": HOSTILE})
+    return diff_report.paper(compare(old, new))
+
+
+def test_the_page_loads_nothing_runs_nothing_and_escapes_everything() -> None:
+    page = as_html(hostile_paper())
+    parser = Strict()
+    parser.feed(page)
+    assert parser.open == []
+    assert {"script", "img", "link", "iframe"}.isdisjoint(parser.tags)
+    assert all(url.startswith("#") for url in parser.urls)
+    assert "default-src 'none'" in page
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page
+    assert len(page) < 30_000
+
+
+def test_the_page_lets_itself_have_its_own_style_only() -> None:
+    import base64
+    import hashlib
+
+    page = as_html(hostile_paper())
+    style = page[page.index("<style>") + 7 : page.index("</style>")]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"style-src 'sha256-{digest}'" in page
+
+
+def test_text_and_markdown_cannot_be_taken_over_by_what_others_wrote() -> None:
+    told = as_text(hostile_paper())
+    assert "\x1b" not in told
+    assert "\u202e" not in told
+    markdown = as_markdown(hostile_paper())
+    assert "<img" not in re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", markdown)
+    assert "\n# head" not in markdown
+
+
+def test_a_table_keeps_its_columns_whatever_is_in_a_cell() -> None:
+    table = Table(("a", "b"), (("x|y", "p\nq"), ("z" * 200, "")), frozenset({0}), frozenset({0}))
+    lines = as_markdown(Paper("", "", (), (Section("t", table=table),))).splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    assert len(rows) == 4
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
+    assert "z" * 60 in as_text(Paper("", "", (), (Section("t", table=table),)))
+
+
+def test_json_has_every_row_and_both_verdicts() -> None:
+    told = json.loads(diff_report.document(compare(many(P), many(F))))
+    assert (told["kind"], told["exit_code"], len(told["regressed"])) == ("esipp.diff", 1, 112)
+    assert len(told["rows"]) == told["counts"]["regressed"] == 112
+    assert [told["rows"][0][which]["status"] for which in ("old", "new")] == ["pass", "fail"]
+
+
+def test_what_is_left_out_for_room_is_said() -> None:
+    names = [f"{letter}.{number}.x" for number, letter in enumerate("abcdefghij")]
+    told = text(run_of([said(name, P) for name in names]), run_of([said(name, F) for name in names]))
+    assert f"and {len(names) - MOST_IDS} more patterns of ids" in told
+
+
+# ------------------------------------------------------------------------------------------------ the command
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("diff") / "good"
+    made(folder)
+    return folder
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "json", "html"])
+def test_a_ledger_compared_with_itself_shows_nothing_in_any_form(
+    form: str, good: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diff", str(good), str(good / "ledger.jsonl"), "--format", form]) == 0
+    assert "Nothing changed" in capsys.readouterr().out
+
+
+def test_a_core_row_that_fails_exits_with_1_and_is_written_to_a_file(good: Path, tmp_path: Path) -> None:
+    made(tmp_path / "bad", said=failing())
+    out = tmp_path / "diff.md"
+    assert main(["diff", str(good), str(tmp_path / "bad"), "--format", "markdown", "--out", str(out)]) == 1
+    assert "**1 core row regressed, none fixed" in out.read_text()
+    assert main(["diff", str(tmp_path / "bad"), str(good)]) == 0
+
+
+def test_extended_rows_fail_only_if_asked(good: Path, tmp_path: Path) -> None:
+    made(tmp_path / "bad", said=failing(level=Level.EXTENDED))
+    assert main(["diff", str(good), str(tmp_path / "bad")]) == 0
+    assert main(["diff", str(good), str(tmp_path / "bad"), "--fail-on", "extended"]) == 1
+
+
+def test_a_ledger_without_an_end_exits_with_3(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "killed").ledger.close()
+    assert main(["diff", str(good), str(tmp_path / "killed")]) == 3
+    assert "INCOMPLETE: NEW is not whole" in capsys.readouterr().out
+    assert main(["diff", str(tmp_path / "killed"), str(good)]) == 3
+
+
+def test_what_cannot_be_read_or_written_exits_with_4(good: Path, tmp_path: Path) -> None:
+    (tmp_path / "ledger.jsonl").write_text((good / "ledger.jsonl").read_text().replace('"schema": 4', '"schema": 3', 1))
+    assert main(["diff", str(good), str(tmp_path)]) == 4
+    assert main(["diff", str(good), str(tmp_path / "nothing")]) == 4
+    assert main(["diff", str(good), str(good), "--out", str(tmp_path / "no" / "folder")]) == 4
+
+
+def test_runs_of_other_rows_are_compared_in_what_they_share(good: Path, tmp_path: Path) -> None:
+    made(tmp_path / "few", rows=some_rows()[:5])
+    assert main(["diff", str(good), str(tmp_path / "few")]) == 0
+
+
+def test_the_same_runs_give_the_same_bytes(good: Path, tmp_path: Path) -> None:
+    made(tmp_path / "bad", said=failing())
+    for form in ("text", "markdown", "json", "html"):
+        told = []
+        for name in ("one", "two"):
+            main(["diff", str(good), str(tmp_path / "bad"), "--format", form, "--out", str(tmp_path / name)])
+            told.append((tmp_path / name).read_bytes())
+        assert told[0] == told[1]

@@ -1,0 +1,191 @@
+"""Response times of two runs: the test, its correction, what it is made from."""
+
+import random
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from esipp.comparing.diff import compare
+from esipp.comparing.statistics import ALPHA, LEAST, Compared, compare_samples, correct
+from esipp.comparing.times import CONVERGENCE, FLIPS, GAPS, HEALTH, PROBES, Times, compare_times, samples
+from esipp.errors import ExitCode
+from esipp.report.reading import RecordedRun
+from esipp.rows import Status
+from tests.unit.comparing_world import path_row, probe, run_of, said
+
+SAMPLES = st.lists(st.floats(0.001, 10), min_size=LEAST, max_size=20)
+
+
+def by_hand(old: list[float], new: list[float]) -> float:
+    """The U statistic of the new samples, by counting pairs."""
+    return sum((two > one) + 0.5 * (two == one) for one in old for two in new)
+
+
+def test_the_p_value_is_that_of_the_exact_test() -> None:
+    # all 70 ways to deal eight values to two samples are equally likely; two of them keep the samples wholly apart
+    assert compare_samples("", "", [1, 2, 3, 4], [5, 6, 7, 8]).p == pytest.approx(2 / 70)
+
+
+@given(SAMPLES, st.floats(-5, 5))
+def test_the_shift_is_found_and_lies_in_its_interval(old: list[float], shift: float) -> None:
+    found = compare_samples("", "", old, [each + shift for each in old])
+    assert found.shift == pytest.approx(shift, abs=1e-9)
+    assert found.low - 1e-9 <= shift <= found.high + 1e-9
+
+
+@given(SAMPLES, SAMPLES)
+def test_the_other_way_round_the_shift_is_the_opposite(old: list[float], new: list[float]) -> None:
+    there, back = compare_samples("", "", old, new), compare_samples("", "", new, old)
+    assert there.p == pytest.approx(back.p)
+    assert (there.low, there.shift, there.high) == pytest.approx((-back.high, -back.shift, -back.low))
+    half = len(old) * len(new) / 2
+    assert (by_hand(old, new) - half) * there.shift >= -1e-9 or there.p > ALPHA
+
+
+def test_the_interval_covers_the_true_shift_about_as_often_as_it_says() -> None:
+    dice = random.Random(7)
+    held = 0
+    for _ in range(300):
+        old = [dice.lognormvariate(0, 1) for _ in range(12)]
+        new = [dice.lognormvariate(0, 1) + 0.5 for _ in range(15)]
+        found = compare_samples("", "", old, new)
+        held += found.low <= 0.5 <= found.high
+    assert 0.91 <= held / 300 <= 0.99
+
+
+def test_constant_samples_do_not_differ() -> None:
+    assert compare_samples("", "", [0.0] * 9, [0.0] * 9).p == 1
+
+
+def test_few_samples_are_not_tested() -> None:
+    found = correct([compare_samples("", "", [1.0] * (LEAST - 1), [9.0] * 50)])
+    assert not found[0].enough
+    assert not found[0].differs
+
+
+def of_p(p: float) -> Compared:
+    made = compare_samples("", "", [1.0] * LEAST, [1.0] * LEAST)
+    return Compared(made.of, made.what, made.old, made.new, p, p)
+
+
+def test_holm_corrects_as_in_the_textbook() -> None:
+    adjusted = [each.adjusted for each in correct([of_p(p) for p in (0.01, 0.04, 0.03, 0.005)])]
+    assert adjusted == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_a_correction_never_makes_anything_more_significant(ps: list[float]) -> None:
+    found = correct([of_p(p) for p in ps])
+    assert [each.p for each in found] == ps
+    assert all(1 >= each.adjusted >= each.p for each in found)
+    ranked = sorted(found, key=lambda each: each.p)
+    assert all(one.adjusted <= two.adjusted for one, two in pairwise(ranked))
+
+
+# ------------------------------------------------------------------------------------------------- from a run
+def probed(took: list[float], family: str = "IPv4", service: str = "nodeport.local") -> RecordedRun:
+    rows = [path_row(f"{service}.{family}.{number}", service, family) for number in range(len(took))]
+    run = run_of([said(row.id, Status.PASS) for row in rows], rows=rows)
+    run.probes = {row.id: [probe(seconds)] for row, seconds in zip(rows, took, strict=True)}
+    return run
+
+
+def joined(*runs: RecordedRun) -> RecordedRun:
+    first = runs[0]
+    for other in runs[1:]:
+        first.rows += other.rows
+        first.verdicts |= other.verdicts
+        first.probes |= other.probes
+    return first
+
+
+def by_way(times: Times) -> dict[str, Compared]:
+    return {each.what: each for each in times.compared if each.of == PROBES}
+
+
+def test_a_slower_machine_is_no_difference_between_services() -> None:
+    took = [0.010 + number / 1000 for number in range(20)]
+    times = compare_times(probed(took), probed([9 * each for each in took]))
+    (found,) = times.compared
+    assert found.p == pytest.approx(1)
+    assert times.probes == pytest.approx((0.019, 0.171))
+
+
+def test_one_service_that_got_slower_is_found_among_others() -> None:
+    took = [0.010 + number / 1000 for number in range(12)]
+    old, new = (
+        joined(probed(took), probed(took, "IPv6"), probed([slower * each for each in took], service="clusterip"))
+        for slower in (1, 8)
+    )
+    found = by_way(compare_times(old, new))
+    assert [way for way, each in found.items() if each.differs] == ["clusterip endpoint-node, TCP, IPv4"]
+    assert found["clusterip endpoint-node, TCP, IPv4"].shift > 0
+    diff = compare(old, new)
+    assert len(diff.later) == 1
+    assert diff.exit_code is ExitCode.CONFORMANT
+
+
+def test_only_answered_probes_that_are_told_singly_count() -> None:
+    run = probed([0.01])
+    path = run.rows[0].path
+    run.probes[path] += [probe(20.0, times=198), probe(5.0, outcome="timeout"), probe(0.01)]
+    times = compare_times(run, run)
+    assert times.probes == pytest.approx((0.01, 0.01))
+    assert [len(each.old.samples) for each in times.compared] == [1]
+
+
+def test_every_suite_that_measures_is_read() -> None:
+    run = run_of()
+    which = {"balancer": "default", "family": "IPv4", "direction": "up", "phase": "call to trigger"}
+    status = {"a IPv4": {"seconds": 0.2}, "b IPv4": {"seconds": 0.7}, "c IPv4": {"seconds": None}}
+    run.evidence = {
+        ("convergence", "distribution"): [which | {"samples": [0.1, 0.2]}],
+        ("health_checks", "round"): [{"status": status}, {"status": {}}],
+        ("continuity", "way"): [{"phase": "drain", "gap": 1.5}, {"phase": "drain", "gap": 0.0}],
+    }
+    assert samples(run) == {
+        (CONVERGENCE, "default, IPv4, up: call to trigger"): [0.1, 0.2],
+        (HEALTH, "every node"): [0.7],
+        (GAPS, "drain"): [1.5, 0.0],
+    }
+
+
+def test_a_flip_lasts_until_the_last_path_shows_it_for_good() -> None:
+    run = run_of()
+    run.topology["clients"] = {"outside-1": {"addresses": ["10.0.0.9"]}}
+    flips = [
+        {"service": "nodeport", "number": 0, "to": "Local", "cause": 0.0},
+        {"service": "nodeport", "number": 1, "to": "Cluster", "cause": 10.0},
+        {"service": "nodeport", "number": 2, "to": "Local", "cause": 20.0},
+    ]
+
+    def stream(*shown: tuple[float, str, str]) -> dict[str, object]:
+        return {"service": "nodeport", "stretches": [[at, at, 1, how, "", source] for at, how, source in shown]}
+
+    kept, rewritten = ("answered", "10.0.0.9"), ("answered", "10.0.0.1")
+    run.evidence = {
+        ("compatibility", "flip"): flips,
+        ("compatibility", "stretch"): [
+            stream((1.0, *kept), (10.5, *rewritten), (20.25, *kept)),
+            stream((1.0, *kept), (11.0, "timeout", ""), (12.0, *rewritten), (13.0, "answered", "10.0.0.2")),
+        ],
+    }
+    assert samples(run) == {(FLIPS, "to Cluster"): [2.0], (FLIPS, "to Local"): [0.25]}
+
+
+def test_evidence_of_another_shape_is_left_out_and_hinders_nothing() -> None:
+    run = run_of()
+    run.evidence = {
+        ("convergence", "distribution"): [{"something": "else"}],
+        ("continuity", "way"): [{"phase": "drain", "gap": 1.0}],
+    }
+    assert list(samples(run)) == [(GAPS, "drain")]
+
+
+def test_other_commands_do_not_load_what_the_test_needs() -> None:
+    code = "import sys, esipp.cli, esipp.comparing.diff; sys.exit('scipy' in sys.modules or 'numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
