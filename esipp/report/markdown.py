@@ -32,8 +32,8 @@ def render(run: RecordedRun) -> str:
     lines = [f"# Source IP qualification: {said.result.upper()}", "", f"**{said.result.upper()}**: {prose(said.why)}"]
     lines += _trouble(run)
     lines += _verdicts(run)
-    lines += _qualified(run)
     lines += _failures(run)
+    lines += _qualified(run)
     lines += _known(run)
     lines += _not_tested(run)
     lines += _convergence(run)
