@@ -164,7 +164,7 @@ def _cell(situation: str, place: str, ways: Mapping[str, list[Told]], wrong: Map
     if len(alike) > 1:
         lines.append(tag("strong", "≠ they disagree"))
     lines += [tag("strong", f"✗ {why}") for why in dict.fromkeys(judged)]
-    return joined(lines, "<br>")
+    return joined(lines, "<br/>")
 
 
 def _counted(tally: Counter[str]) -> list[str | int]:

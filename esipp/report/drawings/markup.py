@@ -2,12 +2,16 @@
 
 import html
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 NOTHING = "\u2013"
 """What stands where there is no number."""
+
+FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that no document may hold: most control characters, and halves of others."""
 
 MOST_ROWS = 120
 """Lines of a table; what is beyond them is counted in words."""
@@ -38,12 +42,7 @@ def esc(text: object) -> Html:
     """Text as markup; characters that no document may hold come out as a replacement character."""
     if isinstance(text, Html):
         return text
-    return Html(html.escape("".join(char if _allowed(char) else "\ufffd" for char in str(text))))
-
-
-def _allowed(char: str) -> bool:
-    code = ord(char)
-    return code in (9, 10, 13) or 0x20 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or code > 0xFFFF
+    return Html(html.escape(FORBIDDEN.sub("\ufffd", str(text))))
 
 
 def shorten(text: object, most: int = 60) -> str:

@@ -1,0 +1,272 @@
+"""A run as the drawings see it: made up, with every kind of evidence that the suites keep, and nothing else."""
+
+from pathlib import Path
+from typing import Any
+
+from esipp.observation import Verdict
+from esipp.report.reading import RecordedRun
+from esipp.report.told_rows import ToldRow
+from esipp.rows import Level, Status
+
+Evidence = dict[tuple[str, str], list[dict[str, Any]]]
+FAMILIES = ("IPv4", "IPv6")
+NODES = ("node-a", "node-b", "node-c")
+CLIENT = {"IPv4": "192.0.2.7", "IPv6": "2001:db8::7"}
+BALANCERS = ("default", "reference-ecmp")
+PHASES = ("call to trigger", "EndpointSlice to health check", "trigger to traffic")
+
+
+def recorded(evidence: Evidence, *, whole: bool = True, rows: list[ToldRow] | None = None) -> RecordedRun:
+    topology = {
+        "nodes": {node: {"addresses": [f"10.0.0.{at}", f"fd00::{at}"]} for at, node in enumerate(NODES, 1)},
+        "clients": {"outside-1": {"vantage": "outside", "node": "", "addresses": list(CLIENT.values())}},
+    }
+    header = {"left_out_core_rows": 0, "fail_on": "core"}
+    return RecordedRun(Path(), header, rows or [], evidence=evidence, topology=topology, end={} if whole else None)
+
+
+def told_row(name: str, suite: str, expect: str = "", level: Level = Level.CORE) -> ToldRow:
+    return ToldRow(name, suite, level, "it must", (), "LoadBalancer", expect, asked="something was asked")
+
+
+def verdict(row: str, status: Status, observed: str = "", level: Level = Level.CORE) -> Verdict:
+    return Verdict(row, level, status, "", observed)
+
+
+def answer(status: int, local: int, count: int = 20) -> dict[str, Any]:
+    body = f'{{"service": {{"namespace": "n", "name": "s"}}, "localEndpoints": {local}, "serviceProxyHealthy": true}}'
+    headers = {"x-load-balancing-endpoint-weight": str(local)}
+    return {"outcome": "answered", "status": status, "headers": headers, "body": body, "count": count, "detail": ""}
+
+
+def health() -> Evidence:
+    asked = [
+        {"question": f"one-pod.{family.lower()}.{client}-to-{place}", **answer(*said)}
+        for family in FAMILIES
+        for client in ("outside-1", "pod-on-other-node")
+        for place, said in (("endpoint-node", (200, 1)), ("bare-node", (503, 0)), ("second-address-of-x", (503, 0)))
+    ]
+    right = {"seconds": 0.15, "last": "", "after": {"right": 12}}
+    late = {"seconds": 2.149, "last": "503", "after": {"right": 11, "503": 1}}
+    never = {"seconds": None, "last": "503", "after": {}}
+    rounds = [
+        {
+            "seed": 77,
+            "number": number,
+            "done": "made ready a pod",
+            "truth": {"bare-node": 1},
+            "status": {"bare-node IPv4": late if number else never, "endpoint-node IPv4": right},
+            "count": {"bare-node IPv4": late, "endpoint-node IPv4": right},
+        }
+        for number in range(4)
+    ]
+    refused = [422, "Invalid", "may only be set when `type` is 'LoadBalancer'"]
+    step = {"words": "created", "refused": None, "wanted": None, "bounds": None, "trouble": ""}
+    return {
+        ("health_checks", "answer"): asked,
+        ("health_checks", "stable"): [
+            {"place": "bare-node", "family": each, **answer(503, 0, 500)} for each in FAMILIES
+        ],
+        ("health_checks", "cordoned"): [{"place": "bare-node", "family": "IPv4", **answer(503, 0, 40)}],
+        ("health_checks", "disrupted"): [{"disruption": "cordon", "node": "node-a", "words": "undone"}],
+        ("health_checks", "leaving"): [
+            {"family": "IPv4", "answers": [answer(503, 0, 60)], "dialled": {"served": 61}, "foreign": 0, "trouble": ""}
+        ],
+        ("health_checks", "round"): rounds,
+        ("health_checks", "step"): [
+            {"claim": "chosen", "ports": {"life": 31498}, "listeners": {"node-a IPv4": {"this service": 8}}} | step,
+            {"claim": "refused", "ports": {}, "listeners": {}} | step | {"refused": refused},
+        ],
+    }
+
+
+def convergence(moves: int = 4) -> Evidence:
+    made, streams = [], []
+    for balancer in BALANCERS:
+        for number in range(moves):
+            for up in (True, False):
+                made.append(_move(balancer, number, up, 100.0 + 10 * number + (0 if up else 5)))
+        for family, vip in (("IPv4", "192.0.2.200"), ("IPv6", "2001:db8::200")):
+            streams.append(_stream(f"moves-{balancer}: VIP {vip}", moves, "answered", family))
+            for node in NODES:
+                streams.append(_stream(f"moves-{balancer}: health check of {node} {family}", moves, "200", family))
+    samples = [round(0.11 + 0.37 * at, 4) for at in range(moves)]
+    of = {"n": moves, "p50": samples[(moves - 1) // 2], "p95": samples[-1], "max": samples[-1], "samples": samples}
+    told = {"default": {"period": None, "failures": None}, "reference-ecmp": {"period": 1.0, "failures": 2}}
+    gaps = {"n": 3, "p50": 1.01, "p95": 1.22, "max": 1.22, "samples": [0.99, 1.01, 1.22]}
+    seen = {
+        "default": {"sources": [], "gaps": {"n": 0, "samples": []}, "failures": []},
+        "reference-ecmp": {"sources": ["10.9.9.9"], "gaps": gaps, "failures": [2, 2, 3]},
+    }
+    settings = {"seed": 406472, "moves": moves, "balancers": list(BALANCERS), "spacing": 0.02, "timeout": 0.9}
+    return {
+        ("convergence", "settings"): [settings | {"clock_uncertainty": 0.0007, "packets": "captured"}],
+        ("convergence", "move"): made,
+        ("convergence", "stretch"): streams,
+        ("convergence", "mark"): [{"balancer": "default", "at": 100.1, "what": "ready", "pod": "p", "family": ""}],
+        ("convergence", "decision"): [
+            {"balancer": "default", "at": 1.0, "node": "node-a", "healthy": True, "family": ""}
+        ],
+        ("convergence", "distribution"): [
+            {"balancer": balancer, "family": family, "direction": direction, "phase": phase, **of}
+            for balancer in BALANCERS
+            for family in FAMILIES
+            for direction in ("up", "down")
+            for phase in PHASES
+        ],
+        ("convergence", "balance"): [
+            {"balancer": each, "family": "IPv4", "nodes": {"node-a": 206, "node-b": 214}, "pods": {}, "lost": 0}
+            | {"p_value": 0.7327}
+            for each in BALANCERS
+        ],
+        ("convergence", "checks"): [
+            {"balancer": each, "told": told[each], "observed": seen[each]} for each in BALANCERS
+        ],
+        ("convergence", "obstacle"): [{"balancer": "reference-proxy", "why": "it has no address"}],
+    }
+
+
+def _move(balancer: str, number: int, up: bool, cause: float) -> dict[str, Any]:
+    seen = {
+        "used": not up,
+        "at": cause + 2.2,
+        "steady": True,
+        "decision": cause + 2.1,
+        "timed_out": 0 if up else number + 1,
+        "refused": 0,
+        "reset": 0,
+        "wrong": 0,
+        "first_lost": cause + 1.0,
+        "last_lost": cause + 2.2,
+        "last_lost_by_steering": cause + 2.2,
+        "stray": 0,
+        "outage": 0.0 if up else round(1.11 + number / 10, 4),
+        "black_hole": None if up else 1.2345,
+        "phases": {"call to trigger": 0.2},
+    }
+    health = dict.fromkeys(FAMILIES, cause + 0.97)
+    told = {"trigger": cause + 0.3, "slice": cause + 0.4, "health": health, "path": cause + 1.0, "path_losses": 0}
+    named = {"balancer": balancer, "number": number, "move": "opened" if up else "closed", "up": up, "node": "node-b"}
+    return named | {"pod": "p", "cause": cause, "until": cause + 5} | told | {"traffic": dict.fromkeys(FAMILIES, seen)}
+
+
+def _stream(name: str, moves: int, good: str, family: str) -> dict[str, Any]:
+    bad = "timeout" if good == "answered" else "503"
+    runs = []
+    for number in range(moves):
+        since = 100.0 + 10 * number
+        runs += [
+            [since, since + 4.98, 250, good, 1],
+            [since + 6, since + 7, 20, bad, 0],
+            [since + 7.1, since + 9.9, 90, good, 1],
+        ]
+    return {"stream": name, "answered_by": [["", "", ""], ["p", "node-b", CLIENT[family]]], "stretches": runs}
+
+
+def flips() -> Evidence:
+    made = [
+        {"number": number, "to": to, "cause": 50.0 + 4 * number, "answered": 50.1 + 4 * number, "policy": to}
+        | {"health_port": 30000 if to == "Local" else 0}
+        for number, to in enumerate(("Local", "Cluster", "Local"))
+    ]
+    client, node = CLIENT["IPv4"], "10.0.0.1"
+    through = [
+        [50.0, 54.5, 50, "answered", "backend", client],
+        [54.75, 58.9, 50, "answered", "backend", node],
+        [59.0, 59.2, 3, "timeout", "", ""],
+        [59.25, 62.0, 40, "answered", "backend", client],
+    ]
+    stretch = {"stream": "s", "service": "loadbalancer", "at": "endpoint-node", "family": "IPv4", "end": 62.0}
+    port = {"stream": "h", "service": "loadbalancer", "flip": 0, "node": "node-a", "family": "IPv4"}
+    kept = {"stream": "k", "service": "loadbalancer", "at": "endpoint-node", "family": "IPv4", "flip": 0}
+    return {
+        ("compatibility", "flip"): [{"service": "loadbalancer"} | each for each in made],
+        ("compatibility", "stretch"): [stretch | {"stretches": through}],
+        ("compatibility", "health"): [
+            port | {"stretches": [[50.0, 54.2, 40, "200", "", ""], [54.4, 58.0, 9, "refused", "", ""]]}
+        ],
+        ("compatibility", "kept"): [kept | {"stretches": [[50.2, 62.0, 76, "answered", "backend", client]]}],
+        ("compatibility", "obstacle"): [{"service": "nodeport", "at": "vip", "family": "IPv4", "why": "there is none"}],
+        ("compatibility", "beside"): [
+            {"path": "a.path", "shown": [["answered", client, "b", 24, [1.0]], ["timeout", "", "", 2, [2.0]]]}
+        ],
+        ("compatibility", "neighbour-flip"): [{"service": "neighbour"} | each for each in made],
+    }
+
+
+def api() -> Evidence:
+    taken = {"answer": {"spec": {}}, "refused": None, "warnings": ["299"], "trouble": ""}
+    refused = {"answer": {}, "refused": [422, "Invalid", "no"], "warnings": [], "trouble": ""}
+    return {
+        ("compatibility", "step"): [
+            {"chain": "rule-a", "step": "created"} | taken,
+            {"chain": "change-b", "step": "patched"} | refused,
+            {"chain": "old-c", "step": "created"} | taken | {"trouble": "the API server hung up"},
+        ]
+    }
+
+
+def continuity() -> Evidence:
+    window = {"phase": "deleted", "began": 210.0, "happened": 210.2, "ended": 224.0, "until": 225.0, "causes": [210.0]}
+    lost = [[212.0 + 0.1 * at, 215.0 + 0.1 * at, "timeout", "", "", "", "no answer"] for at in range(21)]
+    late = [[216.0, 217.2, "answered", "p", "node-a", CLIENT["IPv4"], ""]]
+    other = [[217.0, 217.1, "answered", "p", "node-a", "10.9.9.9", "by nobody we know"]]
+    quiet = {
+        "requests": 195,
+        "lost": 0,
+        "late": 0,
+        "gap": 0.0,
+        "sources": {},
+        "pods": {},
+        "wrong_count": 0,
+        "wrong": [],
+    }
+    busy = {"requests": 164, "lost": 21, "late": 1, "gap": 4.0, "sources": {}, "pods": {}, "wrong_count": 23}
+    ways = []
+    for way in ("default.local", "reference-ecmp.local"):
+        for family in FAMILIES:
+            named = {"way": way, "family": family, "broken": 0, "breaks": []}
+            ways.append(quiet | named | {"phase": "quiet"})
+            broke = {"phase": "deleted", "wrong": lost + late + other, "broken": 1, "breaks": [[213.5, "p", "reset"]]}
+            ways.append(busy | named | broke)
+    return {
+        ("continuity", "settings"): [
+            {"spacing": 0.1, "timeout": 3.0, "serves": 7, "checking": {"period": 1.0, "failures": 2}, "since": 200.0}
+        ],
+        ("continuity", "window"): [window | {"either": [], "words": "it is gone", "trouble": "", "unsettled": ""}],
+        ("continuity", "way"): ways,
+        ("continuity", "health"): [
+            {"node": "node-a", "family": "IPv4", "stretches": [[200.0, 211.0, 99, "200"], [211.1, 224.0, 99, "503"]]}
+        ],
+        ("continuity", "steer"): [
+            {"way": "reference-ecmp.local", "nodes": ["node-b"], "at": 212.5, "family": "IPv4", "why": "unhealthy"}
+        ],
+        ("continuity", "control"): [{"phase": "deleted", "family": "IPv4", "requests": 163, "wrong": []}],
+        ("continuity", "obstacle"): [{"way": "reference-proxy.local", "family": "IPv4", "why": "it has no address"}],
+        ("continuity", "mark"): [{"family": "", "at": 211.0, "what": "deleting", "pod": "p", "node": "node-a"}],
+    }
+
+
+def interoperability() -> Evidence:
+    told = {f"200 {answer(200, 1)['body']}": 268}
+    return {
+        ("interoperability", "neighbour-changed"): [{"what": "it is deleted", "seconds": 4.067}],
+        ("interoperability", "neighbour"): [
+            {"place": "bare-node", "family": "IPv4", "answers": told, "dialled": {"no answer": 246}, "reached": True}
+            | {"strange": "", "other": {"200": 31}}
+        ],
+        ("interoperability", "neighbour-object"): [{"before": {"spec": {"a": 1}}, "after": {"spec": {"a": 2}}}],
+        ("interoperability", "many"): [{"services": 200, "seconds": {"created": 15.433}, "late": ""}],
+        ("interoperability", "many-way"): [{"place": "bare-node", "family": "IPv4", "reached": False, "strange": ""}],
+        ("interoperability", "many-dialled"): [{"services": "local", "place": "bare-node", "seen": {"no answer": 100}}],
+        ("interoperability", "many-answers"): [{"service": "s", "ports": [1, 2], "answers": {"bare-node IPv4": told}}],
+        ("interoperability", "many-gone"): [{"s": {"refused": 4}}],
+        ("interoperability", "name"): [
+            {"claim": "headless", "client": "c", "family": "IPv4", "wanted": "10.0.0.9", "told": {"10.0.0.9": 20}}
+        ],
+    }
+
+
+def everything(moves: int = 4) -> Evidence:
+    """Evidence of every kind."""
+    return {**health(), **convergence(moves), **flips(), **api(), **continuity(), **interoperability()}

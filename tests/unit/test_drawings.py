@@ -1,0 +1,295 @@
+"""The drawings: well-formed, safe, told in words too, bounded, and the same each time; broken evidence is told."""
+
+import copy
+import html
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from esipp.report.drawings import Section, sections
+from tests.unit.drawings_world import (
+    Evidence,
+    api,
+    continuity,
+    convergence,
+    everything,
+    flips,
+    health,
+    interoperability,
+    recorded,
+)
+
+BROKEN = "cannot be shown"
+HOSTILE = '<script>alert("1")</script>\'&\x00\x1b\ud800]]>'
+MOST_BYTES = 1_200_000
+
+
+def parsed(section: Section) -> ElementTree.Element:
+    return ElementTree.fromstring(f"<section>{section.html}</section>")  # noqa: S314
+
+
+def drawn(evidence: Evidence) -> str:
+    return "\n".join(section.html for section in sections(recorded(evidence)))
+
+
+def desc(evidence: Evidence) -> str:
+    """What all drawings say in words."""
+    found = [each for section in sections(recorded(evidence)) for each in parsed(section).iter("desc")]
+    return "\n".join(each.text or "" for each in found)
+
+
+def test_every_suite_has_its_section_in_the_order_of_the_report() -> None:
+    made = sections(recorded(everything()))
+    ids = ["seen-health", "seen-convergence", "seen-flips", "seen-continuity", "seen-api", "seen-interoperability"]
+    assert [section.id for section in made] == ids
+    assert not [section.id for section in made if BROKEN in section.html]
+
+
+def test_suites_that_did_not_run_have_none() -> None:
+    assert sections(recorded({})) == []
+    assert [section.id for section in sections(recorded(api()))] == ["seen-api"]
+    assert [section.id for section in sections(recorded(flips()))] == ["seen-flips"]
+
+
+def test_unknown_evidence_is_ignored() -> None:
+    strange: Evidence = {("convergence", "weather"): [{"rain": 1}], ("gardening", "move"): [{"x": "y"}]}
+    assert sections(recorded(strange)) == []
+    assert drawn(everything() | strange) == drawn(everything())
+
+
+def test_markup_is_well_formed_and_ids_are_unique() -> None:
+    ids: Counter[str] = Counter()
+    for section in sections(recorded(everything())):
+        ids.update(each.attrib["id"] for each in parsed(section).iter() if "id" in each.attrib)
+    assert ids
+    assert all(name.startswith("seen-") for name in ids)
+    assert [name for name, count in ids.items() if count > 1] == []
+
+
+def test_every_drawing_is_told_in_words() -> None:
+    drawings = [svg for section in sections(recorded(everything())) for svg in parsed(section).iter("svg")]
+    assert len(drawings) > 8
+    for svg in drawings:
+        named = {each.attrib["id"]: each.text for each in svg if each.tag in ("title", "desc")}
+        assert svg.attrib["role"] == "img"
+        assert svg.attrib["aria-labelledby"].split() == list(named)
+        assert all(named.values())
+
+
+def test_nothing_is_fetched_and_nothing_is_run() -> None:
+    said = drawn(everything())
+    assert not re.search(r"\son\w+=|<script|javascript:|https?:|url\(|<image|<use|@import", said)
+
+
+# ------------------------------------------------------------------------------------------------- the ledger's numbers
+@pytest.mark.parametrize("suite", [convergence, continuity, health, flips, interoperability])
+def test_numbers_have_their_count(suite: Any) -> None:
+    assert re.search(r"\bn\b|requests", drawn(suite()))
+
+
+def test_quantiles_are_those_of_the_ledger() -> None:
+    evidence = convergence()
+    for each in evidence["convergence", "distribution"]:
+        each |= {"p50": 7.771, "p95": 8.882, "max": 9.993}  # not those of the samples
+    assert "p50 7.77, p95 8.88, max 9.99 s, n 4" in desc(evidence)
+
+
+def test_the_bound_stands_on_the_balancers_word() -> None:
+    said = drawn(convergence())
+    assert "bound 3.00 s" in said
+    assert "its own word: N=2, period 1.00 s; observed: N=3, period 1.01 s" in said
+    assert "it makes no health checks: no bound" in said
+
+
+def test_a_bound_that_is_not_told_is_the_observed_one() -> None:
+    evidence = convergence()
+    evidence["convergence", "checks"][1]["told"] = {"period": None, "failures": None}
+    said = drawn(evidence)
+    assert "bound 4.04 s" in said
+    assert "its own word" not in said
+
+
+def test_black_holes_are_counted_against_the_bound() -> None:
+    evidence = convergence()
+    last = evidence["convergence", "move"][-1]
+    last["traffic"] = last["traffic"] | {"IPv6": last["traffic"]["IPv6"] | {"black_hole": 3.21}}
+    assert "reference-ecmp IPv6: p50 1.23 s, max 3.21 s, bound 3.00 s, n 4" in desc(evidence)
+
+
+def test_the_worst_event_and_a_median_one_are_drawn() -> None:
+    said = desc(convergence())
+    assert "The worst event of all" in said
+    assert "longest outage 1.41 s" in said
+    assert "A median event (the middle one of 8 moves down" in said
+
+
+def test_a_pod_that_goes_elsewhere_loses_its_requests_once() -> None:
+    evidence = convergence(1)
+    for each in evidence["convergence", "move"]:
+        each["traffic"] = {"IPv4": each["traffic"]["IPv4"] | {"timed_out": 5}}
+    row = re.search(r"default IPv4</th>(.*?)</tr>", drawn(evidence).partition("Requests that were lost")[2])
+    assert row
+    assert re.findall(r">([\d.]+)<", row[1])[:2] == ["1", "5"]
+
+
+def test_balance_and_checks_as_they_were_seen() -> None:
+    said = desc(convergence())
+    assert "node-a 206, node-b 214; n 420, p = 0.73" in said
+    assert "p50 1.01, p95 1.22, max 1.22 s, n 3" in said
+
+
+def test_health_checks_by_node() -> None:
+    said = drawn(health())
+    assert "● 200, 1 local</strong> n = 80" in said
+    assert "they disagree" not in said
+    assert "bare-node IPv4: p50 2.15, max" not in said
+    assert "bare-node IPv4: p50 2.15, p95 2.15, max 2.15 s, n 4, never 1" in desc(health())
+
+
+def test_vantages_that_disagree_are_seen() -> None:
+    evidence = health()
+    wrong = next(
+        each for each in evidence["health_checks", "answer"] if "pod-on-other-node-to-bare" in each["question"]
+    )
+    wrong |= {"status": 200}
+    said = drawn(evidence)
+    assert "they disagree" in said
+    assert "pod-on-other-node ipv4" in said
+
+
+def test_flips_are_timed_as_the_judge_does() -> None:
+    said = desc(flips())
+    assert "endpoint-node IPv4: to Cluster p50 0.75, max 0.75, n 1, never 0" in said
+    # the three that were lost neither begin nor break what is right
+    assert "to Local p50 1.25, max 1.25, n 1, never 0" in said
+
+
+def test_a_flip_that_was_not_followed_is_never() -> None:
+    evidence = flips()
+    evidence["compatibility", "stretch"][0]["stretches"][-1][3:] = ["answered", "backend", "10.0.0.2"]
+    assert re.search(r"to Local p50 \S+, max \S+, n 0, never 1", desc(evidence))
+
+
+def test_continuity_in_words_and_against_the_budget() -> None:
+    said = drawn(continuity())
+    assert "The budget of a gap is (N+1) x period = 3.00 s (N=2, period 1.00 s, as the load balancer tells)" in said
+    assert "deleted, default.local IPv4: 21 of 164 lost, 1 late, longest gap 4.00 s, 1 broken" in desc(continuity())
+    assert "164 / 21 / 1 / 4.00 / 1" in said
+    assert "2.00 to 6.00" in said
+
+
+def test_the_api_and_its_refusals() -> None:
+    said = drawn(api())
+    assert "422 Invalid x1" in said
+    assert "the API server hung up" in said
+
+
+def test_a_neighbour_that_was_changed_is_told() -> None:
+    assert "IS NOT AS IT WAS" in drawn(interoperability())
+
+
+# -------------------------------------------------------------------------------------------- hostile, and half-filled
+def poisoned(value: Any) -> Any:
+    """The same, with something nasty in every text, keys included."""
+    if isinstance(value, dict):
+        return {poisoned(key) if "-" in str(key) or "/" in str(key) else key: poisoned(of) for key, of in value.items()}
+    if isinstance(value, list):
+        return [poisoned(each) for each in value]
+    return f"{value}{HOSTILE}" if isinstance(value, str) else value
+
+
+def test_hostile_names_stay_text() -> None:
+    evidence = {key: poisoned(records) for key, records in copy.deepcopy(everything()).items()}
+    for section in sections(recorded(evidence)):
+        assert "<script" not in section.html
+        section.html.encode()
+        parsed(section)
+    assert html.escape("<script>alert") in drawn(evidence)
+
+
+def harmed(records: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The records, each time with one field of the first one missing or of another kind."""
+    for name in records[0]:
+        for instead in (None, "x", [7], float("nan")):
+            yield [records[0] | {name: instead}, *records[1:]]
+        yield [{key: value for key, value in records[0].items() if key != name}, *records[1:]]
+
+
+@pytest.mark.parametrize("kind", sorted(everything()), ids="-".join)
+def test_evidence_that_is_not_as_it_should_be_breaks_nothing(kind: tuple[str, str]) -> None:
+    evidence = {each: of for each, of in everything(2).items() if each[0] == kind[0]}
+    for records in harmed(evidence[kind]):
+        for section in sections(recorded(evidence | {kind: records})):
+            parsed(section)
+
+
+@pytest.mark.parametrize("kind", sorted(everything()), ids="-".join)
+def test_a_run_that_broke_off_shows_what_there_is(kind: tuple[str, str]) -> None:
+    """Evidence of one kind only, and of all but one."""
+    for evidence in ({kind: everything()[kind]}, {each: of for each, of in everything().items() if each != kind}):
+        for section in sections(recorded(evidence)):
+            parsed(section)
+            assert BROKEN not in section.html
+
+
+def test_what_cannot_be_drawn_is_said_and_hinders_nothing_else() -> None:
+    evidence = convergence()
+    evidence["convergence", "balance"][0]["nodes"] = "none"
+    (section,) = sections(recorded(evidence))
+    assert f"Balance {BROKEN}" in html.unescape(re.sub("<[^>]+>", "", section.html))
+    assert "bound 3.00 s" in section.html
+
+
+def test_a_ledger_that_is_not_whole_is_told() -> None:
+    assert all("is not whole" in section.html for section in sections(recorded(everything(), whole=False)))
+    assert "is not whole" not in drawn(everything())
+
+
+def test_obstacles_are_told() -> None:
+    said = drawn(everything())
+    assert "reference-proxy could not be asked: it has no address" in said
+    assert "vip IPv4 could not be asked: there is none" in said
+    assert "reference-proxy.local IPv4 could not be asked" in said
+
+
+# ------------------------------------------------------------------------------------------------------ size and bytes
+def test_a_long_run_stays_small() -> None:
+    evidence = everything(100)
+    settings = evidence["convergence", "distribution"]
+    assert len(evidence["convergence", "move"]) == 400
+    assert settings[0]["n"] == 100
+    assert sum(len(section.html.encode()) for section in sections(recorded(evidence))) < MOST_BYTES
+
+
+def test_a_flood_of_evidence_stays_small() -> None:
+    """Every probe another answer, every request lost: nothing grows with that beyond the drawing's own resolution."""
+    evidence = everything()
+    for each in evidence["convergence", "stretch"]:
+        each["stretches"] = [[100 + at / 50, 100 + at / 50, 1, "timeout", 0] for at in range(20000)]
+    for each in evidence["continuity", "way"]:
+        each["wrong"] = [[210 + at / 40, 213 + at / 40, "timeout", "", "", "", ""] for at in range(300)]
+    assert sum(len(section.html.encode()) for section in sections(recorded(evidence))) < MOST_BYTES
+
+
+BYTES = """
+import hashlib
+from esipp.report.drawings import sections
+from tests.unit.drawings_world import everything, recorded
+print(hashlib.sha256("".join(each.html for each in sections(recorded(everything()))).encode()).hexdigest())
+"""
+
+
+def test_the_same_evidence_makes_the_same_bytes() -> None:
+    made = {
+        subprocess.run(
+            [sys.executable, "-c", BYTES], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(made) == 1

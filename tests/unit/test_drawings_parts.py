@@ -1,0 +1,123 @@
+"""What drawings are made of: scales, markup, runs of right answers, and what was judged."""
+
+import pytest
+
+from esipp.report.drawings import sections
+from esipp.report.drawings.flips import Shown, steady
+from esipp.report.drawings.health import said
+from esipp.report.drawings.markup import counted, esc, joined, number, quantile, summed, table
+from esipp.report.drawings.svg import Drawing, Scale, nice, scale_of, short, staggered
+from esipp.report.drawings.windows import key
+from esipp.rows import Level, Status
+from tests.unit.drawings_world import (
+    api,
+    continuity,
+    convergence,
+    health,
+    recorded,
+    told_row,
+    verdict,
+)
+
+
+@pytest.mark.parametrize(("least", "step"), [(0.013, 0.02), (0.2, 0.2), (0.21, 0.5), (3, 5), (7, 10), (0, 1)])
+def test_steps_are_round(least: float, step: float) -> None:
+    assert nice(least) == pytest.approx(step)
+
+
+def test_an_axis_begins_at_zero_unless_something_is_below_it() -> None:
+    assert scale_of([1.0, 4.0], 0, 100).low == 0
+    assert scale_of([-0.5, 4.0], 0, 100).low == -0.5
+    assert Scale(0, 10, 0, 100).ticks(5) == [0, 2, 4, 6, 8, 10]
+    assert Scale(0, 10, 50, 150)(5) == 100
+
+
+def test_dots_at_one_place_are_drawn_once() -> None:
+    drawing = Drawing("d", "t", "w", 10)
+    drawing.dots([(1.01, 2), (1.02, 2), (5, 2)])
+    assert drawing.render().count("h0") == 2
+
+
+def test_labels_do_not_cover_each_other() -> None:
+    placed = staggered([(0, "a long label"), (5, "another one"), (300, "far away")], 900)
+    assert [row for _, row, _ in placed] == [0, 1, 0]
+    assert staggered([(890, "at the edge")], 900)[0][0] < 850
+
+
+def test_coordinates_and_numbers_are_short() -> None:
+    assert (short(3.0), short(3.14159)) == ("3", "3.1")
+    assert (number(-0.001), number(-0.01), number(None)) == ("0.00", "-0.01", "\u2013")
+
+
+def test_text_is_escaped_once() -> None:
+    assert esc("<a&'\"\x07>") == "&lt;a&amp;&#x27;&quot;\ufffd&gt;"
+    assert esc(esc("<")) == "&lt;"
+    assert joined(["<", "", esc("<")], "\n") == "&lt;\n&lt;"
+
+
+def test_a_long_table_says_how_much_is_left_out() -> None:
+    assert "and 5 more lines" in table(["a"], [[str(at)] for at in range(125)])
+
+
+def test_quantiles_are_nearest_rank() -> None:
+    assert quantile([4, 1, 3, 2], 0.5) == 2
+    assert quantile([1.0], 0.95) == 1.0
+
+
+def test_counts_are_summed_and_the_most_frequent_comes_first() -> None:
+    assert counted(summed([{"a": 1, "b": 3}, None, {"a": 1}])) == "b x3; a x2"
+
+
+def test_letters_of_phases_do_not_end() -> None:
+    assert [key(at) for at in (0, 25, 26, 27)] == ["A", "Z", "AA", "AB"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "began"),
+    [
+        ([Shown(0, 1, 5, "client"), Shown(1.5, 4, 9, "node")], 1.5),
+        (
+            [Shown(0, 1, 5, "client"), Shown(1.5, 2, 9, "node"), Shown(2.1, 2.5, 3, "none"), Shown(2.6, 4, 9, "node")],
+            1.5,
+        ),
+        ([Shown(0, 1, 5, "node"), Shown(1.5, 3, 9, "none"), Shown(3.1, 4, 9, "node")], 3.1),
+        ([Shown(0, 1, 5, "node"), Shown(1.5, 4, 9, "client")], None),
+        ([Shown(0, 3.8, 5, "node"), Shown(3.9, 4, 1, "other")], None),
+        ([], None),
+    ],
+)
+def test_what_is_steadily_right(shown: list[Shown], began: float | None) -> None:
+    assert steady(shown, ("node",), 0, 4) == began
+
+
+def test_answers_in_words() -> None:
+    assert said({"outcome": "timeout"}) == "timed out"
+    assert said({"outcome": "answered", "status": 200, "body": "not JSON", "headers": {}}) == "200"
+    weighed = {"x-load-balancing-endpoint-weight": "2"}
+    assert said({"outcome": "answered", "status": 200, "body": '{"localEndpoints": 1}', "headers": weighed}) == (
+        "200, 1 local (weight 2)"
+    )
+
+
+# ----------------------------------------------------------------------------------------------------- what was judged
+def test_judgements_stand_beside_what_was_seen() -> None:
+    rows = {
+        "healthcheck.one-pod.ipv4.outside-1-to-bare-node.status": ("health_checks", Status.FAIL, Level.CORE),
+        "healthcheck.lifecycle.chosen": ("health_checks", Status.FLAKY, Level.CORE),
+        "convergence.reference-ecmp.ipv4.black-hole": ("convergence", Status.FAIL, Level.EXTENDED),
+        "convergence.default.ipv4.black-hole": ("convergence", Status.PASS, Level.RECORD),
+        "continuity.deleted.reference-ecmp.local.ipv6.gap": ("continuity", Status.KNOWN, Level.EXTENDED),
+        "api.policy.local": ("compatibility", Status.FAIL, Level.CORE),
+        "api.policy.cluster": ("compatibility", Status.PASS, Level.CORE),
+    }
+    told = [told_row(name, suite, "refused as Invalid", level) for name, (suite, _, level) in rows.items()]
+    run = recorded(health() | convergence() | continuity() | api(), rows=told)
+    run.verdicts.update({name: verdict(name, status, "seen <so>") for name, (_, status, _) in rows.items()})
+    made = {section.id: section.html for section in sections(run)}
+    assert "✗ fail: seen &lt;so&gt;" in made["seen-health"]
+    assert "flaky" in made["seen-health"]
+    assert "recorded" in made["seen-convergence"]
+    assert "not judged" in made["seen-convergence"]
+    assert "gap: known" in made["seen-continuity"]
+    assert "api.policy.local" in made["seen-api"]
+    assert "api.policy.cluster" not in made["seen-api"]
