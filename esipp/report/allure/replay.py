@@ -63,8 +63,8 @@ def _session(place: Path, arguments: list[str]) -> None:
     paths = [own, *(environment.get("PYTHONPATH") or "").split(os.pathsep)]
     environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "allure_pytest.plugin"]
-    command += ["-c", str(place / "pytest.ini"), f"--rootdir={place}", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "--tb=no", "-p", "no:cacheprovider", "-p", "no:logging"]
+    command += ["-p", "allure_pytest.plugin", "-c", str(place / "pytest.ini"), f"--rootdir={place}", *arguments]
     try:
         done = subprocess.run(
             command, cwd=place, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False

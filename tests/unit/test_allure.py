@@ -1,0 +1,255 @@
+"""Allure results as allure-pytest writes them: a run and its replay alike, every verdict in Allure's words."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from esipp.errors import PreflightError
+from esipp.observation import Verdict
+from esipp.report.allure import write
+from esipp.report.allure.describing import MOST_BYTES, description, observations, story_of
+from esipp.report.allure.links import links
+from esipp.report.allure.surroundings import CATEGORIES, write_surroundings
+from esipp.report.reading import Probe, RecordedRun, read_run
+from esipp.rows import Level, Status
+from tests.unit.test_reading import made
+
+HOUSE = Path(__file__).parents[2]
+Results = dict[str, dict[str, Any]]
+
+KINDS = (
+    (Status.PASS, Level.CORE, "passed"),
+    (Status.FAIL, Level.CORE, "failed"),
+    (Status.FLAKY, Level.CORE, "failed"),
+    (Status.FAIL, Level.EXTENDED, "failed"),
+    (Status.KNOWN, Level.EXTENDED, "skipped"),
+    (Status.UNSUPPORTED, Level.CORE, "skipped"),
+    (Status.INCONCLUSIVE, Level.CORE, "broken"),
+    (Status.ERROR, Level.RECORD, "broken"),
+)
+
+
+def results(folder: Path) -> Results:
+    """The results by title, each with its attachments' contents, without what is another one each time."""
+    found = {}
+    for file in folder.glob("*-result.json"):
+        result = json.loads(file.read_text(encoding="utf-8"))
+        result["attachments"] = {
+            each["name"]: (folder / each["source"]).read_bytes() for each in result.get("attachments", [])
+        }
+        del result["uuid"]
+        found[result["name"]] = result
+    return found
+
+
+def labels(result: dict[str, Any], name: str) -> list[str]:
+    return [each["value"] for each in result["labels"] if each["name"] == name]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RecordedRun:
+    """A run with a verdict of every kind."""
+    folder = tmp_path_factory.mktemp("allure") / "run"
+    made(folder)
+    run = read_run(folder)
+    for number, (status, level, _) in enumerate(KINDS):
+        row = run.rows[number]
+        run.rows[number] = replace(row, level=level)
+        run.verdicts[row.id] = Verdict(
+            row.id, level, status, "the client", "a *node* <b>", "needs x: a reason", reference="a reference"
+        )
+    kept = folder / "rows" / run.rows[1].id
+    kept.mkdir(parents=True)
+    for name in ("README.txt", "worker.pcap", "verdict.json"):
+        (kept / name).write_text(name)
+    return run
+
+
+@pytest.fixture(scope="module")
+def replayed(run: RecordedRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    (folder / "old-result.json").write_text("{}")
+    (folder / "notes.txt").write_text("somebody's")
+    write(run, folder)
+    return folder
+
+
+def test_every_row_is_a_result_with_the_status_of_its_verdict(run: RecordedRun, replayed: Path) -> None:
+    found = results(replayed)
+    assert set(found) == {row.id for row in run.rows}
+    told = [found[run.rows[number].id]["status"] for number in range(len(KINDS))]
+    assert told == [status for _, _, status in KINDS]
+    flaky = [name for name, each in found.items() if each.get("statusDetails", {}).get("flaky")]
+    known = [name for name, each in found.items() if each.get("statusDetails", {}).get("known")]
+    assert (flaky, known) == ([run.rows[2].id], [run.rows[4].id])
+
+
+def test_labels_and_severity(run: RecordedRun, replayed: Path) -> None:
+    found = results(replayed)
+    severity = {Level.CORE: "critical", Level.EXTENDED: "normal", Level.RECORD: "trivial"}
+    for row in run.rows:
+        result = found[row.id]
+        assert labels(result, "epic") == [row.profile]
+        assert labels(result, "feature") == [row.suite]
+        assert labels(result, "story") == [story_of(row)]
+        assert labels(result, "severity") == [severity[row.level]]
+        assert not labels(result, "host"), "the machine that renders is nobody's business"
+        assert result["parameters"][0] == {"name": "row", "value": row.id, "mode": "hidden"}
+        assert {each["url"] for each in result.get("links", [])} == {url for _, url, _ in links(row.references)}
+        assert result["start"] == result["stop"] == round(run.judged_at[row.id] * 1000)
+
+
+def test_evidence_is_attached(run: RecordedRun, replayed: Path) -> None:
+    row = run.rows[1]
+    attached = results(replayed)[row.id]["attachments"]
+    assert set(attached) == {
+        "verdict.json", "observations.jsonl", f"rows/{row.id}/README.txt", f"rows/{row.id}/worker.pcap"
+    }  # fmt: skip
+    assert json.loads(attached["verdict.json"]) == run.verdicts[row.id].as_json()
+    probes = [json.loads(line) for line in attached["observations.jsonl"].splitlines()]
+    assert [probe["seq"] for probe in probes] == [probe.seq for probe in run.probes[row.path]]
+
+
+def test_each_result_is_in_the_category_of_its_verdict(run: RecordedRun, replayed: Path) -> None:
+    assert json.loads((replayed / "categories.json").read_text()) == list(CATEGORIES)
+    found = results(replayed)
+    told = []
+    for number in range(len(KINDS)):
+        result = found[run.rows[number].id]
+        message = result.get("statusDetails", {}).get("message", "")
+        fits = [c["name"] for c in CATEGORIES if result["status"] in c["matchedStatuses"]
+                and re.fullmatch(str(c["messageRegex"]), message)]  # fmt: skip
+        told.append(", ".join(map(str, fits)))
+    wanted = ["", "Product failure", "Flaky", "Product failure", "Known difference", "Unsupported", "Inconclusive"]
+    assert told == [*wanted, "Harness error"]
+
+
+def test_old_results_go_and_other_files_stay(replayed: Path) -> None:
+    assert not (replayed / "old-result.json").exists()
+    assert (replayed / "notes.txt").exists()
+
+
+def test_a_run_that_did_not_end_is_broken_and_what_was_not_judged_skipped(run: RecordedRun, tmp_path: Path) -> None:
+    rows = run.rows[:2]
+    cut = replace(run, rows=rows, verdicts={rows[0].id: run.verdicts[rows[0].id]}, end=None)
+    write(cut, tmp_path)
+    found = results(tmp_path)
+    assert {name: each["status"] for name, each in found.items()} == {
+        rows[0].id: "passed",
+        f"test_{rows[1].suite}[{rows[1].id}]": "skipped",
+        "esipp.run": "broken",
+    }
+    assert "INCOMPLETE" in found["esipp.run"]["statusDetails"]["message"]
+
+
+def test_a_folder_that_cannot_be_made_is_refused(run: RecordedRun, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PreflightError, match="cannot be written"):
+        write(run, tmp_path / "file")
+
+
+def test_the_environment_is_java_properties(run: RecordedRun, tmp_path: Path) -> None:
+    told = replace(run, facts=run.facts | {"a b=c": run.facts["kubernetes"]._replace(value="é\n\\")})
+    write_surroundings(told, tmp_path)
+    lines = (tmp_path / "environment.properties").read_text(encoding="ascii").splitlines()
+    assert r"a\ b\=c = \u00e9\n\\" in lines
+    assert "kubernetes = v1.36.3" in lines
+    (tmp_path / "executor.json").write_text("the CI's own")
+    write_surroundings(told, tmp_path)
+    assert (tmp_path / "executor.json").read_text() == "the CI's own"
+
+
+@pytest.mark.parametrize(
+    ("reference", "wanted"),
+    [
+        ("kubernetes/kubernetes#98069: hairpin", "https://github.com/kubernetes/kubernetes/issues/98069"),
+        ("KEP-1669: proxy terminating endpoints", "https://github.com/kubernetes/enhancements/issues/1669"),
+        ("Kubernetes changes: fields (#41162), removed (#50224)", "https://github.com/kubernetes/kubernetes/issues/50224"),
+        ("kube-proxy: pkg/proxy/conntrack cleans", "https://github.com/kubernetes/kubernetes/tree/master/pkg/proxy/conntrack"),
+        ("something of our own, #5", None),
+    ],
+)  # fmt: skip
+def test_references_become_links(reference: str, wanted: str | None) -> None:
+    found = [address for _, address, _ in links((reference,))]
+    assert wanted in found if wanted else not found
+
+
+def test_many_observations_are_cut_and_what_was_seen_is_no_markup(run: RecordedRun) -> None:
+    row = run.rows[1]
+    probe = Probe(1, 1, "answered", None, None, None, "b" * 200, "", 0.0, 0.0, "")
+    text = observations(replace(run, probes={"p": [probe] * 1000}), "p")
+    assert len(text.encode()) <= MOST_BYTES + 100
+    lines = text.splitlines()
+    assert json.loads(lines[-1]) == {"left out": 1000 - (len(lines) - 1)}
+    assert r"a \*node\* \<b\>" in description(row, run.verdicts[row.id])
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+import pytest
+from esipp.judge import judge
+from esipp.report.allure import live
+from esipp.report.reading import read_run
+from esipp.run import Run, Settings
+from tests.unit.test_reading import SOME
+from tests.unit.world import evidence
+
+run = Run(Settings("kind-test", image="x", out=sys.argv[1]), say=lambda _: None)
+cells = [cell for cell in SOME if cell.suite == "source_ip"]
+run.begin(cells, left_out=0)
+for cell in cells:
+    for each in evidence().observations[cell.path.key]:
+        run.record("observation", **each.as_json())
+
+class Judging:
+    @pytest.fixture(scope="session")
+    def verdict_of(self):
+        def ask(cell):
+            run.keep(judge(cell, evidence()))
+            return run.verdicts[cell.id]
+        return ask
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_configure(self, config):
+        live.attend(config, run)
+
+    def pytest_collection_modifyitems(self, items):
+        known = {cell.id for cell in cells}
+        items[:] = [item for item in items if item.callspec.params["cell"].id in known]
+
+    def pytest_unconfigure(self, config):
+        run.end()
+        live.surround(config, read_run(run.folder))
+
+options = ["-q", "--noconftest", "-p", "no:cacheprovider", "-p", "allure_pytest.plugin", f"--alluredir={sys.argv[2]}"]
+sys.exit(pytest.main([*options, "suites/source_ip/test_source_ip.py"], plugins=[Judging()]))
+"""
+
+
+def test_a_run_and_its_replay_give_the_same(tmp_path: Path) -> None:
+    """The suite's own test, with a judge and without a cluster: the plugin describes what it finds."""
+    ran, during, after = tmp_path / "run", tmp_path / "during", tmp_path / "after"
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    environment = {**os.environ, "PYTHONPATH": str(HOUSE), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(
+        [sys.executable, str(program), str(ran), str(during)],
+        cwd=HOUSE, env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    write(read_run(ran), after)
+    first, second = results(during), results(after)
+    assert len(first) > 3
+    for each in (*first.values(), *second.values()):
+        del each["start"], each["stop"]
+    assert first == second
+    for name in ("environment.properties", "categories.json", "executor.json"):
+        assert (during / name).read_bytes() == (after / name).read_bytes()
