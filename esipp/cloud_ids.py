@@ -16,7 +16,7 @@ CLOUDS = (
 )
 """How provider ids of clouds begin; kind's and those of machines of one's own are none."""
 
-_END = r"[^\s\"'\\,<>]"
+_END = r"[^\s\"'\\,;<>()\[\]{}|]"
 _HOST = r"(?<![\w.-])[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}"
 _IDS = re.compile(
     "|".join(
@@ -30,7 +30,7 @@ _IDS = re.compile(
             rf"{_HOST}\.(?:amazonaws\.com(?:\.cn)?|azmk8s\.io|cloudapp\.azure\.com|azurecr\.io"
             r"|gke\.goog|hana\.ondemand\.com|k8s\.ondigitalocean\.com)\b",
             rf"{_HOST}\.c\.[a-z][\w.-]{{1,80}}?\.internal\b",
-            r"\bMC_[^\s\"'\\,/]+_[^\s\"'\\,/]+",
+            r"\bMC_[\w.()-]*[\w-]",
             rf"\bocid1\.{_END}+",
             r"\b(?:i|vpc|subnet|eni|sg|vol|rtb|acl|igw|nat|lt|eipalloc|eipassoc)-(?:[0-9a-f]{17}|[0-9a-f]{8})(?![\w-])",
         )
@@ -70,12 +70,29 @@ class CloudIds:
             # a name such as "node-1" is nobody's in particular, and might be part of any word
             names |= {each: "node" for each in (name, *hosts) if len(each) >= 6 and any(map(str.isdigit, each))}
             account = parts[:1] if scheme == "gce" else parts[1:2] if scheme == "azure" else parts[-1:]
-            names |= {each: "id" for each in account if len(each) >= 6 and each not in names}
+            telling = (each for each in account if scheme == "gce" or any(map(str.isdigit, each)))
+            names |= {each: "id" for each in telling if len(each) >= 6 and each not in names}
         with self._lock:
             self._names |= names
-            longest = sorted(self._names, key=len, reverse=True)
-            one = "|".join(map(re.escape, longest))
-            self._pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{one})(?![A-Za-z0-9])") if longest else None
+            self._compile()
+
+    def told(self) -> dict[str, Any]:
+        """All of it, for another process of the run; see ``hear``."""
+        with self._lock:
+            return {"wanted": self.wanted, "names": dict(self._names), "pseudonyms": dict(self._pseudonyms)}
+
+    def hear(self, told: Mapping[str, Any]) -> None:
+        """Take over what another process knows, its pseudonyms too."""
+        with self._lock:
+            self.wanted = bool(told.get("wanted"))
+            self._names |= told.get("names") or {}
+            self._pseudonyms |= told.get("pseudonyms") or {}
+            self._compile()
+
+    def _compile(self) -> None:
+        longest = sorted(self._names, key=len, reverse=True)
+        one = "|".join(map(re.escape, longest))
+        self._pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{one})(?![A-Za-z0-9])") if longest else None
 
     def replace(self, text: str) -> str:
         """The text with pseudonyms, if wanted; JSON stays JSON."""

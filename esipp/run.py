@@ -15,7 +15,7 @@ from esipp.implementation import Pairs, as_json
 from esipp.model import Cell
 from esipp.observation import Verdict
 from esipp.progress import Progress
-from esipp.redaction import KNOWN, learn_cloud
+from esipp.redaction import KNOWN, learn_cloud, redact
 from esipp.report.conclusion import Conclusion, conclude
 from esipp.report.diagnosis import where_to_look
 from esipp.report.ledger import SCHEMA_VERSION, Ledger
@@ -184,6 +184,7 @@ class Run:
         """Keep a verdict, once a row, with where to look first if it is not fine."""
         row = next((row for row in self.rows if row.id == verdict.cell), None)
         verdict = replace(verdict, likely=where_to_look(row, verdict) if row else "")
+        verdict = replace(verdict, observed=redact(verdict.observed), reason=redact(verdict.reason))
         self.verdicts[verdict.cell] = verdict
         self.progress.judged(verdict.cell, verdict.status)
         self.record("verdict", **verdict.as_json())

@@ -13,6 +13,7 @@ from typing import Any
 from esipp.catalog import HOUSE
 from esipp.disruption.undo import Undo
 from esipp.errors import HarnessError
+from esipp.redaction import KNOWN
 
 ANSWER_SECONDS = 60.0
 """For one message; the first has a Python interpreter to wait for, on a busy machine."""
@@ -49,7 +50,8 @@ class Leash:
             if self._dog is None:
                 self._dog = self._start()
                 log = str(self._log.absolute()) if self._log else ""
-                self._tell({"cluster": self._context, "kubeconfig": self._kubeconfig, "log": log})
+                told = {"cluster": self._context, "kubeconfig": self._kubeconfig, "log": log}
+                self._tell({**told, "cloud": KNOWN.cloud.told()})
             self._number += 1
             self._tell({"number": self._number, "undo": undo.as_json()})
             return self._number

@@ -18,6 +18,7 @@ from typing import Any, TextIO
 from esipp.cluster import Cluster
 from esipp.convergence import Budget
 from esipp.disruption.undo import Undo, undo_all
+from esipp.redaction import KNOWN, redact
 
 LAST = Budget("the watchdog undoing what is left", 240.0, need=3, spacing=1.0)
 """Three looks: what the killed run had sent off in its last moment may arrive after the first."""
@@ -35,6 +36,7 @@ class Watch:
         """Take one message and return the answer."""
         if "cluster" in told:
             # read now: the file may be gone by the time it is needed
+            KNOWN.cloud.hear(told.get("cloud") or {})
             self.cluster = Cluster(told["cluster"], told["kubeconfig"])
             self.log = Path(told["log"]) if told["log"] else None
             return {"heard": "cluster"}
@@ -55,7 +57,7 @@ class Watch:
     def _say(self, line: str) -> None:
         if self.log is not None:
             with contextlib.suppress(OSError), self.log.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
+                file.write(redact(line) + "\n")
 
 
 def watch(lines: Iterable[str], answers: TextIO) -> int:

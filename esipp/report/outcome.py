@@ -4,6 +4,7 @@ import pytest
 
 from esipp.errors import HarnessError
 from esipp.observation import Verdict
+from esipp.redaction import redact
 from esipp.rows import Status
 
 
@@ -14,11 +15,11 @@ def enforce(verdict: Verdict) -> None:
     assertion from any other exception (Allure: failed, broken) then tell these apart too.
     """
     said = f"{verdict.status.value}: expected {verdict.expected}; observed {verdict.observed}"
-    said += f" ({verdict.reason})" if verdict.reason else ""
+    said = redact(said + (f" ({verdict.reason})" if verdict.reason else ""))
     if verdict.status is Status.UNSUPPORTED:
-        pytest.skip(verdict.reason)
+        pytest.skip(redact(verdict.reason))
     if verdict.status is Status.KNOWN:
-        pytest.xfail(f"{verdict.reason} [{verdict.reference}]")
+        pytest.xfail(redact(f"{verdict.reason} [{verdict.reference}]"))
     if verdict.status in (Status.ERROR, Status.INCONCLUSIVE):
         raise HarnessError(said)
     if verdict.status is not Status.PASS:
