@@ -274,9 +274,11 @@ def check_run(arguments: Sequence[str]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from esipp.report.allure.live import check_results
     from esipp.report.junit import promised
 
     with promised(options.junit):
+        check_results(options.alluredir)
         return _qualify(options)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from esipp.errors import PreflightError
+from esipp.cli import main
+from esipp.errors import ExitCode, PreflightError
 from esipp.observation import Verdict
 from esipp.report.allure import write
 from esipp.report.allure.describing import MOST_BYTES, description, observations, story_of
@@ -153,6 +154,18 @@ def test_a_folder_that_cannot_be_made_is_refused(run: RecordedRun, tmp_path: Pat
     (tmp_path / "file").write_text("")
     with pytest.raises(PreflightError, match="cannot be written"):
         write(run, tmp_path / "file")
+
+
+def test_results_of_a_run_that_cannot_be_written_are_refused_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    junit, out = tmp_path / "junit.xml", tmp_path / "out"
+    asked = ["--context", "nowhere", "--image", "x:1", "--out", str(out), "--junit", str(junit)]
+    assert main(["run", *asked, "--alluredir", str(tmp_path / "file")]) == ExitCode.USAGE
+    assert "--alluredir" in capsys.readouterr().err
+    assert "Allure results cannot be written" in junit.read_text()
+    assert not out.exists()
 
 
 def test_the_environment_is_java_properties(run: RecordedRun, tmp_path: Path) -> None:

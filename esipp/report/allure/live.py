@@ -1,10 +1,12 @@
 """Allure results of a run while it goes on: ``pytest suites/... --alluredir DIR``, ``esipp run --alluredir DIR``."""
 
+import tempfile
 from pathlib import Path
 
 import allure_commons
 import pytest
 
+from esipp.errors import PreflightError
 from esipp.observation import Verdict
 from esipp.report.allure.describing import Describer
 from esipp.report.allure.surroundings import write_surroundings
@@ -67,3 +69,21 @@ def surround(config: pytest.Config, run: RecordedRun) -> list[str]:
     except OSError as broken:
         return [f"no Allure environment in {folder}: {broken.strerror}"]
     return [f"Allure results: {folder}"]
+
+
+def check_results(folder: str | None) -> None:
+    """Make the folder of the results before anything is created in a cluster.
+
+    Raises:
+        PreflightError: it cannot be written.
+    """
+    if folder is None:
+        return
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as broken:
+        raise PreflightError(
+            f"Allure results cannot be written to {folder}: {broken.strerror}.", "name another folder with --alluredir."
+        ) from None
