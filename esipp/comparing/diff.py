@@ -77,7 +77,7 @@ class Diff:
             return f"Nothing is known to have changed of the {both:,} rows that both runs name."
         if not told:
             return f"Nothing changed: the {both:,} rows that both runs have got the same verdicts, and show the same."
-        said = ", ".join(told) + "."
+        said = ("as far as the ledgers go, " if self.incomplete else "") + ", ".join(told) + "."
         return said[0].upper() + said[1:]
 
     def _worse(self) -> Iterable[str]:

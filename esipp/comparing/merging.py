@@ -103,14 +103,15 @@ def merge(runs: Sequence[RecordedRun]) -> Merged:
     for run in runs:
         if not any(_same(run, other) for other in apart):
             apart.append(run)
-    names = [_name(run) for run in apart]
+    names = _told_apart([_name(run) for run in apart], [str(run.header.get("run", "?")) for run in apart])
+    names = _told_apart(names, [f"({number})" for number in range(1, len(apart) + 1)])
+    return Merged(tuple(_column(run, name) for run, name in zip(apart, names, strict=True)))
+
+
+def _told_apart(names: Sequence[str], by: Sequence[str]) -> list[str]:
+    """The names, and what tells them apart where several are the same."""
     many = Counter(names)
-    return Merged(
-        tuple(
-            _column(run, f"{name} {run.header.get('run', '?')}" if many[name] > 1 else name)
-            for run, name in zip(apart, names, strict=True)
-        )
-    )
+    return [f"{name} {more}" if many[name] > 1 else name for name, more in zip(names, by, strict=True)]
 
 
 def merge_shards(runs: Sequence[RecordedRun]) -> Merged:

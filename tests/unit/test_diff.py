@@ -154,6 +154,7 @@ def test_a_run_that_is_not_whole_is_compared_and_told() -> None:
     assert diff.exit_code is ExitCode.HARNESS
     assert diff.incomplete == ["NEW is not whole: the run has no closing record: it was killed"]
     assert [(each.id, each.kind) for each in diff.changes] == [("b", Kind.NO_VERDICT)]
+    assert diff.sentence.startswith("As far as the ledgers go, no core row regressed")
 
 
 def test_a_regression_in_a_run_that_is_not_whole_is_one() -> None:

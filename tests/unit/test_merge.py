@@ -44,6 +44,15 @@ def test_columns_of_one_name_get_the_run_and_one_ledger_named_twice_is_one() -> 
     ]
 
 
+def test_two_ledgers_of_one_run_are_told_apart() -> None:
+    one, other = lane("kind", P), killed(lane("kind", P))
+    other.sha256 = "cut off"
+    assert [each.name for each in merge([one, other]).columns] == [
+        "kind v1.36.3 run-kind-1 (1)",
+        "kind v1.36.3 run-kind-1 (2)",
+    ]
+
+
 def ended(result: str, code: ExitCode) -> RecordedRun:
     run = lane(result, P)
     run.end = {"result": result, "why": "made up", "exit_code": int(code)}
