@@ -129,6 +129,14 @@ def test_the_worst_event_and_a_median_one_are_drawn() -> None:
     assert "A median event (the middle one of 8 moves down" in said
 
 
+def test_the_bound_begins_when_there_is_another_node_to_steer_to() -> None:
+    evidence = convergence()
+    assert "the bound runs from 0.97 to 3.97 s" in desc(evidence)  # the loss ends at 2.20 s, the black hole is 1.23 s
+    for each in evidence["convergence", "move"]:
+        each["traffic"] = {family: seen | {"black_hole": 0.0} for family, seen in each["traffic"].items()}
+    assert "the bound runs from 2.10 to 5.10 s" in desc(evidence)
+
+
 def test_a_pod_that_goes_elsewhere_loses_its_requests_once() -> None:
     evidence = convergence(1)
     for each in evidence["convergence", "move"]:

@@ -1,6 +1,6 @@
 """One move on one axis: what was done, what the nodes said, what the balancer decided, what became of requests."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from esipp.report.drawings.bounds import SUITE, Bound, bounds
@@ -152,8 +152,13 @@ def _timeline(event: Event, streams: Mapping[str, list[Stretch]], bound: Bound, 
     told = ", ".join(f"{what} {at - (real(event.move.get('cause')) or 0):.2f} s" for at, what in seen)
     drawing = Drawing(ident, event.name, f"{words}. Seconds after the call: {told}")
     cause = real(event.move.get("cause")) or 0.0
-    hole = _hole(event, bound)
-    ends = [at for at, _ in seen] + ([hole[0] + bound.seconds] if hole and bound.seconds else [])
+    checks = {
+        name.split("health check of ")[1].rsplit(" ", 1)[0]: of
+        for name, of in streams.items()
+        if name.startswith(f"moves-{event.balancer}: health check of ") and name.endswith(f" {event.family}")
+    }
+    hole = _hole(event, bound, checks)
+    ends = [at for at, _ in seen] + ([hole + bound.seconds] if hole is not None and bound.seconds is not None else [])
     ends += [at for at in (real(event.seen.get("last_lost")),) if at is not None]
     until = real(event.move.get("until")) or cause + 1
     end = min(cause + MOST_SECONDS, max(max(ends) + 0.4, min(until, max(ends) + 1.0)))
@@ -163,11 +168,6 @@ def _timeline(event: Event, streams: Mapping[str, list[Stretch]], bound: Bound, 
     y = 8 + rows * 14.0
     top = y
     family = [s for name, of in streams.items() if _vip(name, event) for s in of]
-    checks = {
-        name.split("health check of ")[1].rsplit(" ", 1)[0]: of
-        for name, of in streams.items()
-        if name.startswith(f"moves-{event.balancer}: health check of ") and name.endswith(f" {event.family}")
-    }
     served = {each.node for each in family if each.node and each.starts(scale)}
     nodes = sorted(set(checks) | served, key=lambda node: (node != event.move.get("node"), node not in served, node))
     for node in nodes[:MOST_NODES]:
@@ -176,8 +176,9 @@ def _timeline(event: Event, streams: Mapping[str, list[Stretch]], bound: Bound, 
         drawing.text(0, y + 12, f"and {len(nodes) - MOST_NODES} more nodes, not drawn", fill=MUTED, size=11)
         y += LANE
     y = _lost(drawing, family, scale, y)
-    if hole and bound.seconds is not None:
-        left, right = scale(hole[0]), min(scale(hole[0] + bound.seconds), scale.right)
+    if hole is not None and bound.seconds is not None:
+        drawing.words += f"; the bound runs from {hole - cause:.2f} to {hole + bound.seconds - cause:.2f} s"
+        left, right = scale(hole), min(scale(hole + bound.seconds), scale.right)
         drawing.line((left, y + 6), (right, y + 6), stroke=BAD, wide=2)
         drawing.ticks([left, right], y + 1, 10, stroke=BAD, wide=2)
         drawing.text(LEFT - 8, y + 10, f"bound {bound.seconds:.2f} s", anchor="end", fill=BAD, size=11)
@@ -193,15 +194,22 @@ def _timeline(event: Event, streams: Mapping[str, list[Stretch]], bound: Bound, 
     return drawing.render()
 
 
-def _hole(event: Event, bound: Bound) -> tuple[float] | None:
-    """From when on the balancer can be blamed: its end less its length, or the node's 503 where it has none."""
+def _hole(event: Event, bound: Bound, checks: Mapping[str, Sequence[Stretch]]) -> float | None:
+    """From when on the balancer can be blamed: its end less its length.
+
+    Where it has none, from the node's 503 and another node's 200 on, as docs/convergence.md has it.
+    """
     hole, end = real(event.seen.get("black_hole")), real(event.seen.get("last_lost_by_steering"))
-    if hole is None or bound.seconds is None:
+    cause, until = real(event.move.get("cause")), real(event.move.get("until"))
+    told = real((event.move.get("health") or {}).get(event.family))
+    if hole is None or bound.seconds is None or cause is None or until is None:
         return None
     if hole > 0 and end is not None:
-        return (end - hole,)
-    told = real((event.move.get("health") or {}).get(event.family))
-    return None if told is None else (told,)
+        return end - hole
+    others = (each for node, of in checks.items() if node != event.move.get("node") for each in of)
+    firsts = [max(each.since, cause) for each in others if each.outcome == "200" and cause <= each.until]
+    other = min((at for at in firsts if at < until), default=None)
+    return None if told is None or other is None else max(told, other)
 
 
 def _vip(name: str, event: Event) -> bool:

@@ -175,7 +175,10 @@ def _counted(tally: Counter[str]) -> list[str | int]:
 # --------------------------------------------------------------------------------------------------------- long windows
 def _long(run: RecordedRun) -> Html:
     rows = []
-    for kind, words in (("stable", "the long window"), ("cordoned", "node cordoned")):
+    for kind, row, words in (
+        ("stable", "stable.never-wrong", "the long window"),
+        ("cordoned", "cordoned.status", "node cordoned"),
+    ):
         nodes: dict[tuple[str, str], Counter[str]] = {}
         for each in run.of(SUITE, kind):
             node = (str(each.get("place")), str(each.get("family")))
@@ -185,7 +188,9 @@ def _long(run: RecordedRun) -> Html:
             alike.setdefault((place, tuple(sorted(tally))), []).append((family, tally))
         for (place, _), of in alike.items():
             families = ", ".join(family for family, _ in of)
-            rows.append([f"{words}, {place} ({families})", *_counted(summed(tally for _, tally in of)), ""])
+            verdicts = (run.verdicts.get(f"healthcheck.{row}.{family.lower()}.{place}") for family, _ in of)
+            judged = ", ".join(dict.fromkeys(each.status.value for each in verdicts if each)) or "not judged"
+            rows.append([f"{words}, {place} ({families})", *_counted(summed(tally for _, tally in of)), judged])
     for each in run.of(SUITE, "leaving"):
         dialled = counted(summed([each.get("dialled")]))
         more = f"nodePort meanwhile: {dialled}; {each.get('foreign') or 0} by another source"
@@ -197,7 +202,7 @@ def _long(run: RecordedRun) -> Html:
     words = "Every answer counts: of services that nothing was done to, while nodes were cordoned, while a pod ended."
     parts = [
         heading("Windows in which nothing may change"),
-        table(["when, and which node", "answers", "n", "besides"], rows, words),
+        table(["when, and which node", "answers", "n", "judged, or besides"], rows, words),
     ]
     for each in run.of(SUITE, "disrupted"):
         parts.append(paragraph(f"{each.get('disruption')} of {each.get('node')}: {each.get('words')}"))

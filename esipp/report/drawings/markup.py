@@ -83,7 +83,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: object
     )
     body = joined((_line(row, numeric) for row in told), "\n")
     title = tag("caption", caption) if caption else ""
-    made = tag("table", title, tag("thead", tag("tr", heads)), "\n", tag("tbody", body), class_="figures")
+    made = tag(
+        "table", title, tag("thead", tag("tr", heads)), "\n", tag("tbody", body), class_="figures", style="width:auto"
+    )
     left = len(lines) - len(told)
     more = tag("p", f"and {left} more lines, which are in the ledger") if left else ""
     return tag("div", made, more, class_="scroll", tabindex="0", role="region", aria_label=_plain(caption or head[0]))
