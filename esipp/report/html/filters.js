@@ -1,7 +1,7 @@
 /* The filters: kept in the address, so that a view can be shared and the back button works. */
 const SELECTS = ['suite', 'profile', 'level', 'family', 'protocol', 'client'];
 const ORDER = ['pass', 'recorded', 'known', 'unsupported', 'inconclusive', 'flaky', 'fail', 'error', 'unjudged'];
-const AT_ONCE = 100;
+const AT_ONCE = 60;
 const COLUMN = Object.fromEntries(DATA.columns.map((name, at) => [name, at]));
 const form = $('filters');
 let state = { q: '', verdict: [] };

@@ -201,7 +201,7 @@ def _part(run: RecordedRun, level: Level, rows: list[Any]) -> Part:
     elif bad:
         verdict = bad[0] if bad[0] != Status.ERROR.value or Status.FAIL.value not in by else Status.FAIL.value
         word = {"fail": "fails", "flaky": "is flaky", "error": "was not judged", "inconclusive": "is open"}.get(
-            verdict, "is not all judged"
+            verdict, "not judged" if by.get("unjudged") == len(rows) else "not all judged"
         )
     elif not run.whole:
         verdict, word = "unjudged", "incomplete"

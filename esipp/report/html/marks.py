@@ -22,7 +22,7 @@ MARKS = {
     Status.INCONCLUSIVE.value: "?",
     Status.ERROR.value: "E",
     RECORDED: "r",
-    UNJUDGED: "0",
+    UNJUDGED: "∅",
 }
 """As in the terminal's matrix, and a tick."""
 

@@ -63,4 +63,4 @@ window.addEventListener('popstate', route);
 window.addEventListener('hashchange', route);
 apply();
 route();
-if (filtering()) $('rows').scrollIntoView({ behavior: 'instant' });
+if (filtering()) $('rows').scrollIntoView();
