@@ -192,6 +192,15 @@ def test_continuity_in_words_and_against_the_budget() -> None:
     assert "2.00 to 6.00" in said
 
 
+def test_a_gap_ends_where_nothing_is_missed_for_long_or_something_else_is_done() -> None:
+    evidence = continuity()
+    for each in evidence["continuity", "way"]:
+        each["wrong"] = [[217.0 if run[0] == 216.0 else run[0], *run[1:]] for run in each["wrong"]]
+    assert "2.00 to 4.00" in drawn(evidence)
+    evidence["continuity", "window"][0]["causes"] = [210.0, 213.25]
+    assert "2.00 to 3.20" in drawn(evidence)
+
+
 def test_the_api_and_its_refusals() -> None:
     said = drawn(api())
     assert "422 Invalid x1" in said

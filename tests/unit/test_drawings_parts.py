@@ -82,6 +82,7 @@ def test_letters_of_phases_do_not_end() -> None:
         ),
         ([Shown(0, 1, 5, "node"), Shown(1.5, 3, 9, "none"), Shown(3.1, 4, 9, "node")], 3.1),
         ([Shown(0, 1, 5, "node"), Shown(1.5, 4, 9, "client")], None),
+        ([Shown(0, 1, 5, "node"), Shown(3, 4, 9, "node")], 3),
         ([Shown(0, 3.8, 5, "node"), Shown(3.9, 4, 1, "other")], None),
         ([], None),
     ],
