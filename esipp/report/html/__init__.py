@@ -6,7 +6,6 @@ in the page's head allows its own script only, by digest: text of a ledger could
 
 import base64
 import hashlib
-import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from esipp.report.drawings import sections
 from esipp.report.html import legend, references
 from esipp.report.html.embedded import embedded
 from esipp.report.html.head import head_of
@@ -71,8 +71,7 @@ def _environment() -> jinja2.Environment:
 
 def _sections(run: RecordedRun) -> list[dict[str, Any]]:
     """The drawn sections, whose markup has been escaped where it was made."""
-    made = getattr(importlib.import_module("esipp.report.drawings"), "sections", None)
-    return [{"id": one.id, "title": one.title, "html": Markup(one.html)} for one in made(run)] if made else []  # noqa: S704
+    return [{"id": one.id, "title": one.title, "html": Markup(one.html)} for one in sections(run)]  # noqa: S704
 
 
 def _json(data: Any) -> Markup:
