@@ -1,33 +1,31 @@
 """The command ``esipp``: run, list, explain, clean, judge, report, summary."""
 
 import argparse
+import contextlib
 import os
 import secrets
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 from esipp import __version__, listing
 from esipp.catalog import HOUSE, SUITES, all_rows, suite_names
 from esipp.comparing.commands import add_diff, add_merge
 from esipp.errors import EsippError, ExitCode, PreflightError
+from esipp.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CLEANING, OF_ROWS
 from esipp.implementation import FIELDS, read_implementation
+from esipp.redaction import redact
 from esipp.report.command import add_parsers as add_report_commands
 from esipp.report.pages import rows_page
 from esipp.report.plain import explain_row
 from esipp.rows import Binding, Row
 from esipp.run import DEFAULT_MOVES, DEFAULT_SAMPLES, Settings
 from esipp.streams import open_standard_streams, whatever_becomes_of_stdout
-
-EXIT_CODES = """exit codes:
-  0  conformant: every core row that was asked holds (the last line says PARTIAL if core rows were left out)
-  1  not conformant: a core row fails, or a row is flaky
-  2  interrupted
-  3  the harness failed, or a core row could not be decided
-  4  wrong usage, or the cluster is not fit to be asked (nothing was created)
-  5  no row was selected
-"""
 
 
 def add_run_options(group: Any) -> None:
@@ -146,15 +144,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
-        return int(options.command(options))
+        with _ended_by_sigterm(), whatever_becomes_of_stdout():  # 'esipp summary | head' keeps its exit code
+            return int(options.command(options))
     except EsippError as error:
         print(f"esipp: {error}", file=sys.stderr)
         return int(error.exit_code)
     except KeyboardInterrupt:
+        print("esipp: interrupted", file=sys.stderr)
         return int(ExitCode.INTERRUPTED)
-    except BrokenPipeError:  # 'esipp list | head'
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return int(ExitCode.CONFORMANT)
+    except Exception:  # Python's own exit code would be 1, and that says something of the cluster
+        print(redact(traceback.format_exc()), file=sys.stderr)
+        print("esipp: this is a fault of esipp's own; please report it.", file=sys.stderr)
+        return int(ExitCode.HARNESS)
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end a command as Ctrl-C does; a run has handlers of its own, once it has begun."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -169,14 +187,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="esipp",
         description="Qualifies a Kubernetes cluster: does the client's source IP survive where Kubernetes says so?",
-        epilog=EXIT_CODES,
+        epilog=OF_A_RUN,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"esipp {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
 
     run = commands.add_parser(
-        "run", help="qualify a cluster", epilog=EXIT_CODES, formatter_class=argparse.RawDescriptionHelpFormatter
+        "run", help="qualify a cluster", epilog=OF_A_RUN, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     run.add_argument("rows", nargs="*", metavar="ROW", help="ids of rows, or parts of them (default: all rows)")
     run.add_argument("--suite", action="append", default=[], choices=suite_names(), help="only this suite; repeatable")
@@ -184,7 +202,12 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--alluredir", default=None, metavar="DIR", help="Allure results, written while the run goes on")
     run.set_defaults(command=_run)
 
-    listed = commands.add_parser("list", help="the rows; needs no cluster")
+    listed = commands.add_parser(
+        "list",
+        help="the rows; needs no cluster",
+        epilog=OF_ROWS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     listed.add_argument("rows", nargs="*", metavar="ROW", help="ids of rows, or parts of them")
     listed.add_argument(
         "--format",
@@ -200,11 +223,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     listed.set_defaults(command=_list)
 
-    explaining = commands.add_parser("explain", help="what a row requires, why, and how it is asked; needs no cluster")
+    explaining = commands.add_parser(
+        "explain",
+        help="what a row requires, why, and how it is asked; needs no cluster",
+        epilog=OF_ROWS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     explaining.add_argument("rows", nargs="+", metavar="ROW", help="ids of rows, or parts of them")
     explaining.set_defaults(command=_explain)
 
-    clean = commands.add_parser("clean", help="undo and remove what killed runs left in a cluster and beside it")
+    clean = commands.add_parser(
+        "clean",
+        help="undo and remove what killed runs left in a cluster and beside it",
+        epilog=OF_CLEANING,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     clean.add_argument("--context", required=True, metavar="NAME", help="kubeconfig context of the cluster")
     clean.add_argument("--kubeconfig", default=None, metavar="FILE")
     clean.add_argument("--run", default=None, metavar="ID", help="only this run's; it stands in the namespace's name")
@@ -224,7 +257,7 @@ def _add_judge(commands: Any) -> None:
     judging = commands.add_parser(
         "judge",
         help="judge a run of the past again, by the rows of today; needs no cluster",
-        epilog=EXIT_CODES,
+        epilog=OF_A_JUDGEMENT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     judging.add_argument("run", metavar="RUN", help="the run's folder, or its ledger.jsonl")
@@ -291,6 +324,9 @@ def _qualify(options: argparse.Namespace) -> int:
     settings = settings_of(options)
     check_without_cluster(settings)
     chosen = [row for row in select(options.rows) if not options.suite or row.suite in options.suite]
+    if not chosen:
+        print(f"esipp: none of these rows is of {' or '.join(options.suite)}", file=sys.stderr)
+        return int(ExitCode.NOTHING_SELECTED)
     suites = [SUITES / name for name in options.suite or suite_names()]
     # told here, a misfit leaves no run folder
     examine(Cluster(settings.context, settings.kubeconfig), settings, {row.suite for row in chosen})
@@ -310,8 +346,7 @@ def _qualify(options: argparse.Namespace) -> int:
         arguments += [f"{SUITES / c.suite / f'test_{c.suite}.py'}::test_{c.suite}[{c.id}]" for c in chosen]
     else:
         arguments += [str(path) for path in suites]
-    with whatever_becomes_of_stdout():
-        return int(pytest.main(arguments))
+    return int(pytest.main(arguments))
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ FOLDERS = {ALLURE: (ALLURE_FOLDER, "results for Allure, a folder of files", "esi
 
 EXIT_CODES = """exit codes:
   0  the reports are written, whatever they say of the run
+  2  interrupted
   3  a report could not be made, or the ledger is not whole: the reports then say INCOMPLETE
   4  wrong usage, or there is no ledger that this esipp reads
 """

@@ -1,0 +1,36 @@
+"""What ``--help`` says of exit codes, one text a kind of command, each with those only that it can give."""
+
+OF_A_RUN = """exit codes:
+  0  conformant: every core row that was asked holds (the last line says PARTIAL if core rows were left out)
+  1  not conformant: a core row fails, or a row is flaky
+  2  interrupted
+  3  the harness failed, or a core row could not be decided
+  4  wrong usage, or the cluster is not fit to be asked (nothing was created)
+  5  no row was selected
+"""
+"""``run``, and with it pytest on the suites."""
+
+OF_A_JUDGEMENT = """exit codes:
+  0  conformant: every core row that was judged holds (the last line says PARTIAL if core rows were left out)
+  1  not conformant: a core row fails, or a row is flaky
+  2  interrupted, now or when the run was made
+  3  the harness failed, a core row could not be decided, or the ledger is not whole
+  4  wrong usage, or there is no ledger that this esipp reads; or the cluster was not fit to be asked
+  5  no row could be judged
+"""
+"""``judge``: today's rows on what was seen then."""
+
+OF_ROWS = """exit codes:
+  0  told
+  2  interrupted
+  4  wrong usage, or no row is called so
+"""
+"""``list`` and ``explain``: nothing is asked of a cluster, and nothing is judged."""
+
+OF_CLEANING = """exit codes:
+  0  nothing is left, but for what belongs to runs that are at work
+  2  interrupted
+  3  something could not be removed or undone
+  4  wrong usage, or the cluster does not answer or does not let us in
+"""
+"""``clean``."""

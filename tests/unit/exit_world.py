@@ -1,0 +1,66 @@
+"""A whole process of ``esipp``, or of pytest on the suites, that ends as it is told; there is no cluster behind it.
+
+``python -m tests.unit.exit_world ENDING (esipp | pytest) ARGUMENT…``: ENDING is a status that every row gets, or how
+the harness ends: ``harness``, ``fault``, ``unfit``, ``hangs``.
+"""
+
+import os
+import sys
+import time
+from typing import Any
+
+import esipp.cluster
+import esipp.judge
+import esipp.preflight
+import esipp.rows
+from esipp.errors import HarnessError, PreflightError
+from esipp.observation import Verdict
+from esipp.preflight import Findings
+from esipp.rows import Row, Status
+
+STDERR = os.dup(2)
+"""Where standard error leads before pytest redirects it."""
+
+HOSTILE = "it says\n::error title=forged::x\n::set-output name=a::b\n##[error]forged"
+
+
+def pretend(ending: str) -> None:
+    """Put what never asks a cluster in the place of what does."""
+
+    def judge(row: Row, _evidence: Any) -> Verdict:
+        if ending == "harness":
+            raise HarnessError("The stage fell over.", "set it up again.")
+        if ending == "fault":
+            raise RuntimeError("nobody thought of this")
+        if ending == "hangs":
+            os.write(STDERR, b"hanging\n")
+            time.sleep(60)
+        return Verdict(row.id, row.level, Status(ending), "the client", HOSTILE, reason=HOSTILE)
+
+    def examine(*_: Any) -> Findings:
+        if ending == "unfit":
+            raise PreflightError("The cluster has no nodes.", "add one.")
+        return Findings({}, {}, {}, {}, {}, None)
+
+    esipp.judge.judge = judge  # type: ignore[assignment]
+    esipp.preflight.examine = examine
+    esipp.preflight.check_without_cluster = lambda *_: None
+    esipp.cluster.Cluster = lambda *_: None  # type: ignore[assignment,misc]
+    esipp.rows.missing_features = lambda *_: {"everything": None}  # type: ignore[assignment,dict-item,return-value]
+
+
+def main() -> int:
+    """Pretend, then be what is asked for."""
+    ending, program, *arguments = sys.argv[1:]
+    pretend(ending)
+    if program == "esipp":
+        from esipp.cli import main
+
+        return main(arguments)
+    import pytest
+
+    return int(pytest.main(arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,232 @@
+"""Exit codes: what --help tells of them, and each of them from a process that ends so."""
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from esipp.catalog import HOUSE
+from esipp.cli import _parser
+from esipp.errors import ExitCode
+
+ROW = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
+NODE = f"suites/source_ip/test_source_ip.py::test_source_ip[{ROW}]"
+WAYS = {
+    "esipp": ["esipp", "run", ROW],
+    "pytest": ["pytest", NODE, "-q", "-p", "no:cacheprovider"],
+}
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "PYTEST_", "COV_"))}
+    return {**kept, "PYTHONPATH": str(HOUSE), "ESIPP_IMAGE": "example.com/echo:1", **more}
+
+
+def command(ending: str, way: str, folder: Path) -> list[str]:
+    return [
+        *(sys.executable, "-m", "tests.unit.exit_world", ending, *WAYS[way]),
+        *("--context", "nowhere", "--out", str(folder)),
+    ]
+
+
+def ended(ending: str, way: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(ending, way, folder), cwd=HOUSE, env=environment(**more), capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+
+
+def last_record(folder: Path) -> dict[str, object]:
+    record: dict[str, object] = json.loads((folder / "ledger.jsonl").read_text().splitlines()[-1])
+    return record
+
+
+# ------------------------------------------------------------------------------------------------------ what is told
+def subparsers() -> dict[str, argparse.ArgumentParser]:
+    action = next(each for each in _parser()._actions if isinstance(each, argparse._SubParsersAction))
+    return dict(action.choices)
+
+
+def codes_in(text: str) -> set[int]:
+    section = text.partition("exit codes")[2]
+    return {int(code) for code in re.findall(r"(?:^|\s)\s([0-5])  \S", section, re.MULTILINE)}
+
+
+RUNS = {0, 1, 2, 3, 4, 5}
+TOLD = {
+    "run": RUNS, "judge": RUNS, "summary": RUNS, "merge": RUNS,
+    "diff": {0, 1, 2, 3, 4}, "report": {0, 2, 3, 4}, "clean": {0, 2, 3, 4}, "list": {0, 2, 4}, "explain": {0, 2, 4},
+}  # fmt: skip
+
+
+def test_every_command_is_known_here() -> None:
+    assert subparsers().keys() == TOLD.keys()
+
+
+@pytest.mark.parametrize("name", sorted(TOLD))
+def test_help_tells_the_exit_codes_of_a_command_and_no_others(name: str) -> None:
+    text = subparsers()[name].format_help()
+    assert "exit codes" in text
+    assert codes_in(text) == TOLD[name]
+
+
+def test_the_help_of_all_tells_every_code() -> None:
+    assert codes_in(_parser().format_help()) == {int(code) for code in ExitCode} == RUNS
+
+
+# --------------------------------------------------------------------------------------------------- what is given
+ENDINGS = [
+    ("pass", ExitCode.CONFORMANT),
+    ("known", ExitCode.CONFORMANT),
+    ("fail", ExitCode.NOT_CONFORMANT),
+    ("flaky", ExitCode.NOT_CONFORMANT),
+    ("inconclusive", ExitCode.HARNESS),
+    ("error", ExitCode.HARNESS),
+    ("harness", ExitCode.HARNESS),
+    ("fault", ExitCode.HARNESS),
+    ("unfit", ExitCode.USAGE),
+]
+
+
+BOTH = ("pass", "fail", "harness")  # the others take the same way to their end
+
+
+@pytest.mark.parametrize(
+    ("way", "ending", "code"), [(way, *each) for way in WAYS for each in ENDINGS if way == "esipp" or each[0] in BOTH]
+)
+def test_a_run_ends_with_its_exit_code(way: str, ending: str, code: ExitCode, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    done = ended(ending, way, folder)
+    assert done.returncode == code, done.stdout[-2000:] + done.stderr[-2000:]
+    if folder.exists():  # a cluster that is not fit is told before anything is written, by esipp run
+        assert last_record(folder)["exit_code"] == code
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_interrupted_ends_with_2(number: signal.Signals, way: str, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        command("hangs", way, tmp_path / "run"), cwd=HOUSE, env=environment(), stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        try:
+            assert any("hanging" in line for line in process.stderr)
+            process.send_signal(number)
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert last_record(tmp_path / "run")["result"] == "incomplete"
+
+
+def esipp(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "esipp", *arguments], cwd=HOUSE, env=environment(**more), capture_output=True,
+        text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_no_row_selected_is_5(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*command("pass", "esipp", tmp_path / "run"), "--suite", "convergence"],
+        cwd=HOUSE, env=environment(), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == ExitCode.NOTHING_SELECTED
+    assert "none of these rows is of convergence" in done.stderr
+
+
+def test_a_fault_of_ours_is_3_and_not_pythons_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    from esipp import cli
+
+    def broken(_options: object) -> int:
+        raise RuntimeError("nobody thought of this; token=abcdef0123456789")
+
+    monkeypatch.setattr(cli, "_list", broken)
+    assert cli.main(["list"]) == ExitCode.HARNESS
+    said = capsys.readouterr().err
+    assert "RuntimeError" in said
+    assert "abcdef0123456789" not in said
+
+
+def test_sigterm_ends_any_command_with_2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from esipp import cli
+
+    before = signal.getsignal(signal.SIGTERM)
+
+    def slow(_options: object) -> int:
+        signal.raise_signal(signal.SIGTERM)
+        return 0
+
+    monkeypatch.setattr(cli, "_list", slow)
+    assert cli.main(["list"]) == ExitCode.INTERRUPTED
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert "interrupted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("ending", "code"), [("pass", 0), ("fail", 1)])
+def test_a_closed_pipe_changes_no_exit_code(ending: str, code: int, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    for line in (command(ending, "esipp", folder), [sys.executable, "-m", "esipp", "summary", str(folder)]):
+        with subprocess.Popen(
+            line, cwd=HOUSE, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdout.close()  # as '| head' does
+            assert "Traceback" not in process.stderr.read()
+        assert process.returncode == code
+
+
+# --------------------------------------------------------------------------------------------- a run, seen by GitHub
+def test_on_github_a_run_is_folded_annotated_and_summed_up(tmp_path: Path) -> None:
+    page = tmp_path / "summary.md"
+    page.write_text("# What another step wrote\n")
+    done = ended("fail", "esipp", tmp_path / "run", GITHUB_ACTIONS="true", CI="true", GITHUB_STEP_SUMMARY=str(page))
+    assert done.returncode == ExitCode.NOT_CONFORMANT
+    obeyed = commands_of(done.stdout)
+    assert sum(line.startswith("::group::esipp: ") for line in obeyed) == 2
+    assert sum(line.startswith("::endgroup") for line in obeyed) == 2
+    (error,) = [line for line in obeyed if line.startswith("::error")]
+    assert f"fail (core) {ROW}" in error
+    assert [line for line in obeyed if line.startswith("::notice")] == [obeyed[-1]]
+    assert "NONCONFORMANT" in obeyed[-1]
+    known = ("::group::", "::endgroup::", "::error title=fail", "::notice title=esipp::")
+    assert [line for line in obeyed if not line.startswith(known)] == [], "what the cluster says is never a command"
+    assert "set-output" in done.stdout
+    text = page.read_text()
+    assert text.startswith("# What another step wrote\n")
+    assert ROW in text
+
+
+def commands_of(log: str) -> list[str]:
+    """The lines that GitHub's runner takes for commands: not those between a stop and its token."""
+    obeyed, token = [], ""
+    for line in log.splitlines():
+        text = line.lstrip()
+        if token:
+            token = "" if text == f"::{token}::" else token
+        elif text.startswith("::stop-commands::"):
+            token = text.removeprefix("::stop-commands::")
+        elif text.startswith("::") or "##[" in text:
+            obeyed.append(text)
+    assert not token, "commands are taken again at the end"
+    return obeyed
+
+
+def test_elsewhere_there_are_no_workflow_commands(tmp_path: Path) -> None:
+    done = ended("fail", "esipp", tmp_path / "run")
+    assert "::group" not in done.stdout
+    assert "::stop-commands" not in done.stdout
+
+
+def test_a_job_summary_that_cannot_be_written_is_told_and_changes_nothing(tmp_path: Path) -> None:
+    done = ended("pass", "esipp", tmp_path / "run", GITHUB_STEP_SUMMARY=str(tmp_path / "no" / "where.md"))
+    assert done.returncode == ExitCode.CONFORMANT
+    assert "no job summary" in done.stdout

@@ -1,0 +1,108 @@
+"""What GitHub shows: commands that nobody can forge, annotations a cause, a summary that fits."""
+
+from pathlib import Path
+
+import pytest
+
+from esipp.model import AddressClass
+from esipp.report import github
+from esipp.report.github import Fold, annotations, append_summary, command, runs_here
+from esipp.rows import Level, Status
+from tests.unit.report_world import made, some_rows, verdict
+
+CORE = [row for row in some_rows() if row.level is Level.CORE]
+EXTENDED = [row for row in some_rows() if row.level is Level.EXTENDED]
+FORGED = "it says\r\n::set-output name=a::b\n##[error]x 100%, a:b"
+
+
+@pytest.mark.parametrize(
+    ("environment", "here"),
+    [({"GITHUB_ACTIONS": "true"}, True), ({"GITHUB_ACTIONS": "false"}, False), ({"CI": "true"}, False), ({}, False)],
+)
+def test_it_is_github_only_where_github_says_so(environment: dict[str, str], here: bool) -> None:
+    assert runs_here(environment) is here
+
+
+def test_texts_are_encoded_as_githubs_rules_say() -> None:
+    assert (
+        command("error", "50% a:b, c\r\nd", title="x: 1,2\n%") == "::error title=x%3A 1%2C2%0A%25::50%25 a:b, c%0D%0Ad"
+    )
+    assert command("endgroup", "") == "::endgroup::"
+    assert command("notice", "x", title="") == "::notice::x"
+
+
+def test_an_encoded_percent_is_not_encoded_again() -> None:
+    assert command("error", "%0A") == "::error::%250A"
+
+
+def test_a_fold_takes_no_command_and_its_token_cannot_be_guessed() -> None:
+    folded = Fold("a title\n::error::x").around(["::error::forged"])
+    opening, stop, line, go_on, closing = folded
+    token = stop.removeprefix("::stop-commands::")
+    assert opening == "::group::a title%0A::error::x"
+    assert (line, go_on, closing) == ("::error::forged", f"::{token}::", "::endgroup::")
+    assert len(token) >= 32
+    assert token != Fold("").token
+
+
+def test_each_cause_is_one_annotation_and_the_last_word_a_notice(tmp_path: Path) -> None:
+    said = {row.id: verdict(row, Status.FAIL, shown={AddressClass.NODE: 20}, reason="rewritten") for row in CORE[:4]}
+    lines = annotations(made(tmp_path / "run", CORE, said))
+    assert len([line for line in lines if line.startswith("::error ")]) < 4
+    assert "more rows" in lines[0] or "rows more" in lines[0] or "row more" in lines[0]
+    assert "repeat: " in lines[0]
+    assert lines[-1].startswith("::notice title=esipp::NONCONFORMANT")
+
+
+def test_what_a_cluster_says_stays_within_its_annotation(tmp_path: Path) -> None:
+    said = {CORE[0].id: verdict(CORE[0], Status.FAIL, reason=FORGED)}
+    lines = annotations(made(tmp_path / "run", CORE, said))
+    assert len(lines) == 2
+    assert all("\n" not in line and "\r" not in line for line in lines)
+    assert "%0D%0A::set-output name=a::b%0A##[error]x 100%25" in lines[0]
+
+
+@pytest.mark.parametrize("status", [Status.FLAKY, Status.INCONCLUSIVE])
+def test_doubts_are_warnings(status: Status, tmp_path: Path) -> None:
+    lines = annotations(made(tmp_path / "run", CORE, {CORE[0].id: verdict(CORE[0], status, reason="mixed")}))
+    assert lines[0].startswith(f"::warning title={status.value} (core) {CORE[0].id}::")
+
+
+def test_an_extended_row_is_an_error_only_where_it_binds(tmp_path: Path) -> None:
+    row = EXTENDED[0]
+    run = made(tmp_path / "run", [*CORE, row], {row.id: verdict(row, Status.FAIL, reason="other")})
+    assert annotations(run)[0].startswith("::warning ")
+    run.header["fail_on"] = "extended"
+    assert annotations(run)[0].startswith("::error ")
+
+
+def test_no_more_than_ten_causes_and_how_many_there_are_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = CORE[:6]
+    reasons = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
+    said = {r.id: verdict(r, Status.ERROR, reason=why) for r, why in zip(rows, reasons, strict=True)}
+    run = made(tmp_path / "run", CORE, said)
+    monkeypatch.setattr(github, "MOST_ANNOTATIONS", 4)
+    lines = annotations(run)
+    assert [line.partition(" ")[0] for line in lines] == ["::error"] * 5 + ["::notice"]
+    assert "and 2 more, of 2 rows" in lines[4]
+
+
+def test_errors_come_before_warnings(tmp_path: Path) -> None:
+    said = {CORE[0].id: verdict(CORE[0], Status.FLAKY), CORE[1].id: verdict(CORE[1], Status.ERROR, reason="ours")}
+    lines = annotations(made(tmp_path / "run", CORE, said))
+    assert [line.partition(" ")[0] for line in lines] == ["::error", "::warning", "::notice"]
+
+
+def test_the_summary_is_appended_and_cut_where_github_would_refuse_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "summary.md"
+    append_summary(page, "# one")
+    append_summary(page, "# two\n")
+    assert page.read_text() == "# one\n# two\n"
+    monkeypatch.setattr(github, "MOST_SUMMARY", 300)
+    append_summary(page, "a line\u00e9\n" * 100)
+    text = page.read_text()
+    assert len(text.encode()) <= 300
+    assert text.startswith("# one\n# two\na line\u00e9\n")
+    assert text.endswith("the run's report has all of it.\n")
