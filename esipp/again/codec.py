@@ -298,11 +298,11 @@ _CONVERTER.register_structure_hook_factory(_is_table, _table_back)
 # ----------------------------------------------------------------------------------------------------------- streams
 def _stream(stream: Stream) -> Json:
     samples = _CONVERTER.unstructure(stream.samples, unstructure_as=list[Sample])
-    return {"name": stream.name, "spacing": stream.spacing, "frozen": stream.frozen, "samples": samples}
+    return {"name": stream.name, "spacing": _float(stream.spacing), "frozen": stream.frozen, "samples": samples}
 
 
 def _read_stream(told: dict[str, Json], _: Any) -> Stream:
-    made = Stream(told["name"], told["spacing"], _CONVERTER.structure(told["samples"], list[Sample]))
+    made = Stream(told["name"], float(told["spacing"]), _CONVERTER.structure(told["samples"], list[Sample]))
     if told["frozen"]:
         made.freeze()
     return made

@@ -122,6 +122,7 @@ outers = st.builds(
 
 @FUZZED
 @given(outers)
+@example(Outer(stream=Stream("s", math.inf, [Sample(1, -math.inf, math.inf, "answered")])))
 def test_whatever_evidence_is_made_of_comes_back(made: Outer) -> None:
     assert back(made) == made
 
