@@ -14,7 +14,7 @@ from esipp.report.allure import live as allure
 from esipp.report.formats import write_reports
 from esipp.report.reading import read_run
 from esipp.rows import Level, Row
-from esipp.run import Run
+from esipp.run import Asked, Run
 from fixtures import display
 from fixtures.session import ENDING, RUN
 
@@ -56,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     except EsippError as error:
         raise pytest.UsageError(str(error)) from None
     run = config.stash[RUN]
+    run.asked = next((each.words for each in config.pluginmanager.get_plugins() if isinstance(each, Asked)), ())
     allure.attend(config, run)
 
     def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:

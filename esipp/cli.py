@@ -24,7 +24,7 @@ from esipp.report.command import add_parsers as add_report_commands
 from esipp.report.pages import rows_page
 from esipp.report.plain import explain_row
 from esipp.rows import Binding, Row
-from esipp.run import DEFAULT_MOVES, DEFAULT_SAMPLES, Settings
+from esipp.run import DEFAULT_MOVES, DEFAULT_SAMPLES, Asked, Settings
 from esipp.streams import open_standard_streams, whatever_becomes_of_stdout
 
 
@@ -346,7 +346,8 @@ def _qualify(options: argparse.Namespace) -> int:
         arguments += [f"{SUITES / c.suite / f'test_{c.suite}.py'}::test_{c.suite}[{c.id}]" for c in chosen]
     else:
         arguments += [str(path) for path in suites]
-    return int(pytest.main(arguments))
+    asked = [f"--suite={name}" for name in options.suite] + options.rows
+    return int(pytest.main(arguments, plugins=[Asked(tuple(asked))]))
 
 
 def _list(options: argparse.Namespace) -> int:

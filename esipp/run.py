@@ -71,14 +71,22 @@ class Settings:
         return " ".join([start, *words])
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Which suites and rows were asked for, as words of ``esipp run``: handed to the pytest session as a plugin."""
+
+    words: tuple[str, ...] = ()
+
+
 @dataclass
 class Run:
     """A run in progress.
 
     ``say`` prints one line of progress; ``verdicts`` are filled by the judge, ``seconds`` by ``phase``, ``sections``
     by suites that have more to tell than verdicts; ``trouble`` is the first failure of the harness, which ends the
-    run. ``interrupted`` is set by SIGINT, SIGTERM and SIGHUP. ``progress`` is how far it is; ``shows_phases`` that
-    whoever shows it tells phases from there, so that they need not be said.
+    run. ``asked`` are the suites and rows that were asked for, as on the command line. ``interrupted`` is set by
+    SIGINT, SIGTERM and SIGHUP. ``progress`` is how far it is; ``shows_phases`` that whoever shows it tells phases from
+    there, so that they need not be said.
     """
 
     settings: Settings
@@ -86,6 +94,7 @@ class Run:
     id: str = ""
     folder: Path = Path()
     ledger: Ledger | None = None
+    asked: tuple[str, ...] = ()
     rows: list[Row] = field(default_factory=list)
     left_out: int = 0
     verdicts: dict[str, Verdict] = field(default_factory=dict)
@@ -93,6 +102,7 @@ class Run:
     sections: dict[str, list[str]] = field(default_factory=dict)
     trouble: EsippError | None = None
     interrupted: bool = False
+    _by_id: dict[str, Row] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
     shows_phases: bool = False
 
@@ -103,6 +113,7 @@ class Run:
             PreflightError: the folder cannot be written, or its disk is full.
         """
         self.rows, self.left_out = rows, left_out
+        self._by_id = {row.id: row for row in rows}
         self.progress.begin(rows, self.settings.samples, self.settings.moves)
         KNOWN.cloud.wanted = self.settings.redact_cloud_ids
         learn_cloud(self.settings.context, ())
@@ -132,6 +143,7 @@ class Run:
             redact_cloud_ids=self.settings.redact_cloud_ids,
             implementation=as_json(self.settings.implementation),
             command=self.repeat,
+            asked=list(self.asked),
             rows=[row_record(row) for row in rows],
             left_out_core_rows=left_out,
         )
@@ -182,7 +194,7 @@ class Run:
 
     def keep(self, verdict: Verdict) -> None:
         """Keep a verdict, once a row, with where to look first if it is not fine."""
-        row = next((row for row in self.rows if row.id == verdict.cell), None)
+        row = self._by_id.get(verdict.cell)
         verdict = replace(verdict, likely=where_to_look(row, verdict) if row else "")
         verdict = replace(verdict, observed=redact(verdict.observed), reason=redact(verdict.reason))
         self.verdicts[verdict.cell] = verdict

@@ -64,7 +64,7 @@ def document(run: RecordedRun) -> Json:
             "began": moment(header["at"], precise=True),
             "ended": moment(over, precise=True) or None,
             "seconds": None if over is None else round(over - header["at"], 3),
-            "command": header["command"],
+            "command": run.command,
             "settings": settings(run, *ASKED),
         },
         "conclusion": {

@@ -85,7 +85,7 @@ def _suite(root: Element, name: str, run: RecordedRun) -> Element:
         name: run.facts[name].value for name in ("kubernetes", "proxy-mode", "network-add-on") if name in run.facts
     }
     head = {"run": run.header["run"], "result": run.conclusion.result, "conclusion": run.conclusion.sentence}
-    for label, value in (head | {"repeat": run.header["command"]} | facts).items():
+    for label, value in (head | {"repeat": run.command} | facts).items():
         SubElement(properties, "property", {"name": label, "value": _clean(value)})
     return suite
 

@@ -208,4 +208,4 @@ def _worst(balancer: numbers.Json, direction: str) -> str:
 
 def _repeat(run: RecordedRun) -> list[str]:
     """The command that repeats the run."""
-    return ["", "## Repeat", "", *block(str(run.header["command"]))]
+    return ["", "## Repeat", "", *block(run.command)]

@@ -6,6 +6,7 @@ incomplete, and can never come out as conformant.
 
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -13,6 +14,7 @@ from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple
 
+from esipp.artefacts import file_name
 from esipp.errors import ExitCode, PreflightError
 from esipp.observation import Verdict, Witness
 from esipp.report.conclusion import Conclusion, conclude
@@ -139,13 +141,19 @@ class RecordedRun:
         left_out = int(self.header["left_out_core_rows"])
         return conclude(self.verdicts.values(), left_out, Binding(self.header["fail_on"]))
 
+    @property
+    def command(self) -> str:
+        """The command that repeats the run: ``header['command']`` alone is what a row's id is put behind."""
+        asked = (shlex.quote(str(word)) for word in self.header.get("asked", ()))
+        return " ".join([str(self.header["command"]), *asked])
+
     def of(self, suite: str, kind: str) -> list[dict[str, Any]]:
         """Evidence of one kind."""
         return self.evidence.get((suite, kind), [])
 
     def files(self, row: str) -> list[Path]:
         """What was kept of a row beside the ledger, relative to the folder."""
-        kept = self.folder / "rows" / row
+        kept = self.folder / "rows" / file_name(row)
         return sorted(each.relative_to(self.folder) for each in kept.rglob("*") if each.is_file())
 
 

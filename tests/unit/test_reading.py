@@ -19,6 +19,8 @@ from esipp.run import Run, Settings
 from tests.unit.world import CELLS, evidence, show, topology, verdict
 
 SOME: list[Cell] = [cell for number, cell in enumerate(CELLS) if number % 60 == 0]
+ANSWER = {"question": "one-pod.ipv4.outside-1-to-endpoint-node", "outcome": "answered", "status": 503, "headers": {},
+          "body": "{}", "count": 20, "detail": ""}  # fmt: skip
 Records = list[dict[str, Any]]
 
 
@@ -38,7 +40,9 @@ def made(folder: Path, broken: bool = False) -> None:
     run.record("feature", name="family.ipv4", present=True, why="made up", ours=False)
     run.record("topology", **topology().as_json())
     run.record("obstacle", path="a", why="made up")
-    run.evidence("health_checks", "answer", status=503)
+    run.evidence("health_checks", "answer", **ANSWER)
+    part = {"kind": "service-proxy", "image": "kube-proxy:1", "digest": "sha256:" + "0" * 64, "version": "1"}
+    run.record("component", name="kube-proxy", decided="made up", **part)
     run.record("note", about="artefacts", note="cut")
     run.record("judged", suite="paths", seen={"much": "of it"})
     with run.phase("observe", "probing"):
@@ -81,7 +85,7 @@ def test_a_whole_ledger_is_believed(healthy: Path) -> None:
     assert [row.id for row in run.rows] == [cell.id for cell in SOME]
     assert run.verdicts.keys() == {cell.id for cell in SOME}
     assert run.facts["kubernetes"] == ("v1.36.3", "asked"), "the last word"
-    assert run.of("health_checks", "answer") == [{"status": 503}]
+    assert run.of("health_checks", "answer") == [ANSWER]
     assert run.sections == {"health_checks": ["a line"]}
     probes = run.probes[SOME[0].path.key]
     assert [probe.seq for probe in probes] == [each.seq for each in evidence().observations[SOME[0].path.key]]

@@ -37,7 +37,7 @@ def write_surroundings(run: RecordedRun, folder: Path) -> None:
         "run": run.header["run"],
         "lane": run.header["lane"],
         "context": run.header["context"],
-        "command": run.header["command"],
+        "command": run.command,
         **{name: fact.value for name, fact in sorted(run.facts.items())},
         **{f"component.{each.name}": f"{each.image} {each.digest}".strip() for each in run.components},
     }

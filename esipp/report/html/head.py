@@ -85,7 +85,7 @@ def head_of(run: RecordedRun) -> dict[str, Any]:
         "begun": _utc(begun),
         "ended": _utc(ended),
         "about": _about(run),
-        "command": str(header["command"]),
+        "command": run.command,
         "digest": str(run.end.get("sha256", "")) if run.end else "",
         "check": f"head -n -1 {LEDGER} | sha256sum",
         "samples": _samples(header.get("samples")),
