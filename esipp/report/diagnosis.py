@@ -152,7 +152,7 @@ SYMPTOMS = (
     # ------------------------------------------------------------------------------------------ a rewritten source
     Symptom(
         CLIENT,
-        ANSWERED,
+        frozenset({AddressClass.OTHER}),  # what it claims is nobody's address
         "what the client claims in a header changes the address that the backend sees: something on the way, or our "
         "own echo server, believes it",
         lambda cell: cell.path.claim is not Claim.NOTHING,
