@@ -94,6 +94,9 @@ function siblingList(told) {
   return make('nav', { class: 'siblings', 'aria-label': 'Rows beside this one' }, make('p', null, told.path ? `${siblings.length} rows stand in one field of the matrix:` : `${siblings.length} rows have this requirement:`), ...links.flatMap((link) => [link, ' ']));
 }
 
+/** A change of the source as a sentence: one of the port only says so. */
+const changeInWords = (text) => (/: (\S+) became \1$/.test(text) ? `only the source port changed, not the address: ${text}` : `the source changed: ${text}`);
+
 /** What both witnesses say. */
 function witnessed(told, path) {
   const tally = told.tally.map(([what, count]) => `${said(what)} ×${count}`).join(', ');
@@ -101,8 +104,8 @@ function witnessed(told, path) {
   const made = [
     make('h3', null, 'What both witnesses saw'),
     make('dl', { class: 'told' },
-      pair('Echo server', tally || told.observed),
-      pair('Packets', packets.length ? (told.change ? `the source changed: ${told.change}` : 'they were captured; no change of the source was seen') : 'none were captured of this path'),
+      pair('Echo server and prober', tally || told.observed),
+      pair('Packets', packets.length ? (told.change ? told.change.split('; ').map(changeInWords).join('; ') : 'they were captured; no change of the source was seen') : 'none were captured of this path'),
       pair('Source ports', told.ports),
       pair('Rests on', told.witnesses),
       pair('Not dialled', path ? path.obstacle : '')),

@@ -47,7 +47,7 @@ function stripOf(told, path, wide) {
       const x = scale(probe.start);
       const width = Math.max(4, scale(probe.start + probe.length) - x);
       const seconds = ((probe.start - first) / 1000).toFixed(2);
-      parts.push(make('rect', { x, y: y + 1, width, height: 14, class: probe.seen ? 'bar-full' : 'bar-empty' }, make('title', null, `${probe.times} probes from ${seconds} s, ${(probe.length / 1000).toFixed(2)} s long: ${lane.what}${probe.detail ? ` (${probe.detail})` : ''}`)));
+      parts.push(make('rect', { x, y: y + 1, width, height: 14, class: probe.seen ? 'bar-full' : 'bar-empty' }, make('title', null, `${probe.times} ${probe.times === 1 ? 'probe' : 'probes'} from ${seconds} s, ${(probe.length / 1000).toFixed(2)} s long: ${lane.what}${probe.detail ? ` (${probe.detail})` : ''}`)));
       if (probe.times > 1 && x + width + 4 > free && x + width < wide - 30) {
         parts.push(make('text', { x: x + width + 4, y: y + 12, class: 'addr' }, `×${probe.times}`));
         free = x + width + 40;

@@ -8,7 +8,7 @@ from esipp.report.html.marks import MARKS, WORDS
 from esipp.report.reading import RecordedRun
 from esipp.report.shared import common_factor
 from esipp.report.told_rows import ToldRow
-from esipp.rows import Status
+from esipp.rows import Level, Status
 
 
 class Trouble(NamedTuple):
@@ -26,12 +26,12 @@ class Trouble(NamedTuple):
 
 
 def troubles_of(run: RecordedRun) -> list[Trouble]:
-    """Every cause, the worst first."""
+    """Every cause, the worst first, and of those equally bad the most binding."""
     paths = [row for row in run.rows if row.place]
     groups = [*causes_of_paths(paths, run.verdicts)]
     groups += causes_of_others([row for row in run.rows if not row.place], run.verdicts)
-    order = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE)
-    groups.sort(key=lambda group: order.index(run.verdicts[group[0].id].status))
+    order, levels = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE), list(Level)
+    groups.sort(key=lambda group: (order.index(run.verdicts[group[0].id].status), levels.index(group[0].level)))
     return [_trouble(run, list(group), paths) for group in groups]
 
 

@@ -9,14 +9,41 @@ function changesOf(words) {
   }).filter(Boolean);
 }
 
+/** A change in words: of masqueraded packets of a node itself, often the port only. */
+const became = (each) => (each.from === each.became ? `source port changed; its address stayed ${each.from}` : `source changed: ${each.from} → ${each.became}`);
+
+/** The pod that has an address; a client may be a backend too. */
+function podAt(end) {
+  const owner = ownerOf(end);
+  return owner.startsWith('client ') || owner.startsWith('pod ') ? owner.replace('client ', 'pod ') : 'a backend';
+}
+
 /** The nodes at which packets saw the request, in order. */
 function nodesOf(words) {
-  const found = [...words.matchAll(/^at the (?:node|pod):\s+\S+ -> (\S+) on (\S+) (?:in|out) (\S+)$/gm)];
-  return found.map(([, to, node, card]) => ({ to, node, card }));
+  const found = [...words.matchAll(/^at the (?:node|pod):\s+\S+ -> (\S+) on (\S+) (in|out) (\S+)$/gm)];
+  const last = /^it was seen to go to no backend; last seen on (\S+) (in|out) (\S+)$/m.exec(words);
+  if (last) found.push(['', '', ...last.slice(1)]);
+  return found.map(([, to, node, way, card]) => ({ to, node, way, card }));
 }
 
 /** What is dialled, in words, from the end of the path's name. */
-const entryOf = (path) => (path.split('-to-').pop() || '').replaceAll('-', ' ');
+const ENTRIES = { clusterip: 'the ClusterIP', vip: 'the VIP', hostname: 'the host name' };
+function entryOf(path) {
+  const name = (path.split('-to-').pop() || '').split('.')[0];
+  return ENTRIES[name] || name.replaceAll('-', ' ');
+}
+
+/** How a probe ended that no backend answered as it should. */
+const ENDS = {
+  timeout: 'the client got no answer',
+  refused: 'the client was refused',
+  reset: 'the client’s connection was reset',
+  unreachable: 'the client was told that it cannot be reached',
+  misdirected: 'the answer came from another address than was dialled: the client cannot use it',
+};
+
+/** The nodes at which packets of a request were seen, or changed. */
+const handledAt = (node, sights, changes) => sights.some((sight) => sight.node === node) || changes.some((each) => each.node === node || each.to === node);
 
 /** The stops of a way and the stretches between them. */
 function stopsOf(told, path) {
@@ -32,20 +59,25 @@ function stopsOf(told, path) {
     if (last.node !== sight.node) stops.push({ kind: 'node', name: `node ${sight.node}${sight.node === home ? ' (the client’s own)' : ''}`, at: '', node: sight.node });
   };
   const dialled = owner.startsWith('node ') ? owner.slice(5) : '';
-  if (dialled && dialled !== home) sights.filter((sight) => sight.node === home).slice(0, 1).forEach(seenAt); // before it came to the other
-  const left = stops.length > 1 ? sights.filter((sight) => sight.node !== home) : sights;
+  // what is told of the packets may not name the node dialled: another may have taken them up before it
+  const unseen = dialled && sights.length > 0 && !handledAt(dialled, sights, changes);
+  const left = [...sights];
+  if (dialled && dialled !== home && !unseen && left.length && left[0].node === home) seenAt(left.shift()); // before it came to the other
   if (!owner.startsWith('pod ') && !owner.startsWith('client ')) {
-    stops.push({ kind: 'entry', name: `dialled: ${owner || entryOf(told.path)}`, at: probe.dialled, node: dialled });
+    const name = unseen ? `dialled: an address of node ${dialled}` : `dialled: ${owner || entryOf(told.path)}`;
+    stops.push({ kind: 'entry', name, at: probe.dialled, node: unseen ? '' : dialled });
   }
   left.forEach(seenAt);
-  const pod = sights.length > 0 && /^at the pod:/m.test(packet.words) ? sights[sights.length - 1].to : '';
+  const answered = probe.outcome === 'answered';
+  const last = sights[sights.length - 1];
+  const pod = sights.length > 0 && /^at the pod:/m.test(packet.words) ? last.to : '';
   if (probe.pod || pod) {
     if (probe.node && stops[stops.length - 1].node !== probe.node) stops.push({ kind: 'node', name: `node ${probe.node}`, at: '', node: probe.node });
-    stops.push({ kind: 'backend', name: probe.pod ? `pod ${probe.pod}` : ownerOf(pod) || 'a backend', at: pod });
+    const name = probe.pod ? `pod ${probe.pod}` : podAt(pod);
+    stops.push({ kind: 'backend', name: probe.pod || last.way === 'out' ? name : `towards ${name}, never seen to arrive`, at: pod });
   }
-  const answered = probe.outcome === 'answered';
-  if (!answered) stops.push({ kind: 'end', name: probe.outcome === 'timeout' ? 'the client got no answer' : `the client saw: ${probe.outcome}`, at: probe.detail });
-  return { stops, changes, probe, packet };
+  if (!answered) stops.push({ kind: 'end', name: ENDS[probe.outcome] || `the client saw: ${probe.outcome}`, at: probe.detail });
+  return { stops, changes, probe, packet, unseen: unseen ? dialled : '' };
 }
 
 /** The changes that lie at a stop, or on the stretch before it. */
@@ -56,7 +88,7 @@ function takeChanges(changes, stop, before) {
 }
 
 function wayOf(told, path, wide) {
-  const { stops, changes, probe, packet } = stopsOf(told, path);
+  const { stops, changes, probe, packet, unseen } = stopsOf(told, path);
   const parts = [];
   const words = [];
   let y = 16;
@@ -74,10 +106,10 @@ function wayOf(told, path, wide) {
     kind = addressOf(each.became) === addressOf(probe.source) ? 'own' : 'other';
     const between = each.between ? [`, between ${each.between}`] : [];
     parts.push(make('path', { d: `M12 ${y}m-8 0l8-8 8 8-8 8z`, class: 'turn' }));
-    parts.push(make('text', { x: 34, y: y + 5 }, make('tspan', { class: 'changed' }, `source changed: ${each.from} → ${each.became}`)));
+    parts.push(make('text', { x: 34, y: y + 5 }, make('tspan', { class: 'changed' }, became(each))));
     if (between.length) parts.push(make('text', { x: 34, y: y + 21, class: 'addr' }, `between ${each.between}`));
     stretch((between.length ? 14 : 4) + (onTheWay ? 24 : 0), '', kind);
-    words.push(`the source changed from ${each.from} to ${each.became}${between.join('')}`);
+    words.push(`${became(each)}${between.join('')}`);
   };
   stops.forEach((stop, at) => {
     if (at) {
@@ -102,5 +134,7 @@ function wayOf(told, path, wide) {
   const svg = make('svg', { class: 'way', viewBox: `0 0 ${wide} ${y + 20}`, width: wide, height: y + 20, role: 'img', 'aria-labelledby': 'way-t way-d' }, make('title', { id: 'way-t' }, 'The packet’s way'), make('desc', { id: 'way-d' }, text), ...parts);
   const untaken = changes.filter((each) => !each.taken).map((each) => make('p', null, `The source also changed elsewhere, ${each.where} ${each.node}: ${each.from} became ${each.became}.`));
   const basis = packet && nodesOf(packet.words).length ? `As the packets of connection ${packet.seq} show it.` : 'As the prober and the echo server tell it; no packets show the way between.';
-  return [svg, ...untaken, make('p', { class: 'quiet small' }, `${basis} Solid line: the client’s own address. Dashed: another source. ◆: it changed there.`)];
+  const beyond = unseen ? ` Whether it came by node ${unseen} is not told by them.` : '';
+  const others = lanesOf(path, '').length > 1 ? ' Not all probes showed the same: see them in time.' : '';
+  return [svg, ...untaken, make('p', { class: 'quiet small' }, `${basis}${beyond}${others} Solid line: the client’s own address. Dashed: another source. ◆: it changed there.`)];
 }
