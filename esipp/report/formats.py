@@ -1,5 +1,6 @@
 """What a run leaves beside its ledger: every report, each rendered from the ledger and from nothing else."""
 
+import contextlib
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,8 +37,8 @@ FORMATS = {
 }
 """The forms, by the names that ``esipp report --format`` takes."""
 
-CANNOT = (OSError, ArithmeticError, LookupError, ValueError, TypeError, AttributeError, ImportError)
-"""What may keep one report from being made, and hinders no other."""
+CANNOT = (Exception,)
+"""What may keep one report from being made, and hinders no other: whatever it stumbles over."""
 
 
 def write_reports(run: RecordedRun) -> list[str]:
@@ -53,11 +54,20 @@ def write_reports(run: RecordedRun) -> list[str]:
         except CANNOT as broken:
             trouble.append(f"no {name} report: {broken}")
     told = [f"reports: {run.folder / done[0]}, {', '.join(done[1:])}"] if done else []
-    return [*summary(run), *appendix(run), *told, *trouble]
+    try:
+        said = [*summary(run), *appendix(run)]
+    except CANNOT:
+        said = [run.conclusion.sentence]
+    return [*said, *told, *trouble]
 
 
 def written(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     half = path.with_name(f".{path.name}.half")
-    half.write_text(text, encoding="utf-8")
-    half.replace(path)
+    try:
+        half.write_text(text, encoding="utf-8")
+        half.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            half.unlink()
+        raise

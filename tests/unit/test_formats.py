@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 
-from esipp.report.formats import FORMATS, Format, write_reports
+from esipp.report.formats import FORMATS, Format, write_reports, written
 from esipp.report.reading import read_run
 from tests.unit.test_reading import made
 
@@ -36,6 +36,24 @@ def test_one_report_that_cannot_be_made_hinders_no_other(ran: Path) -> None:
     for name, form in FORMATS.items():
         assert name in ("broken", "in-toto") or (ran / form.file).stat().st_size, name
     assert not list(ran.glob(".*.half"))
+
+
+def test_a_report_that_stumbles_hinders_no_other(ran: Path) -> None:
+    def stumble(_run: object) -> str:
+        raise RuntimeError("a template, say")
+
+    with mock.patch("esipp.report.html.render", stumble), mock.patch("esipp.report.formats.summary", stumble):
+        lines = write_reports(read_run(ran))
+    assert "no html report: a template, say" in lines
+    assert any("CONFORMANT" in line or "INCOMPLETE" in line for line in lines)
+    assert any("report.json" in line for line in lines)
+
+
+def test_a_full_disk_leaves_no_half_report(tmp_path: Path) -> None:
+    full = OSError(28, "No space left on device")
+    with mock.patch.object(Path, "replace", side_effect=full), pytest.raises(OSError, match="No space left"):
+        written(tmp_path / "report.md", "text")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_is_gone_is_told(ran: Path, tmp_path: Path) -> None:
