@@ -97,6 +97,15 @@ def test_the_same_ledger_is_told_the_same(healthy: Path) -> None:
     assert summary(read_run(healthy)) == summary(read_run(healthy))
 
 
+def test_the_command_that_repeats_a_run_names_what_was_asked_for(tmp_path: Path) -> None:
+    run = Run(Settings("kind-test", image="x", out=str(tmp_path / "run")), say=lambda _: None)
+    run.asked = ("--suite=source_ip", "nodeport.local")
+    run.begin(list(SOME), left_out=7)
+    run.end()
+    read = read_run(tmp_path / "run")
+    assert read.command == f"{read.header['command']} --suite=source_ip nodeport.local"
+
+
 # ---------------------------------------------------------------------------------------------------- a damaged one
 def drop_end(records: Records) -> Records:
     return records[:-1]
@@ -119,7 +128,7 @@ def another_header(records: Records) -> None:
 
 
 def go_on_after_the_end(records: Records) -> None:
-    records.append(of(records, "note"))
+    records.append(dict(records[-1]))
 
 
 def two_runs(records: Records) -> Records:
