@@ -18,8 +18,9 @@ from esipp.observation import Verdict, Witness
 from esipp.report.html import HERE, SCRIPTS, render, script_of_the_page
 from esipp.report.html.embedded import MOST_PROBES
 from esipp.report.html.references import linked
+from esipp.report.html.trouble import troubles_of
 from esipp.report.reading import Component, Fact, Phase, Probe, RecordedRun
-from esipp.rows import Feature, Status
+from esipp.rows import Feature, Level, Status
 from tests.unit.recorded_world import recorded
 from tests.unit.world import SAMPLES, by_id, changed_evidence, show
 from tests.unit.world import SOURCE_IP as CELLS
@@ -216,6 +217,25 @@ def test_a_failure_is_told_with_where_to_look_and_how_to_repeat_it() -> None:
     assert f"esipp run --context x {LOCAL}" in failures
 
 
+def test_the_head_names_each_cause_with_a_link_to_it() -> None:
+    text = page()
+    head = text[text.index("<header") : text.index("</header>")]
+    assert "where this is required" in head
+    assert "192.0.2.1 became 10.244.3.1" not in head  # what the judge was not told stands in no verdict
+    for link in re.findall(r'href="#(cause-\d+)"', head):
+        assert f'id="{link}"' in text
+    assert "cause-1" in head
+
+
+def test_causes_that_bind_most_come_first() -> None:
+    run = recorded([by_id(LOCAL)], {LOCAL: verdicts()[LOCAL]})
+    core = next(row for row in run.rows if row.id == LOCAL)
+    other = replace(core, id="other", path="other", level=Level.EXTENDED)
+    found = replace(verdicts()[LOCAL], likely="another cause")
+    run.rows, run.verdicts = [other, core], {"other": found, LOCAL: verdicts()[LOCAL]}
+    assert [each.first.id for each in troubles_of(run)] == [LOCAL, "other"]
+
+
 def test_an_incomplete_ledger_is_told_loudly_and_nothing_is_green() -> None:
     run = the_run()
     run.verdicts = {name: each for name, each in run.verdicts.items() if each.status is Status.PASS}
@@ -367,6 +387,45 @@ def test_the_script_is_one_that_a_browser_can_read(tmp_path: Path) -> None:
     script.write_text(script_of_the_page())
     checked = subprocess.run(["node", "--check", str(script)], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
+
+
+def stops(words: str, change: str, dialled: str, **probe: str) -> list[str]:
+    """The stops of a packet's way, as the page's script draws them."""
+    seen = {"seq": 0, "times": 1, "outcome": "answered", "source": "10.0.0.9:4000", "pod": "", "node": "", "detail": ""}
+    packet = {"seq": 0, "words": words, "change": change, "delivered": ""}
+    path = {"probes": [seen | {"dialled": dialled} | probe], "packets": [packet]}
+    book = {"192.0.2.2": "node two", "192.0.2.1": "node one", "10.0.0.5": "client backend"}
+    data = {"addresses": book, "homes": {"a-pod": "one"}, "rows": [], "paths": [], "strings": [""]}
+    stub = f"const document = {{ getElementById: () => ({{ textContent: {json.dumps(json.dumps(data))} }}) }};"
+    parts = "\n".join((HERE / name).read_text() for name in ("page.js", "way.js"))
+    ask = f"stopsOf({{ client: 'a-pod', path: 'x.a-pod-to-entry' }}, {json.dumps(path)}).stops.map((each) => each.name)"
+    script = f"{stub}\n{parts}\nconsole.log(JSON.stringify({ask}));"
+    ran = subprocess.run(["node", "-"], input=script, capture_output=True, text=True, check=True)
+    return list(json.loads(ran.stdout))
+
+
+AT_ONE = "at the node:      10.0.0.9:4000 -> 192.0.2.2:30080 on one in veth1"
+AT_POD = "at the pod:       10.0.0.9:4000 -> 10.0.0.5:8081 on one"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_the_way_claims_no_node_that_its_packets_do_not_name() -> None:
+    client, own, pod = "client a-pod", "node one (the client\u2019s own)", "pod backend"
+    words = f"{AT_ONE}\n{AT_POD} out veth2"
+    told = stops(words, "", "192.0.2.2:30080", pod="backend", node="one")
+    assert told == [client, "dialled: an address of node two", own, pod]
+    change = "two, between eth0 and eth0: 10.0.0.9 became 192.0.2.2"
+    told = stops(words, change, "192.0.2.2:30080", pod="backend", node="one")
+    assert told == [client, own, "dialled: node two", own, pod]
+    last = f"{AT_ONE}\nit was seen to go to no backend; last seen on two in eth0"
+    told = stops(last, "", "192.0.2.2:30080", outcome="timeout")
+    assert told == [client, own, "dialled: node two", "the client got no answer"]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_the_way_ends_at_no_pod_that_packets_did_not_reach() -> None:
+    told = stops(f"{AT_ONE}\n{AT_POD} in eth0", "", "192.0.2.2:30080", outcome="timeout")
+    assert told[-2:] == ["towards pod backend, never seen to arrive", "the client got no answer"]
 
 
 def test_the_script_asks_for_no_element_that_is_not_there() -> None:

@@ -65,7 +65,7 @@ def _begin(run: RecordedRun, seen: Evidence) -> Html:
         for at, each in enumerate(seen.windows)
     ]
     if rows:
-        lines.append(table(["phase", "took (s)", "what proved it", "trouble"], rows, "What was done, in order"))
+        lines.append(table(["phase", "watched (s)", "what proved it", "trouble"], rows, "What was done, in order"))
     return joined(lines)
 
 
@@ -95,8 +95,8 @@ def _overview(seen: Evidence) -> Html:
     keys = ", ".join(f"{key(at)} {each.get('phase')}" for at, each in enumerate(seen.windows))
     words = (
         "Tall stroke: a request that was lost. Short stroke: one that was answered late. Diamond: answered wrongly. "
-        "Cross: an open connection that broke, or whose pod ended. Grey: something was being done "
-        f"({keys}); between them nothing was."
+        "Cross: an open connection that broke, or whose pod ended. Grey: what was done, and what came of it "
+        f"until all was calm ({keys}); between them nothing was done."
     )
     return joined([heading("The whole time"), figure(drawing.render(), words)])
 

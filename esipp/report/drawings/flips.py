@@ -81,7 +81,8 @@ def draw(run: RecordedRun) -> Html:
 
 _LEGEND = (
     "Each line is what new connections at one entry showed. Full bar, C: the client's own address. Half bar, N: a "
-    "node's address. Thin line: no answer, which is right at the bare node under Local. Hollow bar, ?: anything else. "
+    "node's address. Thin line: no answer at the bare node, which is right under Local; thick line: no answer "
+    "elsewhere. Hollow bar, ?: anything else. "
     "At the health-check port: full bar 200, hollow bar 503, thin line closed. Upright lines are our calls."
 )
 
@@ -242,7 +243,8 @@ def _bar(drawing: Drawing, each: Shown, scale: Scale, begin: float, y: float, si
     elif each.what == "node":
         drawing.box(left, y + 8, width, 6, fill=INK)
     elif each.what == "none":
-        drawing.line((left, y + 13), (left + width, y + 13), stroke=silent, wide=1.6)
+        wrong = silent == BAD  # told by its weight as well
+        drawing.line((left, y + 13), (left + width, y + 13), stroke=silent, wide=4 if wrong else 1.6)
     else:
         drawing.box(left, y + 2, width, 12, stroke=BAD)
     if width > 16 and each.what != "none":

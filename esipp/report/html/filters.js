@@ -33,6 +33,13 @@ function addressFor(filters, open) {
 
 const filtering = () => Boolean(state.q || state.verdict.length || SELECTS.some((name) => state[name]));
 
+/** What is asked for, in words: a print has them too. */
+const inWords = () => [
+  state.q && `with “${state.q}”`,
+  ...SELECTS.filter((name) => state[name]).map((name) => `${name} ${state[name].replaceAll('_', ' ')}`),
+  state.verdict.map((each) => DATA.words[each]).join(' or '),
+].filter(Boolean).join(', ');
+
 /** All that a text is looked for in, of each row, made with the first text. */
 let haystack = null;
 function textOf(number) {
@@ -96,7 +103,7 @@ function apply() {
       part.groups.open = all ? part.open : groups > 0 && groups <= 60;
     }
   }
-  const count = all ? `All ${visible.length} rows are shown.` : `${visible.length} of ${DATA.rows.length} rows are shown.`;
+  const count = all ? `All ${visible.length} rows are shown.` : `${visible.length} of ${DATA.rows.length} rows are shown: ${inWords()}.`;
   $('shown').textContent = count;
   $('found-count').textContent = `${visible.length} rows`;
   $('found').open = !all && visible.length > 0 ? true : $('found').open && visible.length > 0 && !all;

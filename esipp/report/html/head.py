@@ -78,6 +78,7 @@ def head_of(run: RecordedRun) -> dict[str, Any]:
         "levels": [level.value for level in Level],
         "facts": _facts(run),
         "components": run.components,
+        "digests": sum(1 for each in run.components if each.digest),
         "features": sorted(run.features.items()),
         "nodes": _nodes(run.topology),
         "phases": _phases(run),
@@ -161,6 +162,7 @@ def _facts(run: RecordedRun) -> list[Told]:
 
 def _title(name: str) -> str:
     words = re.sub(r"[-.]", " ", name)
+    words = re.sub(r"\b(ipv4|ipv6|os|cpu|mtu)\b", lambda found: found[0].upper().replace("IPV", "IPv"), words)
     return words[:1].upper() + words[1:]
 
 

@@ -36,8 +36,10 @@ function stripOf(told, path, wide) {
   let y = 4;
   for (const lane of lanes) {
     if (lane.of) {
-      parts.push(make('text', { x: 0, y: y + 12, class: 'addr' }, lane.of));
-      y += 16;
+      for (const piece of lane.of.match(new RegExp(`.{1,${Math.floor(wide / 7.4)}}`, 'g'))) { // a narrow screen breaks it
+        parts.push(make('text', { x: 0, y: y + 12, class: 'addr' }, piece));
+        y += 16;
+      }
     }
     parts.push(make('text', { x: 0, y: y + 12 }, `${lane.what} ×${lane.count}`));
     y += 18;

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from esipp.observation import Verdict
 from esipp.report.causes import causes_of_others, causes_of_paths, one_of, reasons
 from esipp.report.html.head import repeat
 from esipp.report.html.marks import MARKS, WORDS
@@ -23,6 +24,7 @@ class Trouble(NamedTuple):
     likely: str
     repeat: str
     others: list[tuple[str, str, str]]
+    short: str
 
 
 def troubles_of(run: RecordedRun) -> list[Trouble]:
@@ -62,7 +64,16 @@ def _trouble(run: RecordedRun, group: list[ToldRow], paths: list[ToldRow]) -> Tr
         verdict.likely,
         repeat(run, first.id),
         [(row.id, row.level.value, run.verdicts[row.id].observed if believed else "") for row in group],
+        _short(verdict, told),
     )
+
+
+def _short(verdict: Verdict, told: dict[str, str]) -> str:
+    """A cause in a line: where the source changed, else what was seen and what was not, else why nothing is known."""
+    if verdict.status in (Status.INCONCLUSIVE, Status.ERROR):
+        return verdict.reason
+    seen = f"{verdict.observed}, where this is required: {verdict.expected}"
+    return f"{seen}; {told['Packets']}" if told["Packets"] else seen
 
 
 def missing_of(run: RecordedRun, status: str) -> list[dict[str, Any]]:
