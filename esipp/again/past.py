@@ -83,7 +83,10 @@ def read_past(path: Path) -> Past:
 def records(ledger: Path) -> Iterator[dict[str, Any]]:
     """The records of a ledger that was found to be whole, in order."""
     with ledger.open(encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
+        for line in lines:
+            if not line.endswith("\n"):  # it is being written
+                return
+            yield json.loads(line)
 
 
 def _take(past: Past, told: Mapping[str, Any]) -> None:

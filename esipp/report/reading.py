@@ -7,9 +7,10 @@ incomplete, and can never come out as conformant.
 import hashlib
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from errno import EINVAL
+from functools import cached_property
 from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple
@@ -17,8 +18,10 @@ from typing import Any, NamedTuple
 from esipp.artefacts import file_name
 from esipp.errors import ExitCode, PreflightError
 from esipp.observation import Verdict, Witness
+from esipp.report.agreeing import contradictions
 from esipp.report.conclusion import Conclusion, conclude
-from esipp.report.ledger import SCHEMA, SCHEMA_VERSION
+from esipp.report.ledger import SCHEMA_VERSION
+from esipp.report.shape import record_checks
 from esipp.report.told_rows import ToldRow, read_row
 from esipp.rows import Binding, Feature
 
@@ -29,6 +32,9 @@ MOST_TROUBLE = 20
 
 NOT_READ = ("judged",)
 """Records that no report says anything of."""
+
+DAMAGED = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
+"""What reading a line that is none of ours may end with."""
 
 
 class Fact(NamedTuple):
@@ -166,8 +172,11 @@ def read_run(path: Path) -> RecordedRun:
     Raises:
         PreflightError: there is no ledger, it cannot be read at all, or it is of a version this esipp does not read.
     """
-    ledger = path / LEDGER if path.is_dir() else path
+    ledger = path
     try:
+        ledger = path / LEDGER if path.is_dir() else path
+        if ledger.exists() and not (ledger.is_file() or ledger.is_dir()):  # a pipe may never end
+            raise OSError(EINVAL, "it is no file")
         with ledger.open("rb") as lines:
             return _Reader(ledger, iter(lines)).read()
     except OSError as broken:
@@ -190,7 +199,7 @@ class _Reader:
     def read(self) -> RecordedRun:
         run = self._begin()
         take: dict[str, Callable[[RecordedRun, dict[str, Any]], None]] = {
-            name: getattr(self, f"_take_{name}") for name in _required() if name not in ("header", *NOT_READ)
+            name: getattr(self, f"_take_{name}") for name in record_checks() if name not in ("header", *NOT_READ)
         }
         for line in self._lines:
             self._number += 1
@@ -214,9 +223,9 @@ class _Reader:
         self._digest.update(line)
         hint = "the run may have been killed right at its start, or the file is none of esipp's."
         try:
-            header = json.loads(line)
+            header = _parsed(line)
             schema = header["schema"] if header["record"] == "header" else None
-        except (ValueError, TypeError, KeyError):
+        except DAMAGED:
             schema = None
         if schema is None:
             raise PreflightError(f"{self.path} does not begin with the header of a run.", hint)
@@ -224,31 +233,32 @@ class _Reader:
             told = f"{self.path} is of ledger schema {schema}, written by esipp {header.get('suite', '?')}"
             raise PreflightError(f"{told}; this one reads schema {SCHEMA_VERSION}.", "use the esipp that wrote it.")
         try:
-            missing = _required()["header"] - header.keys()
-            if missing:
-                raise KeyError(*sorted(missing))
+            fault = record_checks()["header"](header)
+            if fault:
+                raise ValueError(fault)
             return RecordedRun(self.path.parent, header, [read_row(row) for row in header["rows"]])
-        except (KeyError, ValueError, TypeError) as broken:
-            raise PreflightError(f"The header of {self.path} is damaged: {broken!r}.", hint) from None
+        except DAMAGED as broken:
+            raise PreflightError(f"The header of {self.path} is damaged: {broken}.", hint) from None
 
     def _parse(self, run: RecordedRun, line: bytes) -> dict[str, Any] | None:
         if not line.endswith(b"\n"):
             self._fault(run, f"line {self._number} is cut off")
             return None
         try:
-            record = json.loads(line)
+            record = _parsed(line)
             kind = record["record"]
-            missing = _required()[kind] - record.keys()
-        except (ValueError, TypeError, KeyError):
+            check = record_checks()[kind]
+        except DAMAGED:
             self._fault(run, f"line {self._number} is not a record")
             return None
         if kind == "header":
             self._fault(run, f"line {self._number} is the header of another run ({record.get('run', '?')})")
             return None
-        if missing:
-            self._fault(run, f"line {self._number}, a record '{kind}', lacks {', '.join(sorted(missing))}")
+        fault = check(record)
+        if fault:
+            self._fault(run, f"line {self._number}, a record '{kind}', is damaged: {fault}")
             return None
-        return record  # type: ignore[no-any-return]
+        return record
 
     def _fault(self, run: RecordedRun, what: str) -> None:
         self._faults += 1
@@ -260,7 +270,7 @@ class _Reader:
     ) -> None:
         try:
             take(run, told)
-        except (KeyError, ValueError, TypeError, IndexError) as broken:
+        except DAMAGED as broken:
             self._fault(run, f"line {self._number}, a record '{told['record']}', is damaged: {broken!r}")
 
     # ---------------------------------------------------------------------------------------------- record by record
@@ -360,6 +370,11 @@ class _Reader:
                 self._fault(run, f"{said}, the verdicts say {run._judged.result} ({run._judged.exit_code:d})")
         elif run.end is not None and not run.end["exit_code"]:
             self._fault(run, f"the closing record says {run.end['result']}, and that all is well")
+        if run.end is not None and run.end["counts"] != run._judged.counts:
+            self._fault(run, "the closing record counts other verdicts than there are")
+        probed = {path: sum(each.times for each in own) for path, own in run.probes.items()}
+        for each in contradictions(run.rows, run.verdicts, probed):
+            self._fault(run, each)
         if self._faults > MOST_TROUBLE:
             run.trouble.append(f"and {self._faults - MOST_TROUBLE} more faults")
 
@@ -369,9 +384,9 @@ def _end(told: Any) -> tuple[str, int] | None:
     return None if told is None else (intern(str(told[0])), int(told[1]))
 
 
-@cache
-def _required() -> Mapping[str, frozenset[str]]:
-    """What every kind of record must have, from the schema."""
-    kinds = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    names = kinds["properties"]["record"]["enum"]
-    return {name: frozenset(kinds["$defs"][name]["required"]) for name in names}
+def _parsed(line: bytes) -> dict[str, Any]:
+    """The object on a line; halves of characters that JSON allows and no file can hold are replaced."""
+    record = json.loads(line)
+    if b"\\ud" in line or b"\\uD" in line:
+        record = json.loads(json.dumps(record, ensure_ascii=False).encode(errors="replace"))
+    return record  # type: ignore[no-any-return]

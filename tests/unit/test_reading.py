@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -172,7 +173,70 @@ def an_interrupted_run_that_is_fine(records: Records) -> None:
     records[-1] |= {"result": "incomplete", "exit_code": 0}
 
 
+def another_level(records: Records) -> None:
+    of(records, "verdict")["level"] = "record"
+
+
+def nothing_seen(records: Records) -> None:
+    records[:] = [record for record in records if record["record"] != "observation"]
+
+
+def seen_less_often(records: Records) -> None:
+    of(records, "observation")["count"] += 1
+
+
+def shown_what_must_not_be(records: Records) -> None:
+    of(records, "verdict")["shown"] = ["other"]
+
+
+def other_counts(records: Records) -> None:
+    records[-1]["counts"] = {"pass": 3491}
+
+
+def a_list_for_a_name(records: Records) -> None:
+    of(records, "component")["name"] = [[]]
+
+
+def no_number(records: Records) -> None:
+    of(records, "observation")["started"] = float("nan")
+
+
+def too_large_a_number(records: Records) -> None:
+    of(records, "observation")["seq"] = 10**400
+
+
+def no_moment(records: Records) -> None:
+    of(records, "verdict")["at"] = 1e17
+
+
+def no_number_among_evidence(records: Records) -> None:
+    of(records, "evidence")["data"]["status"] = [1, {"x": float("inf")}]
+
+
+def a_field_more(records: Records) -> None:
+    of(records, "verdict")["status "] = "pass"
+
+
+def nested_too_deep(records: Records) -> None:
+    deep: Any = []
+    for _ in range(500):
+        deep = [deep]
+    of(records, "evidence")["data"]["deep"] = deep
+
+
 DAMAGES = [
+    (another_level, "of another level than their rows"),
+    (nothing_seen, "pass without a probe"),
+    (seen_less_often, "count other probes than there are"),
+    (shown_what_must_not_be, "show what they do not accept"),
+    (other_counts, "counts other verdicts"),
+    (a_list_for_a_name, "name: not a text"),
+    (no_number, "started: a number out of range"),
+    (too_large_a_number, "seq: a number out of range"),
+    (no_moment, "at: a number out of range"),
+    (no_number_among_evidence, "status: a number out of range"),
+    (a_field_more, "nobody knows 'status '"),
+    (nested_too_deep, "nested too deep"),
     (drop_end, "no closing record"),
     (drop_a_verdict, "have no verdict"),
     (repeat_a_verdict, "a second verdict"),
@@ -273,3 +337,33 @@ def test_no_ledger_is_no_run(tmp_path: Path) -> None:
         read_run(tmp_path)
     with pytest.raises(PreflightError, match="There is no ledger"):
         read_run(tmp_path / "nowhere")
+
+
+# ------------------------------------------------------------------------------------------- what is hardly a ledger
+def test_endless_nesting_is_a_fault_and_no_crash(healthy: Path, tmp_path: Path) -> None:
+    lines = (healthy / "ledger.jsonl").read_text().splitlines(keepends=True)
+    lines.insert(3, "[" * 100_000 + "\n")
+    (tmp_path / "ledger.jsonl").write_text("".join(lines))
+    assert read_run(tmp_path).trouble[0] == "line 4 is not a record"
+
+
+def test_half_a_character_is_told_as_one_that_files_can_hold(healthy: Path, tmp_path: Path) -> None:
+    def change(records: Records) -> None:
+        of(records, "note")["note"] = "\ud800 and \U0001f600"
+
+    run = changed(healthy, tmp_path, change, seal=True)
+    assert run.whole
+    assert run.notes == [("artefacts", "? and \U0001f600")]
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "x" * 300, "loop"])
+def test_what_is_no_file_is_refused(tmp_path: Path, path: str) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(PreflightError, match="There is no ledger to read"):
+        read_run(tmp_path / path)
+
+
+def test_no_pipe_is_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ledger.jsonl")
+    with pytest.raises(PreflightError, match="it is no file"):
+        read_run(tmp_path)
