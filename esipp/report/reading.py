@@ -358,6 +358,8 @@ class _Reader:
         strange = run.verdicts.keys() - set(ids)
         if strange:
             self._fault(run, f"there are verdicts on rows that the header does not name: {sorted(strange)[0]}")
+            for each in strange:
+                del run.verdicts[each]
         if run.end is not None and run.end["result"] not in ("incomplete", "error"):
             missing = [each for each in ids if each not in run.verdicts]
             if missing:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from esipp.cli import main
 from esipp.errors import ExitCode, PreflightError
 from esipp.judge import judge
 from esipp.model import AddressClass, Cell
@@ -361,6 +362,13 @@ def test_what_is_no_file_is_refused(tmp_path: Path, path: str) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(PreflightError, match="There is no ledger to read"):
         read_run(tmp_path / path)
+
+
+@pytest.mark.parametrize("command", ["merge", "diff"])
+def test_verdicts_of_other_rows_are_nobodys(healthy: Path, tmp_path: Path, command: str) -> None:
+    run = changed(healthy, tmp_path, a_strange_verdict, seal=True)
+    assert run.verdicts.keys() == {row.id for row in run.rows}
+    assert main([command, str(healthy), str(tmp_path)]) == ExitCode.HARNESS
 
 
 def test_no_pipe_is_waited_for(tmp_path: Path) -> None:

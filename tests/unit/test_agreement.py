@@ -1,0 +1,153 @@
+"""All reports of one run say the same: the last word, the exit code behind it, and how many rows got which verdict."""
+
+import html
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from esipp.report.conclusion import spoils
+from esipp.report.formats import FORMATS
+from esipp.report.reading import RecordedRun, read_run
+from esipp.rows import Binding, Level, Status
+from esipp.run import Run, Settings
+from tests.unit.report_world import COMPONENTS, failing, made, write
+
+Make = Callable[[Path], RecordedRun]
+
+
+def mixed(folder: Path) -> RecordedRun:
+    """Every verdict at once, of extended rows too."""
+    said = failing(Status.FAIL) | failing(Status.INCONCLUSIVE, Level.EXTENDED) | failing(Status.FLAKY, Level.RECORD)
+    return made(folder, said=said)
+
+
+def killed(folder: Path) -> RecordedRun:
+    run = write(folder, said=failing(Status.KNOWN))
+    assert run.ledger is not None
+    run.ledger.close()
+    return read_run(folder)
+
+
+def cut_off(folder: Path) -> RecordedRun:
+    made(folder)
+    ledger = folder / "ledger.jsonl"
+    ledger.write_bytes(ledger.read_bytes()[:-3000])
+    return read_run(folder)
+
+
+def interrupted(folder: Path) -> RecordedRun:
+    run = write(folder)
+    run.interrupted = True
+    run.end()
+    return read_run(folder)
+
+
+def empty(folder: Path) -> RecordedRun:
+    run = Run(Settings("kind-test", image="echo:1", out=str(folder)), say=lambda _: None)
+    run.begin([], 7)
+    for each in COMPONENTS:
+        run.record("component", **{"decided": "imageID of its pods", "version": "1", **each})
+    run.end()
+    return read_run(folder)
+
+
+RUNS: dict[str, tuple[Make, str, str]] = {
+    "conformant": (made, "conformant", "PASSED"),
+    "partial": (lambda folder: made(folder, left_out=3), "partial", "WARNED"),
+    "left out": (lambda folder: made(folder, said=failing(Status.UNSUPPORTED, left_out=True)), "partial", "WARNED"),
+    "failing": (lambda folder: made(folder, said=failing()), "nonconformant", "FAILED"),
+    "flaky": (lambda folder: made(folder, said=failing(Status.FLAKY)), "nonconformant", "FAILED"),
+    "known": (lambda folder: made(folder, said=failing(Status.KNOWN)), "conformant", "WARNED"),
+    "inconclusive": (lambda folder: made(folder, said=failing(Status.INCONCLUSIVE)), "inconclusive", "FAILED"),
+    "error": (lambda folder: made(folder, said=failing(Status.ERROR)), "error", "FAILED"),
+    "extended": (lambda folder: made(folder, said=failing(level=Level.EXTENDED)), "conformant", "WARNED"),
+    "mixed": (mixed, "nonconformant", "FAILED"),
+    "killed": (killed, "incomplete", "FAILED"),
+    "cut off": (cut_off, "incomplete", "FAILED"),
+    "interrupted": (interrupted, "incomplete", "FAILED"),
+    "empty": (empty, "empty", "FAILED"),
+}
+GREEN = ("conformant", "partial")
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_all_reports_agree(name: str, tmp_path: Path) -> None:
+    make, result, attested = RUNS[name]
+    run = make(tmp_path / "run")
+    said = {form: FORMATS[form].render(run) for form in FORMATS}
+    sentence = run.conclusion.sentence
+    counts = Counter(verdict.status.value for verdict in run.verdicts.values())
+
+    assert run.conclusion.result == result
+    assert (int(run.conclusion.exit_code) == 0) is (result in GREEN)
+
+    told = json.loads(said["json"])
+    assert (told["conclusion"]["result"], told["conclusion"]["exit_code"]) == (result, run.conclusion.exit_code)
+    assert told["conclusion"]["counts"] == counts
+    assert Counter(row["status"] for row in told["rows"] if row["id"] in run.verdicts) == counts
+    assert told["ledger"]["whole"] is run.whole
+
+    lines = said["terminal"].splitlines()
+    assert sentence in lines
+    levels = [line for line in lines if re.match(r"(core|extended|record) +\d+ rows: ", line)]
+    assert summed(", ".join(line.partition(": ")[2] for line in levels)) == counts
+
+    assert said["markdown"].startswith(f"# Source IP qualification: {result.upper()}\n")
+    assert said["markdown"].count("\n**" + result.upper() + "**") == 1
+
+    (title,) = re.findall(r"<title>(.*?)</title>", said["html"], re.DOTALL)
+    assert html.unescape(title).startswith(result.upper())
+
+    report = yaml.safe_load(said["conformance"])
+    whole = {"result": result, "exitCode": int(run.conclusion.exit_code), "whole": run.whole}
+    assert {key: report["conclusion"][key] for key in whole} == whole
+    wanted: Counter[str] = Counter()
+    for row in run.rows:
+        if row.level is not Level.RECORD and row.id in run.verdicts:
+            wanted[CALLED[run.verdicts[row.id].status]] += 1
+    found: Counter[str] = Counter()
+    for profile in report["profiles"]:
+        for level in ("core", "extended"):
+            found.update(profile.get(level, {}).get("statistics", {}))
+    found["Skipped"] -= sum(row.level is not Level.RECORD and row.id not in run.verdicts for row in run.rows)
+    assert +found == wanted
+    if result not in GREEN:
+        assert {profile[level]["result"] for profile in report["profiles"] for level in ("core",)} != {"success"}
+
+    root = ElementTree.fromstring(said["junit"])  # noqa: S314 - our own
+    red = [case for case in root.iter("testcase") if case.find("failure") is not None or case.find("error") is not None]
+    assert bool(red) is (result not in GREEN), "CI is red exactly where the exit code is not 0"
+    spoiling = sum(spoils(verdict, Binding.CORE) for verdict in run.verdicts.values())
+    own = [case for case in red if case.get("name") in run.verdicts]
+    assert len(own) == spoiling
+
+    statement = json.loads(said["in-toto"])["predicate"]
+    assert statement["result"] == attested
+    told_of = [row for row in run.rows if row.level is not Level.RECORD and row.id in run.verdicts and run.whole]
+    assert len(statement["passedTests"]) == sum(run.verdicts[row.id].status is Status.PASS for row in told_of)
+
+
+def summed(text: str) -> Counter[str]:
+    """``3 pass, 1 fail, 2 pass`` as counts."""
+    found: Counter[str] = Counter()
+    for number, status in re.findall(r"(\d+) (\w+)", text):
+        found[status] += int(number)
+    return found
+
+
+CALLED = {
+    Status.PASS: "Passed",
+    Status.KNOWN: "Passed",
+    Status.FAIL: "Failed",
+    Status.FLAKY: "Failed",
+    Status.UNSUPPORTED: "Skipped",
+    Status.INCONCLUSIVE: "Skipped",
+    Status.ERROR: "Skipped",
+}
+"""What Gateway API's words are for verdicts."""
