@@ -15,18 +15,18 @@ from esipp.rows import Level, Status
 LONG = 60
 """Lines of a matrix beyond which text and Markdown tell only those that matter, unless all are asked for."""
 
-MARKS = {
+MARKS = {  # as in the report and in a terminal's matrix
     Status.PASS: "P",
-    Status.FAIL: "F",
+    Status.FAIL: "!",
     Status.FLAKY: "~",
     Status.KNOWN: "k",
     Status.UNSUPPORTED: "u",
     Status.INCONCLUSIVE: "?",
     Status.ERROR: "E",
 }
-NO_VERDICT, NOT_ASKED = "!", "."
+NO_VERDICT, NOT_ASKED = "∅", "."
 LEGEND = (
-    "P pass, F fail, ~ flaky, k known difference, u unsupported, ? inconclusive, E error of ours, ! no verdict, "
+    "P pass, ! fail, ~ flaky, k known difference, u unsupported, ? inconclusive, E error of ours, ∅ no verdict, "
     ". not asked in that run."
 )
 FINE = {MARKS[Status.PASS], MARKS[Status.KNOWN], MARKS[Status.UNSUPPORTED], NOT_ASKED}

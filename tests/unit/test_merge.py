@@ -103,13 +103,13 @@ def test_only_what_differs_or_is_not_fine_matters() -> None:
     assert not matters(("P", "P"))
     assert not matters(("k", ".", "k"))
     assert matters(("P", "k"))
-    assert matters(("F", "F"))
-    assert matters(("!", "."))
+    assert matters(("!", "!"))
+    assert matters(("∅", "."))
 
 
 def test_a_row_has_the_mark_of_each_column_or_none() -> None:
     one, two = run_of([said("a", P), said("b", F)], name="1"), run_of([said("b", FLAKY), said("c", K)], name="2")
-    assert marks(merge([one, two]).columns) == {"a": ("P", "."), "b": ("F", "~"), "c": (".", "k")}
+    assert marks(merge([one, two]).columns) == {"a": ("P", "."), "b": ("!", "~"), "c": (".", "k")}
 
 
 def matrix_of(text: str) -> list[str]:
@@ -127,7 +127,7 @@ def test_rows_of_one_kind_of_which_all_say_the_same_are_one_line() -> None:
     text = as_text(paper(merge([good, bad]), only_differences=True))
     lines = matrix_of(text)
     assert len(lines) == 1
-    assert re.search(r"core +30 +P +F", lines[0])
+    assert re.search(r"core +30 +P +!", lines[0])
     assert "30 rows are left out" in re.sub(r"\s+", " ", text)
     assert len(matrix_of(as_text(paper(merge([good, bad]), only_differences=False)))) == 2
 
@@ -163,7 +163,7 @@ def test_every_form_says_the_same_and_none_is_taken_over() -> None:
     merged = merge(runs)
     page = as_html(paper(merged))
     assert "<img" not in page
-    assert page.count("<strong>F</strong>") == 1
+    assert page.count("<strong>!</strong>") == 1
     assert "\x1b" not in as_text(paper(merged))
     assert "NONCONFORMANT" in as_markdown(paper(merged))
     told = json.loads(document(merged))

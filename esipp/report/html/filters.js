@@ -198,8 +198,9 @@ function readForm() {
 /** Take other filters: a typed text is one step of the history, whatever else is one of its own. */
 function filter(filters, typed) {
   const before = state.q;
+  const same = addressFor(filters, '') === addressFor(state, '');
   state = filters;
-  history[typed && before ? 'replaceState' : 'pushState'](null, '', addressFor(state, ''));
+  if (!same) history[typed && before ? 'replaceState' : 'pushState'](null, '', addressFor(state, ''));
   apply();
   clearTimeout(filter.later);
   filter.later = setTimeout(() => tell($('shown').textContent), 500);
