@@ -183,6 +183,14 @@ def test_every_row_can_be_reached_with_and_without_scripts() -> None:
     assert len(told["rows"]) == len(CELLS)
 
 
+def test_without_scripts_a_row_that_is_only_recorded_is_not_said_to_be_as_required() -> None:
+    run = recorded([by_id(LOCAL)], {LOCAL: replace(verdicts()[LOCAL], status=Status.PASS)})
+    run.rows = [replace(row, level=Level.RECORD) for row in run.rows]
+    table = render(run).partition("<noscript>")[2].partition("</noscript>")[0]
+    assert "r recorded only (record)" in table
+    assert "\u2713" not in table
+
+
 def test_tables_have_heads_with_scope_and_regions_have_names() -> None:
     read = Page(page())
     assert all("scope" in attrs for attrs in read.all("th"))

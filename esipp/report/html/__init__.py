@@ -18,7 +18,7 @@ from esipp.report.html import legend, references
 from esipp.report.html.embedded import embedded
 from esipp.report.html.head import head_of
 from esipp.report.html.listing import suites_of
-from esipp.report.html.marks import MARKS, WORDS
+from esipp.report.html.marks import MARKS, WORDS, said_of
 from esipp.report.html.trouble import missing_of, troubles_of
 from esipp.report.reading import RecordedRun
 
@@ -65,7 +65,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     made.filters["linked"] = references.linked
-    made.globals.update(marks=MARKS, words=WORDS)
+    made.globals.update(marks=MARKS, words=WORDS, said_of=said_of)
     return made
 
 
