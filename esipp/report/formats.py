@@ -62,7 +62,10 @@ def write_reports(run: RecordedRun) -> list[str]:
 
 
 def written(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file whole or not at all; what is no file, as /dev/null, is written to and stays what it is."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        path.write_text(text, encoding="utf-8")
+        return
     half = path.with_name(f".{path.name}.half")
     try:
         half.write_text(text, encoding="utf-8")

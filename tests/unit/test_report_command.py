@@ -1,5 +1,6 @@
 """``esipp report`` and ``esipp summary``: where reports go, what is said of a ledger that is not whole, exit codes."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -203,3 +204,14 @@ def test_the_summary_of_nothing_selected_exits_with_5(tmp_path: Path) -> None:
 def test_the_summary_is_that_of_the_run_s_end(run: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     main(["summary", str(run)])
     assert capsysbinary.readouterr().out == FORMATS["terminal"].render(read_run(run)).encode()
+
+
+def test_what_is_no_file_is_written_to_and_stays(run: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert main(["report", str(run), "--format", "conformance", "--out", str(tmp_path / "pipe")]) == 0
+        assert (tmp_path / "pipe").is_fifo()
+        assert os.read(reader, 10) == FORMATS["conformance"].render(read_run(run)).encode()[:10]
+    finally:
+        os.close(reader)
