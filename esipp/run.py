@@ -205,7 +205,10 @@ class Run:
         """What all verdicts together say, and what the harness says of itself: one word, one exit code."""
         said = conclude(self.verdicts.values(), self.left_out, self.settings.fail_on)
         if len(self.verdicts) < len(self.rows):
-            said = replace(said, result="incomplete", exit_code=ExitCode.HARNESS, why="not every row was judged")
+            failed = said.exit_code is ExitCode.NOT_CONFORMANT  # a row that failed is not undone by others left open
+            why = "not every row was judged" + (f"; as far as it goes, {said.why}" if failed else "")
+            code = said.exit_code if failed else ExitCode.HARNESS
+            said = replace(said, result="incomplete", exit_code=code, why=why)
         if self.trouble and said.exit_code is not ExitCode.NOT_CONFORMANT:
             result = "incomplete" if said.result == "incomplete" else "error"
             said = replace(said, result=result, exit_code=self.trouble.exit_code, why=self.trouble.sentence)

@@ -1,8 +1,9 @@
 """``esipp report`` and ``esipp summary``: a recorded run in other forms, from its ledger alone."""
 
 import argparse
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,7 @@ def report_run(options: argparse.Namespace) -> int:
     """
     names = list(dict.fromkeys(options.format)) or list(FORMATS)
     run = read_run(options.run)
+    _check_writable(options.out or run.folder, options.format)
     single = len(options.format) > 0 and len(names) == 1
     cannot = False
     for name in names:
@@ -106,6 +108,17 @@ def report_run(options: argparse.Namespace) -> int:
     for fault in faults(run):
         print(f"esipp: INCOMPLETE: {fault}", file=sys.stderr)
     return int(ExitCode.HARNESS if cannot or not run.whole else ExitCode.CONFORMANT)
+
+
+def _check_writable(out: Path, formats: Sequence[str]) -> None:
+    """Refuse at once a place where nothing can be written; a single report may go to standard output.
+
+    Raises:
+        PreflightError: the folder cannot be made, or not be written to.
+    """
+    folder = next(each for each in (out, *out.absolute().parents) if each.exists())
+    if len(formats) != 1 and not (os.access(folder, os.W_OK) and (folder.is_dir() or folder == out)):
+        raise PreflightError(f"Nothing can be written to {out}.", "name another folder with --out.")
 
 
 def _target(

@@ -1,15 +1,57 @@
 """The numbers of the suites that measure, out of a ledger's evidence: convergence, continuity, flips, health. Pure."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from esipp.report.reading import RecordedRun
+if TYPE_CHECKING:  # the reader asks here whether evidence can be read
+    from esipp.report.reading import RecordedRun
 
 Json = dict[str, Any]
+Made = TypeVar("Made", Json, list[Json])
 
 CONVERGENCE, CONTINUITY, COMPATIBILITY, HEALTH = "convergence", "continuity", "compatibility", "health_checks"
 
 LOSSES = ("timed_out", "refused", "reset", "wrong", "stray")
+
+
+PARTS: dict[str, "Callable[[RecordedRun], object]"] = {}
+"""What reads the evidence of each suite, by name, and raises where it cannot."""
+
+
+def _part(
+    name: str, nothing: Callable[[], Made]
+) -> "Callable[[Callable[[RecordedRun], Made]], Callable[[RecordedRun], Made]]":
+    """Makes a reader of evidence give nothing where the evidence is of another form; ``unreadable`` tells that."""
+
+    def tolerant(read: "Callable[[RecordedRun], Made]") -> "Callable[[RecordedRun], Made]":
+        PARTS[name] = read
+
+        @wraps(read)
+        def told(run: "RecordedRun") -> Made:
+            try:
+                return read(run)
+            except _ANOTHER_FORM:
+                return nothing()
+
+        return told
+
+    return tolerant
+
+
+_ANOTHER_FORM = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+
+
+def unreadable(run: "RecordedRun") -> Iterator[str]:
+    """Which evidence is not of the form that this esipp reads, a sentence for each part."""
+    for name, read in PARTS.items():
+        try:
+            read(run)
+        except _ANOTHER_FORM as broken:
+            yield f"the evidence of {name} is not of the form that is read here: {broken!r}"
+
+
+NO_ROUNDS: Json = {"rounds": 0, "answers": 0, "never": 0, "p50": None, "p95": None, "max": None}
 
 
 def pick(told: Mapping[str, Any], *names: str) -> Json:
@@ -32,7 +74,8 @@ def bound(checks: Mapping[str, Any]) -> Json:
     return {"seconds": None, "rests_on": "no health checks were told or seen"}
 
 
-def balancers(run: RecordedRun) -> list[Json]:
+@_part("convergence", lambda: [])
+def balancers(run: "RecordedRun") -> list[Json]:
     """Each balancer that had to follow the pods, in the order in which they were told."""
     found: dict[str, Json] = {}
 
@@ -91,13 +134,15 @@ def response(balancer: Json) -> list[Json]:
 
 
 # ---------------------------------------------------------------------------------------------------------- continuity
-def ways(run: RecordedRun) -> list[Json]:
+@_part("continuity, its ways", lambda: [])
+def ways(run: "RecordedRun") -> list[Json]:
     """The steady traffic by phase, way and family."""
     names = ("phase", "way", "family", "requests", "lost", "late", "gap", "broken")
     return [pick(told, *names) | {"wrong": told.get("wrong_count")} for told in run.of(CONTINUITY, "way")]
 
 
-def windows(run: RecordedRun) -> list[Json]:
+@_part("continuity, its windows", lambda: [])
+def windows(run: "RecordedRun") -> list[Json]:
     """What was done, and how long it took in seconds."""
     return [
         {
@@ -110,7 +155,8 @@ def windows(run: RecordedRun) -> list[Json]:
 
 
 # --------------------------------------------------------------------------------------------------------------- flips
-def flips(run: RecordedRun) -> list[Json]:
+@_part("flips", lambda: [])
+def flips(run: "RecordedRun") -> list[Json]:
     """Every change of a policy under traffic: which service, to what, how long the API server took in seconds."""
     return [
         {
@@ -124,7 +170,8 @@ def flips(run: RecordedRun) -> list[Json]:
 
 
 # -------------------------------------------------------------------------------------------------------------- health
-def health(run: RecordedRun) -> list[Json]:
+@_part("health checks", lambda: [])
+def health(run: "RecordedRun") -> list[Json]:
     """Each question to a health check, with every answer that it got and how often."""
     found: dict[str, list[Json]] = {}
     for told in run.of(HEALTH, "answer"):
@@ -146,7 +193,8 @@ def _question(key: str) -> Json:
     return {"question": key} | told
 
 
-def rounds(run: RecordedRun) -> Json:
+@_part("health checks, pods placed at random", lambda: dict(NO_ROUNDS))
+def rounds(run: "RecordedRun") -> Json:
     """How long each node's health check took to follow pods that were placed at random, in seconds."""
     followed = [each for told in run.of(HEALTH, "round") for each in told["status"].values()]
     took = sorted(_seconds(followed))

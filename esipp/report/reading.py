@@ -21,6 +21,7 @@ from esipp.observation import Verdict, Witness
 from esipp.report.agreeing import contradictions
 from esipp.report.conclusion import Conclusion, conclude
 from esipp.report.ledger import SCHEMA_VERSION
+from esipp.report.numbers import unreadable
 from esipp.report.shape import record_checks
 from esipp.report.told_rows import ToldRow, read_row
 from esipp.rows import Binding, Feature
@@ -376,6 +377,8 @@ class _Reader:
             self._fault(run, "the closing record counts other verdicts than there are")
         probed = {path: sum(each.times for each in own) for path, own in run.probes.items()}
         for each in contradictions(run.rows, run.verdicts, probed):
+            self._fault(run, each)
+        for each in unreadable(run):
             self._fault(run, each)
         if self._faults > MOST_TROUBLE:
             run.trouble.append(f"and {self._faults - MOST_TROUBLE} more faults")

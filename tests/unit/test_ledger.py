@@ -85,6 +85,14 @@ def test_what_was_not_judged_is_incomplete_never_conformant(tmp_path: Path) -> N
     assert (said.result, said.exit_code) == ("incomplete", 3)
 
 
+def test_a_row_that_failed_is_not_undone_by_others_left_open(tmp_path: Path) -> None:
+    run = begun(tmp_path)
+    run.keep(verdict(SOME[0], show(SOME[0].path, AddressClass.OTHER)))
+    said = run.end()
+    assert (said.result, said.exit_code) == ("incomplete", 1)
+    assert "1 rows fail" in said.why
+
+
 def test_trouble_after_the_verdicts_is_not_hidden_by_them(tmp_path: Path) -> None:
     run = begun(tmp_path)
     for cell in SOME:

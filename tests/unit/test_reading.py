@@ -225,6 +225,10 @@ def nested_too_deep(records: Records) -> None:
     of(records, "evidence")["data"]["deep"] = deep
 
 
+def evidence_of_another_form(records: Records) -> None:
+    of(records, "evidence")["data"] = {"question": 7}
+
+
 DAMAGES = [
     (another_level, "of another level than their rows"),
     (nothing_seen, "pass without a probe"),
@@ -251,6 +255,7 @@ DAMAGES = [
     (a_number_that_is_none, "is damaged"),
     (a_record_nobody_knows, "is not a record"),
     (a_row_twice, "names a row twice"),
+    (evidence_of_another_form, "the evidence of health checks is not of the form"),
     (a_better_end, "the verdicts say nonconformant"),
     (a_better_exit_code, "the verdicts say nonconformant (1)"),
     (an_interrupted_run_that_is_fine, "all is well"),

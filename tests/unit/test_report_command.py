@@ -51,6 +51,14 @@ def test_the_ledger_may_be_named_itself(run: Path, tmp_path: Path) -> None:
     assert files(run) == set()
 
 
+def test_a_place_where_nothing_can_be_written_is_refused_once(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
+    assert main(["report", str(run), "--out", str(run / "new")]) == 4
+    assert capsys.readouterr().err.count("Nothing can be written") == 1
+
+
 def test_one_report_goes_to_standard_output(run: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     for name in ("markdown", "json", "conformance"):
         assert main(["report", str(run), "--format", name]) == 0
