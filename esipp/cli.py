@@ -144,8 +144,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
-        with _ended_by_sigterm(), whatever_becomes_of_stdout():  # 'esipp summary | head' keeps its exit code
-            return int(options.command(options))
+        with _ended_by_sigterm(), whatever_becomes_of_stdout() as lost:  # 'esipp summary | head' keeps its exit code
+            code = int(options.command(options))
+        if lost:
+            print(f"esipp: standard output could not be written: {lost[0]}.", file=sys.stderr)
+            return code if options.command is _run else code or int(ExitCode.HARNESS)  # a run has its folder
+        return code
     except EsippError as error:
         print(f"esipp: {error}", file=sys.stderr)
         return int(error.exit_code)

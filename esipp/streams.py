@@ -22,23 +22,28 @@ def open_standard_streams() -> None:
 
 
 @contextlib.contextmanager
-def whatever_becomes_of_stdout() -> Iterator[None]:
+def whatever_becomes_of_stdout() -> Iterator[list[str]]:
     """Let the body write on when nobody reads any more; what it then writes is lost, and nothing else.
 
     A terminal is left alone: it ends with SIGHUP, which is handled.
+
+    Yields:
+        why something was lost that somebody wanted (a full disk), once the body is over; a reader who went away, as
+        ``head`` does, wanted no more.
     """
+    lost: list[str] = []
     if sys.stdout.isatty():
-        yield
+        yield lost
         return
     sys.stdout.flush()
     real = os.dup(1)
     reader, writer = os.pipe()
     os.dup2(writer, 1)
     os.close(writer)
-    pump = threading.Thread(target=_pump, args=(reader, real), daemon=True)
+    pump = threading.Thread(target=_pump, args=(reader, real, lost), daemon=True)
     pump.start()
     try:
-        yield
+        yield lost
     finally:
         with contextlib.suppress(OSError):
             sys.stdout.flush()
@@ -47,7 +52,7 @@ def whatever_becomes_of_stdout() -> Iterator[None]:
         os.close(real)
 
 
-def _pump(reader: int, real: int) -> None:
+def _pump(reader: int, real: int, lost: list[str]) -> None:
     """Copy until the end; when the reader behind ``real`` is gone, read on and drop."""
     gone = False
     with os.fdopen(reader, "rb", buffering=0) as source:
@@ -55,5 +60,8 @@ def _pump(reader: int, real: int) -> None:
             while chunk and not gone:
                 try:
                     chunk = chunk[os.write(real, chunk) :]
-                except OSError:
+                except BrokenPipeError:
                     gone = True
+                except OSError as broken:
+                    gone = True
+                    lost.append(str(broken.strerror))
