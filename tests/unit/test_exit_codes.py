@@ -186,7 +186,7 @@ def test_a_closed_pipe_changes_no_exit_code(ending: str, code: int, tmp_path: Pa
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no /dev/full here")
 def test_a_full_disk_behind_standard_output_is_told_and_is_no_success() -> None:
-    with open("/dev/full", "wb", buffering=0) as full:
+    with Path("/dev/full").open("wb", buffering=0) as full:
         line = [sys.executable, "-m", "esipp", "list"]
         done = subprocess.run(line, cwd=HOUSE, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr.count("standard output could not be written")) == (ExitCode.HARNESS, 1)
