@@ -81,14 +81,14 @@ def judge_again(past: Past, rows: Sequence[Row], named: Collection[str] = ()) ->
     Args:
         past: the run.
         rows: all rows of today.
-        named: the ids of those that are to be judged; with none, those that the run had, and those for which it kept
-            all that is needed. A row that the run had, or that is named, is always judged; for want of what must be
-            seen it is inconclusive. A core row that is not judged counts as left out.
+        named: the ids of those that are to be judged; with none, those that the run had, and those of its suites for
+            which it kept all that is needed. A row that the run had, or that is named, is always judged; for want of
+            what must be seen it is inconclusive. A core row that is not judged counts as left out.
     """
     bench, made = Bench(past, rows), Again(past)
-    then = {row.id for row in past.run.rows}
+    then, suites = {row.id for row in past.run.rows}, {row.suite for row in past.run.rows}
     for row in rows:
-        if named and row.id not in named:
+        if row.id not in named if named else row.id not in then and row.suite not in suites:
             continue
         why = bench.lacks(row)
         if why:
@@ -155,11 +155,16 @@ def _differing(then: Verdict, again: Again) -> str:
     return f"{then.cell}: {'; '.join(told)}"
 
 
+UNDIALLED = " was not dialled"
+"""How the reason ends where one path is missing: rows are told together, whichever path it is."""
+
+
 def _by_reason(what: str, reasons: Mapping[str, str]) -> Iterator[str]:
     """Rows and why, reason by reason."""
     by_reason: dict[str, list[str]] = {}
     for identity, why in reasons.items():
-        by_reason.setdefault(why, []).append(identity)
+        what_lacks = "a path of theirs was not dialled" if why.endswith(UNDIALLED) else why
+        by_reason.setdefault(what_lacks, []).append(identity)
     for why, rows in by_reason.items():
         told = ", ".join(rows[:MOST_NAMED]) + (f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else "")
         yield f"{what} {why}: {told}"
