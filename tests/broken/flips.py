@@ -253,7 +253,6 @@ FLIP_BREAKS = (
         disturbed_neighbour(refused=False),
         ("beside.nodeport.", "beside.loadbalancer.local.", "beside.health."),
         lambda row: _steady_at(row, Role.ENDPOINT_NODE) and AddressClass.CLIENT in _accepted(row),
-        by_hand=False,
         at_once=False,
     ),
     RowBreak(
