@@ -16,13 +16,13 @@ from esipp.model import NO_ANSWER, AddressClass, Backends, EntryKind, Family, Ro
 from esipp.observation import Observation, Outcome
 from esipp.picture import picture
 from esipp.props import Ground
-from esipp.report.conclusion import conclude
 from esipp.report.matrix import WIDTH
 from esipp.report.pages import rows_page
 from esipp.report.terminal import summary
 from esipp.rows import Level, Status
 from suites.interoperability import inside, trials
 from suites.interoperability.cells import CELLS as ALL
+from tests.unit.recorded_world import recorded
 from tests.unit.world import CELLS, FEATURES, ROLES, SOURCE_IP, by_id, evidence, show, topology, verdict
 
 BARE = tuple(each.id for each in inside.CELLS if each.path.client.role is Role.BARE_NODE)
@@ -246,10 +246,10 @@ def test_lookups_are_compared_as_addresses() -> None:
 def test_the_summary_says_whose_matrix_it_is_where_there_are_several() -> None:
     cells = [*SOURCE_IP[:40], *inside.CELLS[:40]]
     verdicts = {cell.id: judge(cell, evidence()) for cell in cells}
-    lines = summary(cells, verdicts, conclude(verdicts.values(), 0), "esipp run")
+    lines = summary(recorded(cells, verdicts))
     assert [line for line in lines if line.startswith("suite ")] == ["suite source_ip", "suite interoperability"]
     assert max(len(line) for line in lines) <= WIDTH
-    own = summary(inside.CELLS, verdicts, conclude(verdicts.values(), 0), "esipp run")
+    own = summary(recorded(inside.CELLS, {cell.id: verdicts[cell.id] for cell in inside.CELLS if cell.id in verdicts}))
     assert not any(line.startswith("suite ") for line in own), "one suite alone needs no name"
 
 

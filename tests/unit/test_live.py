@@ -229,7 +229,8 @@ def test_what_the_encoding_lacks_is_replaced() -> None:
 
 # ------------------------------------------------------------------------------------------------- a pseudo-terminal
 SCRIPT = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell put into the background
 from esipp.convergence import Budget, Reading, converge, told_to
 from esipp.progress import Progress
 from esipp.report.live import Display, Outlet
