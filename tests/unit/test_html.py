@@ -1,126 +1,21 @@
 """report.html: loads nothing, says all, escapes what it is told, and is the same each time."""
 
-import json
 import re
-import shutil
-import subprocess
 from dataclasses import replace
-from functools import cache
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
-
-from esipp.judge import judge
-from esipp.model import AddressClass
-from esipp.observation import Verdict, Witness
-from esipp.report.html import HERE, SCRIPTS, render, script_of_the_page
+from esipp.observation import Witness
+from esipp.report.html import HERE, render, script_of_the_page
 from esipp.report.html.embedded import MOST_PROBES
 from esipp.report.html.references import linked
 from esipp.report.html.trouble import troubles_of
 from esipp.report.reading import Component, Fact, Phase, Probe, RecordedRun
 from esipp.rows import Feature, Level, Status
+from tests.unit.html_world import EVIL, LOCAL, Page, data_of, page, probes, the_run, verdicts
 from tests.unit.recorded_world import recorded
-from tests.unit.world import SAMPLES, by_id, changed_evidence, show
 from tests.unit.world import SOURCE_IP as CELLS
-
-LOCAL = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
-EVIL = "</script><img src=x onerror=alert(1)>\"'&<!--"
-VOID = {"meta", "link", "br", "input", "img", "rect", "path", "line", "circle"}
-
-
-class Page(HTMLParser):
-    """The elements of a page, in order, as a browser without scripts sees them."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self.texts: dict[int, str] = {}
-        self._open: list[str] = []
-        self.unclosed: list[str] = []
-        self.feed(text)
-        self.close()
-        self.unclosed += self._open
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attrs}))
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attrs}))
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._open:
-            while self._open.pop() != tag:
-                pass
-        else:
-            self.unclosed.append(f"/{tag}")
-
-    def handle_data(self, data: str) -> None:
-        number = len(self.elements) - 1
-        self.texts[number] = self.texts.get(number, "") + data
-
-    def all(self, tag: str) -> list[dict[str, str]]:
-        return [attrs for name, attrs in self.elements if name == tag]
-
-    def text_of(self, tag: str, **wanted: str) -> str:
-        return next(
-            self.texts.get(number, "")
-            for number, (name, attrs) in enumerate(self.elements)
-            if name == tag and wanted.items() <= attrs.items()
-        )
-
-
-def probes(path: str, count: int = 2) -> list[Probe]:
-    client, entry, node = ("192.0.2.1", 40000), ("172.18.0.4", 30080), ("10.244.3.1", 5)
-    return [
-        Probe(seq, 1, "answered", client, entry, node, "backend", "worker", 10.0 + seq, 10.1 + seq, "")
-        for seq in range(count)
-    ]
-
-
-@cache
-def verdicts() -> dict[str, Verdict]:
-    path = by_id(LOCAL).path
-    seen = {path.key: [show(path, AddressClass.NODE, seq) for seq in range(SAMPLES)]}
-    made = changed_evidence(seen)
-    return {cell.id: judge(cell, made) for cell in CELLS}
-
-
-def the_run() -> RecordedRun:
-    """A run with a failure, its evidence, and all that a head tells."""
-    run = recorded(CELLS, verdicts(), samples=SAMPLES, at=1795262654.1, lane="a-lane", suite="0.1.0", run="r-1")
-    words = "at the node:      192.0.2.1:40000 -> 172.18.0.4:30080 on worker in eth0"
-    change = "worker, between eth0 and veth1: 192.0.2.1 became 10.244.3.1"
-    run.probes[LOCAL] = probes(LOCAL)
-    run.witnesses[LOCAL] = [Witness(LOCAL, 0, True, words, ("10.244.3.1", 5), change)]
-    run.facts = {"kubernetes": Fact("v1.36.3", "asked"), "odd-thing": Fact("yes", "looked")}
-    run.features = {"family.ipv4": Feature(True, "every node has one"), "sctp": Feature(False, "no module")}
-    run.components = [Component("kube-proxy", "service-proxy", "example/kube-proxy:1", "sha256:abc", "1", "its pods")]
-    run.phases = [Phase("arrange", 2.0, 12.0), Phase("observe", 5.0, 17.0)]
-    run.topology = {
-        "nodes": {"worker": {"internal": {"IPv4": "172.18.0.4"}, "addresses": ["172.18.0.4", "10.244.3.1"]}},
-        "roles": {"endpoint-node": "worker"},
-        "clients": {"outside-1": {"node": None, "addresses": ["192.0.2.1"]}},
-        "balancers": {"one": ["192.0.2.77"]},
-    }
-    assert run.end is not None
-    run.end |= {"sha256": "d1935", "at": 1795262954.0, "records": 9}
-    return run
-
-
-@cache
-def page() -> str:
-    return render(the_run())
-
-
-def data_of(text: str) -> dict[str, object]:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
-    assert found
-    told: dict[str, object] = json.loads(found[1])
-    return told
+from tests.unit.world import by_id
 
 
 # -------------------------------------------------------------------------------------------------- the page as a whole
@@ -375,99 +270,3 @@ def test_a_text_that_no_file_can_hold_does_no_harm() -> None:
     run = the_run()
     run.verdicts[LOCAL] = replace(run.verdicts[LOCAL], observed="half a pair \ud800 and \u2028")
     render(run).encode()
-
-
-# ------------------------------------------------------------------------------------------------------ size and script
-def test_a_thousand_rows_stay_below_five_megabytes() -> None:
-    rows = CELLS[:1000]
-    run = recorded(rows, {cell.id: verdicts()[cell.id] for cell in rows})
-    words = "\n".join(["at the node:      192.0.2.1:40000 -> 172.18.0.4:30080 on worker in eth0"] * 7)
-    for number, cell in enumerate(rows):
-        run.probes[cell.path.key] = probes(cell.path.key, 3)
-        run.witnesses[cell.path.key] = [Witness(cell.path.key, seq, True, f"{words} {number}") for seq in range(2)]
-    assert len(rows) == 1000
-    assert len(render(run).encode()) < 5_000_000
-
-
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
-def test_the_script_is_one_that_a_browser_can_read(tmp_path: Path) -> None:
-    script = tmp_path / "page.js"
-    script.write_text(script_of_the_page())
-    checked = subprocess.run(["node", "--check", str(script)], capture_output=True, text=True)
-    assert checked.returncode == 0, checked.stderr
-
-
-def stops(words: str, change: str, dialled: str, **probe: str) -> list[str]:
-    """The stops of a packet's way, as the page's script draws them."""
-    seen = {"seq": 0, "times": 1, "outcome": "answered", "source": "10.0.0.9:4000", "pod": "", "node": "", "detail": ""}
-    packet = {"seq": 0, "words": words, "change": change, "delivered": ""}
-    path = {"probes": [seen | {"dialled": dialled} | probe], "packets": [packet]}
-    book = {"192.0.2.2": "node two", "192.0.2.1": "node one", "10.0.0.5": "client backend"}
-    data = {"addresses": book, "homes": {"a-pod": "one"}, "rows": [], "paths": [], "strings": [""]}
-    stub = f"const document = {{ getElementById: () => ({{ textContent: {json.dumps(json.dumps(data))} }}) }};"
-    parts = "\n".join((HERE / name).read_text() for name in ("page.js", "way.js"))
-    ask = f"stopsOf({{ client: 'a-pod', path: 'x.a-pod-to-entry' }}, {json.dumps(path)}).stops.map((each) => each.name)"
-    script = f"{stub}\n{parts}\nconsole.log(JSON.stringify({ask}));"
-    ran = subprocess.run(["node", "-"], input=script, capture_output=True, text=True, check=True)
-    return list(json.loads(ran.stdout))
-
-
-AT_ONE = "at the node:      10.0.0.9:4000 -> 192.0.2.2:30080 on one in veth1"
-AT_POD = "at the pod:       10.0.0.9:4000 -> 10.0.0.5:8081 on one"
-
-
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
-def test_the_way_claims_no_node_that_its_packets_do_not_name() -> None:
-    client, own, pod = "client a-pod", "node one (the client\u2019s own)", "pod backend"
-    words = f"{AT_ONE}\n{AT_POD} out veth2"
-    told = stops(words, "", "192.0.2.2:30080", pod="backend", node="one")
-    assert told == [client, "dialled: an address of node two", own, pod]
-    change = "two, between eth0 and eth0: 10.0.0.9 became 192.0.2.2"
-    told = stops(words, change, "192.0.2.2:30080", pod="backend", node="one")
-    assert told == [client, own, "dialled: node two", own, pod]
-    last = f"{AT_ONE}\nit was seen to go to no backend; last seen on two in eth0"
-    told = stops(last, "", "192.0.2.2:30080", outcome="timeout")
-    assert told == [client, own, "dialled: node two", "the client got no answer"]
-
-
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
-def test_the_way_ends_at_no_pod_that_packets_did_not_reach() -> None:
-    told = stops(f"{AT_ONE}\n{AT_POD} in eth0", "", "192.0.2.2:30080", outcome="timeout")
-    assert told[-2:] == ["towards pod backend, never seen to arrive", "the client got no answer"]
-
-
-def test_the_script_asks_for_no_element_that_is_not_there() -> None:
-    ids = {attrs["id"] for _, attrs in Page(page()).elements if "id" in attrs}
-    made = set(re.findall(r"\bid: '([\w-]+)'", script_of_the_page()))
-    assert set(re.findall(r"\$\('([\w-]+)'\)", script_of_the_page())) <= ids | made
-    assert {each.name for each in HERE.glob("*.js")} == set(SCRIPTS)
-
-
-# -------------------------------------------------------------------------------------------------------------- colours
-def luminance(colour: str) -> float:
-    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(one: str, other: str) -> float:
-    darker, lighter = sorted((luminance(one), luminance(other)))
-    return (lighter + 0.05) / (darker + 0.05)
-
-
-def palettes() -> list[dict[str, str]]:
-    blocks = re.findall(r":root \{(.*?)\}", (HERE / "page.css").read_text(), re.DOTALL)
-    light, dark = (dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block)) for block in blocks[:2])
-    return [light, light | dark]
-
-
-@pytest.mark.parametrize("colours", palettes(), ids=["light", "dark"])
-def test_text_can_be_read_on_its_ground(colours: dict[str, str]) -> None:
-    grounds = ("paper", "raised", "faint")
-    for name in ("ink", "muted", "accent", "ok", "warn", "bad"):
-        for ground in grounds:
-            assert contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
-    for name in [each.removesuffix("-bg") for each in colours if each.endswith("-bg")]:
-        for text in (name, "ink"):
-            assert contrast(colours[text], colours[f"{name}-bg"]) >= 4.5, (text, name)
-    assert contrast(colours["muted"], colours["unsupported-bg"]) >= 4.5
