@@ -21,4 +21,4 @@ def as_html(paper: Paper) -> str:
     )
     page = pages.get_template("page.html.jinja")
     # the style is a file of ours, and nobody else's text
-    return page.render(paper=paper, digest=digest, style=Markup(style)) + "\n"  # noqa: S704
+    return page.render(paper=paper, digest=digest, style=Markup(style)) + "\n"  # noqa: S704 - our own style sheet, from the package
