@@ -48,10 +48,12 @@ ENDED = select.EPOLLERR | select.EPOLLHUP
 CHUNK = 16384
 DRAIN = 4096  # packets taken from a socket before times are looked at: what has arrived is no timeout
 BATCH = 32  # probes started before the sockets are looked at again
+EVENTS_AT_ONCE = 8192  # taken from the kernel: all there can be, so that none is left when times are looked at
 PORTS_TRIED = 200  # source ports that others hold, one after the other, until that is told
 FRESH = 64  # probes that the answering side may have to deal with at once; what waits longer is silence, not work
 FRESH_SECONDS = 0.03  # a probe is fresh for so long ...
 FRESH_SECONDS_ANSWERED = 0.25  # ... or, where probes of its job were answered: there it is work after all
+YOUNG_SECONDS = 2.0  # then a probe has met silence, and does not count among the parallel ones of its job any more
 PACED_SECONDS = 0.005  # jobs of this spacing or more are no burst: their pace is kept, whatever is fresh
 MAX_LOOKUPS = 64  # names that the system's resolver is asked for at once; it may hang for half a minute
 NONCE_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
@@ -457,6 +459,7 @@ class Job:
         self.answered = False  # a probe of it was
         self.held = False  # has as many probes in flight as it may
         self.open: dict[str, Attempt] = {}
+        self.young = 0  # of these, how many count among the parallel ones
         self.groups: dict[tuple[str | None, ...], dict[str, Any]] = {}  # of a brief job
         self.channel: Channel | None = None
         self.lasting: Lasting | None = None
@@ -550,7 +553,13 @@ class Attempt:
         self.tag: int | None = None  # SCTP
         self.aborted = False  # SCTP: refused, unless something else comes
         self.raw: Raw | None = None
-        self.deadline = self.started + job.timeout
+        self.ends = self.deadline = self.started + job.timeout
+        self.young = True
+        if job.parallel < MAX_COUNT and job.protocol not in (
+            "lasting",
+            "resolve",
+        ):  # what they wait for is one resource
+            self.deadline = min(self.ends, self.started + YOUNG_SECONDS)
         self.sock: socket.socket | None = None
         self.received = b""  # of HTTP its beginning
         self.reader: Reader | None = None
@@ -1382,6 +1391,16 @@ class Prober:
         else:
             (self.paced if job.paced else self.runnable).append(job)
 
+    def _grow_old(self, attempt: Attempt) -> None:
+        """It does not count among the parallel ones of its job any more."""
+        job = attempt.job
+        if attempt.young:
+            attempt.young = False
+            job.young -= 1
+        if job.held:
+            job.held = False
+            self._queue(job)
+
     def start(self) -> None:
         """Start what is due, a probe of each job in turn."""
         self._age(time.monotonic())
@@ -1395,7 +1414,7 @@ class Prober:
             if going and job.lasting is not None and job.lasting.sock is None:  # lost meanwhile: it needs room again
                 self._queue(job)
                 continue
-            if len(job.open) >= job.parallel:
+            if job.young >= job.parallel:
                 job.held = True
                 continue
             self._probe(job)
@@ -1413,6 +1432,7 @@ class Prober:
         attempt = Attempt(self, job)
         job.started += 1
         job.open[attempt.nonce] = attempt
+        job.young += 1
         self.in_flight += 1
         if attempt.fresh:
             self.fresh += 1
@@ -1489,9 +1509,7 @@ class Prober:
         attempt.close(abort=outcome in ("answered", "timeout"))
         del job.open[attempt.nonce]
         job.finished += 1
-        if job.held:
-            job.held = False
-            self._queue(job)
+        self._grow_old(attempt)
         if job.finished == job.count:
             self._done(job)
 
@@ -1518,19 +1536,30 @@ class Prober:
                 wait = max(0.0, self.waiting[0][0] - time.monotonic())
                 if self._room():
                     wait = min(wait, FRESH_SECONDS / 4)
-            for fd, mask in self.epoll.poll(wait):
-                if handler := self.handlers.get(fd):
-                    handler(mask)
-            now = time.monotonic()
-            while self.waiting and self.waiting[0][0] <= now:
-                when, _, what = heapq.heappop(self.waiting)
-                if what.deadline != when:
-                    continue
-                if isinstance(what, Job):
-                    what.deadline = 0.0
-                    self._queue(what)
-                else:
-                    what.due()
+            self._turn(wait)
+
+    def _turn(self, wait: float) -> None:
+        """Handle what happens within so many seconds, then whose time is up.
+
+        It is up only if it was before the sockets were looked at: on a busy machine this process may stand still for
+        seconds, and what arrived meanwhile is no timeout.
+        """
+        looked = time.monotonic()
+        for fd, mask in self.epoll.poll(wait, EVENTS_AT_ONCE):
+            if handler := self.handlers.get(fd):
+                handler(mask)
+        while self.waiting and self.waiting[0][0] <= looked:
+            when, _, what = heapq.heappop(self.waiting)
+            if what.deadline != when:
+                continue
+            if isinstance(what, Job):
+                what.deadline = 0.0
+                self._queue(what)
+            elif what.ends > when:
+                self.later(what.ends, what)
+                self._grow_old(what)
+            else:
+                what.due()
 
 
 def main() -> int:

@@ -45,6 +45,25 @@ def silent() -> Iterator[int]:
         yield port
 
 
+def test_what_arrives_while_the_prober_stands_still_is_no_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    happened: list[str] = []
+    arriving: list[list[tuple[int, int]]] = [[], [(7, 1)], []]
+
+    def poll(_wait: float, _most: int) -> list[tuple[int, int]]:
+        clock[0] += 10.0  # it is stopped between its look at the sockets and its look at the clock
+        return arriving.pop(0)
+
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+    due = SimpleNamespace(deadline=105.0, ends=105.0, due=lambda: happened.append("time is up"))
+    handlers = {7: lambda _mask: happened.append("answer")}
+    prober: Any = SimpleNamespace(epoll=SimpleNamespace(poll=poll), handlers=handlers, waiting=[(105.0, 1, due)])
+    module.Prober._turn(prober, 0.0)
+    assert happened == []
+    module.Prober._turn(prober, 0.0)
+    assert happened == ["answer", "time is up"]  # which, once it is answered, changes nothing
+
+
 def test_connections_that_last_take_turns_with_all_others_and_keep_their_ports() -> None:
     """Two services lead to one backend: behind their NAT, two of one port would be one connection."""
     prober: Any = SimpleNamespace(ports=range(100, 104), turns={}, held=set())
