@@ -1,0 +1,172 @@
+"""`ci/soak`: many runs in a row on a standing, healthy cluster while busy processes take the machine's time.
+
+A healthy cluster that is slow must not turn red. A run is red if a row of any level is `fail` or `flaky`, or if the
+run told no verdict at all; it is undecided if rows are `inconclusive` or `error`. Busy processes run beside the
+cluster, at the same priority, and in one node, as if that node alone had much to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ci.places import CLUSTER, CONTEXT, cores
+from ci.step import guarded
+
+NODE = f"{CLUSTER}-worker"
+"""The endpoint node, which has most of the backends."""
+
+SPIN = "while True: pass"
+SPIN_IN_NODE = "i=0; while [ $i -lt $0 ]; do (while :; do :; done) & i=$((i+1)); done; cat; kill $(jobs -p)"
+"""Ends when its input does, also if we are killed: a process in a container does not end with the command beside it."""
+
+RED = ("fail", "flaky")
+UNDECIDED = ("inconclusive", "error")
+SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a run came to, by its ledger.
+
+    ``core`` counts the core rows that passed, ``statuses`` the verdicts of each kind, ``rows`` says of each row that is
+    red or undecided what was wrong, red ones first. ``whole`` tells whether the ledger has its end.
+    """
+
+    result: str = "no ledger"
+    whole: bool = False
+    core: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+    rows: tuple[str, ...] = ()
+
+    @property
+    def is_red(self) -> bool:
+        """Whether a row turned red, or the run said nothing."""
+        return not self.whole or any(self.statuses[status] for status in RED)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether no row turned red, but not all could be decided."""
+        return not self.is_red and (
+            any(self.statuses[status] for status in UNDECIDED) or self.result not in ("conformant", "partial")
+        )
+
+
+def read(lines: Iterable[str]) -> Told:
+    """Read a ledger."""
+    statuses: Counter[str] = Counter()
+    core, result, whole = 0, "unfinished", False
+    wrong: list[tuple[int, str]] = []
+    order = (*RED, *UNDECIDED)
+    for line in lines:
+        record = json.loads(line)
+        if record.get("record") == "end":
+            result, whole = record["result"], record.get("seconds", {}).get("judge") is not None
+        elif record.get("record") == "verdict":
+            status = record["status"]
+            statuses[status] += 1
+            core += status == "pass" and record["level"] == "core"
+            if status in order:
+                words = f"{status} {record['id']} ({record['level']}): {record['observed']}; {record['reason']}"
+                wrong.append((order.index(status), words))
+    return Told(result, whole, core, statuses, tuple(words for _, words in sorted(wrong)))
+
+
+@contextlib.contextmanager
+def busy(beside: int, in_node: int) -> Iterator[None]:
+    """Keep so many processes busy beside the cluster, and so many in one of its nodes."""
+    commands = [guarded([sys.executable, "-c", SPIN]) for _ in range(beside)]
+    if in_node:
+        commands.append(["docker", "exec", "-i", NODE, "bash", "-c", SPIN_IN_NODE, str(in_node)])
+    spinning = [subprocess.Popen(command, stdin=subprocess.PIPE) for command in commands]
+    try:
+        yield
+    finally:
+        for process in spinning[:beside]:
+            process.kill()
+        for process in spinning:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait()
+
+
+def one_run(options: argparse.Namespace, out: Path) -> tuple[Told, float]:
+    """Run once; what it came to, and after how many seconds."""
+    command = [sys.executable, "-m", "esipp", "run", "--context", options.context, "--image", options.image or ""]
+    command += ["--out", str(out), "--samples", str(options.samples), "--fail-on", "extended"]
+    command += [word for suite in options.suite or ["source_ip"] for word in ("--suite", suite)]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    with (out.parent / f"{out.name}.said").open("w") as said:
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False)
+    seconds = time.monotonic() - began
+    ledger = out / "ledger.jsonl"
+    if not ledger.is_file():
+        return Told(), seconds
+    with ledger.open() as lines:
+        return read(lines), seconds
+
+
+def sentence(number: int, told: Told, seconds: float, load: float) -> str:
+    """The line of a run."""
+    counts = ", ".join(f"{told.statuses[status]} {status}" for status in (*RED, *UNDECIDED))
+    return f"run {number}: {seconds:.0f} s, {told.result}, {told.core} core pass, {counts}, load {load:.0f}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run again and again, and say what each came to."""
+    parser = argparse.ArgumentParser(prog="ci/soak", description="Runs in a row on a busy machine; none may be red.")
+    parser.add_argument("--runs", type=int, default=50, help="how many (%(default)s)")
+    parser.add_argument("--busy", type=int, default=2, help="busy processes a core beside the cluster (%(default)s)")
+    parser.add_argument("--busy-in-node", type=int, default=0, help=f"busy processes in {NODE} (%(default)s)")
+    parser.add_argument("--suite", action="append", help="repeatable (source_ip)")
+    parser.add_argument("--samples", type=int, default=20, help="connections a path gets (%(default)s)")
+    parser.add_argument("--keep", type=Path, help="where ledgers are kept that are red or undecided (a new folder)")
+    parser.add_argument("--context", default=CONTEXT, help="kubeconfig context (%(default)s)")
+    parser.add_argument("--image", default=os.environ.get("ESIPP_IMAGE"), help="echo image ($ESIPP_IMAGE)")
+    options = parser.parse_args(arguments)
+    kept = options.keep or Path(tempfile.mkdtemp(prefix="esipp-soak-"))
+    in_node = f", {options.busy_in_node} in {NODE}" if options.busy_in_node else ""
+    beside = options.busy * cores()
+    print(
+        f"{options.runs} runs on {cores()} cores, {beside} busy processes beside{in_node}; ledgers in {kept}",
+        flush=True,
+    )
+    red = undecided = in_a_row = 0
+    seconds: list[float] = []
+    loads: list[float] = []
+    with busy(beside, options.busy_in_node):
+        for number in range(1, options.runs + 1):
+            out = kept / f"run-{number}"
+            told, took = one_run(options, out)
+            seconds.append(took)
+            loads.append(os.getloadavg()[0])
+            print(sentence(number, told, took, loads[-1]), flush=True)
+            for words in told.rows[:SHOWN]:
+                print(f"    {words[:300]}", flush=True)
+            if len(told.rows) > SHOWN:
+                print(f"    and {len(told.rows) - SHOWN} more", flush=True)
+            red += told.is_red
+            undecided += told.is_undecided
+            in_a_row = 0 if told.is_red else in_a_row + 1
+            if not told.is_red and not told.is_undecided:
+                shutil.rmtree(out)
+                (kept / f"{out.name}.said").unlink()
+    print(f"{min(seconds):.0f} to {max(seconds):.0f} s a run, load average {min(loads):.0f} to {max(loads):.0f}")
+    print(f"{options.runs} runs, {red} red, {undecided} undecided; the last {in_a_row} in a row without red")
+    return 1 if red else 3 if undecided else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
