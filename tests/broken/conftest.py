@@ -1,6 +1,12 @@
-"""These tests need a standing kind cluster: ``ci/test --broken``, or pytest tests/broken --context kind-esipp."""
+"""These tests need a standing kind cluster: ``ci/test --broken``.
+
+Which, the environment says, and not ``--context``, by which the suite would begin a run of its own here.
+"""
 
 import json
+import os
+import platform
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -8,40 +14,88 @@ import pytest
 from ci import loadbalancer
 from ci.places import places
 from ci.surroundings import Surroundings
+from tests.broken import score
+from tests.broken.breaks import BREAKS, UNNOTICED
 from tests.broken.nodes import Nodes
+from tests.broken.turns import once, turn
 
 LEFT_OUT = pytest.StashKey[list[str]]()
+SCORES = "ESIPP_SCORES"
+"""Where scores are kept: of the environment, so that pytest-xdist's workers know it too."""
+
+PAGE = "ESIPP_BROKEN_PAGE"
+"""The folder to write broken.json and broken.md to after a full run; nothing is written if it is not set."""
+
+
+CONTEXT = "ESIPP_BROKEN_CONTEXT"
+"""The context of the cluster to break."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Without a cluster there is nothing to break."""
-    return True if config.getoption("context") is None and collection_path.name.startswith("test_") else None
+    named = os.environ.get(CONTEXT) or config.getoption("context")
+    return True if not named and collection_path.name.startswith("test_") else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "by_hand: takes long, or is much like another: ci/test --broken all, or by name")
+    if CONTEXT in os.environ and SCORES not in os.environ:
+        os.environ[SCORES] = tempfile.mkdtemp(prefix="esipp-broken-")
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
     """Say what is left out: what was not tried has not been seen to be noticed."""
     config = items[0].config
     if not config.option.keyword:  # else those that run were chosen by name
-        names = [item.name.partition("[")[2].rstrip("]") or item.name for item in items]
-        config.stash[LEFT_OUT] = [*config.stash.get(LEFT_OUT, []), *names]
+        config.stash[LEFT_OUT] = [*config.stash.get(LEFT_OUT, []), *(item.name for item in items)]
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     """One line, before anything runs."""
-    names = config.stash.get(LEFT_OUT, [])
-    return [f"left out, ./ci/test --broken all runs them: {', '.join(names)}"] if names else []
+    left_out = len(config.stash.get(LEFT_OUT, []))
+    return [f"{left_out} left out, ./ci/test --broken all runs them too"] if left_out else []
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The score table; after a full run also the page in docs."""
+    found = score.kept(Path(os.environ[SCORES])) if SCORES in os.environ else []
+    for line in score.lines(BREAKS, found):
+        terminalreporter.write_line(line)
+    if PAGE in os.environ and {each.name for each in found} == {each.name for each in BREAKS}:
+        write_page(Path(os.environ[PAGE]), found)
+
+
+def write_page(folder: Path, found: list[score.Score]) -> None:
+    """Write docs/broken.json, and docs/broken.md from it."""
+    there = Surroundings.load(places())
+    about = {
+        "cores": os.cpu_count(),
+        "kernel": platform.release().partition("-")[0],
+        "cluster": there.lane if there is not None else "",
+    }
+    record = score.as_record(BREAKS, found, about)
+    (folder / "broken.json").write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    (folder / "broken.md").write_text(score.page(BREAKS, UNNOTICED, record), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
-def nodes(request: pytest.FixtureRequest) -> Nodes:
+def scores() -> Path:
+    """The folder of this session's scores and runs, the same for all workers."""
+    return Path(os.environ[SCORES])
+
+
+@pytest.fixture(scope="session")
+def nodes(request: pytest.FixtureRequest, scores: Path) -> Nodes:
     """The nodes of the cluster, as containers; whole, whatever an earlier session left."""
-    found = Nodes.of(request.config.getoption("context"), request.config.getoption("kubeconfig"))
-    found.heal()
-    heal_balancer()
+    found = Nodes.of(
+        os.environ.get(CONTEXT) or request.config.getoption("context"), request.config.getoption("kubeconfig")
+    )
+    with once(scores, "healed") as missing:
+        if missing is not None:
+            with turn(found.lock, alone=True):
+                found.heal()
+                heal_balancer()
+            missing.touch()
     return found
 
 

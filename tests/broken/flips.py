@@ -19,7 +19,7 @@ from esipp.rows import Row
 from esipp.topology import family_of, parse_address
 from tests.broken import lying_proxy
 from tests.broken.health import CLOSED, health_proxies, redirected
-from tests.broken.nodes import MARK, PROGRAMS, Json, Live, Nodes, Placed, Rule
+from tests.broken.nodes import Json, Live, Nodes, Placed, Rule, new_mark
 from tests.broken.rowbreaks import RowBreak
 
 LONGEST = 400.0
@@ -101,13 +101,10 @@ def after_each_flip(
 
 def for_a_moment(nodes: Nodes, rules: list[Rule], seconds: float) -> None:
     """Rules on the nodes they name, put in and taken away by one command each."""
-    running = []
+    running, mark = [], new_mark()
     for node in {node for rule in rules for node in rule.nodes}:
         ours = [rule for rule in rules if node in rule.nodes]
-        commands = [
-            [shlex.join([PROGRAMS[r.family], "-w", "-t", "nat", how, r.chain, *MARK, *r.words]) for r in ours]
-            for how in ("-I", "-D")
-        ]
+        commands = [[shlex.join(each.command(how, mark)) for each in ours] for how in ("--insert", "--delete")]
         script = "; ".join([*commands[0], f"sleep {seconds}", *commands[1]])
         running.append(subprocess.Popen(["docker", "exec", node, "sh", "-c", script], stdout=subprocess.DEVNULL))
     for each in running:

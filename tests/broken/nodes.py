@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import shlex
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ci.places import places
 from esipp.catalog import HOUSE
 from esipp.cluster import Cluster
 from esipp.convergence import Budget, Reading, converge
@@ -27,8 +29,13 @@ Json = dict[str, Any]
 
 PROGRAMS = {Family.IPV4: "iptables", Family.IPV6: "ip6tables"}
 TABLES = ("nat", "mangle")
-MARK = ("--match", "comment", "--comment", "esipp-broken")
+OURS = "esipp-broken"
+"""What all rules and processes of these tests are called by; each context's own are told apart by what follows."""
+
 WORSE = {"fail", "flaky", "error", "inconclusive"}
+TOLD = ("observed", "reason", "change", "likely")
+LONGEST = 540.0
+"""Seconds of one run."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +48,46 @@ class Rule:
     nodes: tuple[str, ...] = ()
     table: str = "nat"
 
+    def concerns(self, node: str) -> bool:
+        """Whether it is for this node."""
+        return not self.nodes or node in self.nodes
+
+    def command(self, how: str, mark: str) -> list[str]:
+        """The command that puts it in (``--insert``) or takes it away (``--delete``)."""
+        comment = ("--match", "comment", "--comment", mark)
+        return [PROGRAMS[self.family], "--wait", "--table", self.table, how, self.chain, *comment, *self.words]
+
+
+def new_mark() -> str:
+    """What the rules of one context are told by: others may be at work on the same nodes."""
+    return f"{OURS}-{secrets.token_hex(4)}"
+
+
+def take_away(mark: str) -> str:
+    """The shell command that takes away all rules whose mark begins so."""
+    away = "{0} -t {2} -S | grep -- {1} | sed s/^-A/-D/ | while read -r rule; do eval {0} -w -t {2} $rule; done"
+    return "; ".join(away.format(each, mark, table) for each in PROGRAMS.values() for table in TABLES)
+
 
 @dataclass(frozen=True)
 class Result:
-    """What a run of the suite said: exit code, the status of every row, and when it began to observe them."""
+    """What a run of the suite said: exit code, the status of every row, and when it began to observe them.
+
+    ``told`` is all that a reader is told about a row (what was seen, why, where the source changed, where to look),
+    ``likely`` only the last; ``seconds`` is how long the run took.
+    """
 
     exit_code: int
     statuses: dict[str, str]
     settled: float
     text: str
+    told: dict[str, str] = field(default_factory=dict)
+    likely: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def names(self, row: str, cause: str) -> bool:
+        """Whether what is told about a row has this regular expression somewhere."""
+        return re.search(cause, self.told.get(row, ""), re.IGNORECASE) is not None
 
     def worse(self) -> dict[str, str]:
         """The rows that went wrong in any way, with their status."""
@@ -84,6 +122,11 @@ class Nodes:
         return cls(cluster, kubeconfig, containers, cast_roles(found), cidrs["podSubnet"], cidrs["serviceSubnet"])
 
     @property
+    def lock(self) -> Path:
+        """By whose locks those that break this cluster keep out of each other's way, in other sessions too."""
+        return places().run / "turn"
+
+    @property
     def bare(self) -> str:
         """The node that has no backend."""
         return self.roles[Role.BARE_NODE]
@@ -91,26 +134,24 @@ class Nodes:
     @contextmanager
     def rules(self, *rules: Rule) -> "Iterator[Placed]":
         """Rules on the nodes, taken away again whatever happens; one command a node, so that they come quickly."""
+        mark = new_mark()
 
         def script(node: str) -> str:
-            ours = [rule for rule in rules if not rule.nodes or node in rule.nodes]
-            return " && ".join(
-                shlex.join([PROGRAMS[r.family], "--wait", "--table", r.table, "--insert", r.chain, *MARK, *r.words])
-                for r in ours
-            )
+            return " && ".join(shlex.join(each.command("--insert", mark)) for each in rules if each.concerns(node))
 
         try:
             self._on_nodes(script)
             yield Placed(time.time())
         finally:
-            self.heal()
+            self._on_nodes(lambda _: take_away(mark))
 
     @contextmanager
     def running(self, image: str, user: int, command: list[str]) -> Iterator[None]:
         """A process in every node's network, in a container beside it; gone again whatever happens."""
+        mark = new_mark()
 
         def start(node: str) -> None:
-            name, (program, *arguments) = self._beside(node), command
+            name, (program, *arguments) = f"{mark}-{node}", command
             options = ["--detach", "--name", name, "--network", f"container:{node}", "--user", str(user)]
             _docker("run", *options, "--entrypoint", program, image, *arguments)
             budget = Budget("the process beside a node being ready", 20.0, need=1)
@@ -122,22 +163,12 @@ class Nodes:
                 list(pool.map(start, self.containers))
             yield
         finally:
-            self._remove_processes()
-
-    @staticmethod
-    def _beside(node: str) -> str:
-        return f"esipp-broken-{node}"
-
-    def _remove_processes(self) -> None:
-        command = ["docker", "rm", "--force", *map(self._beside, self.containers)]
-        subprocess.run(command, check=False, capture_output=True, timeout=120)  # some engines mind what is not there
+            remove_processes(mark)
 
     def heal(self) -> None:
         """Take away every rule and process of these tests, also those that an interrupted one left."""
-        self._remove_processes()
-        away = "{0} -t {2} -S | grep -- {1} | sed s/^-A/-D/ | while read -r rule; do eval {0} -w -t {2} $rule; done"
-        both = "; ".join(away.format(each, MARK[-1], table) for each in PROGRAMS.values() for table in TABLES)
-        self._on_nodes(lambda _: both)
+        remove_processes(OURS)
+        self._on_nodes(lambda _: take_away(OURS))
 
     def _on_nodes(self, script: Callable[[str], str]) -> None:
         def on(node: str) -> None:
@@ -200,16 +231,26 @@ class Nodes:
         rows: Sequence[str] = (),
         binding: str = "core",
         moves: int = DEFAULT_MOVES,
+        disruptive: bool = False,
     ) -> Result:
         """Run suites on the cluster, as a user would: all their rows, or those whose ids contain one of these."""
+        began = time.monotonic()
         command = [sys.executable, "-m", "esipp", "run", "--context", self.cluster.context, "--out", str(out)]
         command += ["--samples", str(samples), "--fail-on", binding, *(f"--suite={suite}" for suite in suites)]
         command += ["--moves", str(moves), "--seed", "12", *rows]  # healthy and broken, the same is done
-        done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, timeout=400, check=False)
+        command += ["--allow-disruptive"] if disruptive else []
+        done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, timeout=LONGEST, check=False)
         records = list(read_ledger(out / "ledger.jsonl"))
-        statuses = {record["id"]: record["status"] for record in records if record["record"] == "verdict"}
-        settled = max((record["at"] for record in records if record["record"] == "settled"), default=0.0)
-        return Result(done.returncode, statuses, settled, done.stdout + done.stderr)
+        verdicts = {record["id"]: record for record in records if record["record"] == "verdict"}
+        return Result(
+            done.returncode,
+            {name: each["status"] for name, each in verdicts.items()},
+            max((record["at"] for record in records if record["record"] == "settled"), default=0.0),
+            done.stdout + done.stderr,
+            {name: " ".join(each[part] for part in TOLD) for name, each in verdicts.items()},
+            {name: each["likely"] for name, each in verdicts.items()},
+            time.monotonic() - began,
+        )
 
 
 def _is_ours(namespace: Json) -> bool:
@@ -223,6 +264,14 @@ def _is_ours(namespace: Json) -> bool:
         except OSError:
             return False
     return False
+
+
+def remove_processes(mark: str) -> None:
+    """Remove the containers whose names begin so."""
+    names = _docker("ps", "--all", "--filter", f"name=^/?{mark}", "--format", "{{.Names}}").split()
+    if names:
+        command = ["docker", "rm", "--force", *names]
+        subprocess.run(command, check=False, capture_output=True, timeout=120)  # another may be doing the same
 
 
 def _docker(*arguments: str) -> str:

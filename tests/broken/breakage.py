@@ -1,0 +1,154 @@
+"""One way to break a cluster, the rows that must notice it, and how a run of the suite is held against that."""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from esipp.errors import ExitCode
+from esipp.model import Cell
+from esipp.rows import Row
+from esipp.run import DEFAULT_MOVES
+from tests.broken.nodes import Nodes, Placed, Result
+
+
+class Group(StrEnum):
+    """What is broken; a folder of breaks/ each."""
+
+    SOURCE = "source"
+    DELIVERY = "delivery"
+    HEALTH = "health"
+    BALANCERS = "balancers"
+    COMPATIBILITY = "compatibility"
+    HARMLESS = "harmless"
+
+
+RED = frozenset({"fail", "flaky"})
+KNOWN = frozenset({"known"})
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is run on the broken cluster: suites, and of their rows those whose ids contain one of ``rows`` (all)."""
+
+    suites: tuple[str, ...]
+    rows: tuple[str, ...] = ()
+    samples: int = 20
+    moves: int = DEFAULT_MOVES
+    disruptive: bool = False
+
+
+def nobody(row: Row) -> bool:
+    """No row."""
+    return False
+
+
+def cells(notices: Callable[[Cell], bool]) -> Callable[[Row], bool]:
+    """Of all rows, those that are paths and of which this holds."""
+    return lambda row: isinstance(row, Cell) and notices(row)
+
+
+@dataclass(frozen=True)
+class Break:
+    """One way to break a cluster, or (``Group.HARMLESS``) a legitimate difference that must not fail.
+
+    Args:
+        name: for people and for ``ci/test --broken NAME``.
+        group: what is broken.
+        what: the same in one sentence, for docs/broken.md.
+        asked: what is run while it is broken.
+        apply: breaks the cluster for as long as its context lasts, and heals it whatever happens.
+        notices: whether a row must say one of ``says``.
+        names: a regular expression: what the diagnosis of the rows that notice must say of the cause.
+        says: what a row says that notices.
+        opens: whether a row cannot be decided then (``inconclusive``): the row beside it, or its control, fails.
+        may: whether a row may say anything, because it follows from the same fault, but not in every run.
+        share: of the rows that must notice, how many surely do; less than all only where chance decides.
+        scoped: it touches nothing but the Services of the one run that is held against it, so that others can run
+            beside; else it has the cluster for itself.
+        at_once: it must be in place before anything is observed; else it only comes while something is done.
+        fixed: one of those that every run of ``.ci/run`` tries.
+    """
+
+    name: str
+    group: Group
+    what: str
+    asked: Asked
+    apply: Callable[[Nodes], AbstractContextManager[Placed]]
+    notices: Callable[[Row], bool]
+    names: str = ""
+    says: frozenset[str] = RED
+    opens: Callable[[Row], bool] = nobody
+    may: Callable[[Row], bool] = nobody
+    share: float = 1.0
+    scoped: bool = False
+    at_once: bool = True
+    fixed: bool = False
+
+
+@dataclass(frozen=True)
+class Unnoticed:
+    """A way to break a cluster that no run here can notice, and why."""
+
+    name: str
+    group: Group
+    what: str
+    why: str
+
+
+@dataclass
+class Score:
+    """What became of one break.
+
+    Args:
+        name: of the break.
+        must: how many rows had to notice.
+        right: how many of them did.
+        wrong: rows that changed and must not have, with what they said on the healthy and on the broken cluster.
+        missed: rows that had to notice and did not, with what they said.
+        named: how many rows that noticed name the cause.
+        exit_code: of the run.
+        seconds: that it took.
+        said: what the run printed about it, briefly: the diagnosis.
+    """
+
+    name: str
+    must: int = 0
+    right: int = 0
+    wrong: dict[str, tuple[str, str]] = field(default_factory=dict)
+    missed: dict[str, str] = field(default_factory=dict)
+    named: int = 0
+    exit_code: int = 0
+    seconds: float = 0.0
+    said: str = ""
+    good: bool = False
+
+
+def hold(broken: Break, rows: Iterable[Row], healthy: Mapping[str, str], result: Result) -> Score:
+    """Hold what the rows said on the broken cluster against what they said on the healthy one."""
+    asked = {row.id: row for row in rows if healthy.get(row.id, "unsupported") != "unsupported"}
+    score = Score(broken.name, exit_code=result.exit_code, seconds=result.seconds)
+    diagnoses: dict[str, int] = {}
+    for name, said in result.statuses.items():
+        row, before = asked.get(name), healthy[name]
+        if row is not None and broken.notices(row):
+            score.must += 1
+            if said in broken.says:
+                score.right += 1
+                told = result.likely.get(name, "")
+                score.named += result.names(name, broken.names)
+                diagnoses[told] = diagnoses.get(told, 0) + 1
+            else:
+                score.missed[name] = said
+        elif row is not None and broken.opens(row):
+            if said != "inconclusive":
+                score.wrong[name] = (before, said)
+        elif said != before and not (row is not None and broken.may(row)):
+            score.wrong[name] = (before, said)
+    score.said = max(diagnoses, key=lambda told: diagnoses[told], default="")
+    red = broken.group is not Group.HARMLESS
+    code = ExitCode.NOT_CONFORMANT if red else ExitCode.CONFORMANT
+    enough = score.right >= broken.share * score.must and (score.must > 0 or not red)
+    named = score.named > 0 or not broken.names or not score.must
+    score.good = enough and named and not score.wrong and score.exit_code == code
+    return score

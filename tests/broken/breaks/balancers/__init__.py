@@ -1,0 +1,1 @@
+"""Load balancers that do not follow the pods, or lie about the client."""

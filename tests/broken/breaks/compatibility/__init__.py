@@ -1,0 +1,1 @@
+"""API objects that do not mean what they did."""

@@ -1,0 +1,1 @@
+"""Packets that go where they must not, or not where they must."""

@@ -1,0 +1,1 @@
+"""Legitimate differences: no row may fail."""

@@ -1,0 +1,1 @@
+"""Health checks that do not tell the truth."""

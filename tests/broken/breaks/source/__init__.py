@@ -1,0 +1,1 @@
+"""Clients' addresses that are rewritten where they must survive."""

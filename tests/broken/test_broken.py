@@ -1,0 +1,76 @@
+"""Each way in which a cluster is broken turns the rows red that must notice it, and no other."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from esipp.catalog import all_rows
+from tests.broken import score
+from tests.broken.breakage import Asked, Break, hold
+from tests.broken.breaks import BREAKS
+from tests.broken.nodes import Nodes, Result
+from tests.broken.turns import once, turn
+
+pytestmark = pytest.mark.timeout(3000)  # whole runs of the suite, and waiting for one's turn
+
+
+def _param(broken: Break) -> object:
+    return pytest.param(broken, id=broken.name, marks=[] if broken.fixed else [pytest.mark.by_hand])
+
+
+# Those that can run beside each other first: then nobody waits for the others' end.
+TABLE = [_param(each) for each in sorted(BREAKS, key=lambda each: not each.scoped)]
+
+
+def union(asked: list[Asked]) -> list[Asked]:
+    """What all of these ask, with as few runs: one for each set of suites, with as much of each as any asks for."""
+    found: dict[tuple[str, ...], Asked] = {}
+    for each in asked:
+        seen = found.get(each.suites, each)
+        rows = {*seen.rows, *each.rows} if seen.rows and each.rows else set()
+        samples, moves = max(seen.samples, each.samples), max(seen.moves, each.moves)
+        found[each.suites] = Asked(each.suites, tuple(sorted(rows)), samples, moves, seen.disruptive or each.disruptive)
+    return list(found.values())
+
+
+@pytest.fixture(scope="session")
+def healthy(request: pytest.FixtureRequest, nodes: Nodes, scores: Path) -> dict[str, str]:
+    """The cluster as it is, wherever any of the breaks that are tried now will look: nothing goes wrong."""
+    params = [item.callspec.params.get("broken") for item in request.session.items if hasattr(item, "callspec")]
+    statuses: dict[str, str] = {}
+    for asked in union([each.asked for each in params if isinstance(each, Break)]):
+        name = f"healthy-{hashlib.sha256(repr(asked).encode()).hexdigest()[:8]}"
+        with once(scores, f"{name}.json") as missing:
+            if missing is not None:
+                with turn(nodes.lock, alone=True):
+                    result = qualify(nodes, asked, scores / name)
+                assert result.worse() == {}, result.text
+                assert result.exit_code == 0, result.text
+                missing.write_text(json.dumps(result.statuses), encoding="utf-8")
+        statuses |= json.loads((scores / f"{name}.json").read_text(encoding="utf-8"))
+    return statuses
+
+
+def qualify(nodes: Nodes, asked: Asked, out: Path) -> Result:
+    return nodes.qualify(
+        out,
+        asked.samples,
+        suites=asked.suites,
+        rows=asked.rows,
+        binding="timed" if "convergence" in asked.suites or "continuity" in asked.suites else "extended",
+        moves=asked.moves,
+        disruptive=asked.disruptive,
+    )
+
+
+@pytest.mark.parametrize("broken", TABLE)
+def test_the_right_rows_notice(broken: Break, healthy: dict[str, str], nodes: Nodes, scores: Path) -> None:
+    with turn(nodes.lock, alone=not broken.scoped), broken.apply(nodes) as placed:
+        result = qualify(nodes, broken.asked, scores / broken.name)
+    assert placed.at > 0, f"the cluster was never broken\n{result.text}"
+    assert not broken.at_once or placed.at < result.settled, "the cluster was not broken before it was observed"
+    held = hold(broken, all_rows(), healthy, result)
+    score.keep(held, scores)
+    assert held.good, f"{result.text}\n{held}"
