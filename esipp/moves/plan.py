@@ -5,6 +5,7 @@ ready). A pod that was deleted is made again, closed; until it is there its slot
 """
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,6 +28,11 @@ class Kind(StrEnum):
 
 DOWNS = (Kind.CLOSED, Kind.DELETED, Kind.KILLED)
 
+LEAST = {Kind.DELETED: 2, Kind.KILLED: 1, Kind.CLOSED: 1}
+"""How often each way down comes at least, if there are so many moves: a row is about each, and chance would now and
+then leave one out. Twice what is graceful, as a balancer need not have used the node at that moment.
+"""
+
 AWAY_MOVES = {Kind.DELETED: 3, Kind.KILLED: 2}
 """So many moves later a slot is asked again at the earliest, if there is another one: its pod has to end and start."""
 
@@ -43,7 +49,7 @@ class Step:
 def plan(seed: str, slots: int, moves: int) -> list[Step]:
     """A sequence of so many moves up and as many down, beginning and ending with slot 0 or another one open alone.
 
-    There is always an open slot.
+    There is always an open slot, and of each way down at least ``LEAST``.
 
     Raises:
         ValueError: there are fewer than two slots.
@@ -54,9 +60,11 @@ def plan(seed: str, slots: int, moves: int) -> list[Step]:
     is_open = {slot: slot == 0 for slot in range(slots)}
     away = dict.fromkeys(range(slots), 0)
     ups, downs = moves, moves
+    owed = Counter(LEAST) if moves >= sum(LEAST.values()) else Counter[Kind]()
     steps: list[Step] = []
     while ups or downs:
-        step = _choose(chance, is_open, away, ups, downs)
+        step = _choose(chance, is_open, away, ups, downs, owed)
+        owed -= Counter([step.kind])
         steps.append(step)
         away = {slot: max(0, left - 1) for slot, left in away.items()}
         if step.up is not None:
@@ -68,7 +76,10 @@ def plan(seed: str, slots: int, moves: int) -> list[Step]:
     return steps
 
 
-def _choose(chance: random.Random, is_open: dict[int, bool], away: dict[int, int], ups: int, downs: int) -> Step:
+def _choose(
+    chance: random.Random, is_open: dict[int, bool], away: dict[int, int], ups: int, downs: int, owed: Counter[Kind]
+) -> Step:
+    last_ones = downs <= owed.total()
     opened = [slot for slot, state in is_open.items() if state]
     closed = [slot for slot, state in is_open.items() if not state]
     soonest = min((away[slot] for slot in closed), default=0)
@@ -77,8 +88,8 @@ def _choose(chance: random.Random, is_open: dict[int, bool], away: dict[int, int
     if there and ups:
         kinds += [Kind.OPENED] * len(DOWNS)  # as likely as all ways down together
     if len(opened) > 1 and downs:
-        kinds += DOWNS
-    if there and ups and downs:
+        kinds += owed.elements() if last_ones else DOWNS
+    if there and ups and downs and not last_ones:
         kinds += [Kind.ELSEWHERE] * 2  # takes no longer than either of its halves
     kind = chance.choice(kinds)
     up = chance.choice(there) if kind in (Kind.OPENED, Kind.ELSEWHERE) else None

@@ -8,7 +8,7 @@ import pytest
 from esipp.model import Family
 from esipp.moves.losses import count_losses
 from esipp.moves.places import Span, wrong_places
-from esipp.moves.plan import Kind, last_open, plan
+from esipp.moves.plan import LEAST, Kind, last_open, plan
 from esipp.moves.samples import Sample, Stream, read_health, read_request
 from esipp.moves.statistics import Distribution, binomial_p
 from esipp.moves.timeline import Change, Seen, timeline
@@ -99,6 +99,14 @@ def test_a_plan_has_so_many_moves_and_never_leaves_the_service_without_a_pod(see
         assert is_open
     assert {last_open(steps)} == is_open
     assert sum(step.up is not None for step in steps) == sum(step.down is not None for step in steps) == 30
+
+
+@pytest.mark.parametrize("moves", [4, 5, 20])
+def test_every_way_down_comes(moves: int) -> None:
+    """A short run has a row for each of them too, whatever the seed."""
+    for seed in range(300):
+        kinds = Counter(step.kind for step in plan(f"{seed}", 3, moves))
+        assert kinds >= Counter(LEAST), seed
 
 
 def test_a_plan_is_the_seeds_and_has_all_kinds() -> None:
