@@ -4,6 +4,7 @@ The window has two parts. Of the sample, few connections a path, everything is k
 can be; then the rest, of which equal results come as one.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -21,11 +22,18 @@ DATA_PLANE = Budget("every path that must answer", 30.0, need=3, spacing=0.2, st
 SETTLING_TIMEOUT = 1.0
 """Seconds a probe may take while the data plane is being programmed."""
 
+QUICK_LOOKS = 5
+"""Looks with that timeout. What is silent then may be a busy machine that answers late, so the later ones have more."""
+
+PATIENT_TIMEOUT = 4.0
+"""Seconds a probe may take from then on."""
+
 JUDGED_TIMEOUT = 2.0
 """Seconds of silence that count as no answer in the judged window: one SYN retransmission is given its chance."""
 
-ANSWER_TIMEOUT = 4.0
-"""Seconds that a path gets which answered while settling: a late answer of a machine that is busy is an answer."""
+ANSWER_TIMEOUT = 10.0
+"""Seconds that a path gets which answered while settling: a late answer of a machine that is busy is an answer. TCP
+sends its SYN again after one second, three and seven; where an answer is lost for good, patience changes nothing."""
 
 SAMPLED = 2
 """Connections of a path that are kept whole and looked for among the packets."""
@@ -80,7 +88,7 @@ def must_answer(cells: Iterable[Cell], facts: Mapping[str, str]) -> set[Path]:
 
 @dataclass
 class Settling:
-    """Waits until every path that must answer does, three times in a row; ``answering`` are those that last did.
+    """Waits until every path that must answer does, three times in a row; ``answering`` are those that ever did.
 
     Setting up may converge; only the judged window may not be tried again. A path that never answers uses up the
     budget and is then judged as it is: that it stays silent is the product's doing.
@@ -93,11 +101,14 @@ class Settling:
     def wait(self, expected: set[Path]) -> Convergence:
         """Wait for the paths that are expected to answer."""
         waiting = [path for path in self.todo.targets if path in expected]
+        looks = itertools.count()
 
         def look() -> Reading:
-            seen = fly(self.probers, self.todo, waiting, 1, timeout=SETTLING_TIMEOUT)
-            self.answering = {path for path, made in seen.items() if all(o.outcome is Outcome.ANSWERED for o in made)}
-            silent = [path for path in waiting if path not in self.answering]
+            timeout = SETTLING_TIMEOUT if next(looks) < QUICK_LOOKS else PATIENT_TIMEOUT
+            seen = fly(self.probers, self.todo, waiting, 1, timeout=timeout)
+            answering = {path for path, made in seen.items() if all(o.outcome is Outcome.ANSWERED for o in made)}
+            silent = [path for path in waiting if path not in answering]
+            self.answering |= answering
             if not silent:
                 return Reading(True, f"{len(waiting)} paths answer")
             return Reading(False, f"{len(silent)} of {len(waiting)} paths are silent, among them {silent[0].key}")

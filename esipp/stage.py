@@ -34,9 +34,10 @@ from esipp.topology import (
 
 Json = dict[str, Any]
 
-PODS_READY = Budget("our pods being ready", 50.0)
-VIP_ASSIGNED = Budget("load balancers getting their VIPs", 30.0)
-LISTENING = Budget("the reference listeners", 20.0, need=1, spacing=0.1)
+PODS_READY = Budget("our pods being ready", 120.0)
+VIP_ASSIGNED = Budget("load balancers getting their VIPs", 60.0)
+LISTENING = Budget("the reference listeners", 60.0, need=1, spacing=0.1)
+"""Seconds on an idle machine, minutes on one that is busy with other things."""
 
 NO_PROPS = Props()
 MOST_AGENTS = 10

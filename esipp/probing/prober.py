@@ -15,8 +15,8 @@ from esipp.errors import HarnessError
 from esipp.observation import Observation
 from esipp.probing.jobs import Job, read_result
 
-START_SECONDS = 20.0
-"""Until a prober says that it is ready: an exec into a container plus the start of Python."""
+START_SECONDS = 60.0
+"""Until a prober says that it is ready: an exec into a container plus the start of Python, on a busy machine."""
 
 CLOCK_SECONDS = 10.0
 """For one reading of a prober's clock; the way there and back takes milliseconds."""
