@@ -5,6 +5,7 @@ server (a null where they want a list raises), and a suite that reports what it 
 The client contributes what is hard: kubeconfig, credentials, TLS.
 """
 
+import contextlib
 import json
 import os
 import threading
@@ -19,6 +20,7 @@ from kubernetes import client, config
 from kubernetes.config import kube_config
 from kubernetes.config.config_exception import ConfigException
 
+from esipp.api_proxy import account_at, proxy_for
 from esipp.dialect import Dialect, dialect_of
 from esipp.errors import PreflightError
 from esipp.redaction import learn_authorization, learn_environment, learn_kubeconfig
@@ -28,6 +30,7 @@ Json = dict[str, Any]
 VERSION = "/version"
 CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 30.0
+UNAUTHORIZED = 401
 REOPEN_SECONDS = 0.2
 """Pause before a watch that the server closed is opened again."""
 
@@ -81,20 +84,36 @@ class Cluster:
                 f"There is no context '{context}' in the kubeconfig.",
                 f"it knows: {', '.join(names) or 'none'}; ./ci/conformance --keep makes kind-esipp.",
             )
-        settings = client.Configuration()
+        self._api = self._log_in()
+        self._logging_in = threading.Lock()
+        self.server = str(self._api.configuration.host)
+        self._dialect: Dialect | None = None
+
+    def _log_in(self) -> client.ApiClient:
+        """Load server, credentials and proxy from the kubeconfig; a plugin that makes credentials is asked anew."""
+        settings = client.Configuration(proxy="", no_proxy="")  # which one is asked is not the library's to say
         try:
             config.load_kube_config(
-                config_file=kubeconfig, context=context, client_configuration=settings, persist_config=False
+                config_file=self.kubeconfig, context=self.context, client_configuration=settings, persist_config=False
             )
         except (ConfigException, OSError, ValueError, TypeError) as broken:
             raise PreflightError(
-                f"The credentials of context '{context}' cannot be loaded: {broken}.",
-                f"does 'kubectl --context {context} get nodes' work?",
+                f"The credentials of context '{self.context}' cannot be loaded: {broken}.",
+                f"does 'kubectl --context {self.context} get nodes' work?",
             ) from None
         settings.retries = urllib3.Retry(0)  # a lost request is told at once; whoever may wait, waits by itself
-        self._api = client.ApiClient(configuration=settings)
-        self.server = str(settings.host)
-        self._dialect: Dialect | None = None
+        settings.proxy = settings.proxy or proxy_for(str(settings.host), os.environ)
+        if settings.proxy and account_at(settings.proxy):
+            settings.proxy_headers = urllib3.make_headers(proxy_basic_auth=account_at(settings.proxy))
+        return client.ApiClient(configuration=settings)
+
+    def _log_in_again(self, refused: client.ApiClient) -> bool:
+        """After credentials were refused: whether there are others by now, in the file or from its plugin."""
+        with self._logging_in:
+            if self._api is refused:  # no other thread was here before
+                with contextlib.suppress(PreflightError):
+                    self._api = self._log_in()
+            return _credentials(self._api) != _credentials(refused)
 
     def request(
         self,
@@ -146,7 +165,27 @@ class Cluster:
         stream: bool = False,
         content: str = "application/json",
     ) -> urllib3.BaseHTTPResponse:
-        arguments = self._api.param_serialize(
+        """Send a request; once more with fresh credentials, if those at hand are not accepted any more."""
+        api = self._api
+        try:
+            return self._send_by(api, method, path, body, query, read_timeout, stream, content)
+        except ApiError as refused:
+            if refused.status != UNAUTHORIZED or not self._log_in_again(api):
+                raise
+        return self._send_by(self._api, method, path, body, query, read_timeout, stream, content)
+
+    def _send_by(
+        self,
+        api: client.ApiClient,
+        method: str,
+        path: str,
+        body: Json | None,
+        query: Mapping[str, str] | None,
+        read_timeout: float,
+        stream: bool,
+        content: str,
+    ) -> urllib3.BaseHTTPResponse:
+        arguments = api.param_serialize(
             method,
             path,
             query_params=list((query or {}).items()),
@@ -156,7 +195,7 @@ class Cluster:
         )
         learn_authorization(str(arguments[2].get("authorization") or ""))
         try:
-            response: urllib3.BaseHTTPResponse = self._api.call_api(
+            response: urllib3.BaseHTTPResponse = api.call_api(
                 *arguments, _request_timeout=(CONNECT_TIMEOUT, read_timeout)
             ).response
             if response.status >= 400:
@@ -195,12 +234,22 @@ class Cluster:
 
         Yields ``(event type, object)``; ``EMPTY`` with a nameless object says that the snapshot had none. Ends
         silently when the budget is used up: whoever watches knows what is still missing and says it. A watch that the
-        server closes is opened again.
+        server closes is opened again, also after a while in which no server answered.
+
+        Raises:
+            ApiError: the server refused.
+            UnreachableError: none answers, and the budget is used up.
         """
         deadline = time.monotonic() + budget
         pause = threading.Event()
         while True:
-            snapshot = self.request("GET", collection, query=query)
+            try:
+                snapshot = self.request("GET", collection, query=query)
+            except UnreachableError:
+                if time.monotonic() >= deadline:
+                    raise
+                pause.wait(REOPEN_SECONDS)
+                continue
             items = snapshot.get("items") or []
             for item in items:
                 yield "ADDED", item
@@ -310,12 +359,16 @@ class Cluster:
         assert self._dialect is not None
         return self._dialect
 
-    def may(self, verb: str, resource: str, *, group: str = "", namespace: str | None = None) -> bool:
-        """Whether we hold a right; ``resource`` may name a subresource (``pods/exec``)."""
+    def may(
+        self, verb: str, resource: str, *, group: str = "", namespace: str | None = None, name: str | None = None
+    ) -> bool:
+        """Whether we hold a right; ``resource`` may name a subresource (``pods/exec``), ``name`` the one object."""
         resource, _, subresource = resource.partition("/")
         attributes: Json = {"verb": verb, "resource": resource, "subresource": subresource, "group": group}
         if namespace:
             attributes["namespace"] = namespace
+        if name:
+            attributes["name"] = name
         review = {
             "apiVersion": f"authorization.k8s.io/{self.dialect.access_review}",
             "kind": "SelfSubjectAccessReview",
@@ -328,6 +381,13 @@ class Cluster:
 def kubeconfig_arguments(context: str, kubeconfig: str | None) -> list[str]:
     """The arguments that point kubectl at the same cluster."""
     return ["--context", context, *(["--kubeconfig", str(Path(kubeconfig))] if kubeconfig else [])]
+
+
+def _credentials(api: client.ApiClient) -> tuple[Any, ...]:
+    """What we prove with who we are; certificates by their content, as their files are temporary."""
+    settings = api.configuration
+    files = [Path(each).read_bytes() for each in (settings.cert_file, settings.key_file) if each]
+    return settings.api_key.get("BearerToken"), settings.username, settings.password, *files
 
 
 def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:

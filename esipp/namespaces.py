@@ -3,16 +3,23 @@
 import os
 import socket
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
-from esipp.cluster import ApiError, Cluster
+from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge, waiting
 from esipp.errors import HarnessError
 from esipp.labels import MANAGED_BY, OWNER, RUN_LABEL
 
 ACCOUNT = Budget("the namespace's default service account", 20.0, need=1, spacing=0.05)
 GONE = Budget("our namespace being gone", 90.0)
+BACK = Budget("the API server answering, so that what we made can go", 90.0, need=1, spacing=0.5)
+LOST_AFTER = 35.0
+"""Seconds that a kubelet gets to end pods whose grace is one; after that it is taken for lost with its node."""
+
+T = TypeVar("T")
 
 
 def owner() -> str:
@@ -44,25 +51,71 @@ def wait_for_account(cluster: Cluster, namespace: str) -> None:
 
 
 def remove_namespace(cluster: Cluster, name: str, budget: Budget = GONE) -> None:
-    """Delete a namespace and wait until it is gone, within a budget.
+    """Delete a namespace and wait until it is gone, within a budget; an API server that is away is waited for first.
 
     Raises:
         HarnessError: it is still there after the budget.
     """
+    path = f"/api/v1/namespaces/{name}"
+    insist(lambda: cluster.delete(path))
     began = time.monotonic()
-    cluster.delete(f"/api/v1/namespaces/{name}")
     # the namespace controller only starts after 5 s; what it would delete then is deleted while it waits
-    kinds = [f"/api/v1/namespaces/{name}/{kind}" for kind in ("pods", "services")]
-    objects = [f"{kind}/{item['metadata']['name']}" for kind in kinds for item in cluster.list(kind)]
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        list(pool.map(lambda path: cluster.delete(path, grace=1), objects))  # also pods that would serve on
+    insist(lambda: _remove_objects(cluster, path, ("pods", "services"), grace=1))  # also pods that would serve on
     with waiting(budget.name, budget.seconds):
-        gone = cluster.wait_gone(f"/api/v1/namespaces/{name}", budget=budget.seconds)
+        gone = insist(lambda: cluster.wait_gone(path, budget=min(LOST_AFTER, budget.seconds)))
+        if not gone:
+            insist(lambda: _remove_objects(cluster, path, ("pods",), grace=0))
+            left = budget.seconds - (time.monotonic() - began)
+            gone = insist(lambda: cluster.wait_gone(path, budget=max(1.0, left)))
     if not gone:
         raise HarnessError(
-            f"The namespace {name} is still there after {time.monotonic() - began:.0f} s.",
+            f"The namespace {name} is still there after {time.monotonic() - began:.0f} s{_what_holds(cluster, path)}.",
             f"see what holds it: kubectl --context {cluster.context} get namespace {name} -o yaml",
         )
+
+
+def insist(do: Callable[[], T], budget: Budget = BACK) -> T:
+    """Do something as soon as the API server is there to do it: what we made has to go, also after it was away.
+
+    Raises:
+        ApiError: it refused.
+        UnreachableError: it did not answer within the budget.
+    """
+    done: list[T] = []
+    trouble: list[Exception] = []
+
+    def look() -> Reading:
+        try:
+            done.append(do())
+        except UnreachableError as silent:
+            trouble.append(silent)
+            return Reading(False, str(silent))
+        except ApiError as refused:
+            trouble.append(refused)
+            return Reading(False, refused.message, hopeless=refused.status != 429 and refused.status < 500)
+        return Reading(True, "done")
+
+    if not converge(look, budget).held:
+        raise trouble[-1]
+    return done[0]
+
+
+def _remove_objects(cluster: Cluster, namespace: str, kinds: tuple[str, ...], grace: int) -> None:
+    """Delete everything of these kinds; pods have so many seconds to end, and with none are forgotten at once."""
+    objects = [f"{namespace}/{kind}/{each['metadata']['name']}" for kind in kinds
+               for each in cluster.list(f"{namespace}/{kind}")]  # fmt: skip
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        list(pool.map(lambda path: cluster.delete(path, grace=grace), objects))
+
+
+def _what_holds(cluster: Cluster, path: str) -> str:
+    """What the namespace controller says it waits for; nothing where it says nothing."""
+    try:
+        status = cluster.request("GET", path).get("status", {})
+    except (ApiError, UnreachableError):
+        return ""
+    waits = [c.get("message", "") for c in status.get("conditions") or [] if c.get("status") == "True"]
+    return f": {'; '.join(waits)}" if any(waits) else ""
 
 
 def left_behind(cluster: Cluster) -> dict[str, tuple[str, str]]:

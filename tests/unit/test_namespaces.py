@@ -1,0 +1,86 @@
+"""A run's namespace goes: also after the API server was away, and where a node with our pods is lost."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from esipp import namespaces
+from esipp.cluster import ApiError, Cluster, UnreachableError
+from esipp.convergence import Budget
+from esipp.errors import HarnessError
+from esipp.namespaces import insist, remove_namespace
+
+QUICK = Budget("something", 0.2, need=1, spacing=0.001)
+
+
+def failing(*troubles: Exception) -> Callable[[], str]:
+    left = list(troubles)
+
+    def do() -> str:
+        if left:
+            raise left.pop(0)
+        return "done"
+
+    return do
+
+
+def refusal(status: int) -> ApiError:
+    return ApiError(status, "", "no", "DELETE x")
+
+
+@pytest.mark.parametrize("troubles", [[], [UnreachableError("away")] * 3, [refusal(503), refusal(429), refusal(500)]])
+def test_an_api_server_that_is_away_is_waited_for(troubles: list[Exception]) -> None:
+    assert insist(failing(*troubles), QUICK) == "done"
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 422])
+def test_a_refusal_is_told_at_once(status: int) -> None:
+    do = failing(refusal(status), UnreachableError("asked again"))
+    with pytest.raises(ApiError) as refused:
+        insist(do, QUICK)
+    assert refused.value.status == status
+
+
+def test_one_that_stays_away_is_told() -> None:
+    with pytest.raises(UnreachableError):
+        insist(failing(*[UnreachableError("away")] * 10_000), QUICK)
+
+
+class Slow:
+    """A namespace whose pod goes only when it is told to without grace; or never."""
+
+    context = "home"
+
+    def __init__(self, *, goes: bool) -> None:
+        self.goes = goes
+        self.pods = ["lost"]
+        self.deleted: list[tuple[str, int | None]] = []
+
+    def delete(self, path: str, *, grace: int | None = None) -> None:
+        self.deleted.append((path.rpartition("/")[2], grace))
+        if grace == 0 and self.goes:
+            self.pods.clear()
+
+    def list(self, collection: str) -> list[dict[str, Any]]:
+        return [{"metadata": {"name": name}} for name in self.pods if collection.endswith("/pods")]
+
+    def wait_gone(self, path: str, *, budget: float) -> bool:
+        return not self.pods
+
+    def request(self, method: str, path: str) -> dict[str, Any]:
+        waits = {"type": "NamespaceContentRemaining", "status": "True", "message": "pods. has 1 resource instances"}
+        return {"status": {"conditions": [waits, {"type": "Other", "status": "False", "message": "all fine"}]}}
+
+
+def test_pods_of_a_lost_node_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namespaces, "LOST_AFTER", 0.0)
+    slow = Slow(goes=True)
+    remove_namespace(cast(Cluster, slow), "esipp-x")
+    assert slow.deleted == [("esipp-x", None), ("lost", 1), ("lost", 0)]
+
+
+def test_what_holds_a_namespace_is_told() -> None:
+    with pytest.raises(HarnessError) as stuck:
+        remove_namespace(cast(Cluster, Slow(goes=False)), "esipp-x", Budget("gone", 0.0))
+    assert stuck.value.sentence.endswith("s: pods. has 1 resource instances.")
