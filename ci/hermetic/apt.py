@@ -26,6 +26,7 @@ NODE_PACKAGES = (
     *("libseccomp2", "runc", "containernetworking-plugins"),
 )
 BALANCER_PACKAGES = ("python3", "python3-pyroute2", "haproxy", "iproute2")
+AGNHOST_PACKAGES = ("curl", "wget", "netcat-openbsd", "iproute2")  # what upstream's tests call in its image
 SOURCES = Path("/etc/apt")
 POLICY = Path("/usr/sbin/policy-rc.d")
 POLICY_TEXT = "#!/bin/sh\n# esipp: the engine is started by ci/, in a network of its own\nexit 101\n"
@@ -73,7 +74,7 @@ def install_needed(journal: Journal) -> None:
 
 
 def root_file_system(name: str, store: Store, journal: Journal) -> Path:
-    """Return the folder that holds `root.tar` of 'base', 'node' or 'balancer'."""
+    """Return the folder that holds `root.tar` of 'base', 'node', 'balancer' or 'agnhost'."""
     return store.get(f"rootfs-{name}", rootfs_key(name), lambda out: _bootstrap(name, out, journal))
 
 
@@ -86,7 +87,7 @@ def rootfs_key(name: str) -> str:
 def _recipe(name: str) -> tuple[tuple[str, ...], list[str]]:
     if name == "node":
         return NODE_PACKAGES, [NODE_PLUGINS, TIDY]
-    return (BALANCER_PACKAGES if name == "balancer" else BASE_PACKAGES), [TIDY]
+    return {"base": BASE_PACKAGES, "balancer": BALANCER_PACKAGES, "agnhost": AGNHOST_PACKAGES}[name], [TIDY]
 
 
 def _bootstrap(name: str, out: Path, journal: Journal) -> None:

@@ -1,0 +1,1 @@
+"""Upstream's own tests on the same clusters, healthy and broken, beside ours: what `ci/peer` runs."""

@@ -1,0 +1,194 @@
+"""Rules for the Services of whoever is at work on a cluster, as they come and go: upstream's specs make theirs late."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ci.peer_tests.running import E2E_NAMESPACES
+from esipp.cluster import Cluster
+from esipp.topology import family_of
+from tests.broken.nodes import Nodes, Rule, new_mark, take_away
+
+Json = dict[str, Any]
+
+PAUSE_SECONDS = 0.5
+EXEC_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One address of one port of a service: where it is, and what it listens on."""
+
+    address: str
+    port: int
+    node: str
+    port_name: str
+    ready: bool
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The services of upstream's namespaces, each with its backends."""
+
+    pairs: list[tuple[Json, list[Backend]]] = field(default_factory=list)
+
+
+def look(cluster: Cluster) -> Seen:
+    """Read them from the API."""
+    selector = E2E_NAMESPACES
+    named = {each["metadata"]["name"] for each in cluster.list("/api/v1/namespaces", labelSelector=selector)}
+    backends: dict[tuple[str, str], list[Backend]] = {}
+    for piece in cluster.list("/apis/discovery.k8s.io/v1/endpointslices") if named else []:
+        where = piece["metadata"]["namespace"]
+        service = (piece["metadata"].get("labels") or {}).get("kubernetes.io/service-name", "")
+        if where in named:
+            backends.setdefault((where, service), []).extend(_backends(piece))
+    services = cluster.list("/api/v1/services") if named else []
+    ours = [each for each in services if each["metadata"]["namespace"] in named]
+    return Seen([(each, backends.get((each["metadata"]["namespace"], each["metadata"]["name"]), [])) for each in ours])
+
+
+def _backends(piece: Json) -> Iterator[Backend]:
+    for end in piece.get("endpoints") or []:
+        for port in piece.get("ports") or []:
+            for address in end["addresses"]:
+                ready = (end.get("conditions") or {}).get("ready", True) is not False
+                yield Backend(address, port["port"], end.get("nodeName", ""), port.get("name") or "", ready)
+
+
+@contextmanager
+def rules_for(nodes: Nodes, make: Callable[[Seen], list[Rule]]) -> Iterator[None]:
+    """Keep the rules that ``make`` wants in place while the context lasts; whatever happens, none stays."""
+    mark, ended = new_mark(), threading.Event()
+    broken: list[BaseException] = []
+
+    def watch() -> None:
+        placed: set[Rule] = set()
+        while not ended.is_set():
+            try:
+                wanted = set(make(look(nodes.cluster)))
+                _change(nodes, mark, wanted - placed, placed - wanted)
+                placed = wanted
+            except BaseException as error:  # told below, in the caller's thread
+                broken.append(error)
+                return
+            ended.wait(PAUSE_SECONDS)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        _everywhere(nodes, lambda _: take_away(mark))
+    if broken:
+        raise broken[0]
+
+
+def _change(nodes: Nodes, mark: str, new: set[Rule], gone: set[Rule]) -> None:
+    def script(node: str) -> str:
+        removing = [shlex.join(rule.command("--delete", mark)) for rule in gone if rule.concerns(node)]
+        adding = [shlex.join(rule.command("--insert", mark)) for rule in new if rule.concerns(node)]
+        return " && ".join([*removing, *adding])
+
+    if new or gone:
+        _everywhere(nodes, script)
+
+
+def _everywhere(nodes: Nodes, script: Callable[[str], str]) -> None:
+    def on(node: str) -> None:
+        if text := script(node):
+            argv = ["docker", "exec", node, "sh", "-c", text]
+            subprocess.run(argv, check=True, capture_output=True, timeout=EXEC_SECONDS)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(on, nodes.containers))
+
+
+# ------------------------------------------------------------------------------------------- what rules are made from
+def health_ports(seen: Seen) -> list[str]:
+    """The health check node ports."""
+    return [str(port) for service, _ in seen.pairs if (port := service["spec"].get("healthCheckNodePort"))]
+
+
+def handed_on(nodes: Nodes, seen: Seen) -> list[Rule]:
+    """Every node without an endpoint hands traffic to Local nodePorts on to one that has, masqueraded."""
+    rules = []
+    for service, backends in seen.pairs:
+        if service["spec"].get("externalTrafficPolicy") != "Local":
+            continue
+        for port, backend in _chosen(service, backends):
+            number, family = port.get("nodePort"), family_of(backend.address)
+            if not number:
+                continue
+            bare = _without(nodes, backends)
+            local = ("--match", "addrtype", "--dst-type", "LOCAL")
+            words = ("--protocol", port["protocol"].lower(), "--dport", str(number))
+            rules.append(Rule(family, "PREROUTING", (*words, *local, *_jump(backend)), bare))
+            back = ("--match", "conntrack", "--ctorigdstport", str(number), "--jump", "MASQUERADE")
+            rules.append(Rule(family, "POSTROUTING", ("--protocol", port["protocol"].lower(), *back), bare))
+    return [rule for rule in rules if rule.nodes]
+
+
+def leaked(nodes: Nodes, seen: Seen) -> list[Rule]:
+    """Every node without an endpoint hands traffic to ClusterIPs under internalTrafficPolicy Local on to another."""
+    rules = []
+    for service, backends in seen.pairs:
+        if service["spec"].get("internalTrafficPolicy") != "Local" or service["spec"].get("clusterIP") == "None":
+            continue
+        for port, backend in _chosen(service, backends):
+            family = family_of(backend.address)
+            for address in service["spec"].get("clusterIPs") or []:
+                if family_of(address) is family:
+                    where = ("--destination", address, "--protocol", port["protocol"].lower())
+                    words = (*where, "--dport", str(port["port"]), *_jump(backend))
+                    bare = _without(nodes, backends)
+                    rules += [Rule(family, chain, words, bare) for chain in ("PREROUTING", "OUTPUT")]
+    return [rule for rule in rules if rule.nodes]
+
+
+def black_holed(nodes: Nodes, seen: Seen) -> list[Rule]:
+    """Every node without an endpoint drops what its own pods and processes send to the VIPs of Local services."""
+    rules = []
+    for service, backends in seen.pairs:
+        if service["spec"].get("externalTrafficPolicy") != "Local":
+            continue
+        for given in service.get("status", {}).get("loadBalancer", {}).get("ingress") or []:
+            family, bare = family_of(given["ip"]), _without(nodes, backends)
+            for port in service["spec"]["ports"]:
+                where = ("--destination", given["ip"], "--protocol", port["protocol"].lower())
+                words = (*where, "--dport", str(port["port"]), "--jump", "DROP")
+                pods = ("--source", nodes.pod_cidrs[family])
+                rules.append(Rule(family, "PREROUTING", (*pods, *words), bare, "mangle"))
+                rules.append(Rule(family, "OUTPUT", words, bare, "mangle"))
+    return [rule for rule in rules if rule.nodes]
+
+
+def _chosen(service: Json, backends: list[Backend]) -> Iterator[tuple[Json, Backend]]:
+    """For each port and family of a service, the first ready backend."""
+    for port in service["spec"].get("ports") or []:
+        done = set()
+        for backend in sorted((each for each in backends if each.ready), key=lambda each: each.address):
+            family = family_of(backend.address)
+            if backend.port_name == (port.get("name") or "") and backend.node and family not in done:
+                done.add(family)
+                yield port, backend
+
+
+def _without(nodes: Nodes, backends: list[Backend]) -> tuple[str, ...]:
+    """The nodes that have no ready backend."""
+    having = {each.node for each in backends if each.ready}
+    return tuple(node for node in nodes.containers if node not in having) if having else ()
+
+
+def _jump(backend: Backend) -> tuple[str, ...]:
+    host = f"[{backend.address}]" if ":" in backend.address else backend.address
+    return ("--jump", "DNAT", "--to-destination", f"{host}:{backend.port}")

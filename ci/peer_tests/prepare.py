@@ -1,0 +1,30 @@
+"""Build upstream's tests and give the kept cluster's nodes their image, before anything is timed."""
+
+from __future__ import annotations
+
+import sys
+
+from ci.hermetic.store import Store
+from ci.peer_tests.build import load_image, upstream
+from ci.places import places
+from ci.step import Journal, SetupError
+from ci.surroundings import Surroundings
+
+
+def main() -> int:
+    """Build and load what is missing."""
+    where = places()
+    there = Surroundings.load(where)
+    try:
+        if there is None:
+            raise SetupError("There is no kept cluster.", "ci/conformance --up starts one")
+        store, journal = Store(where), Journal(where.logs)
+        load_image(upstream(there.kubernetes, store, journal), there, store, journal)
+    except SetupError as error:
+        error.show()
+        return 4
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

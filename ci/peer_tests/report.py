@@ -1,0 +1,113 @@
+"""Reading upstream's report: what every chosen spec said, how long it took, and why it failed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from ci.peer_tests.specs import spec_of
+
+Json = dict[str, Any]
+
+WHERE = Path("ginkgo") / "report.json"
+"""In the folder that --report-dir names."""
+
+LONGEST_WHY = 240
+
+
+class Outcome(StrEnum):
+    """What became of a spec."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"  # by itself, with a reason
+    TIMED_OUT = "timed out"  # it was still waiting when the time of the whole run was over
+    MISSING = "missing"  # it was asked for and is not in the report, or was never begun
+
+
+OUTCOMES = {
+    "passed": Outcome.PASSED,
+    "failed": Outcome.FAILED,
+    "panicked": Outcome.FAILED,
+    "aborted": Outcome.FAILED,
+    "skipped": Outcome.SKIPPED,
+    "timedout": Outcome.TIMED_OUT,
+    "interrupted": Outcome.TIMED_OUT,
+}
+"""Ginkgo's states as ours; a pending spec counts as missing."""
+
+BAD = frozenset({Outcome.FAILED, Outcome.TIMED_OUT})
+
+
+@dataclass(frozen=True)
+class SpecResult:
+    """What one spec said.
+
+    Args:
+        name: as in the table of specs.
+        outcome: what became of it.
+        seconds: that it took, with making and removing what it needs.
+        why: the message of a failure or the reason of a skip, on one line; empty for one that passed.
+    """
+
+    name: str
+    outcome: Outcome
+    seconds: float = 0.0
+    why: str = ""
+
+    @property
+    def bad(self) -> bool:
+        """Whether it turned red."""
+        return self.outcome in BAD
+
+
+def read(folder: Path, wanted: list[str]) -> list[SpecResult]:
+    """Return what the wanted specs said, in their order.
+
+    Args:
+        folder: what --report-dir named.
+        wanted: names of specs.
+
+    Raises:
+        OSError: there is no report, because the runner never came so far.
+        ValueError: it is none of ginkgo's.
+    """
+    suites = json.loads((folder / WHERE).read_text(encoding="utf-8"))
+    if not isinstance(suites, list):
+        raise ValueError(f"{folder / WHERE} is no report of ginkgo's.")
+    found = {result.name: result for suite in suites for result in _of(suite)}
+    return [found.get(name, SpecResult(name, Outcome.MISSING)) for name in wanted]
+
+
+def _of(suite: Json) -> Iterator[SpecResult]:
+    for told in suite.get("SpecReports") or []:
+        if told.get("LeafNodeType") != "It":
+            continue
+        spec = spec_of(" ".join([*(told.get("ContainerHierarchyTexts") or []), told["LeafNodeText"]]))
+        if spec is None:
+            continue
+        outcome, why = OUTCOMES.get(told["State"], Outcome.MISSING), brief(_message(told))
+        if outcome is Outcome.SKIPPED and not why:
+            outcome = Outcome.MISSING  # ginkgo says skipped of all that was not selected, or not begun in time
+        yield SpecResult(spec.name, outcome, round(told.get("RunTime", 0) / 1e9, 1), why)
+
+
+def _message(told: Json) -> str:
+    """The failure's own message; where the time was over, what the spec was doing."""
+    message = str((told.get("Failure") or {}).get("Message") or "")
+    if told["State"] in ("timedout", "interrupted"):
+        steps = [event["Message"] for event in told.get("SpecEvents") or [] if event.get("SpecEventType") == "By"]
+        return f"at: {steps[-1]}" if steps else message
+    return message
+
+
+def brief(message: str) -> str:
+    """The message on one line, without what differs from run to run, and not too long."""
+    line = " ".join(message.split())
+    line = re.sub(r"\b([a-z-]+)-\d{3,}\b", r"\1-…", line)  # namespaces
+    return line if len(line) <= LONGEST_WHY else line[: LONGEST_WHY - 1].rstrip() + "…"

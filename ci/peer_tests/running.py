@@ -1,0 +1,94 @@
+"""One run of upstream's specs on the cluster as it stands, with its time and the machine's load."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ci.peer_tests import report
+from ci.peer_tests.build import Upstream
+from ci.peer_tests.data import Effort, Theirs
+from ci.peer_tests.specs import BY_NAME
+from ci.places import CONTEXT
+from ci.step import SetupError, guarded, output
+
+PROCESSES = 25
+"""What upstream's hack/ginkgo-e2e.sh runs side by side."""
+
+GRACE = 90.0
+"""Seconds upstream's run has for tidying up after its time is over."""
+
+E2E_NAMESPACES = "e2e-framework"
+"""The label of all namespaces that upstream's framework makes."""
+
+
+class Watch:
+    """Times what is run from now on, with the children that have ended."""
+
+    def __init__(self) -> None:
+        self._began, self._cpu = time.monotonic(), _children()
+
+    def effort(self) -> Effort:
+        """What it took so far."""
+        seconds, cpu = time.monotonic() - self._began, _children() - self._cpu
+        return Effort(round(seconds, 1), round(cpu, 1), round(os.getloadavg()[0], 1))
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def command(built: Upstream, names: Sequence[str], folder: Path, limit: float, kubeconfig: str) -> list[str]:
+    """The command line of upstream's run, as its own script has it."""
+    focus = "|".join(BY_NAME[name].focus for name in names)
+    runner = [str(built.ginkgo), f"--nodes={PROCESSES}", f"--timeout={limit:.0f}s", "--no-color", "--silence-skips"]
+    runner += [f"--focus={focus}", str(built.e2e), "--"]
+    runner += ["--provider=skeleton", f"--kubeconfig={kubeconfig}", f"--context={CONTEXT}"]
+    return [*runner, f"--report-dir={folder}", "--report-complete-ginkgo"]
+
+
+def run_theirs(built: Upstream, names: Sequence[str], folder: Path, limit: float) -> Theirs:
+    """Run upstream's specs side by side; what is not done when the limit is over counts as timed out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    argv = command(built, names, folder.absolute(), limit, os.environ.get("KUBECONFIG", ""))
+    watch = Watch()
+    with (folder / "said.txt").open("wb") as said:
+        process = subprocess.Popen(guarded(argv, "TERM"), stdout=said, stderr=said, start_new_session=True)
+        try:
+            process.wait(timeout=limit + GRACE)
+        except subprocess.TimeoutExpired:
+            said.write(b"\nended by ci/peer\n")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # its processes too, however it ended
+            process.wait()
+    effort = watch.effort()
+    remove_left_overs()
+    try:
+        return Theirs(effort, report.read(folder, list(names)))
+    except (OSError, ValueError) as error:
+        raise SetupError(
+            f"Upstream's run left no report: {error}.", "what it said is in that file", folder / "said.txt"
+        ) from error
+
+
+def remove_left_overs() -> None:
+    """Remove the namespaces of specs that did not come so far themselves."""
+    removing = ["delete", "namespace", "--selector", E2E_NAMESPACES, "--ignore-not-found", "--timeout=150s"]
+    subprocess.run(["kubectl", "--context", CONTEXT, *removing], capture_output=True, timeout=180, check=False)
+
+
+def cluster_version() -> str:
+    """The API server's version."""
+    told = output(["kubectl", "--context", CONTEXT, "version", "--output", "json"])
+    if not told:
+        raise SetupError("The cluster does not answer.", "ci/conformance --up starts one")
+    return str(json.loads(told)["serverVersion"]["gitVersion"])

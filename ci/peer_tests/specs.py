@@ -1,0 +1,360 @@
+"""Which of upstream's specs are run, what each asserts, and which of our rows assert the same; kept by hand.
+
+Chosen is what the project sig-network's end-to-end tests have about source addresses, traffic policies, health checks,
+node ports, session affinity, source ranges and load balancers. Read from test/e2e/network of Kubernetes 1.36; texts
+are the specs' own names, everything else is said in our words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+SERVICES = "Services"
+BALANCERS = "LoadBalancers"
+LOCAL = "LoadBalancers ExternalTrafficPolicy: Local"
+NO_SNAT = "NoSNAT"
+CONNTRACK = "Conntrack"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One spec of upstream's.
+
+    Args:
+        suite: the container that holds it, without the SIG.
+        text: its own name, without what stands in brackets.
+        asserts: what it holds the cluster to, in one sentence.
+        ours: parts of the ids of our rows that assert this, or more; none where we assert no such thing.
+        differs: what one of the two asserts and the other does not.
+        lasting: it takes minutes by itself, whatever the cluster does: it is left out while the cluster is broken.
+    """
+
+    suite: str
+    text: str
+    asserts: str
+    ours: tuple[str, ...] = ()
+    differs: str = ""
+    lasting: bool = False
+
+    @property
+    def name(self) -> str:
+        """The suite and the text."""
+        return f"{self.suite} {self.text}"
+
+    @property
+    def focus(self) -> str:
+        """A regular expression which this spec's whole name alone matches."""
+        return rf"\] {re.escape(self.suite)} (\[[^\]]*\] )*{re.escape(self.text)}( \[|$)"
+
+
+SPECS = (
+    # -------------------------------------------------------------------------------------------------- source address
+    Spec(
+        SERVICES,
+        "should preserve source pod IP for traffic thru service cluster IP",
+        "A pod on the endpoint's node and one on another see their own address arrive by a ClusterIP.",
+        ("clusterip.tcp.ipv4.pod-on-",),
+        "It asks until the answer is right, for two minutes; we ask a number of times and every answer must be right, "
+        "by UDP, SCTP and IPv6 too.",
+    ),
+    Spec(
+        NO_SNAT,
+        "Should be able to send traffic between Pods without SNAT",
+        "Every ordered pair of up to three pods sees the other's own address by its pod IP.",
+        ("pod-ip.tcp.ipv4.pod-on-",),
+        "It asks every pair of nodes; we ask from the endpoint's node and from one other.",
+    ),
+    Spec(
+        LOCAL,
+        "should work for type=LoadBalancer",
+        "What reaches a VIP under Local does not come from an address in the first node's /16 (IPv6: /64); a health "
+        "check node port is there, and is closed when the service is no LoadBalancer any more.",
+        ("loadbalancer.local.tcp.ipv4.outside-1-to-vip", "healthcheck.lifecycle.freed-by-type"),
+        "It does not compare with the client's address: any address out of the nodes' network is right, and any "
+        "client in that network is wrong. We compare with the address that the client has.",
+    ),
+    Spec(
+        LOCAL,
+        "should work from pods",
+        "A pod that dials a VIP under Local is seen with its own address.",
+        ("loadbalancer.local.tcp.ipv4.pod-on-",),
+        "It asks one pod, by IPv4, until it is right, for ten minutes.",
+    ),
+    Spec(
+        SERVICES,
+        "should support externalTrafficPolicy=Local for type=NodePort",
+        "A process on one node that dials the endpoint node's nodePort under Local is seen with its node's address.",
+        ("nodeport.local.tcp.ipv4.host-on-other-node-to-endpoint-node",),
+        "Its client is a node of the cluster, none outside; ours are both.",
+    ),
+    Spec(
+        SERVICES,
+        "should allow pods to hairpin back to themselves through services",
+        "A pod reaches itself through its service's ClusterIP.",
+        ("clusterip.tcp.ipv4.backend-to-clusterip",),
+        "It looks at no address; we expect the node's.",
+    ),
+    # ------------------------------------------------------------------------------------- delivery, external policies
+    Spec(
+        SERVICES,
+        "should implement NodePort and HealthCheckNodePort correctly when ExternalTrafficPolicy changes",
+        "Under Local the endpoint's node answers its nodePort and 200, two others do not and 503, the client's own "
+        "address arrives; under Cluster all three answer and no health check does; back under Local it is as before.",
+        ("nodeport.local.tcp.ipv4.", "healthcheck.one-pod.ipv4.", "flip.nodeport.ipv4.", "flip.loadbalancer.ipv4."),
+        "It asks each from one node of the cluster, with 30 s for every round; we ask from outside as well, and hold "
+        "the health check's document against the pods.",
+    ),
+    Spec(
+        LOCAL,
+        "should only target nodes with endpoints",
+        "One pod after another on each of three nodes: the VIP answers, the health check node port says 200 there, "
+        "and twice not 200 on the others.",
+        ("healthcheck.placement.status.ipv4.", "loadbalancer.local.tcp.ipv4.outside-1-to-vip"),
+        "Refused and silent count as not 200; we ask for the 503 itself.",
+    ),
+    Spec(
+        LOCAL,
+        "should target all nodes with endpoints",
+        "Connections to a VIP under Local reach both of two pods on two nodes.",
+        (),
+        "Where several nodes have endpoints we ask whether one client is always sent to one of them (affinity), not "
+        "whether several get a share: in L2 mode one node takes all traffic by design.",
+    ),
+    Spec(
+        SERVICES,
+        "should be possible to connect to a service via ExternalIP when the external IP is not assigned to a node",
+        "A pod reaches a service by an externalIP that no node has.",
+        ("external-ips.unset.tcp.ipv4.pod-on-",),
+        "It looks at no address and tries no policy.",
+    ),
+    Spec(
+        SERVICES,
+        "should be able to create a functioning NodePort service",
+        "Pods reach a NodePort service by name, by ClusterIP and by the nodePorts of two nodes.",
+        ("nodeport.unset.tcp.ipv4.pod-on-", "interop.names.clusterip."),
+        "It looks at no address.",
+    ),
+    Spec(
+        SERVICES,
+        "should be able to update service type to NodePort listening on same port number but different protocols",
+        "One nodePort number serves TCP and UDP.",
+        (),
+        "Our services have a nodePort of its own for each protocol.",
+    ),
+    Spec(
+        SERVICES,
+        "should serve endpoints on same port and different protocol for internal traffic on Type LoadBalancer",
+        "A LoadBalancer service whose port serves TCP and UDP answers a pod by both on its ClusterIP.",
+        (),
+        "Ours have a port and a nodePort for each protocol.",
+    ),
+    # --------------------------------------------------------------------------------------------------- health checks
+    Spec(
+        SERVICES,
+        "should fail health check node port if there are only terminating endpoints",
+        "With only a terminating pod the health check node port says 503, and the nodePort still serves.",
+        ("healthcheck.terminating.status.ipv4.", "healthcheck.terminating.serves.ipv4."),
+        "We ask for the source address and the count as well.",
+    ),
+    # --------------------------------------------------------------------------------- internal policy, terminating
+    Spec(
+        SERVICES,
+        "should respect internalTrafficPolicy=Local Pod to Pod",
+        "A pod on the endpoint's node reaches the service's ClusterIP five times, one on another node does not.",
+        ("clusterip.itp-local.tcp.ipv4.pod-on-",),
+        "It looks at no address, and any error is right on the other node.",
+    ),
+    Spec(
+        SERVICES,
+        "should respect internalTrafficPolicy=Local Pod (hostNetwork: true) to Pod",
+        "The same from processes in the nodes' networks.",
+        ("clusterip.itp-local.tcp.ipv4.host-on-",),
+        "As before.",
+    ),
+    Spec(
+        SERVICES,
+        "should respect internalTrafficPolicy=Local Pod and Node, to Pod (hostNetwork: true)",
+        "The same where the endpoint is in its node's network.",
+        (),
+        "Our host-network backends are asked under internalTrafficPolicy Cluster.",
+    ),
+    Spec(
+        SERVICES,
+        "should fallback to terminating endpoints when there are no ready endpoints with internalTrafficPolicy=Cluster",
+        "When only terminating pods are left, pods on both nodes still reach the ClusterIP.",
+        (),
+        "We ask what terminating pods serve under externalTrafficPolicy Local, from outside.",
+    ),
+    Spec(
+        SERVICES,
+        "should fallback to local terminating endpoints when there are no ready endpoints with "
+        "internalTrafficPolicy=Local",
+        "The same under internalTrafficPolicy Local: only on the terminating pod's node.",
+        (),
+        "As before.",
+    ),
+    Spec(
+        SERVICES,
+        "should fallback to terminating endpoints when there are no ready endpoints with "
+        "externallTrafficPolicy=Cluster",
+        "When only terminating pods are left, pods on both nodes still reach a nodePort.",
+        (),
+        "As before.",
+    ),
+    Spec(
+        SERVICES,
+        "should fallback to local terminating endpoints when there are no ready endpoints with "
+        "externalTrafficPolicy=Local",
+        "When only a terminating pod is left, its node's nodePort under Local answers, another node's does not.",
+        ("healthcheck.terminating.serves.ipv4.", "continuity.rolling-update.nodeport.local.ipv4.terminating-serves"),
+        "Its clients are pods, ours are outside.",
+    ),
+    Spec(
+        SERVICES,
+        "should be rejected when no endpoints exist",
+        "A pod that dials a service without any endpoint is refused.",
+        (),
+        "Without an endpoint anywhere we look at the health checks only.",
+    ),
+    # ----------------------------------------------------------------------------------------------- session affinity
+    Spec(
+        SERVICES,
+        "should have session affinity work for service with type clusterIP",
+        "With ClientIP affinity a pod reaches the same one of three pods by ClusterIP, 15 times.",
+        (),
+        "We ask for affinity under Local, of clients outside.",
+    ),
+    Spec(
+        SERVICES,
+        "should have session affinity work for NodePort service",
+        "The same by nodePort, from a pod.",
+        ("nodeport.local.pair.affinity.tcp.ipv4.",),
+        "Ours are several clients outside under Local, each of which keeps its backend and is seen as itself.",
+    ),
+    Spec(
+        SERVICES,
+        "should be able to switch session affinity for service with type clusterIP",
+        "Affinity switched off and on is followed, by ClusterIP.",
+        (),
+        "We do not switch affinity.",
+    ),
+    Spec(
+        SERVICES,
+        "should be able to switch session affinity for NodePort service",
+        "Affinity switched off and on is followed, by nodePort.",
+        (),
+        "We do not switch affinity.",
+    ),
+    Spec(
+        BALANCERS,
+        "should have session affinity work for LoadBalancer service with Local traffic policy",
+        "With ClientIP affinity the client reaches the same pod by VIP 15 times, under Local.",
+        ("loadbalancer.local.pair.affinity.tcp.ipv4.",),
+        "Ours are several clients, each of which keeps its backend and is seen as itself.",
+    ),
+    Spec(
+        BALANCERS,
+        "should have session affinity work for LoadBalancer service with Cluster traffic policy",
+        "The same under Cluster.",
+        (),
+        "We ask for affinity under Local only.",
+    ),
+    Spec(
+        BALANCERS,
+        "should be able to switch session affinity for LoadBalancer service with Local traffic policy",
+        "Affinity switched off and on is followed, by VIP, under Local.",
+        (),
+        "We do not switch affinity.",
+    ),
+    Spec(
+        BALANCERS,
+        "should be able to switch session affinity for LoadBalancer service with Cluster traffic policy",
+        "The same under Cluster.",
+        (),
+        "We do not switch affinity.",
+    ),
+    # ------------------------------------------------------------------------------------------------- load balancers
+    Spec(
+        BALANCERS,
+        "should only allow access from service loadbalancer source ranges",
+        "A pod within loadBalancerSourceRanges reaches the VIP, another does not; so with all, none and no ranges.",
+        ("loadbalancer.local.source-ranges.tcp.ipv4.",),
+        "Its clients are pods, ours are outside; it changes the ranges, we do not.",
+    ),
+    Spec(
+        BALANCERS,
+        "should be able to create LoadBalancer Service without NodePort and change it",
+        "A LoadBalancer service without nodePorts answers; asked for then, they are allocated.",
+        ("api.allocate.",),
+        "Ours is about the API's fields.",
+    ),
+    Spec(
+        BALANCERS,
+        "should handle load balancer cleanup finalizer for service",
+        "The finalizer of cloud controllers comes and goes with the type.",
+        (),
+        "It is the cloud provider library's own; load balancers that do not use that library have none.",
+    ),
+    Spec(
+        BALANCERS,
+        "should be able to change the type and ports of a TCP service",
+        "ClusterIP, NodePort, LoadBalancer, other ports, no pod, one pod, ClusterIP: each is followed.",
+        ("api.change.",),
+        "Ours is about the API's fields in every order; it dials after each change.",
+    ),
+    Spec(
+        BALANCERS,
+        "should be able to change the type and ports of a UDP service",
+        "The same by UDP.",
+        ("api.change.",),
+        "As before.",
+    ),
+    Spec(
+        BALANCERS,
+        "should be able to preserve UDP traffic when server pod cycles for a LoadBalancer service on different nodes",
+        "One UDP socket outside reaches the second pod, on another node, after the first is gone.",
+        ("convergence.default.ipv4.",),
+        "We time it by TCP; by UDP we ask from one socket while pods stay.",
+    ),
+    Spec(
+        BALANCERS,
+        "should be able to preserve UDP traffic when server pod cycles for a LoadBalancer service on the same nodes",
+        "The same with both pods on one node.",
+        (),
+        "As before.",
+    ),
+    Spec(
+        CONNTRACK,
+        "should be able to preserve UDP traffic when server pod cycles for a ClusterIP service with "
+        "InternalTrafficPolicy set to Local",
+        "One UDP socket reaches the second pod of its node by ClusterIP after the first is gone.",
+        (),
+        "By UDP we ask from one socket while pods stay.",
+    ),
+    Spec(
+        BALANCERS,
+        "should not have connectivity disruption during rolling update with externalTrafficPolicy=Cluster",
+        "Five rolling updates under some 100 requests a second by VIP: each lets at least 95 % through.",
+        ("continuity.rolling-update.default.cluster.",),
+        "It counts; we also look at the source of every answer and at the longest gap.",
+        lasting=True,
+    ),
+    Spec(
+        BALANCERS,
+        "should not have connectivity disruption during rolling update with externalTrafficPolicy=Local",
+        "The same under Local.",
+        ("continuity.rolling-update.default.local.",),
+        "As before.",
+        lasting=True,
+    ),
+)
+
+BY_NAME: Mapping[str, Spec] = {spec.name: spec for spec in SPECS}
+
+
+def spec_of(full_name: str) -> Spec | None:
+    """Return the spec of a name as upstream's report has it, with the SIG and all labels in brackets."""
+    bare = re.sub(r"\s*\[[^\]]*\]", "", full_name).strip()
+    return BY_NAME.get(bare)
