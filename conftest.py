@@ -142,6 +142,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         lines = [*write_reports(told), *junit.write(told, config.option.junit), *allure.surround(config, told)]
     except EsippError as error:  # not even the header could be written
         lines = [str(error)]
-    lines += [f"esipp: {run.trouble}"] if run.trouble else []
+    lines += [f"esipp: {each}" for each in (run.trouble, *run.later) if each]
     for line in display.for_github(run.folder, lines):
         terminalreporter.write_line(line)

@@ -1,5 +1,6 @@
 """What the API server says of our own pods."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from esipp.errors import HarnessError
@@ -39,6 +40,33 @@ def identity(pod: Json) -> tuple[str, int, str]:
     restarts = sum(each.get("restartCount", 0) for each in status.get("containerStatuses") or [])
     since = [c.get("lastTransitionTime", "") for c in status.get("conditions") or [] if c["type"] == "ContainersReady"]
     return pod["metadata"]["uid"], restarts, "".join(since)
+
+
+def changed(pod: Json, known: tuple[str, int, str]) -> str:
+    """What became of a pod since it was arranged, as a predicate with the reason that its status gives; or nothing."""
+    status = pod.get("status", {})
+    if pod["metadata"].get("deletionTimestamp") or status.get("phase") == "Failed":
+        ending = [
+            c for c in status.get("conditions") or [] if c["type"] == "DisruptionTarget" and c["status"] == "True"
+        ]
+        reasons = [status.get("reason"), status.get("message"), *(c.get("message") or c.get("reason") for c in ending)]
+        state = "is being removed" if pod["metadata"].get("deletionTimestamp") else "failed"
+        return state + _in_brackets(str(each) for each in reasons if each)
+    uid, restarts, _ = identity(pod)
+    if uid != known[0]:
+        return "was replaced by another one"
+    if restarts != known[1]:
+        ends = [each.get("lastState", {}).get("terminated") or {} for each in status.get("containerStatuses") or []]
+        told = (f"{end.get('reason')}, exit code {end.get('exitCode')}" for end in ends if end)
+        return "was started again" + _in_brackets(told)
+    if not is_ready(pod):
+        return "is not ready any more" + _in_brackets([say_pod(pod)])
+    return "" if identity(pod) == known else "was not ready for a while"
+
+
+def _in_brackets(reasons: Iterable[str]) -> str:
+    text = "; ".join(reasons)
+    return f" ({text})" if text else ""
 
 
 def say_pod(pod: Json) -> str:

@@ -84,9 +84,10 @@ class Run:
 
     ``say`` prints one line of progress; ``verdicts`` are filled by the judge, ``seconds`` by ``phase``, ``sections``
     by suites that have more to tell than verdicts; ``trouble`` is the first failure of the harness, which ends the
-    run. ``asked`` are the suites and rows that were asked for, as on the command line. ``interrupted`` is set by
-    SIGINT, SIGTERM and SIGHUP. ``progress`` is how far it is; ``shows_phases`` that whoever shows it tells phases from
-    there, so that they need not be said.
+    run, ``later`` are those while it ended, such as something that could not be removed. ``asked`` are the suites and
+    rows that were asked for, as on the command line. ``interrupted`` is set by SIGINT, SIGTERM and SIGHUP.
+    ``progress`` is how far it is; ``shows_phases`` that whoever shows it tells phases from there, so that they need
+    not be said.
     """
 
     settings: Settings
@@ -101,6 +102,7 @@ class Run:
     seconds: dict[str, float] = field(default_factory=dict)
     sections: dict[str, list[str]] = field(default_factory=dict)
     trouble: EsippError | None = None
+    later: list[EsippError] = field(default_factory=list)
     interrupted: bool = False
     _by_id: dict[str, Row] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)

@@ -5,21 +5,22 @@ import hashlib
 import json
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from esipp import manifests
-from esipp.cluster import ApiError, Cluster, UnreachableError
+from esipp.cluster import UNAUTHORIZED, ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge, waiting
 from esipp.errors import HarnessError
 from esipp.labels import RUN_LABEL
 from esipp.manifests import BACKEND_LABEL, PAIR_LABEL, Numbers
 from esipp.model import Backends, EntryKind, Family, Path, Protocol, Role, ServiceType, Vantage
 from esipp.namespaces import owner, remove_namespace, wait_for_account
-from esipp.pods import identity, is_ready, say_pod
+from esipp.pods import changed, identity, is_ready, say_pod
 from esipp.props import Props
+from esipp.refusals import hint_for
 from esipp.topology import (
     CONTROL_BACKEND,
     HOST_BACKEND,
@@ -115,11 +116,11 @@ class Stage:
             self._keep_identities(wanted, props)
             self._read_listeners()
         except ApiError as refused:
-            raise HarnessError(f"The stage cannot be set: {refused.message}", _hint(refused)) from None
+            raise HarnessError(f"The stage cannot be set: {refused.message}", hint_for(refused)) from None
         except UnreachableError as silent:
             raise HarnessError(
                 f"The API server stopped answering while the stage was set: {silent}.",
-                f"when it is back: esipp clean --context {self.cluster.context}",
+                "run again when it is back; what was made is removed as soon as it answers.",
             ) from None
 
     def strike(self) -> None:
@@ -133,9 +134,10 @@ class Stage:
         try:
             remove_namespace(self.cluster, self.namespace)
         except (ApiError, UnreachableError) as broken:
+            first = "log in again, then: " if isinstance(broken, ApiError) and broken.status == UNAUTHORIZED else ""
             raise HarnessError(
                 f"The namespace {self.namespace} could not be removed: {broken}.",
-                f"esipp clean --context {self.cluster.context}",
+                f"{first}esipp clean --context {self.cluster.context}",
             ) from None
 
     def address(self, path: Path) -> tuple[str, int] | str:
@@ -173,13 +175,31 @@ class Stage:
             HarnessError: one is gone, was restarted or is not ready any more.
         """
         try:
-            now = {item["metadata"]["name"]: item for item in self.cluster.list(self._in("pods"))}
+            now = self.cluster.list(self._in("pods"))
         except (ApiError, UnreachableError) as broken:
-            raise HarnessError(f"Our pods cannot be looked at after the window: {broken}.", "run again.") from None
+            hint = hint_for(broken) if isinstance(broken, ApiError) else "run again."
+            raise HarnessError(f"Our pods cannot be looked at after the window: {broken}.", hint) from None
+        self._compare(now)
+
+    @contextlib.contextmanager
+    def suspected(self) -> Iterator[None]:
+        """Where the body fails, our own pods are looked at first: a prober that is gone went with its pod.
+
+        Raises:
+            HarnessError: the body's; or that one of our pods is not what it was, which tells more.
+        """
+        try:
+            yield
+        except HarnessError:
+            with contextlib.suppress(ApiError, UnreachableError):
+                self._compare(self.cluster.list(self._in("pods")))
+            raise
+
+    def _compare(self, pods: Iterable[Json]) -> None:
+        """Raise if one of our pods is not what it was when the stage was set."""
+        now = {item["metadata"]["name"]: item for item in pods}
         for name, known in self._identities.items():
-            state = "is gone" if name not in now else "" if is_ready(now[name]) else "is not ready any more"
-            if not state and identity(now[name]) != known:
-                state = "was replaced, restarted, or not ready for a while"
+            state = changed(now[name], known) if name in now else "is gone"
             if state:
                 raise HarnessError(
                     f"Our own pod {name} {state}: the window cannot be judged.",
@@ -350,14 +370,3 @@ def _is_announced(service: Json) -> bool:
     given = by_family(_announced(service))
     named = any(each.get("hostname") and not each.get("ip") for each in _ingresses(service))
     return bool(given) if named else all(family in given for family in _families(service))
-
-
-def _hint(refused: ApiError) -> str:
-    text = refused.message.lower()
-    if "range is full" in text or "allocate a nodeport" in text:
-        return "no nodePort is free: delete NodePort services that are not needed, or widen --service-node-port-range."
-    if "quota" in text:
-        return "a ResourceQuota stands in the way; it must allow about a dozen small pods and sixty services."
-    if refused.status == 403:
-        return "the account needs the rights that 'esipp run' checks before it starts."
-    return "the run was stopped and what it had made was removed."

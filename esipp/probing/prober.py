@@ -21,6 +21,13 @@ START_SECONDS = 60.0
 CLOCK_SECONDS = 10.0
 """For one reading of a prober's clock; the way there and back takes milliseconds."""
 
+PULSE_SECONDS = 5.0
+"""Between two looks at a prober that has work to do; one that is silent so long is asked whether it lives."""
+
+SILENT_SECONDS = 60.0
+"""After which a prober that says nothing, although it was asked, is given up: its node, or the way there, is lost. An
+API server that stands still for a while only holds up what probers say."""
+
 PROTOCOL_VERSION = 4
 
 Line = dict[str, Any]
@@ -55,6 +62,19 @@ class _Order(Protocol):
 
     def fail(self, error: HarnessError) -> None:
         """Nothing more comes, and that is wrong."""
+
+
+class _Pulse:
+    """Whether it lives is all that is asked."""
+
+    def take(self, line: Line) -> None:
+        """It does."""
+
+    def done(self) -> None:
+        """Nothing more was wanted."""
+
+    def fail(self, error: HarnessError) -> None:
+        """Whoever waits for something else is told."""
 
 
 T = TypeVar("T")
@@ -170,7 +190,10 @@ class Prober:
         except OSError as broken:
             raise HarnessError(f"The prober of {name} cannot be started: {broken}.", "is it on PATH?") from None
         self._complaints: list[str] = []
-        self._readers = [threading.Thread(target=each, daemon=True) for each in (self._read, self._read_complaints)]
+        self._heard = time.monotonic()
+        self._over = threading.Event()
+        threads = (self._read, self._read_complaints, self._feel_its_pulse)
+        self._readers = [threading.Thread(target=each, daemon=True) for each in threads]
         for reader in self._readers:
             reader.start()
 
@@ -275,6 +298,7 @@ class Prober:
 
     def close(self) -> None:
         """End the prober; it stops at the end of its input."""
+        self._over.set()
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
@@ -293,11 +317,29 @@ class Prober:
         assert self._process.stdout is not None
         with contextlib.suppress(ValueError, OSError):
             for line in self._process.stdout:
+                self._heard = time.monotonic()
                 try:
                     self._take(json.loads(line))
                 except (ValueError, KeyError, TypeError, AttributeError) as broken:
                     self._bury(f"it sent something unreadable ({broken}): {line[:120]!r}")
         self._bury("it ended")
+
+    def _feel_its_pulse(self) -> None:
+        """While something is wanted of it: it has to say something now and then, if only that it lives."""
+        pulse = _Pulse()
+        while not self._over.wait(PULSE_SECONDS):
+            silent = time.monotonic() - self._heard
+            if self._dead:
+                return
+            with self._lock:
+                wanted = any(order is not pulse for order in self._orders.values())
+                asked = any(order is pulse for order in self._orders.values())
+            if not wanted and not asked:
+                self._heard = time.monotonic()
+            elif silent > SILENT_SECONDS:
+                self._bury(f"it says nothing any more, not even whether it lives, for {SILENT_SECONDS:.0f} s")
+            elif silent >= PULSE_SECONDS and not asked and not self._pen.locked():
+                self._place(pulse, lambda identity: {"describe": True, "id": identity})
 
     def _read_complaints(self) -> None:
         assert self._process.stderr is not None

@@ -56,7 +56,10 @@ def main(mode: str) -> None:
             print("not json", flush=True)
         if mode == "counts":
             print(5, flush=True)
-        if mode == "holds":
+        if mode == "lives" and "describe" in job:
+            say(id=job["id"], event="description")
+            continue
+        if mode in ("holds", "lives"):
             continue
         if mode == "timeless":
             say(id=job["id"], event="description")

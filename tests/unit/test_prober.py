@@ -110,6 +110,24 @@ def test_a_prober_that_fails_at_work_fails_its_jobs(mode: str, words: str) -> No
             made.submit(job()).result(timeout=10)
 
 
+def test_a_prober_that_says_nothing_any_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PULSE_SECONDS", 0.02)
+    monkeypatch.setattr(module, "SILENT_SECONDS", 0.2)
+    with prober("holds") as made:
+        made.hello()
+        with pytest.raises(HarnessError, match="says nothing any more, not even whether it lives"):
+            made.submit(job()).result(timeout=60)
+
+
+def test_a_prober_that_is_slow_and_lives_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PULSE_SECONDS", 0.02)
+    with prober("lives") as made:
+        made.hello()
+        under_way, before = made.submit(job()), made._heard
+        wait_until(lambda: made._heard > before + 0.2)
+        assert not under_way.done()
+
+
 def test_a_job_for_a_dead_prober_fails_at_once() -> None:
     with prober("dies-at-work") as made:
         made.hello()
@@ -431,6 +449,7 @@ def test_closing_ends_all_that_is_under_way() -> None:
 
 def test_waiting_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CLOCK_SECONDS", 0.1)
+    monkeypatch.setattr(module, "PULSE_SECONDS", 600.0)
     with prober("holds") as made:
         made.hello()
         with pytest.raises(HarnessError, match=r"not over after 0.1 s; 0 results came"):

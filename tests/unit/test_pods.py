@@ -1,0 +1,44 @@
+"""What the status of one of our own pods tells of what became of it."""
+
+from typing import Any
+
+import pytest
+
+from esipp.pods import changed, identity
+
+Json = dict[str, Any]
+
+
+def pod(*, uid: str = "1", restarts: int = 0, ready: bool = True, since: str = "t0", **status: Any) -> Json:
+    conditions = [{"type": name, "status": str(ready), "lastTransitionTime": since, "reason": "" if ready else "Why"}
+                  for name in ("Ready", "ContainersReady")]  # fmt: skip
+    conditions += status.pop("also", [])
+    container = {"restartCount": restarts, **status.pop("container", {})}
+    return {
+        "metadata": {"uid": uid, "name": "backend", **status.pop("metadata", {})},
+        "spec": {},
+        "status": {"conditions": conditions, "containerStatuses": [container], **status},
+    }
+
+
+KNOWN = identity(pod())
+EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "by API"}
+KILLED = {"lastState": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (pod(), ""),
+        (pod(metadata={"deletionTimestamp": "t1"}), "is being removed"),
+        (pod(metadata={"deletionTimestamp": "t1"}, also=[EVICTED]), "is being removed (by API)"),
+        (pod(phase="Failed", reason="Evicted", message="low on memory"), "failed (Evicted; low on memory)"),
+        (pod(uid="2"), "was replaced by another one"),
+        (pod(restarts=1, container=KILLED), "was started again (OOMKilled, exit code 137)"),
+        (pod(restarts=1), "was started again"),
+        (pod(ready=False), "is not ready any more (Ready: Why; ContainersReady: Why)"),
+        (pod(since="t1"), "was not ready for a while"),
+    ],
+)
+def test_what_became_of_a_pod(now: Json, told: str) -> None:
+    assert changed(now, KNOWN) == told
