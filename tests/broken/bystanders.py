@@ -1,0 +1,140 @@
+"""What stands in and beside a cluster and is somebody else's: planted, and looked at together with all there is."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from esipp.cluster import Cluster
+from esipp.labels import RUN_LABEL
+from esipp.probing.outside import find_network
+from esipp.topology import read_node
+from tests.broken import snapshot
+
+NAME = "esipp-bystander"
+"""A name like those of ours, without our labels."""
+
+ADDRESSES = "198.51.100.0/24"
+"""Nobody's (RFC 5737)."""
+
+MARKED = f"iptables --wait -t nat %s PREROUTING -d {ADDRESSES} -m comment --comment {NAME} -j RETURN"
+PLANTED = (
+    f"ip route add blackhole {ADDRESSES}",
+    "ip rule add from 198.51.100.7 lookup main pref 1234",
+    MARKED % "-I",
+)
+UPROOTED = (MARKED % "-D", "ip rule del pref 1234", f"ip route del blackhole {ADDRESSES}")
+
+LOOKS = {
+    "routes": "ip route show table all; ip -6 route show table all",
+    "rules": "ip rule; ip -6 rule",
+    "addresses": "ip -brief address",
+    "filter": "iptables-save; ip6tables-save; ! which nft >/dev/null || nft -s list ruleset 2>/dev/null",
+    "namespaces": "ls /run/netns 2>/dev/null || true",
+}
+"""What is looked at on every node, and where the containers' network ends on this machine."""
+
+PROGRAMS = "ps -eo args | grep -E '[e]sipp/(echoserver|prober)|[t]cpdump ' || true"
+"""Ours, on a node."""
+
+BY_ITSELF = re.compile(r"^#.*| \[\d+:\d+\]| expires \d+sec|\s+$")
+"""What changes by itself: comments with dates, counters, lives of routes."""
+
+Seen = dict[str, Any]
+
+
+def run(*command: str, given: str | None = None) -> str:
+    """What a command prints."""
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, f"{' '.join(command)[:200]}: {done.stderr[:500]}"
+    return done.stdout
+
+
+def lines(text: str) -> dict[str, str]:
+    """Lines as a set that tells its differences one by one."""
+    found = {BY_ITSELF.sub("", line) for line in text.splitlines()}
+    return dict.fromkeys(sorted(found - {""}), "there")
+
+
+class Bystanders:
+    """Somebody else's things in and beside a cluster of kind.
+
+    Args:
+        context: of the kubeconfig.
+        image: what their pod and container run. It is ours: the image must not tell them apart.
+    """
+
+    def __init__(self, context: str, image: str) -> None:
+        self.context, self.image = context, image
+        self.nodes = [read_node(item) for item in Cluster(context).list("/api/v1/nodes")]
+        ways: dict[str, Sequence[str]] = {node.name: ("docker", "exec", node.name) for node in self.nodes}
+        self.ways = {**ways, "this machine": ()}
+        self.kinds = ",".join(self.kubectl("api-resources", "--verbs=list", "--output=name").split())
+
+    def kubectl(self, *words: str, given: str | None = None) -> str:
+        """What kubectl prints."""
+        return run("kubectl", "--context", self.context, *words, given=given)
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        """Have them stand there."""
+        self._uproot()
+        try:
+            self._plant()
+            yield
+        finally:
+            self._uproot()
+
+    def _plant(self) -> None:
+        meta, labels = {"name": NAME, "namespace": NAME}, {"app": NAME}
+        pod = {"nodeName": self.nodes[-1].name, "containers": [{"name": "echo", "image": self.image}]}
+        service = {
+            "type": "NodePort",
+            "externalTrafficPolicy": "Local",
+            "selector": labels,
+            "ports": [{"port": 80, "targetPort": 8080}],
+        }
+        objects: list[dict[str, Any]] = [
+            {"kind": "Namespace", "metadata": {"name": NAME}},
+            {"kind": "ConfigMap", "metadata": meta, "data": {"of": "somebody else"}},
+            {"kind": "Pod", "metadata": {**meta, "labels": labels}, "spec": pod},
+            {"kind": "Service", "metadata": meta, "spec": service},
+        ]
+        told = "\n---\n".join(json.dumps({"apiVersion": "v1", **each}) for each in objects)
+        self.kubectl("apply", "--filename=-", given=told)
+        self.kubectl("wait", "--for=condition=Ready", f"pod/{NAME}", f"--namespace={NAME}", "--timeout=90s")
+        network = find_network(self.nodes)
+        assert network is not None
+        run("docker", "run", "--detach", "--name", NAME, "--network", network, self.image)
+        for way in self.ways.values():
+            for command in PLANTED:
+                run(*way, "sh", "-c", command)
+
+    def _uproot(self) -> None:
+        for way in self.ways.values():
+            for command in UPROOTED:
+                subprocess.run([*way, "sh", "-c", command], capture_output=True, timeout=100, check=False)
+        subprocess.run(["docker", "rm", "--force", NAME], capture_output=True, timeout=100, check=False)
+        self.kubectl("delete", "namespace", NAME, "--ignore-not-found")
+
+    def take(self) -> Seen:
+        """All that can be seen, ours and theirs."""
+        labelled = self.kubectl("get", self.kinds, "--all-namespaces", "--selector", RUN_LABEL, "--output=name")
+        seen: Seen = {
+            "objects": snapshot.take(self.context),
+            "namespaces": lines(self.kubectl("get", "namespaces", "--output=name")),
+            "config maps": lines(self.kubectl("get", "configmaps", "--all-namespaces", "--output=name")),
+            "objects with our label": lines(labelled),
+            "containers": lines(run("docker", "ps", "--all", "--format", "{{.Names}} {{.ID}} {{.State}}")),
+            "networks": lines(run("docker", "network", "ls", "--format", "{{.Name}} {{.ID}}")),
+        }
+        for place, way in self.ways.items():
+            for what, command in LOOKS.items():
+                if place in ("this machine",) and what == "namespaces":
+                    continue
+                seen[f"{what} of {place}"] = lines(run(*way, "sh", "-c", command))
+            if way:
+                seen[f"programs of {place}"] = lines(run(*way, "sh", "-c", PROGRAMS))
+        return seen
