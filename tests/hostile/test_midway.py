@@ -1,0 +1,304 @@
+"""What happens around a run while it goes on. Nothing of it may be told as the product's failure."""
+
+import base64
+import json
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from esipp.cluster import Cluster
+from tests.hostile.running import Place, control_plane, docker
+from tests.hostile.tried import Tried
+
+pytestmark = pytest.mark.timeout(900)
+
+AWAY = 20.0
+"""Seconds that the API server is away."""
+
+
+@contextmanager
+def api_server_stopped(node: str) -> Iterator[None]:
+    """Its process takes no step: connections are accepted and stay silent."""
+    try:
+        docker("exec", node, "pkill", "-STOP", "-x", "kube-apiserver")
+        yield
+    finally:
+        docker("exec", node, "pkill", "-CONT", "-x", "kube-apiserver")
+
+
+def stop_for(node: str, seconds: float) -> None:
+    """Stop the API server for a while."""
+    with api_server_stopped(node):
+        threading.Event().wait(seconds)
+
+
+@pytest.mark.parametrize("phase", ["arrange", "clients", "settle", "observe", "strike"])
+def test_api_server_is_silent_for_20_s(place: Place, cluster: Cluster, tried: Tried, phase: str) -> None:
+    node = control_plane(cluster)
+    run = place.start(samples=200)
+    run.reach(f"[esipp] {phase}: ")
+    stop_for(node, AWAY)
+    ended = run.end()
+    tried.keep(
+        ended,
+        what=f"the API server is silent for 20 s (phase {phase})",
+        how="the process kube-apiserver was stopped (SIGSTOP) and made to go on",
+        left=place.left(ended),
+    )
+    assert not ended.product_is_blamed
+    assert ended.code in (0, 3), ended.text
+    assert place.left(ended) == []
+
+
+@pytest.mark.parametrize("phase", ["arrange", "observe", "strike"])
+def test_api_server_is_restarted(place: Place, cluster: Cluster, tried: Tried, phase: str) -> None:
+    run = place.start(samples=200)
+    run.reach(f"[esipp] {phase}: ")
+    docker("exec", control_plane(cluster), "pkill", "-KILL", "-x", "kube-apiserver")
+    ended = run.end()
+    tried.keep(
+        ended,
+        what=f"the API server dies and is started again by its kubelet (phase {phase})",
+        how="the process kube-apiserver was killed (SIGKILL)",
+        left=place.left(ended),
+    )
+    assert not ended.product_is_blamed
+    assert ended.code in (0, 3), ended.text
+    assert place.left(ended) == []
+
+
+def test_prober_is_killed(place: Place, tried: Tried) -> None:
+    run = place.start(samples=200)
+    run.reach("[esipp] observe: ")
+    docker("exec", f"{run.namespace}-outside-1", "pkill", "-KILL", "-f", "prober.py")
+    ended = run.end()
+    tried.keep(ended, what="a prober is killed", how="SIGKILL inside its container", left=place.left(ended))
+    assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
+    assert "The prober of outside-1 is gone" in ended.message
+
+
+def test_outside_client_is_removed(place: Place, tried: Tried) -> None:
+    run = place.start(samples=200)
+    run.reach("[esipp] observe: ")
+    docker("rm", "--force", f"{run.namespace}-outside-2")
+    ended = run.end()
+    tried.keep(
+        ended, what="the container of an outside client is removed", how="docker rm --force", left=place.left(ended)
+    )
+    assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
+    assert "The prober of outside-2 is gone" in ended.message
+
+
+@pytest.mark.parametrize("phase", ["settle", "observe"])
+def test_echo_pod_is_evicted(place: Place, cluster: Cluster, tried: Tried, phase: str) -> None:
+    run = place.start(samples=200)
+    run.reach(f"[esipp] {phase}: ")
+    path = f"/api/v1/namespaces/{run.namespace}/pods/backend/eviction"
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "backend"}}
+    cluster.create(path, eviction)
+    ended = run.end()
+    tried.keep(
+        ended, what=f"the echo pod is evicted (phase {phase})", how="the eviction API, as kubectl drain does",
+        left=place.left(ended),
+    )  # fmt: skip
+    assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
+    assert "Our own pod backend" in ended.message
+
+
+def test_echo_pod_crashes(place: Place, cluster: Cluster, tried: Tried) -> None:
+    run = place.start(samples=200)
+    run.reach("[esipp] observe: ")
+    kill_in_pod(cluster, run.namespace, "backend")
+    ended = run.end()
+    tried.keep(ended, what="the echo server crashes", how="SIGKILL to its process, on its node", left=place.left(ended))
+    assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
+    assert "Our own pod backend" in ended.message
+
+
+def kill_in_pod(cluster: Cluster, namespace: str, name: str) -> None:
+    """Kill the echo server of a pod from its node, as the kernel does when memory runs out."""
+    pod = cluster.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+    container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
+    told = json.loads(docker("exec", pod["spec"]["nodeName"], "crictl", "inspect", container))
+    docker("exec", pod["spec"]["nodeName"], "kill", "-KILL", str(told["info"]["pid"]))
+
+
+@pytest.mark.parametrize("role", ["endpoint", "bare", "other"])
+def test_node_is_lost(place: Place, cluster: Cluster, tried: Tried, role: str) -> None:
+    run = place.start(samples=200)
+    run.reach("[esipp] observe: ")
+    node = {"endpoint": "esipp-worker", "bare": "esipp-worker2", "other": "esipp-worker3"}[role]
+    docker("pause", node)
+    try:
+        ended = run.end()
+        left = place.left(ended)
+    finally:
+        docker("unpause", node)
+    tried.keep(
+        ended, what=f"the {role} node is lost and does not come back", how="docker pause of its container", left=left
+    )
+    assert (ended.code, ended.product_is_blamed, left) == (3, [], [])
+
+
+@contextmanager
+def account(cluster: Cluster, name: str) -> Iterator[Callable[[int], str]]:
+    """An account with all rights, and how its tokens are made, which hold for so many seconds."""
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
+    binding = f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}"
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    try:
+        made = cluster.create(accounts, {"metadata": {"name": name}})
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+        cluster.create(binding.rpartition("/")[0], {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]})
+
+        def token(seconds: int) -> str:
+            """The API server itself makes none that hold for less than ten minutes; its key does."""
+            now = int(time.time())
+            who = {"name": name, "uid": made["metadata"]["uid"]}
+            claims = {
+                "iss": ISSUER, "aud": [ISSUER], "sub": f"system:serviceaccount:default:{name}", "iat": now,
+                "nbf": now, "exp": now + seconds, "kubernetes.io": {"namespace": "default", "serviceaccount": who},
+            }  # fmt: skip
+            return signed(claims, docker("exec", control_plane(cluster), "cat", "/etc/kubernetes/pki/sa.key"))
+
+        yield token
+    finally:
+        cluster.delete(binding)
+        cluster.delete(f"{accounts}/{name}")
+
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+
+
+def signed(claims: dict[str, Any], key: str) -> str:
+    """A JSON Web Token, RS256."""
+
+    def part(data: bytes) -> str:
+        return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+    body = ".".join(part(json.dumps(each).encode()) for each in ({"alg": "RS256", "typ": "JWT"}, claims))
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(key)
+        file.flush()
+        made = subprocess.run(
+            ["openssl", "dgst", "-sha256", "-sign", file.name], input=body.encode(), capture_output=True, check=True
+        )
+    return f"{body}.{part(made.stdout)}"
+
+
+def kubeconfig_with(cluster: Cluster, file: Path, token: str) -> Path:
+    """A kubeconfig for the same cluster, and another account."""
+    command = [
+        "kubectl",
+        "config",
+        "view",
+        "--raw",
+        "--minify",
+        "--flatten",
+        "--context",
+        cluster.context,
+        "-o",
+        "json",
+    ]
+    config = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    config["users"][0]["user"] = {"token": token}
+    file.write_text(json.dumps(config))
+    return file
+
+
+def test_token_expires(place: Place, cluster: Cluster, tried: Tried, tmp_path: Path) -> None:
+    with account(cluster, "esipp-hostile-expires") as token:
+        file = kubeconfig_with(cluster, tmp_path / "config", token(3600))
+        run = place.start("--kubeconfig", str(file), samples=200)
+        run.reach("[esipp] observe: ")
+        cluster.delete("/api/v1/namespaces/default/serviceaccounts/esipp-hostile-expires")
+        ended = run.end()
+    left = place.left(ended)
+    tried.keep(
+        ended, what="the account's token is revoked, or expires", how="its ServiceAccount was deleted", left=left,
+        then="the run says what it could not remove; `esipp clean` removes it once somebody has logged in again",
+    )  # fmt: skip
+    assert (ended.code, ended.product_is_blamed) == (3, [])
+    assert "log in again" in ended.text.lower()
+    if left:
+        assert "could not be removed" in ended.text
+    place.clean()
+    assert place.left(ended) == []
+
+
+def test_token_is_renewed(place: Place, cluster: Cluster, tried: Tried, tmp_path: Path) -> None:
+    with account(cluster, "esipp-hostile-renews") as token:
+        file = kubeconfig_with(cluster, tmp_path / "config", token(45))
+        run = place.start("--kubeconfig", str(file), samples=200)
+        run.reach("[esipp] arrange: ")
+        kubeconfig_with(cluster, file, token(3600))
+        ended = run.end()
+    tried.keep(
+        ended, what="a token expires, and the kubeconfig, or its plugin, has a new one by then",
+        how="a token of 45 s, signed with the cluster's key; another one was written into the kubeconfig",
+        left=place.left(ended),
+    )  # fmt: skip
+    assert (ended.code, ended.product_is_blamed, place.left(ended)) == (0, [], [])
+
+
+def test_disk_becomes_full(place: Place, tried: Tried, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=120m", "none", str(small)], check=True)
+    try:
+        run = place.start(samples=200, out=small / "run")
+        run.reach("[esipp] observe: ")
+        with (small / "ballast").open("wb") as ballast:
+            try:
+                while True:
+                    ballast.write(b"x" * 65536)
+                    ballast.flush()
+            except OSError:
+                pass
+        ended = run.end()
+        tried.keep(
+            ended, what="the disk of the run's folder becomes full", how="a small tmpfs, filled by another process",
+            left=place.left(ended),
+        )  # fmt: skip
+        assert (ended.code, place.left(ended)) == (3, [])
+        assert "cannot be written any more" in ended.message
+    finally:
+        subprocess.run(["umount", "--lazy", str(small)], check=True)
+
+
+STEP = """
+import os, time
+real, file = time.time, os.environ["ESIPP_TEST_STEP"]
+def stepped():
+    try:
+        with open(file) as told:
+            return real() + float(told.read() or 0)
+    except OSError:
+        return real()
+time.time = stepped
+"""
+
+
+@pytest.mark.parametrize("by", [3600, -3600])
+def test_clock_is_stepped(place: Place, tried: Tried, tmp_path: Path, by: int) -> None:
+    """The wall clock of the process only: the machine's own is everybody's."""
+    (tmp_path / "sitecustomize.py").write_text(STEP)
+    step = tmp_path / "step"
+    run = place.start(
+        samples=200, environment={"PYTHONPATH": str(tmp_path), "ESIPP_TEST_STEP": str(step)}
+    )  # fmt: skip
+    run.reach("[esipp] observe: ")
+    step.write_text(str(by))
+    ended = run.end()
+    tried.keep(
+        ended, what=f"the clock is stepped by {'+' if by > 0 else '-'}1 h",
+        how="time.time() of the run's own process, by a sitecustomize", left=place.left(ended),
+    )  # fmt: skip
+    assert (ended.code, ended.product_is_blamed, place.left(ended)) == (0, [], [])

@@ -1,0 +1,143 @@
+"""What a cluster's policies forbid: told as such, never as the product's failure, and nothing is left."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from esipp.cluster import ApiError, Cluster
+from tests.hostile.running import Place
+from tests.hostile.tried import Tried
+
+Json = dict[str, Any]
+
+pytestmark = pytest.mark.timeout(900)
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+OURS = {"matchLabels": {"app.kubernetes.io/managed-by": "esipp"}}
+NAME = "esipp-hostile.example.com"
+
+
+@contextmanager
+def made(cluster: Cluster, *objects: tuple[str, Json]) -> Iterator[None]:
+    """Objects that are there for the time of the body, each with its collection."""
+    try:
+        for collection, manifest in objects:
+            cluster.create(collection, manifest)
+        yield
+    finally:
+        for collection, manifest in reversed(objects):
+            cluster.delete(f"{collection}/{manifest['metadata']['name']}")
+
+
+@contextmanager
+def in_new_namespaces(cluster: Cluster, collection: str, manifest: Json) -> Iterator[None]:
+    """An object that a controller puts into every namespace of ours, as soon as it is there."""
+    over = threading.Event()
+
+    def put() -> None:
+        for kind, item in cluster.watch(
+            "/api/v1/namespaces", budget=600, labelSelector="app.kubernetes.io/managed-by=esipp"
+        ):
+            if over.is_set():
+                return
+            if kind == "ADDED":
+                with contextlib.suppress(ApiError):  # it is there, or the namespace is on its way out
+                    cluster.create(collection.format(namespace=item["metadata"]["name"]), manifest)
+
+    thread = threading.Thread(target=put, daemon=True)  # the watch ends with the next namespace that comes or goes
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def webhook(**how: Any) -> tuple[str, Json]:
+    """A webhook for our pods; nobody answers it."""
+    return f"{ADMISSION}/validatingwebhookconfigurations", {
+        "metadata": {"name": NAME},
+        "webhooks": [{
+            "name": f"pods.{NAME}", "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 2,
+            "clientConfig": {"service": {"name": "nobody", "namespace": "default", "path": "/"}},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+            "namespaceSelector": OURS, **how,
+        }],
+    }  # fmt: skip
+
+
+def policy(resource: str, expression: str, message: str, *, selector: Json | None = None) -> list[tuple[str, Json]]:
+    """An admission policy for what is created, and its binding."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource]}
+    match = {"resourceRules": [rule], **({"namespaceSelector": selector} if selector else {})}
+    return [
+        (f"{ADMISSION}/validatingadmissionpolicies", {
+            "metadata": {"name": NAME},
+            "spec": {"matchConstraints": match, "validations": [{"expression": expression, "message": message}]},
+        }),
+        (f"{ADMISSION}/validatingadmissionpolicybindings", {
+            "metadata": {"name": NAME}, "spec": {"policyName": NAME, "validationActions": ["Deny"]},
+        }),
+    ]  # fmt: skip
+
+
+def test_webhook_is_broken(place: Place, cluster: Cluster, tried: Tried) -> None:
+    with made(cluster, webhook(failurePolicy="Fail")):
+        ended = place.start().end()
+    tried.keep(
+        ended, what="an admission webhook for pods does not answer", how="one whose Service is not there",
+        left=place.left(ended),
+    )  # fmt: skip
+    assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
+    assert f"the admission webhook pods.{NAME} stands in the way" in ended.message
+
+
+def test_policy_rejects_our_pods(place: Place, cluster: Cluster, tried: Tried) -> None:
+    with made(cluster, *policy("pods", "false", "no pods today", selector=OURS)):
+        ended = place.start().end()
+    tried.keep(
+        ended, what="an admission policy rejects our pods", how="a ValidatingAdmissionPolicy", left=place.left(ended)
+    )
+    assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
+    assert "no pods today" in ended.message
+    assert f"the admission policy {NAME} stands in the way" in ended.message
+
+
+def test_quota(place: Place, cluster: Cluster, tried: Tried) -> None:
+    quota = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "2", "services": "1"}}}
+    with in_new_namespaces(cluster, "/api/v1/namespaces/{namespace}/resourcequotas", quota):
+        ended = place.start().end()
+    tried.keep(
+        ended, what="a ResourceQuota in our namespace is too small", how="put into it as soon as it was there",
+        left=place.left(ended),
+    )  # fmt: skip
+    assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
+    assert "exceeded quota" in ended.message
+
+
+def test_limit_range(place: Place, cluster: Cluster, tried: Tried) -> None:
+    limits = {"metadata": {"name": "small"}, "spec": {"limits": [{"type": "Container", "max": {"memory": "64Mi"}}]}}
+    with in_new_namespaces(cluster, "/api/v1/namespaces/{namespace}/limitranges", limits):
+        ended = place.start().end()
+    tried.keep(
+        ended, what="a LimitRange in our namespace is too small", how="put into it as soon as it was there",
+        left=place.left(ended),
+    )  # fmt: skip
+    assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
+    assert "a LimitRange" in ended.message
+
+
+def test_network_policy_denies_by_default(place: Place, cluster: Cluster, tried: Tried) -> None:
+    deny = {"metadata": {"name": "deny"}, "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}}
+    path = "/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies"
+    with in_new_namespaces(cluster, path, deny):
+        ended = place.start().end()
+    tried.keep(
+        ended, what="a NetworkPolicy in our namespace denies everything", how="put into it as soon as it was there",
+        left=place.left(ended),
+    )  # fmt: skip
+    assert (ended.product_is_blamed, place.left(ended)) == ([], [])
+    assert "NetworkPolicy" in ended.text

@@ -1,0 +1,54 @@
+"""What was tried and what came of it, kept in tried.json beside this file; docs/surroundings.md is made of that."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.hostile.running import Ended
+
+KEPT = Path(__file__).with_name("tried.json")
+
+SAME = (
+    (re.compile(r"\d{4}-\d{6}-[0-9a-f]{4}"), "RUN"),
+    (re.compile(r"/\S*/(?=(run|ledger)\b)"), ".../"),
+    (re.compile(r"\bafter \d+(\.\d+)? s"), "after N s"),
+    (re.compile(r"(?<=[\d\]]):\d{4,5}\b"), ":PORT"),
+    (re.compile(r"\b172\.\d+\.\d+\.\d+|\b10\.\d+\.\d+\.\d+"), "ADDRESS"),
+)
+"""What differs from run to run, and what stands for it on the page."""
+
+
+def steady(text: str) -> str:
+    """A message without what is only this run's."""
+    for pattern, word in SAME:
+        text = pattern.sub(word, text)
+    return text
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Keeps the record of one test."""
+
+    key: str
+
+    def keep(self, ended: Ended, *, what: str, how: str, left: Sequence[str], then: str = "") -> None:
+        """Write down what happened, what came of it, and how it was tried.
+
+        Args:
+            ended: the run.
+            what: what happened around it, in a few words.
+            how: how that was brought about here.
+            left: what the run left in the cluster.
+            then: more that a reader should know.
+        """
+        sentence, _, hint = ended.message.partition("\n  hint: ")
+        told: dict[str, Any] = {
+            "what": what, "message": steady(sentence), "hint": steady(hint), "code": ended.code,
+            "left": ", ".join(left) or "nothing", "how": how, "then": then,
+        }  # fmt: skip
+        kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+        kept[self.key] = told
+        KEPT.write_text(json.dumps(dict(sorted(kept.items())), indent=2) + "\n")
