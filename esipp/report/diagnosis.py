@@ -10,6 +10,7 @@ from esipp.model import (
     Cell,
     Claim,
     EntryKind,
+    Role,
     Service,
     TrafficPolicy,
     Vantage,
@@ -61,9 +62,21 @@ def _from_a_host(cell: Cell) -> bool:
     return cell.path.client.vantage is Vantage.NODE
 
 
+def _short_circuit(cell: Cell) -> bool:
+    """Whether a client's own node, which has no endpoint, is to serve it in spite of Local."""
+    entry, role = cell.path.entry, cell.path.client.role
+    own = entry.kind in (EntryKind.VIP, EntryKind.EXTERNAL_IP) or entry.role is role
+    return _local(cell) and own and role not in (None, Role.ENDPOINT_NODE)
+
+
 def _trait(test: Callable[[Service], object]) -> Callable[[Cell], bool]:
     return lambda cell: cell.path.service is not None and bool(test(cell.path.service))
 
+
+ANOTHER_CLIENT = (
+    "it is the address of another client of this run: something rewrites sources to one fixed address (an SNAT rule), "
+    "or connection tracking mixes up two connections"
+)
 
 ASIDE = (
     (
@@ -171,6 +184,14 @@ SYMPTOMS = (
         "masquerades between pods",
     ),
     Symptom(
+        CLIENT,
+        NO_ANSWER,
+        "the client's own node has no endpoint, and drops what it should send on for its own pods and processes: its "
+        "service proxy has no short circuit for a Local service (kube-proxy's nftables mode before 1.34, "
+        "kubernetes/kubernetes#131765), or takes them for clients outside (does it know the cluster's pod CIDR?)",
+        _short_circuit,
+    ),
+    Symptom(
         ANSWERED,
         NO_ANSWER,
         "the node dialled has no rule for this service (is its kube-proxy alive and up to date?), a packet filter or "
@@ -204,7 +225,14 @@ def diagnose(cell: Cell, verdict: Verdict) -> str:
         if words in verdict.reason:
             return look
     wrong = frozenset(verdict.shown) - cell.accept
+    if AddressClass.OTHER in wrong and any(_of_another_client(words, cell) for words in verdict.tally):
+        return ANOTHER_CLIENT
     for symptom in SYMPTOMS:
         if symptom.expected & cell.accept and symptom.shown & wrong and symptom.on(cell):
             return symptom.look
     return ""
+
+
+def _of_another_client(words: str, cell: Cell) -> bool:
+    """Whether an answer showed the address of a client outside that did not ask."""
+    return "= client " in words and f"= client {cell.path.client.name}" not in words

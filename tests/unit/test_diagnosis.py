@@ -70,6 +70,9 @@ SEEN = [
     (PROXIED, AddressClass.CLIENT, "the proxy is by-passed"),
     ("loadbalancer.local.tcp.ipv4.outside-1-to-vip", AddressClass.LOAD_BALANCER, "is a proxy"),
     ("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node", AddressClass.DROPPED, "has no rule for this service"),
+    ("nodeport.local.tcp.ipv4.pod-on-other-node-to-other-node", AddressClass.DROPPED, "no short circuit"),
+    ("loadbalancer.local.tcp.ipv4.host-on-other-node-to-vip", AddressClass.DROPPED, "no short circuit"),
+    ("loadbalancer.local.tcp.ipv4.pod-on-endpoint-node-to-vip", AddressClass.DROPPED, "has no rule for this service"),
     (
         "nodeport.local.several-ports.tcp.ipv4.outside-1-to-endpoint-node.port-http.claims-x-forwarded-for",
         AddressClass.OTHER,
@@ -82,6 +85,18 @@ SEEN = [
 def test_a_symptom_names_its_place(identity: str, shown: AddressClass, words: str) -> None:
     cell = by_id(identity)
     assert words in diagnose(cell, verdict(cell, show(cell.path, shown)))
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [("172.18.0.7 = client outside-2", "address of another client"), ("192.0.2.1 = nobody we know", "NAT device")],
+)
+def test_another_clients_address_is_not_nobodys(seen: str, words: str) -> None:
+    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
+    tally = {"172.18.0.6 = client outside-1": 3, seen: 5}
+    shown = (AddressClass.CLIENT, AddressClass.OTHER)
+    made = Verdict(cell.id, cell.level, Status.FLAKY, "", "", tally=tally, shown=shown)
+    assert words in diagnose(cell, made)
 
 
 def test_a_forged_header_that_is_believed_is_the_load_balancers_doing() -> None:
