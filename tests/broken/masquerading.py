@@ -1,16 +1,27 @@
 """Rewriting sources on the nodes: the rules, and which rows must notice."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
-from esipp.model import AddressClass, Backends, Cell, Family, Role, Vantage
-from tests.broken.nodes import Nodes, Placed, Rule
+from esipp.model import AddressClass, Cell, Family, Protocol, Role, Vantage
+from esipp.topology import family_of
+from tests.broken.matching import MASQUERADE
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.ways import into_pods
 
 CLIENT, NODE = frozenset({AddressClass.CLIENT}), frozenset({AddressClass.NODE})
 PROXY = frozenset({AddressClass.LOAD_BALANCER})
 
 NAMES_THE_NODE = r"esipp-worker\S*, between \S+ and \S+: \S+ became"
 """How packets tell where a source was rewritten."""
+
+ACROSS_THE_MATRIX = ("pod-ip.", "clusterip.tcp.", "clusterip.udp.", "clusterip.sctp.", *(
+    f"{kind}.{policy}.{protocol.value.lower()}."
+    for kind in ("nodeport", "loadbalancer")
+    for policy in ("local", "cluster")
+    for protocol in Protocol
+), "reference-proxy.", "host-network")  # fmt: skip
+"""Parts of ids: of every way into a plain service each protocol and family, proxies, and what is no pod's."""
 
 
 def into_pod_network(
@@ -22,14 +33,48 @@ def into_pod_network(
         cidrs = {family: cidr for family, cidr in nodes.pod_cidrs.items() if family in families}
         return nodes.rules(
             *(
-                Rule(
-                    family, "POSTROUTING", ("--destination", cidr, "!", "--source", cidr, *more, "--jump", "MASQUERADE")
-                )
+                Rule(family, "POSTROUTING", ("--destination", cidr, "!", "--source", cidr, *more, *MASQUERADE))
                 for family, cidr in cidrs.items()
             )
         )
 
     return apply
+
+
+def into_own_pods(
+    *more: str, families: tuple[Family, ...] = tuple(Family)
+) -> Callable[[Nodes], AbstractContextManager[Placed]]:
+    """The same, but for nothing but the run's own pods."""
+
+    def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
+        def rules(live: Live) -> list[Rule]:
+            return [
+                Rule(
+                    family,
+                    "POSTROUTING",
+                    ("--destination", ",".join(own), "!", "--source", nodes.pod_cidrs[family], *more, *MASQUERADE),
+                )
+                for family, own in pod_addresses(live).items()
+                if family in families
+            ]
+
+        return nodes.live(rules)
+
+    return apply
+
+
+def pod_addresses(live: Live) -> dict[Family, list[str]]:
+    """Those of the run's pods that are in the pod network."""
+    own = [pod["status"]["podIPs"] for pod in live.pods if not pod["spec"].get("hostNetwork")]
+    return grouped(address["ip"] for addresses in own for address in addresses)
+
+
+def grouped(addresses: Iterable[str]) -> dict[Family, list[str]]:
+    """Addresses by family."""
+    found: dict[Family, list[str]] = {}
+    for address in sorted(addresses):
+        found.setdefault(family_of(address), []).append(address)
+    return found
 
 
 def changed_into_pod_network(cell: Cell) -> bool:
@@ -40,10 +85,8 @@ def changed_into_pod_network(cell: Cell) -> bool:
     """
     path = cell.path
     elsewhere = path.client.vantage is Vantage.OUTSIDE or path.client.role is Role.OTHER_NODE
-    backends = path.service.backends if path.service else Backends.POD
-    into_pods = backends is not Backends.HOST_NETWORK
     if cell.accept == PROXY:  # whoever dials: the proxy does, from outside
-        return into_pods
+        return into_pods(path)
     comes_back = cell.accept == NODE and path.client.role is Role.ENDPOINT_NODE
     noticed = (cell.accept == CLIENT and elsewhere) or comes_back
-    return noticed and path.client.vantage is not Vantage.POD and into_pods
+    return noticed and path.client.vantage is not Vantage.POD and into_pods(path)

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from ci.places import places
 from esipp.catalog import HOUSE
 from esipp.cluster import Cluster
 from esipp.convergence import Budget, Reading, converge
+from esipp.health.props import NOBODY
 from esipp.labels import MANAGED_BY, OWNER, RUN_LABEL
 from esipp.model import Family, Role
 from esipp.report.ledger import read_ledger
@@ -64,9 +65,10 @@ def new_mark() -> str:
 
 
 def take_away(mark: str) -> str:
-    """The shell command that takes away all rules whose mark begins so."""
+    """The shell command that takes away all rules, and tables of nftables, whose mark begins so."""
     away = "{0} -t {2} -S | grep -- {1} | sed s/^-A/-D/ | while read -r rule; do eval {0} -w -t {2} $rule; done"
-    return "; ".join(away.format(each, mark, table) for each in PROGRAMS.values() for table in TABLES)
+    tables = f"nft list tables | grep -- {mark} | while read -r table; do nft delete $table; done"
+    return "; ".join([*(away.format(each, mark, table) for each in PROGRAMS.values() for table in TABLES), tables])
 
 
 @dataclass(frozen=True)
@@ -140,10 +142,10 @@ class Nodes:
             return " && ".join(shlex.join(each.command("--insert", mark)) for each in rules if each.concerns(node))
 
         try:
-            self._on_nodes(script)
+            self.on_nodes(script)
             yield Placed(time.time())
         finally:
-            self._on_nodes(lambda _: take_away(mark))
+            self.take_away(mark)
 
     @contextmanager
     def running(self, image: str, user: int, command: list[str]) -> Iterator[None]:
@@ -166,11 +168,18 @@ class Nodes:
             remove_processes(mark)
 
     def heal(self) -> None:
-        """Take away every rule and process of these tests, also those that an interrupted one left."""
+        """Take away what an interrupted test left: rules, processes, and what stands still."""
         remove_processes(OURS)
-        self._on_nodes(lambda _: take_away(OURS))
+        self.take_away(OURS)
+        self.on_nodes(lambda _: "pkill -CONT -x kube-proxy || true")
 
-    def _on_nodes(self, script: Callable[[str], str]) -> None:
+    def take_away(self, mark: str) -> None:
+        """Take away every rule whose mark begins so."""
+        self.on_nodes(lambda _: take_away(mark))
+
+    def on_nodes(self, script: Callable[[str], str]) -> None:
+        """Run a script on each node, at the same time; on those for which there is none nothing is run."""
+
         def on(node: str) -> None:
             if script(node):
                 command = ["docker", "exec", node, "sh", "-c", script(node)]
@@ -179,9 +188,13 @@ class Nodes:
         with ThreadPoolExecutor() as pool:
             list(pool.map(on, self.containers))
 
-    @contextmanager
-    def live(self, make: Callable[["Live"], list[Rule]]) -> "Iterator[Placed]":
+    def live(self, make: Callable[["Live"], list[Rule]]) -> AbstractContextManager["Placed"]:
         """Rules that can only be written once a run has arranged its services; put in before it observes them."""
+        return self.once_arranged(lambda live: self.rules(*make(live)))
+
+    @contextmanager
+    def once_arranged(self, enter: Callable[["Live"], AbstractContextManager[object]]) -> "Iterator[Placed]":
+        """What can only be done once a run has arranged its services; undone again whatever happens."""
         with ExitStack() as stack:
             ended = threading.Event()
             broken: list[BaseException] = []
@@ -191,9 +204,9 @@ class Nodes:
                 last: Live | None = None
                 while not ended.wait(0.3):
                     try:
-                        live = self._arranged()
+                        live = self.arranged()
                         if live is not None and live == last and not placed.at:  # nothing has been added meanwhile
-                            stack.enter_context(self.rules(*make(live)))
+                            stack.enter_context(enter(live))
                             placed.at = time.time()
                         last = live
                     except BaseException as error:  # told below, in the test's own thread
@@ -209,7 +222,7 @@ class Nodes:
                 thread.join()
             assert not broken, broken
 
-    def _arranged(self) -> "Live | None":
+    def arranged(self) -> "Live | None":
         """Our own run, once its pods are all there, as it is now; others may be at work on the cluster."""
         selector = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
         for namespace in self.cluster.list("/api/v1/namespaces", labelSelector=selector):
@@ -219,7 +232,7 @@ class Nodes:
             pods = self.cluster.list(f"/api/v1/namespaces/{name}/pods")
             if pods and all(pod.get("status", {}).get("podIPs") for pod in pods):
                 services = self.cluster.list(f"/api/v1/namespaces/{name}/services")
-                return Live(run, pods, services)
+                return Live(run, pods, services) if all(map(_has_its_vips, services)) else None
         return None
 
     def qualify(
@@ -266,6 +279,14 @@ def _is_ours(namespace: Json) -> bool:
     return False
 
 
+def _has_its_vips(service: Json) -> bool:
+    """Whether a load balancer, if the service asks for one that there is, has given it an address of every family."""
+    if service["spec"]["type"] != "LoadBalancer" or service["spec"].get("loadBalancerClass") == NOBODY:
+        return True
+    given = service.get("status", {}).get("loadBalancer", {}).get("ingress") or []
+    return len(given) >= len(service["spec"]["ipFamilies"])
+
+
 def remove_processes(mark: str) -> None:
     """Remove the containers whose names begin so."""
     names = _docker("ps", "--all", "--filter", f"name=^/?{mark}", "--format", "{{.Names}}").split()
@@ -296,12 +317,21 @@ class Live:
     pods: list[Json] = field(repr=False)
     services: list[Json] = field(repr=False)
 
-    def targets(self, service: Json) -> Iterator[tuple[Json, str, str, int]]:
-        """Each port of a service with a backend's address: the port, its family's address, pod's node, target port."""
+    @property
+    def namespace(self) -> str:
+        """The run's own."""
+        return f"esipp-{self.run}"
+
+    def service(self, name: str) -> Json:
+        """The Service object of this name."""
+        return next(each for each in self.services if each["metadata"]["name"] == name)
+
+    def targets(self, service: Json, most: int = 1) -> Iterator[tuple[Json, str, str, int]]:
+        """Each port of a service with each address of so many backends: port, address, pod's node, target port."""
         wanted = service["spec"]["selector"].items()
         backends = [pod for pod in self.pods if wanted <= pod["metadata"]["labels"].items()]
         for port in service["spec"]["ports"]:
-            for pod in backends[:1]:
+            for pod in backends[:most]:
                 named = {each["name"]: each["containerPort"] for each in pod["spec"]["containers"][0]["ports"]}
                 target = port["targetPort"]
                 for address in pod["status"]["podIPs"]:

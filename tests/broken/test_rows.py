@@ -6,15 +6,13 @@ import pytest
 
 from esipp.catalog import all_rows
 from esipp.errors import ExitCode
-from tests.broken.flips import FLIP_BREAKS
 from tests.broken.health import HEALTH_BREAKS
-from tests.broken.interoperability import INTEROP_BREAKS
 from tests.broken.nodes import Nodes, Result
 from tests.broken.rowbreaks import RowBreak
 
 pytestmark = pytest.mark.timeout(600)  # whole runs of the suite
 
-BREAKS = (*HEALTH_BREAKS, *INTEROP_BREAKS, *FLIP_BREAKS)
+BREAKS = HEALTH_BREAKS
 TABLE = [pytest.param(each, id=each.name, marks=[pytest.mark.by_hand] if each.by_hand else []) for each in BREAKS]
 
 

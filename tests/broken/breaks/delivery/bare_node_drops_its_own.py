@@ -1,0 +1,63 @@
+"""The bare node drops what its own pods and processes send to a Local service by VIP, externalIP or its nodePort.
+
+As the nftables mode did before Kubernetes 1.34 (kubernetes/kubernetes#131765).
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+from esipp.model import Balancer, Cell, EntryKind, Family, Role, TrafficPolicy
+from esipp.rows import Level
+from esipp.topology import family_of
+from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.forwarding import internal_addresses
+from tests.broken.matching import DROP, to_port, vips
+from tests.broken.nodes import Json, Live, Nodes, Placed, Rule
+
+
+def black_holing(nodes: Nodes) -> AbstractContextManager[Placed]:
+    own = internal_addresses(nodes, nodes.bare)
+
+    def rules(live: Live) -> list[Rule]:
+        return [rule for service in live.services for rule in dropped(nodes, service, own)]
+
+    return nodes.live(rules)
+
+
+def dropped(nodes: Nodes, service: Json, own: dict[Family, str]) -> Iterator[Rule]:
+    """Rules that drop what comes from the bare node's pods, and from its own processes."""
+    spec = service["spec"]
+    if spec.get("externalTrafficPolicy") != "Local" or "reference" in (spec.get("loadBalancerClass") or ""):
+        return
+    for port in spec["ports"]:
+        entries = [(address, port["port"]) for address in (*vips(service), *(spec.get("externalIPs") or ()))]
+        entries += [(address, port["nodePort"]) for address in own.values() if port.get("nodePort")]
+        for address, number in entries:
+            family = family_of(address)
+            words = ("--destination", address, *to_port(port, number), *DROP)
+            pods = ("--source", nodes.pod_cidrs[family])
+            yield Rule(family, "PREROUTING", (*pods, *words), (nodes.bare,), "mangle")
+            yield Rule(family, "OUTPUT", words, (nodes.bare,), "mangle")
+
+
+def notices(cell: Cell) -> bool:
+    """Whether a client on the bare node must be answered in a way that its own node takes."""
+    entry, service = cell.path.entry, cell.path.service
+    if service is None or service.policy is not TrafficPolicy.LOCAL or cell.level is Level.RECORD:
+        return False
+    own = entry.kind is EntryKind.NODE_PORT and entry.role is Role.BARE_NODE
+    vip = entry.kind is EntryKind.VIP and service.balancer is Balancer.DEFAULT
+    return cell.path.client.role is Role.BARE_NODE and (own or vip or entry.kind is EntryKind.EXTERNAL_IP)
+
+
+BREAK = Break(
+    "interop-bare-node-drops-its-own",
+    Group.DELIVERY,
+    "the bare node drops what its own pods and processes send to a Local service by VIP, externalIP or its own "
+    "nodePort, as kube-proxy's nftables mode did before 1.34",
+    Asked(("interoperability",), ("interop.nodeport.", "interop.loadbalancer.", "interop.external-ips.")),
+    black_holing,
+    cells(notices),
+    names="no short circuit",
+    scoped=True,
+)

@@ -1,0 +1,16 @@
+"""The bare node hands on what clients outside send to Local nodePorts, while it serves its own pods."""
+
+from esipp.model import Vantage
+from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.forwarding import HANDS_ON, forwarding_bare_node, refused_at_bare_node
+
+BREAK = Break(
+    "interop-bare-node-forwards-for-outside",
+    Group.DELIVERY,
+    "the bare node hands what comes from outside the pod network to Local nodePorts on, masqueraded",
+    Asked(("interoperability",), ("interop.nodeport.", "interop.loadbalancer.", "interop.external-ips.")),
+    forwarding_bare_node(masquerade=True, not_pods=True),
+    cells(lambda cell: refused_at_bare_node(cell) and cell.path.client.vantage is Vantage.OUTSIDE),
+    names=HANDS_ON,
+    scoped=True,
+)

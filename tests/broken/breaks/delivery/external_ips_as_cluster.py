@@ -1,0 +1,54 @@
+"""externalIPs of a Local service are served as under Cluster: on every node, and masqueraded."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+from esipp.model import Cell, EntryKind, Role, TrafficPolicy, Vantage
+from esipp.topology import family_of
+from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.forwarding import internal_addresses
+from tests.broken.masquerading import CLIENT, NAMES_THE_NODE
+from tests.broken.matching import MASQUERADE, came_by, hands_to, to_port
+from tests.broken.nodes import Json, Live, Nodes, Placed, Rule
+
+
+def as_cluster(nodes: Nodes) -> AbstractContextManager[Placed]:
+    bare = internal_addresses(nodes, nodes.bare)
+
+    def served(live: Live, service: Json) -> Iterator[Rule]:
+        for port, address, _, target in live.targets(service):
+            family = family_of(address)
+            words = ("--destination", bare[family], *to_port(port), *hands_to(address, target))
+            yield Rule(family, "PREROUTING", words, (nodes.bare,))
+            for own in (each for each in service["spec"]["externalIPs"] if family_of(each) is family):
+                yield Rule(family, "POSTROUTING", (*came_by(port, port["port"], own), *MASQUERADE))
+
+    def rules(live: Live) -> list[Rule]:
+        local = [each for each in live.services if each["spec"].get("externalTrafficPolicy") == "Local"]
+        return [rule for each in local if each["spec"].get("externalIPs") for rule in served(live, each)]
+
+    return nodes.live(rules)
+
+
+def notices(cell: Cell) -> bool:
+    """Whoever must be refused at the bare node, or be seen as himself; a host process keeps an address of its node."""
+    path, service = cell.path, cell.path.service
+    if service is None or service.policy is not TrafficPolicy.LOCAL or path.entry.kind is not EntryKind.EXTERNAL_IP:
+        return False
+    refused = cell.is_negative and path.entry.role is Role.BARE_NODE
+    return refused or (cell.accept == CLIENT and path.client.vantage is not Vantage.NODE)
+
+
+BREAK = Break(
+    "external-ips-as-cluster",
+    Group.DELIVERY,
+    "every node serves externalIPs of a Local service as under Cluster: also without an endpoint, and masquerading",
+    Asked(
+        ("source_ip", "interoperability"),
+        ("external-ips.local.", "external-ips.cluster.tcp.", "interop.nodeport.local.tcp.", "nodeport.local.udp.ipv4."),
+    ),
+    as_cluster,
+    cells(notices),
+    names=NAMES_THE_NODE,
+    scoped=True,
+)

@@ -1,0 +1,42 @@
+"""For a moment after each flip to Cluster, the bare node masquerades by an address that is nobody's.
+
+It is one of the node's own range of pods, so that answers come back to it.
+"""
+
+from contextlib import AbstractContextManager
+
+from esipp.flips.model import At, FlipClaim, Flipping
+from esipp.model import TrafficPolicy
+from esipp.topology import family_of, parse_address
+from tests.broken.breakage import Break, Group
+from tests.broken.flipping import OF_ONE_SERVICE, after_each_flip, flips
+from tests.broken.matching import came_by
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+SERVICE = Flipping.NODE_PORT
+
+
+def another_address(nodes: Nodes) -> AbstractContextManager[Placed]:
+    def make(live: Live) -> list[Rule]:
+        (port,) = live.service(SERVICE.object_name)["spec"]["ports"]
+        rules = []
+        for cidr in nodes.cluster.request("GET", f"/api/v1/nodes/{nodes.bare}")["spec"]["podCIDRs"]:
+            first = parse_address(cidr.partition("/")[0])
+            words = (*came_by(port, port["nodePort"]), "--jump", "SNAT", "--to-source", str(first + 250))
+            rules.append(Rule(family_of(first), "POSTROUTING", words, (nodes.bare,)))
+        return rules
+
+    return after_each_flip(nodes, (SERVICE.object_name,), (), make, 2.0, TrafficPolicy.CLUSTER)
+
+
+BREAK = Break(
+    "flip-another-address-for-a-moment",
+    Group.DELIVERY,
+    "for two seconds after each flip to Cluster the bare node masquerades by an address that is nobody's",
+    OF_ONE_SERVICE,
+    another_address,
+    lambda row: flips(row, SERVICE, At.BARE_NODE, FlipClaim.OTHERWISE),
+    names="masquerades them by another address",
+    at_once=False,
+    scoped=True,
+)

@@ -1,0 +1,34 @@
+"""The bare node goes on serving when a policy has returned to Local, masquerading as under Cluster."""
+
+from contextlib import AbstractContextManager
+
+from esipp.flips.model import At, FlipClaim, Flipping
+from tests.broken.breakage import Break, Group
+from tests.broken.flipping import OF_ONE_SERVICE, flips
+from tests.broken.forwarding import handed_on
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+
+def serving(nodes: Nodes) -> AbstractContextManager[Placed]:
+    def make(live: Live) -> list[Rule]:
+        targets = live.targets(live.service(Flipping.NODE_PORT.object_name))
+        return [
+            rule
+            for port, address, _, target in targets
+            for rule in handed_on(port, address, target, True, (nodes.bare,))
+        ]
+
+    return nodes.live(make)
+
+
+BREAK = Break(
+    "flip-bare-node-goes-on-serving",
+    Group.DELIVERY,
+    "the bare node goes on serving a service whose policy has returned to Local, and masquerades as under Cluster",
+    OF_ONE_SERVICE,
+    serving,
+    lambda row: flips(row, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.SETTLES),
+    names="a bare node goes on serving",
+    at_once=False,
+    scoped=True,
+)

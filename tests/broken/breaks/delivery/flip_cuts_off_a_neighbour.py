@@ -1,0 +1,37 @@
+"""Whenever a neighbour flips its policy, a steady service's nodePort is refused for half a second."""
+
+from contextlib import AbstractContextManager
+
+from esipp.model import Family, Role
+from tests.broken.breakage import Break, Group
+from tests.broken.flipping import OF_NEIGHBOURS, STEADY, disturbed_by_neighbours, steady_at
+from tests.broken.matching import AT_THE_NODE, to_port
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+CLOSED = "19997"
+"""A port where nobody listens."""
+
+
+def refusing_for_a_moment(nodes: Nodes) -> AbstractContextManager[Placed]:
+    def make(live: Live) -> list[Rule]:
+        here = (nodes.roles[Role.ENDPOINT_NODE],)
+        (port,) = live.service(STEADY)["spec"]["ports"]
+        to_nobody = ("--jump", "REDIRECT", "--to-ports", CLOSED)
+        words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, *to_nobody)
+        return [Rule(family, "PREROUTING", words, here) for family in Family]
+
+    return disturbed_by_neighbours(nodes, make)
+
+
+BREAK = Break(
+    "flip-cuts-off-a-neighbour",
+    Group.DELIVERY,
+    "whenever the policy of a neighbour flips, a steady service's nodePort is refused for half a second",
+    OF_NEIGHBOURS,
+    refusing_for_a_moment,
+    lambda row: steady_at(row, Role.ENDPOINT_NODE),
+    names=r"after neighbour-\S+ flipped",
+    opens=lambda row: steady_at(row, Role.BARE_NODE),  # the same service must answer at the endpoint's node
+    at_once=False,
+    scoped=True,
+)

@@ -1,0 +1,39 @@
+"""Whenever a neighbour flips its policy, a steady service's nodePort is masqueraded for half a second."""
+
+from contextlib import AbstractContextManager
+
+from esipp.flips.model import BesideRow
+from esipp.model import Family, Role
+from esipp.rows import Row
+from tests.broken.breakage import Break, Group
+from tests.broken.flipping import OF_NEIGHBOURS, STEADY, disturbed_by_neighbours, steady_at
+from tests.broken.masquerading import CLIENT
+from tests.broken.matching import MASQUERADE, came_by
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+
+def masquerading_for_a_moment(nodes: Nodes) -> AbstractContextManager[Placed]:
+    def make(live: Live) -> list[Rule]:
+        here = (nodes.roles[Role.ENDPOINT_NODE],)
+        (port,) = live.service(STEADY)["spec"]["ports"]
+        words = (*came_by(port, port["nodePort"]), *MASQUERADE)
+        return [Rule(family, "POSTROUTING", words, here) for family in Family]
+
+    return disturbed_by_neighbours(nodes, make)
+
+
+def notices(row: Row) -> bool:
+    return isinstance(row, BesideRow) and row.cell.accept == CLIENT and steady_at(row, Role.ENDPOINT_NODE)
+
+
+BREAK = Break(
+    "flip-masquerades-a-neighbour",
+    Group.DELIVERY,
+    "whenever the policy of a neighbour flips, a steady service's nodePort is masqueraded for half a second",
+    OF_NEIGHBOURS,
+    masquerading_for_a_moment,
+    notices,
+    names=r"after neighbour-\S+ flipped",
+    at_once=False,
+    scoped=True,
+)

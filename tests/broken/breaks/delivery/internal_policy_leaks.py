@@ -1,0 +1,44 @@
+"""Nodes without an endpoint hand traffic to ClusterIPs under internalTrafficPolicy Local on to the one that has."""
+
+from contextlib import AbstractContextManager
+
+from esipp.model import Cell, EntryKind, TrafficPolicy
+from esipp.topology import family_of
+from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.matching import hands_to, to_port
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+
+def leaking(nodes: Nodes) -> AbstractContextManager[Placed]:
+    def rules(live: Live) -> list[Rule]:
+        found = []
+        for service in live.services:
+            if service["spec"].get("internalTrafficPolicy") != "Local":
+                continue
+            for port, address, home, target in live.targets(service):
+                family = family_of(address)
+                own = [ip for ip in service["spec"]["clusterIPs"] if family_of(ip) is family]
+                words = ("--destination", *own, *to_port(port), *hands_to(address, target))
+                others = tuple(node for node in nodes.containers if node != home)
+                found += [Rule(family, chain, words, others) for chain in ("PREROUTING", "OUTPUT") if own]
+        return found
+
+    return nodes.live(rules)
+
+
+def notices(cell: Cell) -> bool:
+    service = cell.path.service
+    local = service is not None and service.internal is TrafficPolicy.LOCAL
+    return cell.is_negative and local and cell.path.entry.kind is EntryKind.CLUSTER_IP
+
+
+BREAK = Break(
+    "internal-policy-leaks",
+    Group.DELIVERY,
+    "nodes without an endpoint hand traffic to ClusterIPs under internalTrafficPolicy Local on to the one that has it",
+    Asked(("source_ip",), (".itp-local.", "clusterip.tcp.", "nodeport.local.tcp.ipv4.")),
+    leaking,
+    cells(notices),
+    names="ClusterIP leaks",
+    scoped=True,
+)

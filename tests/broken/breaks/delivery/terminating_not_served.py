@@ -1,0 +1,58 @@
+"""A node drops what is sent to its last pod as soon as that has been told to end, although it serves on."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from esipp.health.model import HealthTrialRow
+from esipp.model import Family, Role
+from esipp.rows import Row
+from tests.broken.breakage import Asked, Break, Group
+from tests.broken.flipping import arranged, beside, seen
+from tests.broken.matching import AT_THE_NODE, DROP, to_port
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+SERVICE, POD = "health-terminating", "leaving"
+
+
+@contextmanager
+def dropping_once_it_leaves(nodes: Nodes) -> Iterator[Placed]:
+    placed, stack = Placed(), ExitStack()
+
+    def rules(live: Live) -> list[Rule]:
+        here = (nodes.roles[Role.ENDPOINT_NODE],)
+        ports = live.service(SERVICE)["spec"]["ports"]
+        words = [(*to_port(port, port["nodePort"]), *AT_THE_NODE, *DROP) for port in ports]
+        return [Rule(family, "PREROUTING", each, here, "mangle") for family in Family for each in words]
+
+    def work(ended: threading.Event) -> None:
+        live = arranged(nodes, {SERVICE}, ended)
+        if live is None:
+            return
+        for pod in seen(nodes, f"/api/v1/namespaces/{live.namespace}/pods/{POD}", ended):
+            if pod["metadata"].get("deletionTimestamp"):
+                stack.enter_context(nodes.rules(*rules(live)))
+                placed.at = time.time()
+                return
+
+    with stack, beside(work):
+        yield placed
+
+
+def claims(row: Row, *named: str) -> bool:
+    return isinstance(row, HealthTrialRow) and row.trial == "terminating" and row.claim in named
+
+
+BREAK = Break(
+    "terminating-not-served",
+    Group.DELIVERY,
+    "a node drops what is sent to its last pod as soon as that was told to end, although the pod serves on",
+    Asked(("health_checks",), ("healthcheck.terminating.", "healthcheck.one-pod.ipv4.outside-1-")),
+    dropping_once_it_leaves,
+    lambda row: claims(row, "serves"),
+    names="terminating endpoints is dropped",
+    opens=lambda row: claims(row, "source"),  # nothing is served of which the source could be looked at
+    at_once=False,
+    scoped=True,
+)

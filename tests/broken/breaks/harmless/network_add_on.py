@@ -1,0 +1,40 @@
+"""What must not fail: a network add-on that masquerades pods on their way out of the pod network, as kindnet does."""
+
+from contextlib import AbstractContextManager
+
+from esipp.model import Backends, Cell, Role, Vantage
+from tests.broken.breakage import KNOWN, Asked, Break, Group, cells
+from tests.broken.masquerading import CLIENT
+from tests.broken.matching import MASQUERADE
+from tests.broken.nodes import Nodes, Placed, Rule
+from tests.broken.ways import NODE_PORTS
+
+
+def masquerading_on_the_way_out(nodes: Nodes) -> AbstractContextManager[Placed]:
+    return nodes.rules(
+        *(
+            Rule(family, "POSTROUTING", ("--source", cidr, "!", "--destination", cidr, *MASQUERADE))
+            for family, cidr in nodes.pod_cidrs.items()
+        )
+    )
+
+
+def knows(cell: Cell) -> bool:
+    """Pods whose packets go to another node's own address, dialled or a backend's, with their source to be kept."""
+    path = cell.path
+    to_a_node = path.entry.kind in NODE_PORTS and path.entry.role is Role.ENDPOINT_NODE
+    to_a_host = path.service is not None and path.service.backends is Backends.HOST_NETWORK
+    a_pods = path.client.vantage is Vantage.POD and path.client.role is Role.OTHER_NODE
+    return a_pods and cell.accept == CLIENT and (to_a_node or to_a_host)
+
+
+BREAK = Break(
+    "network-add-on-masquerades-pods",
+    Group.HARMLESS,
+    "the network add-on masquerades pods on their way out of the pod network, as kindnet does",
+    Asked(("source_ip",)),
+    masquerading_on_the_way_out,
+    cells(knows),
+    names="network add-on masquerades pod traffic",
+    says=KNOWN,
+)

@@ -1,0 +1,33 @@
+"""A service's first health-check port is answered for ever, as it was at last, also when its policy left Local."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from esipp.flips.model import FlipClaim, Flipping
+from tests.broken import lying_proxy
+from tests.broken.breakage import Break, Group
+from tests.broken.flipping import OF_ONE_SERVICE, flips
+from tests.broken.health import health_proxies, redirected
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+
+@contextmanager
+def staying_open(nodes: Nodes) -> Iterator[Placed]:
+    def make(live: Live) -> list[Rule]:
+        service = live.service(Flipping.DEFAULT.object_name)
+        return redirected([str(service["spec"]["healthCheckNodePort"])], lying_proxy.PORT)
+
+    with health_proxies(nodes, "stays"), nodes.live(make) as placed:
+        yield placed
+
+
+BREAK = Break(
+    "flip-health-port-stays-open",
+    Group.HEALTH,
+    "every node goes on answering at a service's health-check port when its policy has left Local",
+    OF_ONE_SERVICE,
+    staying_open,
+    lambda row: flips(row, Flipping.DEFAULT, None, FlipClaim.HEALTH_CLOSED),
+    names="keeps the listener",
+    at_once=False,
+)

@@ -1,0 +1,40 @@
+"""On every node the health check of one service is answered by that of its neighbour."""
+
+from contextlib import AbstractContextManager
+
+from esipp.interoperability.model import InteropRow
+from esipp.interoperability.props import A, B
+from esipp.model import Family
+from esipp.rows import Row
+from tests.broken.breakage import Asked, Break, Group
+from tests.broken.matching import AT_THE_NODE
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+SETTLED = "interop.nodeport.local.tcp.ipv4.outside-1-to-bare-node"
+"""Asked where all others are trials, so that it is known when the run began to look."""
+
+
+def following(nodes: Nodes) -> AbstractContextManager[Placed]:
+    def rules(live: Live) -> list[Rule]:
+        theirs, others = (str(live.service(name)["spec"]["healthCheckNodePort"]) for name in (A, B))
+        words = ("--protocol", "tcp", "--dport", theirs, *AT_THE_NODE, "--jump", "REDIRECT", "--to-ports", others)
+        return [Rule(family, "PREROUTING", words) for family in Family]
+
+    return nodes.live(rules)
+
+
+def notices(row: Row) -> bool:
+    """Rows about the answers of the health check of the service that is watched."""
+    return isinstance(row, InteropRow) and row.trial == "neighbours" and row.claim in ("status", "document")
+
+
+BREAK = Break(
+    "interop-health-follows-neighbour",
+    Group.HEALTH,
+    "on every node the health check of one service is answered by that of its neighbour",
+    Asked(("interoperability",), (SETTLED, "interop.neighbours.")),
+    following,
+    notices,
+    names="follows another's endpoints|mixed up",
+    scoped=True,
+)

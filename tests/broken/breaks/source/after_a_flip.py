@@ -1,0 +1,35 @@
+"""Once the policy of a service was Cluster, its source stays rewritten under Local."""
+
+from contextlib import AbstractContextManager
+
+from esipp.flips.model import At, FlipClaim, Flipping
+from esipp.model import Family, Role, TrafficPolicy
+from tests.broken.breakage import Break, Group
+from tests.broken.flipping import OF_ONE_SERVICE, after_the_first_flip, flips
+from tests.broken.matching import MASQUERADE, came_by
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+SERVICE = Flipping.NODE_PORT
+
+
+def rewriting_from_then_on(nodes: Nodes) -> AbstractContextManager[Placed]:
+    def make(live: Live) -> list[Rule]:
+        here = (nodes.roles[Role.ENDPOINT_NODE],)
+        (port,) = live.service(SERVICE.object_name)["spec"]["ports"]
+        words = (*came_by(port, port["nodePort"]), *MASQUERADE)
+        return [Rule(family, "POSTROUTING", words, here) for family in Family]
+
+    return after_the_first_flip(nodes, SERVICE.object_name, make, TrafficPolicy.CLUSTER)
+
+
+BREAK = Break(
+    "source-rewritten-after-a-flip",
+    Group.SOURCE,
+    "the endpoint node goes on masquerading a service's traffic once its policy has been Cluster, also under Local",
+    OF_ONE_SERVICE,
+    rewriting_from_then_on,
+    lambda row: flips(row, SERVICE, At.ENDPOINT_NODE, FlipClaim.SETTLES),
+    names="rewritten by the node that took it",
+    at_once=False,
+    scoped=True,
+)

@@ -1,0 +1,51 @@
+"""One client's packets get another client's address: what is seen is a client's own address, but not this one's."""
+
+from contextlib import AbstractContextManager
+
+from esipp.model import Cell, Role
+from suites.cast import OUTSIDE_1, OUTSIDE_2
+from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.masquerading import ACROSS_THE_MATRIX, CLIENT, grouped
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.ways import into_pods
+
+NOT_TO_BE_MASQUERADED = ("--match", "mark", "!", "--mark", "0x4000/0x4000")
+"""The mark by which kube-proxy knows what it will masquerade."""
+
+
+def swapping(nodes: Nodes) -> AbstractContextManager[Placed]:
+    def rules(live: Live) -> list[Rule]:
+        theirs, others = (grouped(filter(None, live.addresses_of(each.name))) for each in (OUTSIDE_1, OUTSIDE_2))
+        here = (nodes.roles[Role.ENDPOINT_NODE],)
+        return [
+            Rule(
+                family,
+                "POSTROUTING",
+                (
+                    *("--source", address, "--destination", nodes.pod_cidrs[family]),
+                    *NOT_TO_BE_MASQUERADED,
+                    *("--jump", "SNAT", "--to-source", others[family][0]),
+                ),
+                here,
+            )
+            for family, addresses in theirs.items()
+            for address in addresses
+        ]
+
+    return nodes.live(rules)
+
+
+def notices(cell: Cell) -> bool:
+    return cell.path.client == OUTSIDE_1 and cell.accept == CLIENT and into_pods(cell.path)
+
+
+BREAK = Break(
+    "source-rewritten-to-another-client",
+    Group.SOURCE,
+    "the endpoint node rewrites one client's address to that of another client outside, where it keeps the source",
+    Asked(("source_ip",), ACROSS_THE_MATRIX),
+    swapping,
+    cells(notices),
+    names="address of another client",
+    scoped=True,
+)

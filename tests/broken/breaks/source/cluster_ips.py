@@ -1,0 +1,41 @@
+"""Connections to ClusterIPs are masqueraded, as kube-proxy's masqueradeAll does."""
+
+from contextlib import AbstractContextManager
+
+from esipp.model import Backends, Cell, EntryKind, Path, Role, Vantage
+from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.masquerading import CLIENT
+from tests.broken.matching import MASQUERADE
+from tests.broken.nodes import Nodes, Placed, Rule
+
+
+def masquerading_all(nodes: Nodes) -> AbstractContextManager[Placed]:
+    return nodes.rules(
+        *(
+            Rule(family, "POSTROUTING", ("--match", "conntrack", "--ctorigdst", cidr, *MASQUERADE))
+            for family, cidr in nodes.service_cidrs.items()
+        )
+    )
+
+
+def stays_on_the_node(path: Path) -> bool:
+    """Whether the packets go to a process of the client's own node, past POSTROUTING."""
+    host_network = path.service is not None and path.service.backends is Backends.HOST_NETWORK
+    return host_network and path.client.role is Role.ENDPOINT_NODE
+
+
+def notices(cell: Cell) -> bool:
+    path = cell.path
+    a_pods = path.client.vantage is Vantage.POD and path.entry.kind is EntryKind.CLUSTER_IP
+    return a_pods and cell.accept == CLIENT and not stays_on_the_node(path)
+
+
+BREAK = Break(
+    "clusterip-masqueraded",
+    Group.SOURCE,
+    "every node masquerades all connections to ClusterIPs, as kube-proxy with masqueradeAll",
+    Asked(("source_ip",), ("-to-clusterip", "nodeport.local.tcp.", "loadbalancer.local.tcp.", "pod-ip.tcp.")),
+    masquerading_all,
+    cells(notices),
+    names="masqueradeAll",
+)

@@ -1,0 +1,36 @@
+"""A pod that reaches itself through its service is not masqueraded: it takes its own packets for forged ones."""
+
+from contextlib import AbstractContextManager
+
+from esipp.model import AddressClass
+from esipp.topology import family_of
+from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.masquerading import pod_addresses
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+HAIRPIN = frozenset({AddressClass.HAIRPIN})
+
+
+def leaving_hairpins(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """What a pod sends to itself goes past kube-proxy's rule that masquerades."""
+
+    def rules(live: Live) -> list[Rule]:
+        return [
+            Rule(family_of(address), "POSTROUTING", ("--source", address, "--destination", address, "--jump", "ACCEPT"))
+            for addresses in pod_addresses(live).values()
+            for address in addresses
+        ]
+
+    return nodes.live(rules)
+
+
+BREAK = Break(
+    "hairpin-not-masqueraded",
+    Group.SOURCE,
+    "no node masquerades what a pod sends to itself through its service",
+    Asked(("source_ip",), ("backend-to-", "clusterip.tcp.", "nodeport.local.tcp.", "loadbalancer.local.udp.")),
+    leaving_hairpins,
+    cells(lambda cell: cell.accept == HAIRPIN),
+    names="cannot reach itself",
+    scoped=True,
+)

@@ -1,0 +1,43 @@
+"""What one of two clients outside sends into the pod network is masqueraded."""
+
+from contextlib import AbstractContextManager
+
+from suites.cast import OUTSIDE_1
+from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.masquerading import (
+    ACROSS_THE_MATRIX,
+    NAMES_THE_NODE,
+    PROXY,
+    changed_into_pod_network,
+    grouped,
+)
+from tests.broken.matching import MASQUERADE
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+
+def masquerading_one(nodes: Nodes) -> AbstractContextManager[Placed]:
+    def rules(live: Live) -> list[Rule]:
+        own = grouped(filter(None, live.addresses_of(OUTSIDE_1.name)))
+        return [
+            Rule(
+                family,
+                "POSTROUTING",
+                ("--source", address, "--destination", nodes.pod_cidrs[family], *MASQUERADE),
+            )
+            for family, addresses in own.items()
+            for address in addresses
+        ]
+
+    return nodes.live(rules)
+
+
+BREAK = Break(
+    "source-rewritten-one-client",
+    Group.SOURCE,
+    "every node masquerades what one of two clients outside sends into the pod network",
+    Asked(("source_ip",), ACROSS_THE_MATRIX),
+    masquerading_one,
+    cells(lambda cell: changed_into_pod_network(cell) and cell.accept != PROXY and cell.path.client == OUTSIDE_1),
+    names=NAMES_THE_NODE,
+    scoped=True,
+)

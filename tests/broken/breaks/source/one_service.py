@@ -1,0 +1,42 @@
+"""Connections to one service are masqueraded, those to others beside it are not."""
+
+from contextlib import AbstractContextManager
+
+from esipp.model import Cell, Family, Role
+from suites.words import NODE_PORT_LOCAL
+from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.masquerading import CLIENT, NAMES_THE_NODE
+from tests.broken.matching import MASQUERADE, came_by
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.ways import NODE_PORTS, from_the_node
+
+
+def masquerading_one(nodes: Nodes) -> AbstractContextManager[Placed]:
+    def rules(live: Live) -> list[Rule]:
+        here = (nodes.roles[Role.ENDPOINT_NODE],)
+        return [
+            Rule(family, "POSTROUTING", (*came_by(port, port["nodePort"]), *MASQUERADE), here)
+            for port in live.service(NODE_PORT_LOCAL.slug.replace(".", "-"))["spec"]["ports"]
+            for family in Family
+        ]
+
+    return nodes.live(rules)
+
+
+def notices(cell: Cell) -> bool:
+    path = cell.path
+    at_its_node_port = path.service == NODE_PORT_LOCAL and path.entry.kind in NODE_PORTS
+    here = path.entry.role is Role.ENDPOINT_NODE and not from_the_node(path, Role.ENDPOINT_NODE)
+    return at_its_node_port and here and cell.accept == CLIENT
+
+
+BREAK = Break(
+    "source-rewritten-one-service",
+    Group.SOURCE,
+    "the endpoint node masquerades connections to the nodePorts of one service, and of no other",
+    Asked(("source_ip",), ("nodeport.local.", "nodeport.cluster.tcp.", "loadbalancer.local.tcp.", "clusterip.tcp.")),
+    masquerading_one,
+    cells(notices),
+    names=NAMES_THE_NODE,
+    scoped=True,
+)

@@ -1,0 +1,39 @@
+"""Connections to a service's second port are masqueraded, those to its other ports are not."""
+
+from contextlib import AbstractContextManager
+
+from esipp.model import Family, Port
+from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.masquerading import NAMES_THE_NODE
+from tests.broken.matching import MASQUERADE, came_by, vips
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+SECOND = Port.NAMED
+
+
+def masquerading_second_ports(nodes: Nodes) -> AbstractContextManager[Placed]:
+    def rules(live: Live) -> list[Rule]:
+        found = []
+        for service in live.services:
+            spec = service["spec"]
+            for port in (each for each in spec["ports"] if each["name"].startswith(f"{SECOND.label}-")):
+                for address in (*spec["clusterIPs"], *vips(service)):
+                    words = (*came_by(port, port["port"], address), *MASQUERADE)
+                    found.append(Rule(Family.IPV6 if ":" in address else Family.IPV4, "POSTROUTING", words))
+                words = (*came_by(port, port["nodePort"]), *MASQUERADE)
+                found += [Rule(family, "POSTROUTING", words) for family in Family]
+        return found
+
+    return nodes.live(rules)
+
+
+BREAK = Break(
+    "source-rewritten-second-port",
+    Group.SOURCE,
+    "every node masquerades connections to the second port of a service, and to none of its others",
+    Asked(("source_ip",), ("local.several-ports.tcp.", "local.several-ports.udp.", "nodeport.local.tcp.ipv4.")),
+    masquerading_second_ports,
+    cells(lambda cell: cell.path.port is SECOND),
+    names=NAMES_THE_NODE,
+    scoped=True,
+)

@@ -1,0 +1,180 @@
+"""Breaking the nodes while a run flips policies, and which rows are about such a flip.
+
+What is wrong for a moment only is put in by a watcher that sees the flips as the API server tells them, and taken away
+by the same command on the node: nothing is left behind, whatever becomes of the test.
+"""
+
+import shlex
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+
+from esipp.cluster import ApiError, UnreachableError
+from esipp.flips.model import At, BesideRow, FlipClaim, FlippedRow, Flipping
+from esipp.flips.props import NEIGHBOURS
+from esipp.model import EntryKind, Role, ServiceType, TrafficPolicy
+from esipp.rows import Row
+from tests.broken.breakage import Asked
+from tests.broken.nodes import Json, Live, Nodes, Placed, Rule, new_mark
+
+OF_ONE_SERVICE = Asked(("compatibility",), ("flip.nodeport.", "flip.loadbalancer.", "flip.health-port.loadbalancer."))
+OF_NEIGHBOURS = Asked(("compatibility",), ("beside.nodeport.", "beside.loadbalancer.local.", "beside.health."))
+
+STEADY = "nodeport-local"
+"""The steady service that is disturbed while its neighbours flip."""
+
+LONGEST = 400.0
+"""Seconds after which no watcher looks any more."""
+
+LOOKS, QUICK_LOOKS = 0.2, 0.03
+
+
+# ---------------------------------------------------------------------------------------------- seeing a run's deeds
+@contextmanager
+def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Work in a thread of its own, until the test is over; what goes wrong in it goes wrong in the test."""
+    ended, broken = threading.Event(), list[BaseException]()
+
+    def run() -> None:
+        try:
+            work(ended)
+        except BaseException as error:
+            broken.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    assert not broken, broken
+
+
+def arranged(nodes: Nodes, names: set[str], ended: threading.Event) -> Live | None:
+    """Our run, once its pods and these Services are there; None if the test is over before."""
+    until = time.monotonic() + LONGEST
+    while not ended.wait(LOOKS) and time.monotonic() < until:
+        live = nodes.arranged()
+        if live is not None and names <= {each["metadata"]["name"] for each in live.services}:
+            return live
+    return None
+
+
+def seen(nodes: Nodes, path: str, ended: threading.Event) -> Iterator[Json]:
+    """One object as the API server has it, again and again, until the test is over or the object is gone."""
+    until = time.monotonic() + LONGEST
+    while not ended.wait(QUICK_LOOKS) and time.monotonic() < until:
+        try:
+            yield nodes.cluster.request("GET", path)
+        except UnreachableError:
+            continue  # a busy one
+        except ApiError:
+            return
+
+
+def flips_of(nodes: Nodes, live: Live, name: str, ended: threading.Event) -> Iterator[str]:
+    """The policy of a Service, each time when it has changed."""
+    known = policy_of(live.service(name))
+    for now in map(policy_of, seen(nodes, f"/api/v1/namespaces/{live.namespace}/services/{name}", ended)):
+        if now != known:
+            known = now
+            yield now
+
+
+def policy_of(service: Json) -> str:
+    """``spec.externalTrafficPolicy``."""
+    return str(service["spec"].get("externalTrafficPolicy"))
+
+
+# ------------------------------------------------------------------------------------------------- rules in time
+@contextmanager
+def after_the_first_flip(
+    nodes: Nodes, name: str, make: Callable[[Live], list[Rule]], to: TrafficPolicy
+) -> Iterator[Placed]:
+    """From the first flip of a Service to a policy on, rules on the nodes."""
+    placed, stack = Placed(), ExitStack()
+
+    def work(ended: threading.Event) -> None:
+        live = arranged(nodes, {name}, ended)
+        if live is not None and any(policy == to for policy in flips_of(nodes, live, name, ended)):
+            stack.enter_context(nodes.rules(*make(live)))
+            placed.at = time.time()
+
+    with stack, beside(work):
+        yield placed
+
+
+def after_each_flip(
+    nodes: Nodes,
+    names: tuple[str, ...],
+    steady: tuple[str, ...],
+    make: Callable[[Live], list[Rule]],
+    seconds: float,
+    to: TrafficPolicy | None = None,
+) -> AbstractContextManager[Placed]:
+    """For so long after each flip of one of these Services (to one policy), rules on the nodes, about steady ones."""
+    mark = new_mark()
+
+    @contextmanager
+    def apply() -> Iterator[Placed]:
+        placed = Placed()
+
+        def work(ended: threading.Event) -> None:
+            live = arranged(nodes, {*names, *steady}, ended)
+            if live is None:
+                return
+            rules = make(live)
+
+            def follow(name: str) -> None:
+                for policy in flips_of(nodes, live, name, ended):
+                    if to in (None, policy):
+                        for_a_moment(rules, seconds, mark)
+                        placed.at = placed.at or time.time()
+
+            with ExitStack() as stack:
+                for name in names:
+                    stack.enter_context(beside(lambda _, name=name: follow(name)))
+                ended.wait(LONGEST)
+
+        try:
+            with beside(work):
+                yield placed
+        finally:
+            nodes.take_away(mark)
+
+    return apply()
+
+
+def for_a_moment(rules: list[Rule], seconds: float, mark: str) -> None:
+    """Rules on the nodes they name, put in and taken away by one command each."""
+    running = []
+    for node in {node for rule in rules for node in rule.nodes}:
+        ours = [rule for rule in rules if node in rule.nodes]
+        commands = [[shlex.join(each.command(how, mark)) for each in ours] for how in ("--insert", "--delete")]
+        script = "; ".join([*commands[0], f"sleep {seconds}", *commands[1]])
+        running.append(subprocess.Popen(["docker", "exec", node, "sh", "-c", script], stdout=subprocess.DEVNULL))
+    for each in running:
+        assert each.wait(timeout=60) == 0
+
+
+def disturbed_by_neighbours(nodes: Nodes, make: Callable[[Live], list[Rule]]) -> AbstractContextManager[Placed]:
+    """Whenever a neighbour of the steady service flips, rules on the nodes for half a second."""
+    return after_each_flip(nodes, tuple(sorted(NEIGHBOURS)), (STEADY,), make, 0.5)
+
+
+# ------------------------------------------------------------------------------------------------- who must notice
+def flips(row: Row, service: Flipping, at: At | None, *claims: FlipClaim) -> bool:
+    """Whether a row claims this of a Service that flips, at an entry; None is all nodes."""
+    return isinstance(row, FlippedRow) and (row.service, row.at) == (service, at) and row.claim in claims
+
+
+def steady_at(row: Row, role: Role) -> bool:
+    """Whether a row is about the disturbed service's nodePort on a node."""
+    if not isinstance(row, BesideRow):
+        return False
+    path, service = row.cell.path, row.cell.path.service
+    ours = service is not None and (service.type, service.policy) == (ServiceType.NODE_PORT, TrafficPolicy.LOCAL)
+    return ours and path.entry.kind is EntryKind.NODE_PORT and path.entry.role is role

@@ -1,0 +1,71 @@
+"""Nodes that hand traffic on which is none of theirs: the rules, and which rows must notice."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+from esipp.model import Cell, Family, Role
+from esipp.topology import family_of
+from tests.broken.matching import AT_THE_NODE, MASQUERADE, came_by, hands_to, to_port
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.ways import NODE_PORTS
+
+Json = dict[str, Any]
+
+AT_BARE_NODES = ("nodeport.local.tcp.", "nodeport.local.udp.", "nodeport.local.host-network.", "nodeport.cluster.tcp.")
+"""Parts of ids: of Local services at bare nodes, and of what else a node with such rules could spoil."""
+
+HANDS_ON = "hands the traffic on"
+
+
+def forwarding_bare_node(
+    *, masquerade: bool, not_pods: bool = False
+) -> Callable[[Nodes], AbstractContextManager[Placed]]:
+    """The bare node hands traffic to Local nodePorts on to the node with the endpoint.
+
+    Args:
+        masquerade: whether it rewrites the source, so that the answer comes back.
+        not_pods: only what comes from outside the pod network.
+    """
+
+    def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
+        def rules(live: Live) -> Iterator[Rule]:
+            for rule in (rule for service in live.services for rule in forwarded(nodes, live, service, masquerade)):
+                others = ("!", "--source", nodes.pod_cidrs[rule.family])
+                yield replace(rule, words=(*others, *rule.words)) if not_pods else rule
+
+        return nodes.live(lambda live: list(rules(live)))
+
+    return apply
+
+
+def forwarded(nodes: Nodes, live: Live, service: Json, masquerade: bool) -> Iterator[Rule]:
+    """The rules by which the bare node hands a Local service's nodePorts on."""
+    spec = service["spec"]
+    if spec.get("externalTrafficPolicy") != "Local" or spec["type"] == "ClusterIP":
+        return
+    for port, address, _, target in live.targets(service):
+        family = family_of(address)
+        if family.value in spec["ipFamilies"]:
+            yield from handed_on(port, address, target, masquerade, (nodes.bare,))
+
+
+def handed_on(port: Json, address: str, target: int, masquerade: bool, there: tuple[str, ...]) -> Iterator[Rule]:
+    """The rules by which nodes hand a nodePort on to a backend."""
+    family, number = family_of(address), port["nodePort"]
+    yield Rule(family, "PREROUTING", (*to_port(port, number), *AT_THE_NODE, *hands_to(address, target)), there)
+    if masquerade:
+        yield Rule(family, "POSTROUTING", (*came_by(port, number), *MASQUERADE), there)
+
+
+def refused_at_bare_node(cell: Cell) -> bool:
+    """Rows that claim silence at a bare node's nodePort."""
+    return cell.is_negative and cell.path.entry.kind in NODE_PORTS and cell.path.entry.role is Role.BARE_NODE
+
+
+def internal_addresses(nodes: Nodes, name: str) -> dict[Family, str]:
+    """The InternalIPs of a node."""
+    item = nodes.cluster.request("GET", f"/api/v1/nodes/{name}")
+    own = [each["address"] for each in item["status"]["addresses"] if each["type"] == "InternalIP"]
+    return {family_of(address): address for address in own}

@@ -1,0 +1,33 @@
+"""What rules of iptables are made of: which packets they are about, and where those go."""
+
+from typing import Any
+
+Json = dict[str, Any]
+
+MASQUERADE = ("--jump", "MASQUERADE")
+DROP = ("--jump", "DROP")
+AT_THE_NODE = ("--match", "addrtype", "--dst-type", "LOCAL")
+"""What is sent to any address of the node itself."""
+
+
+def to_port(port: Json, number: int = 0) -> tuple[str, ...]:
+    """What is sent to a port of a Service, or to another number by the same protocol."""
+    return ("--protocol", port["protocol"].lower(), "--dport", str(number or port["port"]))
+
+
+def came_by(port: Json, number: int, address: str = "") -> tuple[str, ...]:
+    """Connections that were made to this port number, and to this address, before the node sent them elsewhere."""
+    where = ("--ctorigdst", address) if address else ()
+    return ("--protocol", port["protocol"].lower(), "--match", "conntrack", *where, "--ctorigdstport", str(number))
+
+
+def hands_to(address: str, port: int) -> tuple[str, ...]:
+    """Go to a backend instead."""
+    host = f"[{address}]" if ":" in address else address
+    return ("--jump", "DNAT", "--to-destination", f"{host}:{port}")
+
+
+def vips(service: Json) -> list[str]:
+    """The addresses that its load balancer gave a Service."""
+    given = service.get("status", {}).get("loadBalancer", {}).get("ingress") or []
+    return [each["ip"] for each in given if each.get("ip")]
