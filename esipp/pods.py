@@ -38,8 +38,9 @@ def identity(pod: Json) -> tuple[str, int, str]:
     """What changes when a pod is replaced, one of its containers starts again, or it was not ready for a while."""
     status = pod.get("status", {})
     restarts = sum(each.get("restartCount", 0) for each in status.get("containerStatuses") or [])
-    since = [c.get("lastTransitionTime", "") for c in status.get("conditions") or [] if c["type"] == "ContainersReady"]
-    return pod["metadata"]["uid"], restarts, "".join(since)
+    # of Ready too: a node that was lost for a while takes that from its pods, not from their containers
+    since = {c["type"]: c.get("lastTransitionTime", "") for c in status.get("conditions") or []}
+    return pod["metadata"]["uid"], restarts, f"{since.get('ContainersReady', '')} {since.get('Ready', '')}"
 
 
 def changed(pod: Json, known: tuple[str, int, str]) -> str:
