@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from esipp import manifests
+from esipp import manifests, network_policies
 from esipp.cluster import UNAUTHORIZED, ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge, waiting
 from esipp.errors import HarnessError
@@ -65,7 +65,8 @@ class Stage:
 
     ``pods`` are ours by name, ``services`` the created objects by name, ``obstacles`` say why a service cannot be
     dialled (a VIP that never came), ``listeners`` are the reference listeners' ports by node and protocol,
-    ``ingress`` is how the cluster's own load balancer announces itself: VIP, Proxy or hostname.
+    ``ingress`` is how the cluster's own load balancer announces itself: VIP, Proxy or hostname;
+    ``network_policies`` are those that others put into our namespace, and one of ours lifts.
     """
 
     cluster: Cluster
@@ -83,6 +84,7 @@ class Stage:
     listeners: dict[str, dict[Protocol, int]] = field(default_factory=dict)
     second_addresses: dict[str, dict[Family, str]] = field(default_factory=dict)
     ingress: str = "none"
+    network_policies: list[str] = field(default_factory=list)
     _identities: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     _states: dict[str, Json] = field(default_factory=dict)
 
@@ -113,6 +115,7 @@ class Stage:
                     each.result()
             self._wait_for_pods({pod["metadata"]["name"] for pod in wanted})
             self._wait_for_services(objects, props)
+            self.network_policies = network_policies.lift(self.cluster, self.namespace, self.run)
             self._keep_identities(wanted, props)
             self._read_listeners()
         except ApiError as refused:
@@ -176,6 +179,7 @@ class Stage:
         """
         try:
             now = self.cluster.list(self._in("pods"))
+            network_policies.check(self.cluster, self.namespace, bool(self.network_policies))
         except (ApiError, UnreachableError) as broken:
             hint = hint_for(broken) if isinstance(broken, ApiError) else "run again."
             raise HarnessError(f"Our pods cannot be looked at after the window: {broken}.", hint) from None
