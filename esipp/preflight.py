@@ -21,73 +21,11 @@ from esipp.loadbalancers.reference import find as find_reference
 from esipp.model import Balancer, Family, Role
 from esipp.probing.outside import check_network, find_network
 from esipp.redaction import learn_cloud
+from esipp.rights import PAGE, lacking, needed, rights_features
 from esipp.rows import KUBERNETES, Feature
 from esipp.run import Settings
 from esipp.topology import MARKS, Node, cast_roles, marked, read_node
 from esipp.versions import check_age, version_features
-
-RIGHTS = (
-    ("list", "nodes", ""),
-    ("create", "namespaces", ""),
-    ("get", "namespaces", ""),
-    ("list", "namespaces", ""),
-    ("watch", "namespaces", ""),
-    ("delete", "namespaces", ""),
-    ("create", "pods", ""),
-    ("delete", "pods", ""),
-    ("create", "pods/exec", ""),
-    ("get", "pods/log", ""),
-    ("get", "pods", ""),
-    ("list", "pods", ""),
-    ("watch", "pods", ""),
-    ("create", "services", ""),
-    ("delete", "services", ""),
-    ("list", "services", ""),
-    ("watch", "services", ""),
-    ("get", "serviceaccounts", ""),
-)
-"""Verb, resource, API group: what a run does, clean-up included."""
-
-RIGHTS_OF_SUITES = {
-    "health_checks": (
-        ("patch", "pods/status", ""),
-        ("get", "services", ""),
-        ("patch", "services", ""),
-        ("update", "services", ""),
-    ),
-    "interoperability": (
-        ("patch", "pods/status", ""),
-        ("get", "services", ""),
-        ("patch", "services", ""),
-        ("list", "endpointslices", "discovery.k8s.io"),
-    ),
-    "compatibility": (
-        ("get", "services", ""),
-        ("patch", "services", ""),
-        ("update", "services", ""),
-        ("patch", "services/status", ""),
-    ),
-    "disruptive": (
-        ("get", "nodes", ""),
-        ("patch", "nodes", ""),
-        ("create", "pods/eviction", ""),
-        ("get", "leases", "coordination.k8s.io"),
-    ),
-    "convergence": (
-        ("patch", "pods/status", ""),
-        ("list", "endpointslices", "discovery.k8s.io"),
-        ("watch", "endpointslices", "discovery.k8s.io"),
-    ),
-    "continuity": (
-        ("create", "deployments", "apps"),
-        ("patch", "deployments", "apps"),
-        ("patch", "pods/status", ""),
-        ("patch", "services", ""),
-        ("list", "endpointslices", "discovery.k8s.io"),
-        ("watch", "endpointslices", "discovery.k8s.io"),
-    ),
-}
-"""What only one suite does: pods are made ready and unready by their readiness gate, Services are changed."""
 
 LEAST_DISK = 100 * 1024 * 1024
 
@@ -156,16 +94,13 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     version = cluster.version()
     check_age(read_version(version) or NEWEST)
     try:
-        rights = dict.fromkeys([*RIGHTS, *(right for suite in suites for right in RIGHTS_OF_SUITES.get(suite, ()))])
-        rights |= dict.fromkeys(RIGHTS_OF_SUITES["disruptive"] if settings.allow_disruptive else ())
-        missing = [
-            f"{verb} {resource}" for verb, resource, group in rights if not cluster.may(verb, resource, group=group)
-        ]
+        missing = lacking(cluster, needed(suites, disruptive=settings.allow_disruptive))
         if missing:
             raise PreflightError(
-                f"The account of context '{cluster.context}' lacks these rights: {', '.join(missing)}.",
-                "use an account that holds them, cluster-wide, for the time of the run.",
+                f"The account of context '{cluster.context}' lacks these rights: {', '.join(map(str, missing))}.",
+                f"{PAGE} is an account that holds what a run needs: kubectl apply it, and see docs/rights.md.",
             )
+        granted = rights_features(cluster)
         raw = cluster.list("/api/v1/nodes")
     except UnreachableError as silent:
         raise PreflightError(
@@ -198,6 +133,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
         facts["load-balancer.reference"], decided["load-balancer.reference"] = _settings_of(reference)
     features["external-ips"] = _external_ips(cluster)
     features["dns"] = dns_feature(cluster)
+    features |= granted
     allowed = settings.allow_disruptive
     said = "--allow-disruptive was given" if allowed else "only with --allow-disruptive"
     features["disruptive"] = Feature(allowed, said, ours=True)

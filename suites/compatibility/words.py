@@ -168,13 +168,14 @@ def row(
     wants = wants if isinstance(wants, tuple) else (wants,)
     must = "; ".join(say_want(want) for want in wants)
     version, why = since("; ".join([*map(say_step, chain.steps), must]))
+    told = any(step.verb is Verb.STATUS for step in chain.steps)
     return EditRow(
         id=f"api.{name}",
         requirement=requirement,
         level=level,
         suite=SUITE,
         references=references,
-        features=features,
+        features=features | ({"rights.services-status"} if told else frozenset()),
         trial=chain.name,
         claim=name,
         must=must,

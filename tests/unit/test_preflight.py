@@ -108,7 +108,7 @@ class Small:
     def version(self) -> str:
         return "v1.36.0"
 
-    def may(self, verb: str, resource: str, *, group: str) -> bool:
+    def may(self, verb: str, resource: str, **_: object) -> bool:
         return True
 
     def list(self, path: str) -> list[dict[str, Any]]:

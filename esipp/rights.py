@@ -1,0 +1,119 @@
+"""What the API server has to allow a run: what docs/rbac.yaml grants, and no more.
+
+The run's namespace is its own and made by it, so that what is done there has to be allowed in every namespace.
+"""
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from esipp.cluster import Cluster
+from esipp.rows import Feature
+
+PAGE = "docs/rbac.yaml"
+AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class Right:
+    """A verb on a resource, which may name a subresource (``pods/exec``); in every namespace, or in one only, where
+    ``name`` is the one object that is meant.
+    """
+
+    verb: str
+    resource: str
+    group: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        where = f" {self.namespace}/{self.name}" if self.name else f" in {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {self.resource}{where}"
+
+    def is_held(self, cluster: Cluster) -> bool:
+        """Whether our account holds it."""
+        return cluster.may(
+            self.verb, self.resource, group=self.group, namespace=self.namespace or None, name=self.name or None
+        )
+
+
+def _rights(verbs: str, resource: str, group: str = "", namespace: str = "", name: str = "") -> tuple[Right, ...]:
+    return tuple(Right(verb, resource, group, namespace, name) for verb in verbs.split())
+
+
+DISCOVERY, COORDINATION = "discovery.k8s.io", "coordination.k8s.io"
+SYSTEM = "kube-system"
+GATES = _rights("patch", "pods/status")
+SLICES = _rights("list watch", "endpointslices", DISCOVERY)
+
+OF_EVERY_RUN = (
+    *_rights("list", "nodes"),
+    *_rights("create get list watch delete", "namespaces"),
+    *_rights("create get list watch delete", "pods"),
+    *_rights("create get", "pods/exec"),
+    *_rights("get", "pods/log"),
+    *_rights("create list watch delete", "services"),
+    *_rights("get", "serviceaccounts"),
+)
+"""What a run does, clean-up included. A client of today opens ``pods/exec`` by a WebSocket, which is a ``get``."""
+
+OF_SUITES: Mapping[str, tuple[Right, ...]] = {
+    "health_checks": (*GATES, *_rights("get patch update", "services")),
+    "interoperability": (*GATES, *_rights("get patch", "services"), *_rights("list", "endpointslices", DISCOVERY)),
+    "compatibility": _rights("get patch update", "services"),
+    "convergence": (*GATES, *SLICES),
+    "continuity": (*GATES, *SLICES, *_rights("patch", "services"), *_rights("create patch", "deployments", "apps")),
+}
+"""What only one suite does: pods are made ready and unready by their readiness gate, Services are changed."""
+
+OF_DISRUPTIONS = (
+    *_rights("get patch", "nodes"),
+    *_rights("create", "pods/eviction"),
+    *_rights("get", "leases", COORDINATION, SYSTEM, "kube-controller-manager"),
+    *_rights("get", "leases", COORDINATION, SYSTEM, "kube-scheduler"),
+    *_rights("get", "leases", COORDINATION, "kube-node-lease"),
+)
+"""What ``--allow-disruptive`` adds."""
+
+OF_FEATURES: Mapping[str, tuple[Right, ...]] = {"rights.services-status": _rights("patch", "services/status")}
+"""Without these the rows that need the feature are unsupported, and all others are asked."""
+
+WELCOME = (
+    *_rights("get", "configmaps", "", SYSTEM, "kube-proxy"),
+    *_rights("list", "daemonsets", "apps"),
+    *_rights("list", "endpointslices", DISCOVERY),
+    *_rights("list", "events"),
+    *_rights("list", "networkpolicies", "networking.k8s.io"),
+)
+"""Without these facts are unknown, names are not asked for, and a failure has fewer files that explain it."""
+
+
+def needed(suites: Iterable[str], *, disruptive: bool) -> tuple[Right, ...]:
+    """The rights without which these suites cannot be run, each once."""
+    of_suites = (right for suite in suites for right in OF_SUITES.get(suite, ()))
+    return tuple(dict.fromkeys((*OF_EVERY_RUN, *of_suites, *(OF_DISRUPTIONS if disruptive else ()))))
+
+
+def all_rights() -> frozenset[Right]:
+    """All that any run makes use of."""
+    of_features = (right for those in OF_FEATURES.values() for right in those)
+    return frozenset((*needed(OF_SUITES, disruptive=True), *of_features, *WELCOME))
+
+
+def lacking(cluster: Cluster, rights: Iterable[Right]) -> list[Right]:
+    """Those of the rights that our account does not hold, in their order."""
+    rights = list(rights)
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        held = list(pool.map(lambda right: right.is_held(cluster), rights))
+    return [right for right, there in zip(rights, held, strict=True) if not there]
+
+
+def rights_features(cluster: Cluster) -> dict[str, Feature]:
+    """The features that stand for a right; a missing one is the account's lack, not the cluster's."""
+    found = {}
+    for name, rights in OF_FEATURES.items():
+        missing = ", ".join(map(str, lacking(cluster, rights)))
+        found[name] = Feature(
+            not missing, f"the account may not {missing}" if missing else "the account may", ours=True
+        )
+    return found
