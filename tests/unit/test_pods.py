@@ -1,4 +1,4 @@
-"""What became of our own pods while a window was open."""
+"""What the status of one of our own pods tells of what became of it."""
 
 from typing import Any
 
@@ -6,20 +6,49 @@ import pytest
 
 from esipp.pods import changed, identity
 
+Json = dict[str, Any]
 
-def a_pod(**since: str) -> dict[str, Any]:
-    conditions = [{"type": name, "status": "True", "lastTransitionTime": at} for name, at in since.items()]
+
+def pod(*, uid: str = "1", restarts: int = 0, ready: bool = True, since: str = "t0", **status: Any) -> Json:
+    conditions = [{"type": name, "status": str(ready), "lastTransitionTime": since, "reason": "" if ready else "Why"}
+                  for name in ("Ready", "ContainersReady")]  # fmt: skip
+    conditions += status.pop("also", [])
+    container = {"restartCount": restarts, **status.pop("container", {})}
     return {
-        "metadata": {"name": "echo", "uid": "1"},
+        "metadata": {"uid": uid, "name": "backend", **status.pop("metadata", {})},
         "spec": {},
-        "status": {"phase": "Running", "conditions": conditions, "containerStatuses": [{"restartCount": 0}]},
+        "status": {"conditions": conditions, "containerStatuses": [container], **status},
     }
 
 
-@pytest.mark.parametrize("lost", ["ContainersReady", "Ready"])
-def test_a_pod_that_was_not_ready_for_a_while_is_told_also_where_only_its_node_was_lost(lost: str) -> None:
-    before = {"ContainersReady": "10:00", "Ready": "10:00", "PodScheduled": "10:00"}
-    known = identity(a_pod(**before))
-    assert changed(a_pod(**before), known) == ""
-    assert changed(a_pod(**{**before, "PodScheduled": "10:05"}), known) == ""
-    assert changed(a_pod(**{**before, lost: "10:05"}), known) == "was not ready for a while"
+KNOWN = identity(pod())
+EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "by API"}
+KILLED = {"lastState": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (pod(), ""),
+        (pod(metadata={"deletionTimestamp": "t1"}), "is being removed"),
+        (pod(metadata={"deletionTimestamp": "t1"}, also=[EVICTED]), "is being removed (by API)"),
+        (pod(phase="Failed", reason="Evicted", message="low on memory"), "failed (Evicted; low on memory)"),
+        (pod(uid="2"), "was replaced by another one"),
+        (pod(restarts=1, container=KILLED), "was started again (OOMKilled, exit code 137)"),
+        (pod(restarts=1), "was started again"),
+        (pod(ready=False), "is not ready any more (Ready: Why; ContainersReady: Why)"),
+        (pod(since="t1"), "was not ready for a while"),
+    ],
+)
+def test_what_became_of_a_pod(now: Json, told: str) -> None:
+    assert changed(now, KNOWN) == told
+
+
+@pytest.mark.parametrize(("lost", "told"), [("Ready", "was not ready for a while"), ("PodScheduled", "")])
+def test_a_pod_whose_node_was_lost_for_a_while_is_told_although_its_containers_ran_on(lost: str, told: str) -> None:
+    now = pod(also=[{"type": "PodScheduled", "status": "True", "lastTransitionTime": "t0"}])
+    known = identity(now)
+    for condition in now["status"]["conditions"]:
+        if condition["type"] == lost:
+            condition["lastTransitionTime"] = "t1"
+    assert changed(now, known) == told
