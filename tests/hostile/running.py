@@ -20,7 +20,7 @@ from esipp.report.ledger import read_ledger
 
 Json = dict[str, Any]
 
-ROWS = ("nodeport.local.tcp", "nodeport.cluster.tcp", "clusterip.tcp", "loadbalancer.local.tcp")
+ROWS = ("nodeport.local.tcp.ipv4", "nodeport.cluster.tcp.ipv4.outside-1", "clusterip.tcp.ipv4.pod-on-other-node")
 """Enough to have every kind of client, and few enough to be quick."""
 
 REACHED = 240.0

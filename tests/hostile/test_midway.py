@@ -1,19 +1,17 @@
 """What happens around a run while it goes on. Nothing of it may be told as the product's failure."""
 
-import base64
-import json
 import subprocess
-import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from esipp.cluster import Cluster
+from esipp.model import Role
+from esipp.topology import cast_roles, read_node
+from tests.hostile.accounts import account, kubeconfig_with
 from tests.hostile.running import Place, control_plane, docker
 from tests.hostile.tried import Tried
 
@@ -39,7 +37,7 @@ def stop_for(node: str, seconds: float) -> None:
         threading.Event().wait(seconds)
 
 
-@pytest.mark.parametrize("phase", ["arrange", "clients", "settle", "observe", "strike"])
+@pytest.mark.parametrize("phase", ["arrange", "observe", "strike"])
 def test_api_server_is_silent_for_20_s(place: Place, cluster: Cluster, tried: Tried, phase: str) -> None:
     node = control_plane(cluster)
     run = place.start(samples=200)
@@ -126,15 +124,17 @@ def kill_in_pod(cluster: Cluster, namespace: str, name: str) -> None:
     """Kill the echo server of a pod from its node, as the kernel does when memory runs out."""
     pod = cluster.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
     container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
-    told = json.loads(docker("exec", pod["spec"]["nodeName"], "crictl", "inspect", container))
-    docker("exec", pod["spec"]["nodeName"], "kill", "-KILL", str(told["info"]["pid"]))
+    tasks = docker("exec", pod["spec"]["nodeName"], "ctr", "--namespace", "k8s.io", "tasks", "ls").splitlines()
+    (pid,) = [line.split()[1] for line in tasks if line.startswith(container)]
+    docker("exec", pod["spec"]["nodeName"], "kill", "-KILL", pid)
 
 
-@pytest.mark.parametrize("role", ["endpoint", "bare", "other"])
+@pytest.mark.parametrize("role", ["endpoint", "other"])
 def test_node_is_lost(place: Place, cluster: Cluster, tried: Tried, role: str) -> None:
     run = place.start(samples=200)
     run.reach("[esipp] observe: ")
-    node = {"endpoint": "esipp-worker", "bare": "esipp-worker2", "other": "esipp-worker3"}[role]
+    roles = cast_roles(read_node(item) for item in cluster.list("/api/v1/nodes"))
+    node = roles[Role(f"{role}-node")]
     docker("pause", node)
     try:
         ended = run.end()
@@ -145,72 +145,6 @@ def test_node_is_lost(place: Place, cluster: Cluster, tried: Tried, role: str) -
         ended, what=f"the {role} node is lost and does not come back", how="docker pause of its container", left=left
     )
     assert (ended.code, ended.product_is_blamed, left) == (3, [], [])
-
-
-@contextmanager
-def account(cluster: Cluster, name: str) -> Iterator[Callable[[int], str]]:
-    """An account with all rights, and how its tokens are made, which hold for so many seconds."""
-    subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
-    binding = f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}"
-    accounts = "/api/v1/namespaces/default/serviceaccounts"
-    try:
-        made = cluster.create(accounts, {"metadata": {"name": name}})
-        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
-        cluster.create(binding.rpartition("/")[0], {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]})
-
-        def token(seconds: int) -> str:
-            """The API server itself makes none that hold for less than ten minutes; its key does."""
-            now = int(time.time())
-            who = {"name": name, "uid": made["metadata"]["uid"]}
-            claims = {
-                "iss": ISSUER, "aud": [ISSUER], "sub": f"system:serviceaccount:default:{name}", "iat": now,
-                "nbf": now, "exp": now + seconds, "kubernetes.io": {"namespace": "default", "serviceaccount": who},
-            }  # fmt: skip
-            return signed(claims, docker("exec", control_plane(cluster), "cat", "/etc/kubernetes/pki/sa.key"))
-
-        yield token
-    finally:
-        cluster.delete(binding)
-        cluster.delete(f"{accounts}/{name}")
-
-
-ISSUER = "https://kubernetes.default.svc.cluster.local"
-
-
-def signed(claims: dict[str, Any], key: str) -> str:
-    """A JSON Web Token, RS256."""
-
-    def part(data: bytes) -> str:
-        return base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-    body = ".".join(part(json.dumps(each).encode()) for each in ({"alg": "RS256", "typ": "JWT"}, claims))
-    with tempfile.NamedTemporaryFile("w") as file:
-        file.write(key)
-        file.flush()
-        made = subprocess.run(
-            ["openssl", "dgst", "-sha256", "-sign", file.name], input=body.encode(), capture_output=True, check=True
-        )
-    return f"{body}.{part(made.stdout)}"
-
-
-def kubeconfig_with(cluster: Cluster, file: Path, token: str) -> Path:
-    """A kubeconfig for the same cluster, and another account."""
-    command = [
-        "kubectl",
-        "config",
-        "view",
-        "--raw",
-        "--minify",
-        "--flatten",
-        "--context",
-        cluster.context,
-        "-o",
-        "json",
-    ]
-    config = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    config["users"][0]["user"] = {"token": token}
-    file.write_text(json.dumps(config))
-    return file
 
 
 def test_token_expires(place: Place, cluster: Cluster, tried: Tried, tmp_path: Path) -> None:
