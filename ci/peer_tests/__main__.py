@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ci.hermetic.store import Store
@@ -21,10 +22,12 @@ from ci.places import CONTEXT, cores, places
 from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
 from esipp.catalog import all_rows
+from esipp.report.ledger import read_ledger
 from tests.broken.breakage import Asked, hold
 from tests.broken.nodes import Nodes, Result
 
 HEALTHY = "healthy"
+AFTER = "after"
 LASTING = "lasting"
 SUITES = ("source_ip", "health_checks", "interoperability")
 """Ours that ask what those specs ask; how load balancers follow, the API and continuity are suites of their own."""
@@ -39,18 +42,19 @@ class Peer:
     def __init__(self, built: Upstream, nodes: Nodes, folder: Path, kept: Path) -> None:
         self.built, self.nodes, self.folder, self.kept = built, nodes, folder, kept
         self.data = Comparison.load(kept)
-        self._healthy: dict[tuple[str, ...], dict[str, str]] = {}
 
     def healthy(self, limit: float) -> None:
-        """Run both on the cluster as it is."""
+        """Run both on the cluster as it is, at the same time."""
         names = [spec.name for spec in SPECS if not spec.lasting]
-        watch = Watch()
-        result = self._qualify(Asked(SUITES), HEALTHY)
+        with ThreadPoolExecutor() as pool:
+            running, watch = pool.submit(self._theirs, names, HEALTHY, limit), Watch()
+            result = self._qualify(Asked(SUITES), HEALTHY)
+            effort = watch.effort()
+            theirs = running.result()
         counts = dict(sorted(Counter(result.statuses.values()).items()))
-        ours = Ours(watch.effort(), result.exit_code, list(SUITES), counts, result.worse())
-        self.data.ours = ours
-        say(f"ours on the healthy cluster: {ours.effort.seconds:.0f} s, exit code {ours.exit_code}, {counts}")
-        self.data.theirs = self._theirs(names, HEALTHY, limit)
+        ours = Ours(effort, result.exit_code, list(SUITES), counts, result.worse())
+        say(f"ours on the healthy cluster: {effort.seconds:.0f} s, exit code {ours.exit_code}, {counts}")
+        self.data.ours, self.data.theirs = ours, theirs
         self.data.limits[HEALTHY] = limit
         self.data.save(self.kept)
 
@@ -65,31 +69,29 @@ class Peer:
         self.data.save(self.kept)
 
     def broken(self, damage: Damage, limit: float) -> None:
-        """Break the cluster in one way for ours, then for theirs; what turned red there is asked again when healed."""
-        before = self.data.healthy()
-        asked = damage.ours.asked
-        if asked.suites not in self._healthy:
-            whole = Asked(asked.suites, (), asked.samples, asked.moves)
-            self._healthy[asked.suites] = self._qualify(whole, f"{HEALTHY}-{'-'.join(asked.suites)}").statuses
-        watch = Watch()
-        with damage.ours.apply(self.nodes):
+        """Break the cluster in one way, for both, and run both at the same time."""
+        before, asked = self.data.healthy(), damage.ours.asked
+        names = [name for name, said in before.items() if said in (Outcome.PASSED, Outcome.FAILED)]
+        watch, found = Watch(), dict.fromkeys([spec.name for spec in SPECS if not spec.lasting])
+        with damage.theirs(self.nodes), damage.ours.apply(self.nodes), ThreadPoolExecutor() as pool:
+            running = pool.submit(self._theirs, [name for name in names if name in found], damage.name, limit)
             result = self._qualify(asked, damage.name)
-        score = hold(damage.ours, all_rows(), self._healthy[asked.suites], result)
+            effort = watch.effort()
+            theirs = running.result()
+        score = hold(damage.ours, all_rows(), self._green(asked), result)
         wrong = {row: list(change) for row, change in score.wrong.items()}
-        ours = Noticing(watch.effort(), list(asked.suites), score.must, score.right, wrong, score.said)
+        ours = Noticing(effort, list(asked.suites), score.must, score.right, wrong, score.said)
         say(f"{damage.name}, ours: {score.right} of {score.must} rows, {len(wrong)} others, {score.seconds:.0f} s")
-        names = [spec.name for spec in SPECS if before.get(spec.name) is Outcome.PASSED and not spec.lasting]
-        names += (
-            [each.name for each in self.data.theirs.results if each.outcome is Outcome.FAILED]
-            if self.data.theirs
-            else []
-        )
-        with damage.for_theirs(self.nodes):
-            theirs = self._theirs(names, damage.name, limit)
-        red = [each.name for each in theirs.results if each.bad and before.get(each.name) is Outcome.PASSED]
-        again = self._theirs(red, f"{damage.name}-again", limit) if red else None
-        self.data.broken[damage.name] = Broken(damage.name, damage.ours.what, ours, theirs, again)
+        self.data.broken[damage.name] = Broken(damage.name, damage.ours.what, ours, theirs)
         self.data.limits["broken"] = limit
+        self.data.save(self.kept)
+
+    def after(self, limit: float) -> None:
+        """Run upstream's specs on the healed cluster: those that are red there were not red for the break alone."""
+        names = [name for name, said in self.data.healthy().items() if said in (Outcome.PASSED, Outcome.FAILED)]
+        lasting = {spec.name for spec in SPECS if spec.lasting}
+        self.data.after = self._theirs([name for name in names if name not in lasting], AFTER, limit)
+        self.data.limits[AFTER] = limit
         self.data.save(self.kept)
 
     def _theirs(self, names: list[str], what: str, limit: float) -> Theirs:
@@ -100,6 +102,16 @@ class Peer:
             if each.outcome is not Outcome.PASSED:
                 say(f"    {each.outcome.value:9} {each.seconds:6.1f} s  {each.name}: {each.why}")
         return theirs
+
+    def _green(self, asked: Asked) -> dict[str, str]:
+        """What our rows said on the healthy cluster, in this session or an earlier one with the same folder."""
+        for name in (HEALTHY, f"{HEALTHY}-{'-'.join(asked.suites)}"):
+            ledger = self.folder / f"ours-{name}" / "ledger.jsonl"
+            records = list(read_ledger(ledger)) if ledger.is_file() else []
+            statuses = {each["id"]: each["status"] for each in records if each["record"] == "verdict"}
+            if statuses and (name != HEALTHY or set(asked.suites) <= set(SUITES)):
+                return statuses
+        return self._qualify(asked, name).statuses
 
     def _qualify(self, asked: Asked, name: str) -> Result:
         out = self.folder / f"ours-{name}"
@@ -115,7 +127,7 @@ def say(line: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked for, or all."""
-    names = [HEALTHY, LASTING, *(each.name for each in DAMAGES)]
+    names = [HEALTHY, *(each.name for each in DAMAGES), AFTER, LASTING]
     parser = argparse.ArgumentParser(
         prog="ci/peer", description="Upstream's own tests on the kept cluster, beside ours, healthy and broken."
     )
@@ -163,6 +175,8 @@ def run(options: argparse.Namespace, wanted: Sequence[str]) -> int:
     for name in wanted:
         if name == HEALTHY:
             peer.healthy(options.limit or HEALTHY_LIMIT)
+        elif name == AFTER:
+            peer.after(options.limit or HEALTHY_LIMIT)
         elif name == LASTING:
             peer.lasting(options.limit or 2 * HEALTHY_LIMIT)
         else:

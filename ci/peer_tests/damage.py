@@ -6,16 +6,30 @@ itself, and for upstream's, which come and go, by rules_for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from ci.peer_tests.everywhere import Seen, black_holed, handed_on, health_ports, leaked, rules_for
+from ci.peer_tests.everywhere import (
+    Seen,
+    black_holed,
+    dropped_once_terminating,
+    forgotten,
+    hairpins_left,
+    handed_on,
+    health_ports,
+    leaked,
+    rewritten_at_home,
+    rules_for,
+)
+from esipp.model import Family
 from tests.broken.breakage import Break
 from tests.broken.breaks import BREAKS
-from tests.broken.health import CLOSED, health_proxies, redirected
+from tests.broken.breaks.source.one_in_fifty import EVERY_FIFTIETH
+from tests.broken.health import CLOSED, redirected
 from tests.broken.lying_proxy import PORT
+from tests.broken.matching import MASQUERADE
 from tests.broken.nodes import Nodes, Rule
 
 Breaking = Callable[[Nodes], AbstractContextManager[Any]]
@@ -26,54 +40,62 @@ class Damage:
     """One broken data plane.
 
     Args:
-        name: of a break of tests/broken.
-        theirs: breaks the cluster for upstream's specs; None where the break touches all traffic, whoever's it is.
+        name: of a break of tests/broken, which breaks the cluster for our rows.
+        theirs: breaks the cluster for upstream's specs in the same way.
     """
 
     name: str
-    theirs: Breaking | None = None
+    theirs: Breaking
 
     @property
     def ours(self) -> Break:
         """The break as our own tests have it."""
         return next(each for each in BREAKS if each.name == self.name)
 
-    def for_theirs(self, nodes: Nodes) -> AbstractContextManager[Any]:
-        """Break the cluster for upstream's specs."""
-        return self.theirs(nodes) if self.theirs else self.ours.apply(nodes)
 
+# ---------------------------------------------------------------------------------------- whoever's the traffic is
+def into_pods(*more: str, families: tuple[Family, ...] = tuple(Family)) -> Breaking:
+    """Every node masquerades what enters the pod network from outside it."""
 
-def following(make: Callable[[Nodes, Seen], list[Rule]]) -> Breaking:
-    """Rules made from the services that are there."""
-    return lambda nodes: rules_for(nodes, lambda seen: make(nodes, seen))
-
-
-def lying(lie: str) -> Breaking:
-    """Every health check node port tells one of lying_proxy.py's lies."""
-
-    @contextmanager
-    def apply(nodes: Nodes) -> Iterator[None]:
-        with health_proxies(nodes, lie), rules_for(nodes, lambda seen: redirected(health_ports(seen), PORT)):
-            yield
+    def apply(nodes: Nodes) -> AbstractContextManager[Any]:
+        cidrs = {family: cidr for family, cidr in nodes.pod_cidrs.items() if family in families}
+        words = {family: ("--destination", cidr, "!", "--source", cidr, *more) for family, cidr in cidrs.items()}
+        return nodes.rules(*(Rule(each, "POSTROUTING", (*words[each], *MASQUERADE)) for each in words))
 
     return apply
 
 
-def refusing(nodes: Nodes) -> AbstractContextManager[None]:
-    """Every health check node port is closed."""
-    return rules_for(nodes, lambda seen: redirected(health_ports(seen), CLOSED))
+def to_cluster_ips(nodes: Nodes) -> AbstractContextManager[Any]:
+    """Every node masquerades all connections to ClusterIPs."""
+    words = {family: ("--match", "conntrack", "--ctorigdst", cidr) for family, cidr in nodes.service_cidrs.items()}
+    return nodes.rules(*(Rule(each, "POSTROUTING", (*words[each], *MASQUERADE)) for each in words))
+
+
+# ------------------------------------------------------------------------------------- by the services that are there
+def following(make: Callable[[Nodes, Seen], list[Rule]]) -> Breaking:
+    """Rules made from the services that upstream's specs have at the moment."""
+    return lambda nodes: rules_for(nodes, lambda seen: make(nodes, seen))
+
+
+def lying() -> Breaking:
+    """Health check node ports are answered by the proxies that the break itself starts beside the nodes."""
+    return following(lambda _, seen: redirected(health_ports(seen), PORT))
 
 
 DAMAGES = (
-    Damage("source-rewritten"),
-    Damage("source-rewritten-ipv6-only"),
-    Damage("source-rewritten-udp-only"),
-    Damage("source-rewritten-one-in-fifty"),
-    Damage("clusterip-masqueraded"),
+    Damage("source-rewritten", into_pods()),
+    Damage("source-rewritten-ipv6-only", into_pods(families=(Family.IPV6,))),
+    Damage("source-rewritten-udp-only", into_pods("--protocol", "udp")),
+    Damage("source-rewritten-one-in-fifty", into_pods(*EVERY_FIFTIETH)),
+    Damage("source-rewritten-same-node", following(rewritten_at_home)),
+    Damage("clusterip-masqueraded", to_cluster_ips),
+    Damage("hairpin-not-masqueraded", following(hairpins_left)),
     Damage("bare-node-forwards", following(handed_on)),
     Damage("internal-policy-leaks", following(leaked)),
-    Damage("bare-node-drops-its-own", following(black_holed)),
-    Damage("health-always-200", lying("200")),
-    Damage("health-always-503", lying("503")),
-    Damage("health-refused", refusing),
+    Damage("interop-bare-node-drops-its-own", following(black_holed)),
+    Damage("affinity-lost", following(forgotten)),
+    Damage("terminating-not-served", following(dropped_once_terminating)),
+    Damage("health-always-200", lying()),
+    Damage("health-always-503", lying()),
+    Damage("health-refused", following(lambda _, seen: redirected(health_ports(seen), CLOSED))),
 )

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci.peer_tests.report import Outcome, SpecResult
+from ci.peer_tests.report import BAD, Outcome, SpecResult
 from ci.places import ROOT
 
 Json = dict[str, Any]
@@ -21,12 +21,10 @@ class Effort:
 
     Args:
         seconds: on the wall.
-        cpu: seconds of processor time of the run itself, without what the cluster spent.
         load: the machine's load average over the last minute, when it ended.
     """
 
     seconds: float
-    cpu: float
     load: float
 
 
@@ -67,41 +65,12 @@ class Noticing:
 
 @dataclass(frozen=True)
 class Broken:
-    """One broken data plane.
-
-    Args:
-        name: of the break.
-        what: is broken, in one sentence.
-        ours: what our suites said.
-        theirs: what upstream's specs said.
-        again: of the specs that turned red, what they said once more on the healed cluster.
-    """
+    """One broken data plane: what is broken, in one sentence, and what both said of it."""
 
     name: str
     what: str
     ours: Noticing
     theirs: Theirs
-    again: Theirs | None = None
-
-    def noticed(self, healthy: dict[str, Outcome]) -> list[SpecResult]:
-        """Specs that were green before, are red now, and are green again on the healed cluster."""
-        after = self.again.outcomes() if self.again else {}
-        return [each for each in self._turned_red(healthy) if after.get(each.name) is Outcome.PASSED]
-
-    def unsure(self, healthy: dict[str, Outcome]) -> list[SpecResult]:
-        """Specs that turned red and stayed so on the healed cluster: it was not the break, or not it alone."""
-        sure = self.noticed(healthy)
-        return [each for each in self._turned_red(healthy) if each not in sure]
-
-    def calmed(self, healthy: dict[str, Outcome]) -> list[SpecResult]:
-        """Specs that are red on the healthy cluster and green on the broken one."""
-        bad = (Outcome.FAILED, Outcome.TIMED_OUT)
-        return [
-            each for each in self.theirs.results if each.outcome is Outcome.PASSED and healthy.get(each.name) in bad
-        ]
-
-    def _turned_red(self, healthy: dict[str, Outcome]) -> list[SpecResult]:
-        return [each for each in self.theirs.results if each.bad and healthy.get(each.name) is Outcome.PASSED]
 
 
 @dataclass
@@ -115,6 +84,7 @@ class Comparison:
         theirs: upstream's run on the healthy cluster.
         ours: our run on the healthy cluster.
         broken: by name, in the order in which they were tried.
+        after: upstream's run on the cluster when all is healed; a spec that is red here too has not noticed a break.
     """
 
     versions: dict[str, str] = field(default_factory=dict)
@@ -123,10 +93,31 @@ class Comparison:
     theirs: Theirs | None = None
     ours: Ours | None = None
     broken: dict[str, Broken] = field(default_factory=dict)
+    after: Theirs | None = None
 
     def healthy(self) -> dict[str, Outcome]:
         """What each of upstream's specs said on the healthy cluster."""
         return self.theirs.outcomes() if self.theirs else {}
+
+    def noticed(self, broken: Broken) -> list[SpecResult]:
+        """Specs that are green on the healthy cluster, before and after, and red on the broken one."""
+        after = self.after.outcomes() if self.after else {}
+        return [each for each in self._turned_red(broken) if after.get(each.name) is Outcome.PASSED]
+
+    def unsure(self, broken: Broken) -> list[SpecResult]:
+        """Specs that turned red, and were red once more without the break: it was not the break, or not it alone."""
+        sure = self.noticed(broken)
+        return [each for each in self._turned_red(broken) if each not in sure]
+
+    def calmed(self, broken: Broken) -> list[SpecResult]:
+        """Specs that are red on the healthy cluster, before and after, and green on the broken one."""
+        before, after = self.healthy(), self.after.outcomes() if self.after else {}
+        green = [each for each in broken.theirs.results if each.outcome is Outcome.PASSED]
+        return [each for each in green if before.get(each.name) in BAD and after.get(each.name, Outcome.FAILED) in BAD]
+
+    def _turned_red(self, broken: Broken) -> list[SpecResult]:
+        healthy = self.healthy()
+        return [each for each in broken.theirs.results if each.bad and healthy.get(each.name) is Outcome.PASSED]
 
     def save(self, path: Path = KEPT) -> None:
         """Write it down."""
@@ -145,6 +136,7 @@ class Comparison:
             _theirs(told["theirs"]),
             Ours(**{**told["ours"], "effort": Effort(**told["ours"]["effort"])}) if told["ours"] else None,
             {name: _broken(each) for name, each in told["broken"].items()},
+            _theirs(told["after"]),
         )
 
 
@@ -152,7 +144,7 @@ def _broken(told: Json) -> Broken:
     ours = Noticing(**{**told["ours"], "effort": Effort(**told["ours"]["effort"])})
     theirs = _theirs(told["theirs"])
     assert theirs is not None
-    return Broken(told["name"], told["what"], ours, theirs, _theirs(told["again"]))
+    return Broken(told["name"], told["what"], ours, theirs)
 
 
 def _theirs(told: Json | None) -> Theirs | None:

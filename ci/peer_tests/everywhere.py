@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,12 +12,12 @@ from typing import Any
 from ci.peer_tests.running import E2E_NAMESPACES
 from esipp.cluster import Cluster
 from esipp.topology import family_of
-from tests.broken.nodes import Nodes, Rule, new_mark, take_away
+from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, came_by, hands_to, to_port, vips
+from tests.broken.nodes import Nodes, Rule, new_mark
 
 Json = dict[str, Any]
 
 PAUSE_SECONDS = 0.5
-EXEC_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -31,6 +29,7 @@ class Backend:
     node: str
     port_name: str
     ready: bool
+    terminating: bool
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,9 @@ def _backends(piece: Json) -> Iterator[Backend]:
     for end in piece.get("endpoints") or []:
         for port in piece.get("ports") or []:
             for address in end["addresses"]:
-                ready = (end.get("conditions") or {}).get("ready", True) is not False
-                yield Backend(address, port["port"], end.get("nodeName", ""), port.get("name") or "", ready)
+                said = end.get("conditions") or {}
+                ready, leaving = said.get("ready", True) is not False, bool(said.get("terminating"))
+                yield Backend(address, port["port"], end.get("nodeName", ""), port.get("name") or "", ready, leaving)
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def rules_for(nodes: Nodes, make: Callable[[Seen], list[Rule]]) -> Iterator[None
     finally:
         ended.set()
         thread.join()
-        _everywhere(nodes, lambda _: take_away(mark))
+        nodes.take_away(mark)
     if broken:
         raise broken[0]
 
@@ -100,17 +100,7 @@ def _change(nodes: Nodes, mark: str, new: set[Rule], gone: set[Rule]) -> None:
         return " && ".join([*removing, *adding])
 
     if new or gone:
-        _everywhere(nodes, script)
-
-
-def _everywhere(nodes: Nodes, script: Callable[[str], str]) -> None:
-    def on(node: str) -> None:
-        if text := script(node):
-            argv = ["docker", "exec", node, "sh", "-c", text]
-            subprocess.run(argv, check=True, capture_output=True, timeout=EXEC_SECONDS)
-
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(on, nodes.containers))
+        nodes.on_nodes(script)
 
 
 # ------------------------------------------------------------------------------------------- what rules are made from
@@ -130,11 +120,9 @@ def handed_on(nodes: Nodes, seen: Seen) -> list[Rule]:
             if not number:
                 continue
             bare = _without(nodes, backends)
-            local = ("--match", "addrtype", "--dst-type", "LOCAL")
-            words = ("--protocol", port["protocol"].lower(), "--dport", str(number))
-            rules.append(Rule(family, "PREROUTING", (*words, *local, *_jump(backend)), bare))
-            back = ("--match", "conntrack", "--ctorigdstport", str(number), "--jump", "MASQUERADE")
-            rules.append(Rule(family, "POSTROUTING", ("--protocol", port["protocol"].lower(), *back), bare))
+            to = hands_to(backend.address, backend.port)
+            rules.append(Rule(family, "PREROUTING", (*to_port(port, number), *AT_THE_NODE, *to), bare))
+            rules.append(Rule(family, "POSTROUTING", (*came_by(port, number), *MASQUERADE), bare))
     return [rule for rule in rules if rule.nodes]
 
 
@@ -148,8 +136,8 @@ def leaked(nodes: Nodes, seen: Seen) -> list[Rule]:
             family = family_of(backend.address)
             for address in service["spec"].get("clusterIPs") or []:
                 if family_of(address) is family:
-                    where = ("--destination", address, "--protocol", port["protocol"].lower())
-                    words = (*where, "--dport", str(port["port"]), *_jump(backend))
+                    to = hands_to(backend.address, backend.port)
+                    words = ("--destination", address, *to_port(port), *to)
                     bare = _without(nodes, backends)
                     rules += [Rule(family, chain, words, bare) for chain in ("PREROUTING", "OUTPUT")]
     return [rule for rule in rules if rule.nodes]
@@ -161,15 +149,63 @@ def black_holed(nodes: Nodes, seen: Seen) -> list[Rule]:
     for service, backends in seen.pairs:
         if service["spec"].get("externalTrafficPolicy") != "Local":
             continue
-        for given in service.get("status", {}).get("loadBalancer", {}).get("ingress") or []:
-            family, bare = family_of(given["ip"]), _without(nodes, backends)
+        for vip in vips(service):
+            family, bare = family_of(vip), _without(nodes, backends)
             for port in service["spec"]["ports"]:
-                where = ("--destination", given["ip"], "--protocol", port["protocol"].lower())
-                words = (*where, "--dport", str(port["port"]), "--jump", "DROP")
+                words = ("--destination", vip, *to_port(port), *DROP)
                 pods = ("--source", nodes.pod_cidrs[family])
                 rules.append(Rule(family, "PREROUTING", (*pods, *words), bare, "mangle"))
                 rules.append(Rule(family, "OUTPUT", words, bare, "mangle"))
     return [rule for rule in rules if rule.nodes]
+
+
+def rewritten_at_home(_: Nodes, seen: Seen) -> list[Rule]:
+    """A node masquerades what it sends on to an endpoint of its own."""
+    words = ("--match", "conntrack", "--ctstate", "DNAT", *MASQUERADE)
+    found = {(each.address, each.node) for _, backends in seen.pairs for each in backends if each.node}
+    return [Rule(family_of(ip), "POSTROUTING", ("--destination", ip, *words), (node,)) for ip, node in sorted(found)]
+
+
+def hairpins_left(_: Nodes, seen: Seen) -> list[Rule]:
+    """No node masquerades what a pod sends to itself."""
+    found = {each.address for _, backends in seen.pairs for each in backends}
+    words = ("--jump", "ACCEPT")
+    return [Rule(family_of(ip), "POSTROUTING", ("--source", ip, "--destination", ip, *words)) for ip in sorted(found)]
+
+
+def forgotten(_: Nodes, seen: Seen) -> list[Rule]:
+    """Every node sends some connections to services with affinity to one backend, and some to another."""
+    rules = []
+    for service, backends in seen.pairs:
+        spec = service["spec"]
+        ready = sorted({(each.address, each.port) for each in backends if each.ready})
+        if spec.get("sessionAffinity") != "ClientIP" or len(ready) < 2:
+            continue
+        for port in spec["ports"]:
+            addresses, number = (*spec["clusterIPs"], *vips(service)), str(port["port"])
+            entries: list[tuple[str, ...]] = [("--destination", ip, "--dport", number) for ip in addresses]
+            if port.get("nodePort"):
+                entries.append((*AT_THE_NODE, "--dport", str(port["nodePort"])))
+            for entry in entries:
+                for address, target in ready[:2]:
+                    family = family_of(address)
+                    if entry[0] == "--destination" and family_of(entry[1]) is not family:
+                        continue
+                    chance = ("--match", "statistic", "--mode", "random", "--probability", "0.4")
+                    words = ("--protocol", port["protocol"].lower(), *entry, *chance, *hands_to(address, target))
+                    rules += [Rule(family, chain, words) for chain in ("PREROUTING", "OUTPUT")]
+    return rules
+
+
+def dropped_once_terminating(_: Nodes, seen: Seen) -> list[Rule]:
+    """A node drops new connections to a pod of its own as soon as that has been told to end."""
+    found = {(each.address, each.node) for _, backends in seen.pairs for each in backends if each.terminating}
+    words = ("--match", "conntrack", "--ctstate", "NEW", *DROP)
+    return [
+        Rule(family_of(ip), "POSTROUTING", ("--destination", ip, *words), (node,), "mangle")
+        for ip, node in sorted(found)
+        if node
+    ]
 
 
 def _chosen(service: Json, backends: list[Backend]) -> Iterator[tuple[Json, Backend]]:
@@ -187,8 +223,3 @@ def _without(nodes: Nodes, backends: list[Backend]) -> tuple[str, ...]:
     """The nodes that have no ready backend."""
     having = {each.node for each in backends if each.ready}
     return tuple(node for node in nodes.containers if node not in having) if having else ()
-
-
-def _jump(backend: Backend) -> tuple[str, ...]:
-    host = f"[{backend.address}]" if ":" in backend.address else backend.address
-    return ("--jump", "DNAT", "--to-destination", f"{host}:{backend.port}")
