@@ -33,11 +33,14 @@ LOOKS = {
     "addresses": "ip -brief address",
     "filter": "iptables-save; ip6tables-save; ! which nft >/dev/null || nft -s list ruleset 2>/dev/null",
     "namespaces": "ls /run/netns 2>/dev/null || true",
+    "programs": "ps -eo args | grep -E '[e]sipp/(echoserver|prober)|[t]cpdump ' || true",
 }
 """What is looked at on every node, and where the containers' network ends on this machine."""
 
-PROGRAMS = "ps -eo args | grep -E '[e]sipp/(echoserver|prober)|[t]cpdump ' || true"
-"""Ours, on a node."""
+OF_NODES = ("namespaces", "programs")
+"""On this machine these are also others', who come and go."""
+
+MARK = "@@@"
 
 BY_ITSELF = re.compile(r"^#.*| \[\d+:\d+\]| expires \d+sec|\s+$")
 """What changes by itself: comments with dates, counters, lives of routes."""
@@ -131,10 +134,9 @@ class Bystanders:
             "networks": lines(run("docker", "network", "ls", "--format", "{{.Name}} {{.ID}}")),
         }
         for place, way in self.ways.items():
-            for what, command in LOOKS.items():
-                if place in ("this machine",) and what == "namespaces":
-                    continue
-                seen[f"{what} of {place}"] = lines(run(*way, "sh", "-c", command))
-            if way:
-                seen[f"programs of {place}"] = lines(run(*way, "sh", "-c", PROGRAMS))
+            looks = {what: command for what, command in LOOKS.items() if way or what not in OF_NODES}
+            script = "; ".join(f"echo {MARK}; {command}" for command in looks.values())
+            parts = run(*way, "sh", "-c", script).split(f"{MARK}\n")[1:]
+            for what, text in zip(looks, parts, strict=True):
+                seen[f"{what} of {place}"] = lines(text)
         return seen

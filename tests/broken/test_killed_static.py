@@ -30,7 +30,13 @@ pytestmark = [pytest.mark.by_hand, pytest.mark.timeout(3600)]
 
 KILLS = int(os.environ.get("ESIPP_KILLS", "30"))
 SEED = int(os.environ.get("ESIPP_KILL_SEED", secrets.randbelow(10**6)))
-ROWS = ("nodeport.local", "clusterip", "loadbalancer.local", "loadbalancer.reference", "external-ips.local")
+ROWS = (
+    "nodeport.local.tcp",
+    "clusterip.tcp",
+    "loadbalancer.local.tcp",
+    "loadbalancer.reference-forward",
+    "external-ips",
+)
 """Every kind of thing that a run makes, of few rows."""
 
 PARTS: Mapping[str, tuple[str, ...]] = {

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import queue
 import socket
 import subprocess
 import sys
@@ -530,6 +531,17 @@ def test_a_job_s_own_bound_is_kept(prober: Prober, silent: int, spacing: float) 
     assert all(starts[n + 3] >= ends[n] for n in range(6))
     others = [result["started"] for result in prober.take(other)]
     assert max(others) - min(others) < 0.2  # it is bound alone
+
+
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_what_met_silence_does_not_hold_up_the_others_of_its_job(prober: Prober, parallel: int) -> None:
+    arrived: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    with udp_server(lambda _sock, data, _peer: arrived.put(data)) as port:
+        job = prober.give("udp", "127.0.0.1", port, count=2 * parallel, timeout=1000, parallel=parallel)
+        met = {arrived.get(timeout=PATIENCE) for _ in range(2 * parallel)}
+        prober.send({"cancel": job})
+        assert prober.take(job) == []  # all of them still wait
+    assert len(met) == 2 * parallel
 
 
 def test_thousands_of_silent_probes_are_in_flight_together(prober: Prober, silent: int) -> None:
