@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from images.loadbalancer.balancer.balancer import choose
-from images.loadbalancer.balancer.checks import Checker, Target, next_slot
+from images.loadbalancer.balancer.checks import Checker, Target, next_slot, weight_of
 from images.loadbalancer.balancer.faults import Faults
 from images.loadbalancer.balancer.objects import Mode
 from images.loadbalancer.balancer.thresholds import Health, Result
@@ -266,6 +266,46 @@ def test_a_node_that_is_kept_or_ignored_on_purpose(nodes: Nodes) -> None:
     nodes.answers["127.0.0.3"] = b"HTTP/1.1 503 no\r\n"
     until(stale, {"127.0.0.2": 49, "127.0.0.3": 1})
     stale.close()
+
+
+def test_a_balancer_that_prefers_nodes(nodes: Nodes) -> None:
+    assert Faults(["unequal"]).shares(["c", "a", "b"]) == {"a": 1, "b": 4, "c": 16}
+    assert Faults().shares(["c", "a"]) == {"a": 1, "c": 1}
+    preferring = world_of(nodes, faults=("unequal",))
+    until(preferring, {"127.0.0.3": 1, "127.0.0.2": 4})  # three, two
+    preferring.close()
+
+
+def test_weights_of_health_checks(nodes: Nodes) -> None:
+    told = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Load-Balancing-Endpoint-Weight: %d\r\n\r\n"
+    nodes.answers["127.0.0.3"] = told % 2
+    equal = world_of(nodes)
+    until(equal, BOTH)
+    equal.close()
+    weighing = World(settings(weigh=True))
+    weighing.tell("nodes", "all", node_object("two", "127.0.0.2"), node_object("three", "127.0.0.3"))
+    weighing.tell("services", "all", service_object(mode="reference-ecmp", healthCheckNodePort=nodes.port))
+    until(weighing, {"127.0.0.2": 1, "127.0.0.3": 2})
+    nodes.answers["127.0.0.3"] = told % 3
+    until(weighing, {"127.0.0.2": 1, "127.0.0.3": 3})
+    nodes.answers["127.0.0.3"] = b"HTTP/1.1 503 no\r\n\r\n"
+    until(weighing, {"127.0.0.2": 1})
+    assert [one["why"] for one in weighing.decided("steer")][-2] == "three weighs 3"
+    weighing.close()
+
+
+@pytest.mark.parametrize(
+    ("head", "weight"),
+    [
+        (b"HTTP/1.1 200 OK", 1),
+        (b"HTTP/1.1 200 OK\r\nx-load-balancing-endpoint-weight:  7", 7),
+        (b"HTTP/1.1 200 OK\r\nX-Load-Balancing-Endpoint-Weight: 0", 1),
+        (b"HTTP/1.1 200 OK\r\nX-Load-Balancing-Endpoint-Weight: 1000", 100),
+        (b"HTTP/1.1 200 OK\r\nX-Load-Balancing-Endpoint-Weight: many", 1),
+    ],
+)
+def test_what_an_answer_says_of_a_share(head: bytes, weight: int) -> None:
+    assert weight_of(head) == weight
 
 
 def test_checks_keep_to_their_period(nodes: Nodes) -> None:

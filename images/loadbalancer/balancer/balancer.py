@@ -102,7 +102,8 @@ class Balancer:
         self._decisions = decisions
         self._pools = Pools(settings.pools)
         timing, thresholds = (settings.period, settings.timeout), (settings.healthy, settings.unhealthy)
-        self._checker = Checker(loop, timing, thresholds, self._faults, self._turned)
+        weighed = self._reweighed if settings.weigh else None
+        self._checker = Checker(loop, timing, thresholds, self._faults, self._turned, weighed)
         self._documents: dict[str, dict[Key, Json]] = {}  # kind -> objects; a kind is missing until it was listed
         self._services: dict[Key, Service] = {}
         self._nodes: dict[str, Node] = {}
@@ -225,6 +226,13 @@ class Balancer:
             turned = "healthy" if health.healthy else "unhealthy"
             self._steer(service, f"{target.node} became {turned}", target.family)
 
+    def _reweighed(self, check: Check) -> None:
+        """A node asks for another share."""
+        target = check.target
+        service = self._known.get(target.uid)
+        if service:
+            self._steer(service, f"{target.node} weighs {check.weight}", target.family)
+
     def _steer(self, service: Service, why: str, only: str | None = None) -> None:
         if not service.mode.forwards:
             return
@@ -237,12 +245,20 @@ class Balancer:
             known = {name: weight for name, weight in (before or {}).items() if self._has(name, family)}
             good, stale = self._faults.steer(candidates, healthy, known)
             after = choose(service.mode, service.key, good, stale, known)
+            if service.mode is Mode.ECMP:
+                after = self._weighted(service, family, after)
             if after == before:
                 continue
             via = {address: w for name, w in after.items() if (address := self._nodes[name].address(family))}
             self._routes.steer(vip, via)
             self._steered[(service.uid, family)] = after
             self._decisions.add("steer", service, family, nodes=sorted(after), why=why)
+
+    def _weighted(self, service: Service, family: str, steered: Mapping[str, int]) -> dict[str, int]:
+        """The same nodes, by what their health checks ask for and what a fault prefers."""
+        shares = self._faults.shares(steered)
+        checks = {name: self._checker.weight(Target(service.key, service.uid, family, name)) for name in steered}
+        return {name: weight * shares[name] * checks[name] for name, weight in steered.items()}
 
     def _has(self, name: str, family: str) -> bool:
         return name in self._nodes and self._nodes[name].address(family) is not None

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 
 from .faults import Faults
 from .objects import Key
-from .thresholds import Health, Result
+from .thresholds import PASSES, Health, Result
 
 RESET = struct.pack("ii", 1, 0)
 LONGEST_ANSWER = 4096
+MOST_WEIGHT = 100
 SLACK = 0.05
 """Of the period: a check that has no longer to wait when the next one is due has timed out. Else a timeout as long as
 the period, which ends a moment after the next slot, would skip every second check."""
@@ -57,10 +58,20 @@ class Check:
     port: int
     health: Health
     count: int = 0
+    weight: int = 1
     sock: socket.socket | None = None
     answer: bytes = b""
     next: asyncio.TimerHandle | None = None
     timeout: asyncio.TimerHandle | None = None  # of the check that is under way
+
+
+def weight_of(head: bytes) -> int:
+    """The share of connections that a node's answer asks for; 1 where it says nothing that can be used."""
+    for line in head.splitlines()[1:]:
+        name, _, told = line.partition(b":")
+        if name.strip().lower() == b"x-load-balancing-endpoint-weight" and told.strip().isdigit():
+            return min(MOST_WEIGHT, max(1, int(told)))
+    return 1
 
 
 class Checker:
@@ -73,10 +84,13 @@ class Checker:
         thresholds: tuple[int, int],
         faults: Faults,
         turned: Callable[[Check], None],
+        weighed: Callable[[Check], None] | None = None,
     ) -> None:
         self._loop, self._faults, self._turned = loop, faults, turned
         self._period, self._timeout = faults.period(timing[0]), timing[1]
         self._thresholds = thresholds
+        self._weighed = weighed  # told of every weight that changed; None: weights are not read
+        self._end_of_head = b"\r\n\r\n" if weighed else b"\n"  # else the status line is all that is waited for
         self.checks: dict[Target, Check] = {}
 
     def set_targets(self, wanted: Mapping[Target, tuple[str, int]]) -> None:
@@ -99,6 +113,11 @@ class Checker:
         """How a target is, if it is checked."""
         check = self.checks.get(target)
         return check.health if check else None
+
+    def weight(self, target: Target) -> int:
+        """The share that a target asked for at last."""
+        check = self.checks.get(target)
+        return check.weight if check else 1
 
     def close(self) -> None:
         """Stop all."""
@@ -154,11 +173,17 @@ class Checker:
             self._end(check, None, str(trouble.strerror))
             return
         check.answer += data
-        line, end, _ = check.answer.partition(b"\n")
+        head, end, _ = check.answer.partition(self._end_of_head)
         if end:
-            words = line.split()
+            words = head.partition(b"\n")[0].split()
             sound = len(words) > 1 and words[0].startswith(b"HTTP/1.") and words[1].isdigit()
-            self._end(check, int(words[1]) if sound else None, None if sound else "no HTTP answer")
+            status = int(words[1]) if sound else None
+            before = check.weight
+            if status == PASSES:
+                check.weight = weight_of(head)
+            self._end(check, status, None if sound else "no HTTP answer")
+            if self._weighed and check.weight != before:
+                self._weighed(check)
         elif not data or len(check.answer) > LONGEST_ANSWER:
             self._end(check, None, "closed without an answer" if not check.answer else "no HTTP answer")
 

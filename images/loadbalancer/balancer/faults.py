@@ -6,7 +6,7 @@ would change something; what each one does stands here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 FAULTS = {
     "ignore-health": "steers to all nodes, whatever their checks say",
@@ -18,9 +18,12 @@ FAULTS = {
     "forge-xff": "reference-proxy-xff: names 192.0.2.1 or 2001:db8::1 as the client",
     "drop-xff": "reference-proxy-xff: sends no X-Forwarded-For",
     "wrong-proxy-header": "reference-proxy-v1 and -v2: names 192.0.2.1 or 2001:db8::1 as the client",
+    "unequal": "prefers nodes by their names: each gets four times what the one before it gets",
 }
 FORGED = {"IPv4": "192.0.2.1", "IPv6": "2001:db8::1"}
 SLOWER = 10
+PREFERRED = 4
+MOST_SHARE = 256  # what HAProxy and the kernel can have
 STALE_SHARE = 49  # healthy nodes together get this many times what a stale one gets
 
 
@@ -56,6 +59,11 @@ class Faults:
         if "one-in-fifty-stale" in self.names:
             stale = set(before) - good
         return good, stale
+
+    def shares(self, nodes: Iterable[str]) -> dict[str, int]:
+        """How much each of these nodes gets, in proportion; all the same by right."""
+        grow = PREFERRED if "unequal" in self.names else 1
+        return {node: min(MOST_SHARE, grow**place) for place, node in enumerate(sorted(nodes))}
 
     @property
     def keeps_vips(self) -> bool:

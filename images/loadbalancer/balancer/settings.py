@@ -28,6 +28,7 @@ class Settings:
     unhealthy: int
     state: Path
     faults: Faults
+    weigh: bool = False
 
     def told(self) -> dict[str, float | int]:
         """What the admin view says of it."""
@@ -58,6 +59,8 @@ def parse(arguments: list[str]) -> Settings:
     parser.add_argument("--timeout", type=_seconds, default=1.0, help="seconds a check may take (%(default)s)")
     parser.add_argument("--healthy", type=_count, default=1, help="passes in a row that take a node in (%(default)s)")
     parser.add_argument("--unhealthy", type=_count, default=2, help="failures in a row that drop it (%(default)s)")
+    weigh = "reference-ecmp splits by the weights of the nodes' health checks, and not equally"
+    parser.add_argument("--weigh", action="store_true", help=weigh)
     parser.add_argument("--state", type=Path, default=Path("/run/balancer"), help="folder for HAProxy (%(default)s)")
     parser.add_argument("--fault", action="append", default=[], choices=sorted(FAULTS), metavar="NAME", help="below")
     given = parser.parse_args(arguments)
@@ -81,6 +84,7 @@ def parse(arguments: list[str]) -> Settings:
         unhealthy=given.unhealthy,
         state=given.state,
         faults=Faults(given.fault),
+        weigh=given.weigh,
     )
 
 

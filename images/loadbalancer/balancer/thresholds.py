@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+PASSES = 200
+
 
 @dataclass(frozen=True)
 class Result:
@@ -16,7 +18,7 @@ class Result:
     @property
     def passed(self) -> bool:
         """Only 200 is a pass."""
-        return self.status == 200
+        return self.status == PASSES
 
     def __str__(self) -> str:
         return f"status {self.status}" if self.status is not None else str(self.error)
