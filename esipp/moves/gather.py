@@ -73,7 +73,9 @@ class Gathering:
             for each in observing.values():
                 each.stop()
             self.word.check()
-            arrivals = hearing.end() if self.packets and observing else {}
+            arrivals = {}
+            if self.packets and observing:
+                arrivals, self.heard = hearing.end(), hearing.trouble
         for balancer in self.balancers:
             if balancer in obstacles:
                 nothing = Result(balancer, Seen({}, {}, {}), obstacle=obstacles[balancer])

@@ -12,6 +12,14 @@ from esipp.packets.scope import Scope
 from esipp.packets.tap import Tap
 from esipp.stage import agent_name
 
+STEPPED = 1.0
+"""Seconds by which the wall clock may drift from the monotonic one while pods move."""
+
+
+def _offset() -> float:
+    """What the wall clock is ahead of the monotonic one."""
+    return time.time() - time.monotonic()
+
 
 @dataclass(frozen=True)
 class StrangersScope(Scope):
@@ -33,22 +41,30 @@ class Hearing:
     ports: Mapping[int, str]
     ours: Collection[str]
     trouble: str = ""
+    _offset: float = 0.0
     _taps: list[Tap] = field(default_factory=list)
 
     def begin(self) -> None:
         """Start, and wait until all listen. ``ports`` are the health-check node ports, each with its Service."""
         scope = StrangersScope([("TCP", port) for port in self.ports], ours=self.ours)
         commands = {node: self.clients.exec_command(agent_name(node), ()) for node in sorted(self.clients.agents)}
+        self._offset = _offset()
         self._taps = [Tap(node, command, scope) for node, command in commands.items()]
         with ThreadPoolExecutor(max_workers=12) as pool:
             self.trouble = "; ".join(filter(None, pool.map(Tap.listening, self._taps)))
 
     def end(self) -> dict[str, list[Arrival]]:
-        """Stop; what arrived, by Service. The nodes' clock is taken for this machine's (kind: it is)."""
-        offset = time.time() - time.monotonic()
+        """Stop; what arrived, by Service, and nothing if the clock was stepped, which packets are told by.
+
+        The nodes' clock is taken for this machine's (kind: it is).
+        """
+        offset = _offset()
         with ThreadPoolExecutor(max_workers=12) as pool:
             captures = list(pool.map(Tap.stop, self._taps))
         found: dict[str, list[Arrival]] = {service: [] for service in self.ports.values()}
+        if abs(offset - self._offset) > STEPPED:
+            self.trouble = f"the clock was stepped by {offset - self._offset:+.0f} s while packets were captured"
+            return found
         for capture in captures:
             for each in capture.sightings:
                 service = self.ports.get(each.destination[1])

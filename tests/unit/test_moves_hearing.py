@@ -1,0 +1,44 @@
+"""Health checks of the balancer as packets: their times are the wall clock's, which may be stepped."""
+
+from typing import Any, cast
+
+import pytest
+
+from esipp.moves import hearing as module
+from esipp.moves.hearing import Hearing
+from esipp.packets.capture import IN, REQUEST, Capture, Sighting
+
+
+class Tap:
+    """A tap that saw one question to a health-check port."""
+
+    def __init__(self, at: float) -> None:
+        ends: dict[str, Any] = {"source": ("192.0.2.9", 40000), "destination": ("192.0.2.1", 31000)}
+        self.capture = Capture("node-a", sightings=(Sighting("node-a", "eth0", IN, at, "TCP", REQUEST, 1, **ends),))
+
+    def stop(self) -> Capture:
+        return self.capture
+
+
+@pytest.mark.parametrize("step", [0.0, 0.5])
+def test_a_clock_that_goes_on_tells_when_it_was_asked(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
+    hearing = heard(monkeypatch, step)
+    (arrival,) = hearing.end()["checked"]
+    assert arrival.time == pytest.approx(20.0 - step)
+    assert not hearing.trouble
+
+
+@pytest.mark.parametrize(("step", "told"), [(3600.0, "+3600 s"), (-3600.0, "-3600 s")])
+def test_a_clock_that_was_stepped_tells_nothing(monkeypatch: pytest.MonkeyPatch, step: float, told: str) -> None:
+    hearing = heard(monkeypatch, step)
+    assert hearing.end() == {"checked": []}
+    assert hearing.trouble == f"the clock was stepped by {told} while packets were captured"
+
+
+def heard(monkeypatch: pytest.MonkeyPatch, step: float) -> Hearing:
+    """One that began when the wall clock was 1000 s ahead of the monotonic one; then the clock is stepped."""
+    hearing = Hearing(cast(Any, None), {31000: "checked"}, ours=())
+    hearing._taps, hearing._offset = [cast(Any, Tap(1020.0))], 1000.0
+    monkeypatch.setattr(module, "Tap", Tap)
+    monkeypatch.setattr(module, "_offset", lambda: 1000.0 + step)
+    return hearing
