@@ -31,4 +31,5 @@ def place(cluster: Cluster, tmp_path: Path) -> Iterator[Place]:
 @pytest.fixture
 def tried(request: pytest.FixtureRequest) -> Tried:
     """Keeps what a test saw, for docs/surroundings.md."""
-    return Tried(str(request.node.name).removeprefix("test_"))
+    module = request.node.path.stem.removeprefix("test_")
+    return Tried(str(request.node.name).removeprefix("test_"), module)

@@ -1,5 +1,6 @@
 """What was tried and what came of it, kept in tried.json beside this file; docs/surroundings.md is made of that."""
 
+import fcntl
 import json
 import re
 from collections.abc import Sequence
@@ -30,9 +31,10 @@ def steady(text: str) -> str:
 
 @dataclass(frozen=True)
 class Tried:
-    """Keeps the record of one test."""
+    """Keeps the record of one test; ``group`` is the part of the page that it belongs to."""
 
     key: str
+    group: str
 
     def keep(self, ended: Ended, *, what: str, how: str, left: Sequence[str], then: str = "") -> None:
         """Write down what happened, what came of it, and how it was tried.
@@ -46,9 +48,12 @@ class Tried:
         """
         sentence, _, hint = ended.message.partition("\n  hint: ")
         told: dict[str, Any] = {
-            "what": what, "message": steady(sentence), "hint": steady(hint), "code": ended.code,
+            "group": self.group, "what": what, "message": steady(sentence), "hint": steady(hint), "code": ended.code,
             "left": ", ".join(left) or "nothing", "how": how, "then": then,
         }  # fmt: skip
-        kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-        kept[self.key] = told
-        KEPT.write_text(json.dumps(dict(sorted(kept.items())), indent=2) + "\n")
+        with KEPT.open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # two sessions may be at work
+            file.seek(0)
+            kept = json.loads(file.read() or "{}") | {self.key: told}
+            file.truncate(0)
+            file.write(json.dumps(dict(sorted(kept.items())), indent=2) + "\n")

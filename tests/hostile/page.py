@@ -1,0 +1,67 @@
+"""docs/surroundings.md, of what the tests here saw: ``python -m tests.hostile.page > docs/surroundings.md``."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tests.hostile.tried import KEPT
+
+HEAD = """# Bad input and hostile surroundings
+
+What a run says, and how it ends, when it is asked wrongly or something happens around it. Each was tried on a kind
+cluster by `tests/hostile` (`./ci/enter python -m pytest tests/hostile --context kind-esipp`), which also keeps what is
+told here, in `tests/hostile/tried.json`, of which this page is made. `RUN` is a run's id. That a row fails, or is flaky
+because of any of this, would be our mistake.
+"""
+
+GROUPS = {
+    "input": (
+        "Before a run",
+        "Exit code 4: nothing was created. 3: it was noticed once pods were wanted. 0: no harm done.",
+    ),
+    "policies": ("What the cluster forbids", ""),
+    "midway": (
+        "While a run goes on",
+        "A run outlives what it can. What it observed is judged only if its own pods and probers were whole meanwhile.",
+    ),
+}
+
+TAIL = """
+## What is not on this page
+
+* **A folder that cannot be written**: unit tests (`tests/unit/test_ledger.py`).
+* **An engine that does not start** is told by `ci/conformance`, not by `esipp`.
+* **A clock that is stepped for the whole machine** was not tried, as it is everybody's: the run's own process was told
+  other times. It waits, and compares with its probers, by monotonic clocks only.
+* **NetworkPolicies that are enforced**: the network add-on of the cluster here enforces none. That one of ours is made
+  beside one that denies everything was tried; that it lifts the other is the API's promise, as policies only add up.
+  Those of add-ons for the whole cluster (ClusterNetworkPolicy, Calico's, Cilium's) cannot be lifted so, and what they
+  forbid looks like the data plane's silence.
+"""
+
+
+def render(tried: Mapping[str, Mapping[str, Any]]) -> str:
+    """The page."""
+    parts = [HEAD]
+    for group, (title, words) in GROUPS.items():
+        rows = [each for each in tried.values() if each["group"] == group]
+        parts += [f"\n## {title}\n", f"\n{words}\n" if words else ""]
+        parts += [
+            "\n| what happens | what is said | exit code | what is left | how it was tried |\n|---|---|---|---|---|\n"
+        ]
+        parts += [_row(each) for each in rows]
+    return "".join(parts) + TAIL
+
+
+def _row(told: Mapping[str, Any]) -> str:
+    said = _cell(told["message"]) + (f"<br>hint: {_cell(told['hint'])}" if told["hint"] else "")
+    left = told["left"] + (f"; {told['then']}" if told["then"] else "")
+    return f"| {_cell(told['what'])} | {said} | {told['code']} | {_cell(left)} | {_cell(told['how'])} |\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
+
+
+if __name__ == "__main__":
+    print(render(json.loads(KEPT.read_text())), end="")
