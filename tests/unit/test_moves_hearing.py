@@ -24,7 +24,7 @@ class Tap:
 def test_a_clock_that_goes_on_tells_when_it_was_asked(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
     hearing = heard(monkeypatch, step)
     (arrival,) = hearing.end()["checked"]
-    assert arrival.time == pytest.approx(20.0 - step)
+    assert arrival.at == pytest.approx(20.0 - step)
     assert not hearing.trouble
 
 
