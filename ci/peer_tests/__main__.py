@@ -32,6 +32,9 @@ LASTING = "lasting"
 SUITES = ("source_ip", "health_checks", "interoperability")
 """Ours that ask what those specs ask; how load balancers follow, the API and continuity are suites of their own."""
 
+MOVES = 3
+"""Random moves of pods; `esipp run` has more, which take minutes."""
+
 HEALTHY_LIMIT = 900.0
 BROKEN_LIMIT = 300.0
 
@@ -48,7 +51,7 @@ class Peer:
         names = [spec.name for spec in SPECS if not spec.lasting]
         with ThreadPoolExecutor() as pool:
             running, watch = pool.submit(self._theirs, names, HEALTHY, limit), Watch()
-            result = self._qualify(Asked(SUITES), HEALTHY)
+            result = self._qualify(Asked(SUITES, moves=MOVES), HEALTHY)
             effort = watch.effort()
             theirs = running.result()
         counts = dict(sorted(Counter(result.statuses.values()).items()))

@@ -24,8 +24,8 @@ balancers. Here they and our suites are run on the same cluster, on the same mac
 is and then broken in one precise way after another. The ways of breaking are those that try our own suites
 (`tests/broken/breaks`), so that ours notice them is no news; what upstream's specs make of them is. Each side has its
 own settings: upstream's specs run as its script `hack/ginkgo-e2e.sh` runs them, {processes} processes side by side,
-provider `skeleton`; ours run as `esipp run` does by default. Upstream's binaries are built from its Go module in the
-cluster's version; nothing in them is changed.
+provider `skeleton`; ours run as `esipp run` does by default, but for three random moves of pods instead of thirty.
+Upstream's binaries are built from its Go module in the cluster's version; nothing in them is changed.
 
 {versions}
 
