@@ -9,6 +9,7 @@ Json = dict[str, Any]
 
 NO_IMAGE = {"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
 NO_START = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CrashLoopBackOff"}
+HARMED = "was it evicted or out of memory? kubectl get events -A --sort-by=.lastTimestamp; run again."
 
 
 def is_ready(pod: Json) -> bool:
@@ -37,32 +38,48 @@ def is_ready(pod: Json) -> bool:
 def identity(pod: Json) -> tuple[str, int, str]:
     """What changes when a pod is replaced, one of its containers starts again, or it was not ready for a while."""
     status = pod.get("status", {})
-    restarts = sum(each.get("restartCount", 0) for each in status.get("containerStatuses") or [])
     # of Ready too: a node that was lost for a while takes that from its pods, not from their containers
     since = {c["type"]: c.get("lastTransitionTime", "") for c in status.get("conditions") or []}
-    return pod["metadata"]["uid"], restarts, f"{since.get('ContainersReady', '')} {since.get('Ready', '')}"
+    return pod["metadata"]["uid"], _restarts(pod), f"{since.get('ContainersReady', '')} {since.get('Ready', '')}"
+
+
+def _restarts(pod: Json) -> int:
+    return sum(each.get("restartCount", 0) for each in pod.get("status", {}).get("containerStatuses") or [])
 
 
 def changed(pod: Json, known: tuple[str, int, str]) -> str:
     """What became of a pod since it was arranged, as a predicate with the reason that its status gives; or nothing."""
-    status = pod.get("status", {})
-    if pod["metadata"].get("deletionTimestamp") or status.get("phase") == "Failed":
-        ending = [
-            c for c in status.get("conditions") or [] if c["type"] == "DisruptionTarget" and c["status"] == "True"
-        ]
-        reasons = [status.get("reason"), status.get("message"), *(c.get("message") or c.get("reason") for c in ending)]
-        state = "is being removed" if pod["metadata"].get("deletionTimestamp") else "failed"
-        return state + _in_brackets(str(each) for each in reasons if each)
-    uid, restarts, _ = identity(pod)
-    if uid != known[0]:
-        return "was replaced by another one"
-    if restarts != known[1]:
-        ends = [each.get("lastState", {}).get("terminated") or {} for each in status.get("containerStatuses") or []]
-        told = (f"{end.get('reason')}, exit code {end.get('exitCode')}" for end in ends if end)
-        return "was started again" + _in_brackets(told)
+    harmed = harm(pod, restarts=known[1])
+    if identity(pod)[0] != known[0] or harmed:
+        return harmed or "was replaced by another one"
+    if pod["metadata"].get("deletionTimestamp"):
+        return "is being removed"
     if not is_ready(pod):
         return "is not ready any more" + _in_brackets([say_pod(pod)])
     return "" if identity(pod) == known else "was not ready for a while"
+
+
+def harm(pod: Json, *, restarts: int = 0, evictable: bool = False) -> str:
+    """What others did to a pod of ours: it was evicted, it failed, or its program ended; as a predicate, or nothing.
+
+    Args:
+        pod: as the API server shows it.
+        restarts: how often it was started again before, which is known.
+        evictable: we evict it ourselves.
+    """
+    status = pod.get("status", {})
+    ending = [c for c in status.get("conditions") or [] if c["type"] == "DisruptionTarget" and c["status"] == "True"]
+    if ending and not evictable:
+        return "is being evicted" + _in_brackets(
+            str(each) for c in ending if (each := c.get("message") or c.get("reason"))
+        )
+    if status.get("phase") == "Failed" and not pod["metadata"].get("deletionTimestamp"):
+        return "failed" + _in_brackets(str(status[each]) for each in ("reason", "message") if status.get(each))
+    if _restarts(pod) > restarts:
+        ends = [each.get("lastState", {}).get("terminated") or {} for each in status.get("containerStatuses") or []]
+        told = (f"{end.get('reason')}, exit code {end.get('exitCode')}" for end in ends if end)
+        return "was started again" + _in_brackets(told)
+    return ""
 
 
 def _in_brackets(reasons: Iterable[str]) -> str:

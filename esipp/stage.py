@@ -18,9 +18,10 @@ from esipp.labels import RUN_LABEL
 from esipp.manifests import BACKEND_LABEL, PAIR_LABEL, Numbers
 from esipp.model import Backends, EntryKind, Family, Path, Protocol, Role, ServiceType, Vantage
 from esipp.namespaces import owner, remove_namespace, wait_for_account
-from esipp.pods import changed, identity, is_ready, say_pod
+from esipp.pods import HARMED, changed, harm, identity, is_ready, say_pod
 from esipp.props import Props
 from esipp.refusals import hint_for
+from esipp.source_ranges import SourceRanges, is_open, limit
 from esipp.topology import (
     CONTROL_BACKEND,
     HOST_BACKEND,
@@ -41,6 +42,7 @@ LISTENING = Budget("the reference listeners", 60.0, need=1, spacing=0.1)
 """Seconds on an idle machine, minutes on one that is busy with other things."""
 
 NO_PROPS = Props()
+EVERYBODY = SourceRanges()
 MOST_AGENTS = 10
 """On larger clusters only the nodes that play a role, and the first few others, carry an agent."""
 
@@ -55,16 +57,27 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
+def speakers_of_sctp(paths: Iterable[Path]) -> frozenset[str]:
+    """The pods that need raw sockets, for want of SCTP sockets: at either end of a path over SCTP."""
+    found: set[str] = set()
+    for path in paths:
+        if path.protocol is Protocol.SCTP:
+            found |= {path.client.name, *backends_of(path.service)}
+    return frozenset(found)
+
+
 @dataclass
 class Stage:
     """What stands in the cluster for this run.
 
     Args:
-        raw: whether our pods get root and CAP_NET_RAW, which SCTP and packets need.
+        raw: whether agents get root and CAP_NET_RAW, which SCTP and packets need; others get them for SCTP.
         outside: addresses of the clients outside, by name, for loadBalancerSourceRanges.
+        ranges: who may use our VIPs besides.
 
     ``pods`` are ours by name, ``services`` the created objects by name, ``obstacles`` say why a service cannot be
     dialled (a VIP that never came), ``listeners`` are the reference listeners' ports by node and protocol,
+    ``admitted`` are the ranges that our VIPs are limited to, if they are,
     ``ingress`` is how the cluster's own load balancer announces itself: VIP, Proxy or hostname;
     ``network_policies`` are those that others put into our namespace, and one of ours lifts.
     """
@@ -76,6 +89,7 @@ class Stage:
     roles: Mapping[Role, str]
     raw: bool = False
     outside: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    ranges: SourceRanges = EVERYBODY
     namespace: str = ""
     pods: dict[str, Pod] = field(default_factory=dict)
     services: dict[str, Json] = field(default_factory=dict)
@@ -85,6 +99,7 @@ class Stage:
     second_addresses: dict[str, dict[Family, str]] = field(default_factory=dict)
     ingress: str = "none"
     network_policies: list[str] = field(default_factory=list)
+    admitted: tuple[str, ...] = ()
     _identities: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     _states: dict[str, Json] = field(default_factory=dict)
 
@@ -106,14 +121,14 @@ class Stage:
             wanted = self._pods_for(paths, props)
             with ThreadPoolExecutor(max_workers=8) as pool:
                 made = [pool.submit(self.cluster.create, self._in("pods"), pod) for pod in wanted]
-                made += [
-                    pool.submit(self.cluster.create, self._in("services"), self._service(name, of))
-                    for name, of in sorted(objects.items())
-                ]
-                made += [pool.submit(self.cluster.create, self._in("services"), each) for each in props.services]
+                services = [self._service(name, of) for name, of in sorted(objects.items())] + list(props.services)
+                late = [each for each in services if self.ranges.wanted and is_open(each)]
+                made += [pool.submit(self.cluster.create, self._in("services"), x) for x in services if x not in late]
                 for each in made:
                     each.result()
-            self._wait_for_pods({pod["metadata"]["name"] for pod in wanted})
+                self._wait_for_pods({pod["metadata"]["name"] for pod in wanted})
+                self.admitted = self._admitted() if late else ()  # pods among them, whose addresses are known only now
+                list(pool.map(lambda x: self.cluster.create(self._in("services"), limit(x, self.admitted)), late))
             self._wait_for_services(objects, props)
             self.network_policies = network_policies.lift(self.cluster, self.namespace, self.run)
             self._keep_identities(wanted, props)
@@ -205,10 +220,10 @@ class Stage:
         for name, known in self._identities.items():
             state = changed(now[name], known) if name in now else "is gone"
             if state:
-                raise HarnessError(
-                    f"Our own pod {name} {state}: the window cannot be judged.",
-                    "was it evicted or out of memory? kubectl get events -A --sort-by=.lastTimestamp; run again.",
-                )
+                raise HarnessError(f"Our own pod {name} {state}: the window cannot be judged.", HARMED)
+        for name, item in now.items():
+            if name not in self._identities and harm(item):  # those that come and go with a suite
+                raise HarnessError(f"Our own pod {name} {harm(item)}: what was seen cannot be judged.", HARMED)
 
     # ------------------------------------------------------------------------------------------------- creation
 
@@ -230,36 +245,47 @@ class Stage:
         ranges = [f"{address}/{128 if ':' in address else 32}" for address in named]
         return manifests.service(name, paths, self.run, own, ranges)
 
+    def _admitted(self) -> tuple[str, ...]:
+        """Who may use our VIPs: clients outside, nodes and our pods, or whom the user names."""
+        nodes = [str(address) for node in self.nodes.values() for address in (*node.internal.values(), *node.addresses)]
+        pods = [address for pod in self.pods.values() for address in pod.addresses.values()]
+        outside = [address for addresses in self.outside.values() for address in addresses]
+        families = {family for node in self.nodes.values() for family in node.internal}
+        return self.ranges.of([*outside, *nodes, *pods], sorted(families))
+
     def _pods_for(self, paths: Sequence[Path], props: Props) -> list[Json]:
         """The backends that are needed, a pod for each client in a pod, and an agent on every node."""
-        run, image, raw = self.run, self.image, self.raw
+        run, image, raw = self.run, self.image, speakers_of_sctp(paths)
         here = self.roles[Role.ENDPOINT_NODE]
         kinds = {path.service.backends for path in paths if path.service}
         plain = {BACKEND_LABEL: Backends.POD.value, PAIR_LABEL: "yes"}
-        pods = [manifests.echo_pod(POD_BACKEND, run, here, image, raw=raw, labels=plain)]
+
+        def backend(name: str, node: str, labels: Mapping[str, str]) -> Json:
+            return manifests.echo_pod(name, run, node, image, raw=name in raw, labels=labels)
+
+        pods = [backend(POD_BACKEND, here, plain)]
         if Backends.PAIR in kinds:
-            pods.append(manifests.echo_pod(PAIR_BACKEND, run, here, image, raw=raw, labels={PAIR_LABEL: "yes"}))
+            pods.append(backend(PAIR_BACKEND, here, {PAIR_LABEL: "yes"}))
         if Backends.HOST_NETWORK in kinds:
             labels = {BACKEND_LABEL: Backends.HOST_NETWORK.value}
-            pods.append(manifests.host_backend(HOST_BACKEND, run, here, image, raw=raw, labels=labels))
+            host = HOST_BACKEND in raw
+            pods.append(manifests.host_backend(HOST_BACKEND, run, here, image, raw=host, labels=labels))
         if Backends.NOT_READY in kinds:
-            labels = {BACKEND_LABEL: Backends.NOT_READY.value}
-            pod = manifests.echo_pod(UNREADY_BACKEND, run, here, image, raw=raw, labels=labels)
-            pods.append(manifests.gated(pod))
+            pods.append(manifests.gated(backend(UNREADY_BACKEND, here, {BACKEND_LABEL: Backends.NOT_READY.value})))
         if Backends.CONTROL_PLANE in kinds:
             labels = {BACKEND_LABEL: Backends.CONTROL_PLANE.value}
-            there = self.roles[Role.CONTROL_PLANE]
-            pods.append(manifests.echo_pod(CONTROL_BACKEND, run, there, image, raw=raw, labels=labels))
+            pods.append(backend(CONTROL_BACKEND, self.roles[Role.CONTROL_PLANE], labels))
         clients = {path.client for path in paths} | props.clients
         for client in sorted((c for c in clients if c.vantage is Vantage.POD), key=lambda c: c.name):
             if client.name != POD_BACKEND:
                 assert client.role is not None
-                pods.append(manifests.echo_pod(client.name, run, self.roles[client.role], image, raw=raw))
+                pods.append(backend(client.name, self.roles[client.role], {}))
         with_role = set(self.roles.values())
         usable = (node.name for node in self.nodes.values() if node.usable)
         ready = sorted(usable, key=lambda name: (name not in with_role, name))
         pods += props.pods
-        return pods + [manifests.agent_pod(agent_name(node), run, node, image, raw=raw) for node in ready[:MOST_AGENTS]]
+        agents = [(agent_name(node), node) for node in ready[:MOST_AGENTS]]
+        return pods + [manifests.agent_pod(name, run, node, image, raw=self.raw) for name, node in agents]
 
     def _wait_for_pods(self, names: set[str]) -> None:
         began = time.monotonic()

@@ -69,6 +69,7 @@ class Gathering:
             stack.enter_context(self.word.listening())
             drivers = {balancer: self._driver(balancer, observing[balancer], watching) for balancer in ready}
             self._drive(drivers)
+            watching.check()
             self.word.look(drivers)
             for each in observing.values():
                 each.stop()

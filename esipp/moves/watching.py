@@ -9,6 +9,7 @@ from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.errors import HarnessError
 from esipp.moves.scene import MOVES_LABEL
 from esipp.moves.timeline import Mark
+from esipp.pods import HARMED, harm
 
 Json = dict[str, Any]
 
@@ -26,13 +27,14 @@ class Watching:
     def __init__(self, cluster: Cluster, namespace: str, services: Mapping[str, str], *, patient: bool = False) -> None:
         """``services`` maps the value of a pod's label to the Service that selects it.
 
-        A ``patient`` watch waits for an API server that is away.
+        A ``patient`` watch waits for an API server that is away, and for pods that we evict.
         """
         self.marks: dict[str, list[Mark]] = {service: [] for service in services.values()}
         self.pods: dict[str, Json] = {}
         self.nodes: dict[str, str] = {}
         self._patient = patient
         self.trouble = ""
+        self.harmed = ""
         self._services = services
         self._ready: dict[str, bool] = {}
         self._in_slice: dict[tuple[str, str], bool] = {}
@@ -48,13 +50,15 @@ class Watching:
         self._stopped.set()
 
     def check(self) -> None:
-        """Make sure that both watches still run.
+        """Make sure that both watches still run, and that nobody but us did anything to the pods.
 
         Raises:
-            HarnessError: one broke.
+            HarnessError: one broke, or somebody did.
         """
         if self.trouble:
             raise HarnessError(f"A watch broke while pods moved: {self.trouble}.", "is the API server overloaded?")
+        if self.harmed:
+            raise HarnessError(f"{self.harmed}: what was seen while pods moved cannot be judged.", HARMED)
 
     def _run(self, cluster: Cluster, collection: str, selector: str, take: Callable[[float, str, Json], None]) -> None:
         while not self._stopped.is_set():
@@ -76,6 +80,9 @@ class Watching:
         if service is None:
             return
         known = self.pods.get(name)
+        harmed = harm(item, evictable=self._patient)
+        if harmed and not self.harmed:
+            self.harmed = f"Our own pod {name} {harmed}"
         if kind == "DELETED":
             self.pods.pop(name, None)
             self.marks[service].append(Mark(at, "gone", name))

@@ -17,7 +17,7 @@ from tests.hostile.accounts import account, kubeconfig_with, view
 from tests.hostile.running import ROWS, Place, control_plane, docker
 from tests.hostile.tried import Tried
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(2400)
 
 
 def test_context_is_unknown(place: Place, tried: Tried) -> None:

@@ -15,7 +15,7 @@ from tests.hostile.accounts import account, kubeconfig_with
 from tests.hostile.running import Place, control_plane, docker
 from tests.hostile.tried import Tried
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(2400)
 
 AWAY = 20.0
 """Seconds that the API server is away."""
@@ -55,7 +55,7 @@ def test_api_server_is_silent_for_20_s(place: Place, cluster: Cluster, tried: Tr
     assert place.left(ended) == []
 
 
-@pytest.mark.parametrize("phase", ["arrange", "observe", "strike"])
+@pytest.mark.parametrize("phase", ["observe", "strike"])
 def test_api_server_is_restarted(place: Place, cluster: Cluster, tried: Tried, phase: str) -> None:
     run = place.start(samples=200)
     run.reach(f"[esipp] {phase}: ")
@@ -94,16 +94,15 @@ def test_outside_client_is_removed(place: Place, tried: Tried) -> None:
     assert "The prober of outside-2 is gone" in ended.message
 
 
-@pytest.mark.parametrize("phase", ["settle", "observe"])
-def test_echo_pod_is_evicted(place: Place, cluster: Cluster, tried: Tried, phase: str) -> None:
+def test_echo_pod_is_evicted(place: Place, cluster: Cluster, tried: Tried) -> None:
     run = place.start(samples=200)
-    run.reach(f"[esipp] {phase}: ")
+    run.reach("[esipp] observe: ")
     path = f"/api/v1/namespaces/{run.namespace}/pods/backend/eviction"
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "backend"}}
     cluster.create(path, eviction)
     ended = run.end()
     tried.keep(
-        ended, what=f"the echo pod is evicted (phase {phase})", how="the eviction API, as kubectl drain does",
+        ended, what="the echo pod is evicted", how="the eviction API, as kubectl drain does",
         left=place.left(ended),
     )  # fmt: skip
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
@@ -220,8 +219,7 @@ time.time = stepped
 """
 
 
-@pytest.mark.parametrize("by", [3600, -3600])
-def test_clock_is_stepped(place: Place, tried: Tried, tmp_path: Path, by: int) -> None:
+def test_clock_is_stepped(place: Place, tried: Tried, tmp_path: Path) -> None:
     """The wall clock of the process only: the machine's own is everybody's."""
     (tmp_path / "sitecustomize.py").write_text(STEP)
     step = tmp_path / "step"
@@ -229,10 +227,10 @@ def test_clock_is_stepped(place: Place, tried: Tried, tmp_path: Path, by: int) -
         samples=200, environment={"PYTHONPATH": str(tmp_path), "ESIPP_TEST_STEP": str(step)}
     )  # fmt: skip
     run.reach("[esipp] observe: ")
-    step.write_text(str(by))
+    step.write_text("3600")
     ended = run.end()
     tried.keep(
-        ended, what=f"the clock is stepped by {'+' if by > 0 else '-'}1 h",
+        ended, what="the clock is stepped by an hour",
         how="time.time() of the run's own process, by a sitecustomize", left=place.left(ended),
     )  # fmt: skip
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (0, [], [])

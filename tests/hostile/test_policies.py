@@ -14,7 +14,7 @@ from tests.hostile.tried import Tried
 
 Json = dict[str, Any]
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(2400)
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 OURS = {"matchLabels": {"app.kubernetes.io/managed-by": "esipp"}}

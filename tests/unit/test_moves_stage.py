@@ -1,9 +1,13 @@
 """The moves' rows, what they need on the stage, our watches, and the filter of the captures."""
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
+from esipp.errors import HarnessError
 from esipp.model import Balancer, Role
 from esipp.moves import scene
 from esipp.moves.hearing import StrangersScope
@@ -91,6 +95,21 @@ def test_a_pods_changes_are_marked_once_each() -> None:
     events = [("ADDED", pod(False)), ("MODIFIED", pod(True)), ("MODIFIED", pod(True)), ("MODIFIED", pod(True, True))]
     marks = watched([*events, ("MODIFIED", pod(False, True)), ("DELETED", pod(False, True))], [])
     assert [what for what, _ in marks] == ["ready", "deleting", "unready", "gone"]
+
+
+@pytest.mark.parametrize(("patient", "told"), [(False, "Our own pod p is being evicted"), (True, "")])
+@pytest.mark.parametrize("kind", ["MODIFIED", "DELETED"])
+def test_what_others_do_to_a_pod_spoils_what_was_seen(kind: str, patient: bool, told: str) -> None:
+    gone = pod(False, True)
+    gone["status"]["conditions"].append({"type": "DisruptionTarget", "status": "True"})
+    fake: Any = FakeCluster([("ADDED", pod(True)), (kind, gone)], [])
+    watching = Watching(fake, "ns", {"default": "moves-default"}, patient=patient)
+    assert fake.over.acquire(timeout=5)
+    assert fake.over.acquire(timeout=5)
+    assert watching.harmed == told
+    with pytest.raises(HarnessError, match=told) if told else contextlib.nullcontext():
+        watching.check()
+    watching.stop()
 
 
 def test_an_endpoints_changes_are_marked_and_other_services_are_not() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from esipp.pods import changed, identity
+from esipp.pods import changed, harm, identity
 
 Json = dict[str, Any]
 
@@ -31,7 +31,7 @@ KILLED = {"lastState": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}
     [
         (pod(), ""),
         (pod(metadata={"deletionTimestamp": "t1"}), "is being removed"),
-        (pod(metadata={"deletionTimestamp": "t1"}, also=[EVICTED]), "is being removed (by API)"),
+        (pod(metadata={"deletionTimestamp": "t1"}, also=[EVICTED]), "is being evicted (by API)"),
         (pod(phase="Failed", reason="Evicted", message="low on memory"), "failed (Evicted; low on memory)"),
         (pod(uid="2"), "was replaced by another one"),
         (pod(restarts=1, container=KILLED), "was started again (OOMKilled, exit code 137)"),
@@ -52,3 +52,12 @@ def test_a_pod_whose_node_was_lost_for_a_while_is_told_although_its_containers_r
         if condition["type"] == lost:
             condition["lastTransitionTime"] = "t1"
     assert changed(now, known) == told
+
+
+def test_pods_that_come_and_go_are_not_harmed_by_that_but_by_others() -> None:
+    ends = pod(metadata={"deletionTimestamp": "t1"}, phase="Failed", ready=False)
+    assert harm(ends) == harm(pod(uid="2", since="t1")) == ""
+    evicted = pod(also=[EVICTED])
+    assert harm(evicted) == "is being evicted (by API)"
+    assert harm(evicted, evictable=True) == ""
+    assert harm(pod(restarts=2), restarts=2) == ""
