@@ -27,8 +27,8 @@ from esipp.model import Family
 from tests.broken.breakage import Break
 from tests.broken.breaks import BREAKS
 from tests.broken.breaks.source.one_in_fifty import EVERY_FIFTIETH
-from tests.broken.health import CLOSED, redirected
-from tests.broken.lying_proxy import PORT
+from tests.broken.health_proxies import CLOSED, redirected
+from tests.broken.lying_proxy import port_of
 from tests.broken.matching import MASQUERADE
 from tests.broken.nodes import Nodes, Rule
 
@@ -77,9 +77,9 @@ def following(make: Callable[[Nodes, Seen], list[Rule]]) -> Breaking:
     return lambda nodes: rules_for(nodes, lambda seen: make(nodes, seen))
 
 
-def lying() -> Breaking:
+def lying(lie: str) -> Breaking:
     """Health check node ports are answered by the proxies that the break itself starts beside the nodes."""
-    return following(lambda _, seen: redirected(health_ports(seen), PORT))
+    return following(lambda _, seen: redirected(health_ports(seen), port_of(lie)))
 
 
 DAMAGES = (
@@ -95,7 +95,7 @@ DAMAGES = (
     Damage("interop-bare-node-drops-its-own", following(black_holed)),
     Damage("affinity-lost", following(forgotten)),
     Damage("terminating-not-served", following(dropped_once_terminating)),
-    Damage("health-always-200", lying()),
-    Damage("health-always-503", lying()),
+    Damage("health-always-200", lying("200")),
+    Damage("health-always-503", lying("503")),
     Damage("health-refused", following(lambda _, seen: redirected(health_ports(seen), CLOSED))),
 )

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from esipp.health.model import About, QuestionRow
 from esipp.model import (
     NO_ANSWER,
     AddressClass,
@@ -15,7 +16,7 @@ from esipp.model import (
     TrafficPolicy,
     Vantage,
 )
-from esipp.observation import Verdict
+from esipp.observation import Outcome, Verdict
 from esipp.rows import Row, Status
 
 
@@ -210,11 +211,37 @@ SYMPTOMS = (
 )
 
 
+NO_STATUS = {
+    Outcome.REFUSED.value: "nobody listens at the health-check node port there, or not in this family: is the node's "
+    "service proxy alive, and does it listen on all addresses of both families?",
+    "timed out": "the health check is not answered in time: a packet filter drops what is sent to its port, or its "
+    "listener hangs (is the node overloaded?)",
+}
+"""By how there was no status at all: where to look."""
+
+STATUSES = ("200", "503")
+SOMETHING_ELSE = "something else answers at the health-check node port: who listens there?"
+
+
 def where_to_look(row: Row, verdict: Verdict) -> str:
     """Where to look first: by what was seen of a path; of another row, by what trips it. Empty where it is fine."""
     if isinstance(row, Cell):
         return diagnose(row, verdict)
-    return row.fails_if if verdict.status in (Status.FAIL, Status.FLAKY) else ""
+    if verdict.status not in (Status.FAIL, Status.FLAKY):
+        return ""
+    if isinstance(row, QuestionRow) and row.about is About.STATUS:
+        return _of_a_status(verdict) or row.fails_if
+    return row.fails_if
+
+
+def _of_a_status(verdict: Verdict) -> str:
+    """Where to look if a health check has another status than the two that it may have, or none."""
+    for words in verdict.tally:
+        if words in NO_STATUS:
+            return NO_STATUS[words]
+        if words.isdigit() and words not in STATUSES:
+            return SOMETHING_ELSE
+    return ""
 
 
 def diagnose(cell: Cell, verdict: Verdict) -> str:

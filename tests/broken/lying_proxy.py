@@ -1,6 +1,6 @@
 """Stands on a node between whoever asks a health check and the service proxy, and changes the answer.
 
-``python3 -c "$(cat lying_proxy.py)" LIE``: takes what nat redirects to PORT, on every address and in both families,
+``python3 -c "$(cat lying_proxy.py)" LIE``: takes what nat redirects to its port, on every address and in both families,
 asks where the client wanted to go, and tells one of LIES. Runs inside the echo image: the standard library only.
 """
 
@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
-PORT = 19998
+FIRST_PORT = 19900
 ORIGINAL_DESTINATION = 80
 WITHIN = 10.0
 Told = tuple[str, int]
@@ -77,6 +77,18 @@ def weightless(answer: bytes) -> bytes:
     return b"\r\n".join(left) + b"\r\n\r\n" + body
 
 
+def in_other_words(answer: bytes) -> bytes:
+    """As another service proxy says it: the same status, service and count, and nothing of how the proxy is."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if not body:  # to HEAD
+        return answer
+    told = json.loads(body)
+    service = {"name": told["service"]["name"], "namespace": told["service"]["namespace"]}
+    body = json.dumps({"localEndpoints": told["localEndpoints"], "service": service}).encode()
+    lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"content-length")]
+    return b"\r\n".join([*lines, b"Content-Length: %d" % len(body)]) + b"\r\n\r\n" + body
+
+
 def slow(answer: bytes) -> bytes:
     """The same answer, later than anybody waits."""
     time.sleep(3)
@@ -89,10 +101,16 @@ LIES: dict[str, Callable[[bytes], bytes]] = {
     "500": status(b"500 Internal Server Error"),
     "count": counted,
     "weight": weightless,
+    "other-words": in_other_words,
     "slow": slow,
     "stuck": lambda answer: answer,
     "stays": lambda answer: answer,
 }
+
+
+def port_of(lie: str) -> int:
+    """Where it listens: each lie at a port of its own, so that several can be told side by side."""
+    return FIRST_PORT + list(LIES).index(lie)
 
 
 def serve(client: socket.socket, lie: str) -> None:
@@ -123,9 +141,10 @@ def take(server: socket.socket, lie: str) -> None:
 
 
 def main(lie: str) -> None:
+    port = port_of(lie)
     servers = [
-        socket.create_server(("0.0.0.0", PORT), backlog=512),
-        socket.create_server(("::", PORT), family=socket.AF_INET6, backlog=512),
+        socket.create_server(("0.0.0.0", port), backlog=512),
+        socket.create_server(("::", port), family=socket.AF_INET6, backlog=512),
     ]
     print("ready", flush=True)
     threads = [threading.Thread(target=take, args=(server, lie)) for server in servers]

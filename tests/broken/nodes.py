@@ -29,7 +29,7 @@ from esipp.topology import cast_roles, family_of, read_node
 Json = dict[str, Any]
 
 PROGRAMS = {Family.IPV4: "iptables", Family.IPV6: "ip6tables"}
-TABLES = ("nat", "mangle")
+TABLES = ("nat", "mangle", "filter")
 OURS = "esipp-broken"
 """What all rules and processes of these tests are called by; each context's own are told apart by what follows."""
 

@@ -4,21 +4,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from esipp.flips.model import FlipClaim, Flipping
-from tests.broken import lying_proxy
 from tests.broken.breakage import Break, Group
 from tests.broken.flipping import OF_ONE_SERVICE, flips
-from tests.broken.health import health_proxies, redirected
+from tests.broken.health_proxies import health_proxies, redirected
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 
 @contextmanager
 def staying_open(nodes: Nodes) -> Iterator[Placed]:
-    def make(live: Live) -> list[Rule]:
-        service = live.service(Flipping.DEFAULT.object_name)
-        return redirected([str(service["spec"]["healthCheckNodePort"])], lying_proxy.PORT)
+    with health_proxies(nodes, "stays") as port:
 
-    with health_proxies(nodes, "stays"), nodes.live(make) as placed:
-        yield placed
+        def make(live: Live) -> list[Rule]:
+            service = live.service(Flipping.DEFAULT.object_name)
+            return redirected([str(service["spec"]["healthCheckNodePort"])], port)
+
+        with nodes.live(make) as placed:
+            yield placed
 
 
 BREAK = Break(
@@ -30,4 +31,5 @@ BREAK = Break(
     lambda row: flips(row, Flipping.DEFAULT, None, FlipClaim.HEALTH_CLOSED),
     names="keeps the listener",
     at_once=False,
+    scoped=True,
 )

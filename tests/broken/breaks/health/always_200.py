@@ -1,0 +1,22 @@
+"""Every health check says 200."""
+
+from esipp.rows import Row
+from tests.broken.breakage import Asked, Break, Group
+from tests.broken.health_proxies import ONE_AND_NONE, TOLD, asked, lying
+
+
+def notices(row: Row) -> bool:
+    question = asked(row, *TOLD)
+    return question is not None and not question.local_pods
+
+
+BREAK = Break(
+    "health-always-200",
+    Group.HEALTH,
+    "every node's health check says 200, whether a pod is there or not",
+    Asked(("health_checks",), ONE_AND_NONE),
+    lying("200"),
+    notices,
+    names="always says 200",
+    scoped=True,
+)

@@ -1,0 +1,22 @@
+"""Every health check says 503."""
+
+from esipp.rows import Row
+from tests.broken.breakage import Asked, Break, Group
+from tests.broken.health_proxies import ONE_AND_NONE, TOLD, asked, lying
+
+
+def notices(row: Row) -> bool:
+    question = asked(row, *TOLD)
+    return question is not None and bool(question.local_pods)
+
+
+BREAK = Break(
+    "health-always-503",
+    Group.HEALTH,
+    "every node's health check says 503, whether a pod is there or not",
+    Asked(("health_checks",), ONE_AND_NONE),
+    lying("503"),
+    notices,
+    names="always says 503",
+    scoped=True,
+)

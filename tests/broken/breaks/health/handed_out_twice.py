@@ -1,0 +1,44 @@
+"""Two services share a health-check node port."""
+
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from esipp.health.model import About, QuestionRow, Situation
+from esipp.health.props import service_name
+from esipp.rows import Level, Row
+from tests.broken.breakage import Asked, Break, Group
+from tests.broken.health_proxies import TOLD, redirected
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+SECOND, FIRST = Situation.NO_PODS, Situation.SEVERAL_PODS
+"""Whose health check is answered by whose."""
+
+
+def answered_by_another(nodes: Nodes) -> AbstractContextManager[Placed]:
+    def rules(live: Live) -> list[Rule]:
+        second, first = (live.service(service_name(each))["spec"]["healthCheckNodePort"] for each in (SECOND, FIRST))
+        return redirected([str(second)], first)
+
+    return nodes.live(rules)
+
+
+def notices(row: Row) -> bool:
+    """Where the first service has pods and the second has none, and wherever the answer says whose it is."""
+    if not isinstance(row, QuestionRow) or row.question.situation is not SECOND or row.level is Level.RECORD:
+        return False
+    there = replace(row.question, situation=FIRST).local_pods
+    if row.about in (*TOLD, About.COUNT, About.WEIGHT):
+        return there > 0
+    return row.about is About.DOCUMENT
+
+
+BREAK = Break(
+    "health-port-handed-out-twice",
+    Group.HEALTH,
+    "a service's health-check node port is another one's, too, which answers there on every node",
+    Asked(("health_checks",), ("healthcheck.several-pods.", "healthcheck.no-pods.")),
+    answered_by_another,
+    notices,
+    names="another service's health check listens at this port",
+    scoped=True,
+)

@@ -1,0 +1,25 @@
+"""Health checks are answered in IPv4 only."""
+
+from esipp.health.model import About
+from esipp.model import Family
+from esipp.rows import Row
+from tests.broken.breakage import Asked, Break, Group
+from tests.broken.health_proxies import ONE_POD, READ, asked, refusing
+
+
+def in_ipv6(row: Row, *parts: About) -> bool:
+    question = asked(row, *parts)
+    return question is not None and question.family is Family.IPV6
+
+
+BREAK = Break(
+    "health-ipv4-only",
+    Group.HEALTH,
+    "on a dual-stack cluster every node listens for health checks in IPv4 only",
+    Asked(("health_checks",), ONE_POD),
+    refusing(Family.IPV6),
+    lambda row: in_ipv6(row, About.STATUS),
+    opens=lambda row: in_ipv6(row, *READ),
+    names="in this family",
+    scoped=True,
+)

@@ -1,0 +1,16 @@
+"""No health check tells a weight."""
+
+from esipp.health.model import About
+from tests.broken.breakage import Asked, Break, Group
+from tests.broken.health_proxies import ONE_AND_NONE, asks, lying
+
+BREAK = Break(
+    "health-no-weight",
+    Group.HEALTH,
+    "no node's health check has the header X-Load-Balancing-Endpoint-Weight",
+    Asked(("health_checks",), ONE_AND_NONE),
+    lying("weight"),
+    lambda row: asks(row, About.WEIGHT),
+    names="the weight header is missing",
+    scoped=True,
+)

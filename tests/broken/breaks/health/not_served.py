@@ -1,0 +1,38 @@
+"""A node says 200 and does not serve."""
+
+from contextlib import AbstractContextManager
+
+from esipp.health.model import About, Place, Situation
+from esipp.health.props import service_name
+from esipp.model import Role
+from esipp.rows import Row
+from tests.broken.breakage import Asked, Break, Group
+from tests.broken.health_proxies import CLOSED, asked, redirected
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+BROKEN = Situation.SEVERAL_PODS
+
+
+def not_serving(nodes: Nodes) -> AbstractContextManager[Placed]:
+    def rules(live: Live) -> list[Rule]:
+        ports = [str(port["nodePort"]) for port in live.service(service_name(BROKEN))["spec"]["ports"]]
+        return redirected(ports, CLOSED, (nodes.roles[Role.ENDPOINT_NODE],))
+
+    return nodes.live(rules)
+
+
+def notices(row: Row) -> bool:
+    question = asked(row, About.TRUTH)
+    return question is not None and (question.situation, question.place) == (BROKEN, Place.ENDPOINT_NODE)
+
+
+BREAK = Break(
+    "health-200-but-not-served",
+    Group.HEALTH,
+    "the endpoint node refuses a service's connections, while its health check says 200 as ever",
+    Asked(("health_checks",), ("healthcheck.several-pods.", "healthcheck.no-pods.")),
+    not_serving,
+    notices,
+    names="says 200 and does not serve",
+    scoped=True,
+)

@@ -1,0 +1,18 @@
+"""No node listens for health checks."""
+
+from esipp.health.model import About
+from esipp.model import Family
+from tests.broken.breakage import Asked, Break, Group
+from tests.broken.health_proxies import ONE_POD, asks, reads, refusing
+
+BREAK = Break(
+    "health-refused",
+    Group.HEALTH,
+    "every node refuses connections to health-check node ports",
+    Asked(("health_checks",), ONE_POD),
+    refusing(*Family),
+    lambda row: asks(row, About.STATUS),
+    opens=reads,
+    names="nobody listens",
+    scoped=True,
+)

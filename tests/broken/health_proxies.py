@@ -1,0 +1,109 @@
+"""Health checks that lie on a real cluster: how each is made, and which rows are about what.
+
+A small proxy stands between whoever asks and the service proxy's health server (lying_proxy.py), in the network of
+every node; nat brings it what is sent to the run's health-check node ports.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from esipp.health.model import About, HealthTrialRow, Question, QuestionRow
+from esipp.model import Family
+from esipp.rows import Level, Row
+from tests.broken import lying_proxy
+from tests.broken.matching import AT_THE_NODE
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+USER = 4242
+"""Of the proxies' processes: what they send themselves is not redirected."""
+
+CLOSED = 19997
+"""A port where nobody listens."""
+
+ALL_NODE_PORTS = "30000:32767"
+
+
+def lying(lie: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
+    """Every node's health checks of the run tell a lie of lying_proxy.py."""
+
+    @contextmanager
+    def apply(nodes: Nodes) -> Iterator[Placed]:
+        with (
+            health_proxies(nodes, lie) as port,
+            nodes.live(lambda live: redirected(health_ports(live), port)) as placed,
+        ):
+            yield placed
+
+    return apply
+
+
+def refusing(*families: Family) -> Callable[[Nodes], AbstractContextManager[Placed]]:
+    """Every node refuses the run's health checks, in these families."""
+    return lambda nodes: nodes.live(lambda live: redirected(health_ports(live), CLOSED, families=families))
+
+
+def health_ports(live: Live) -> list[str]:
+    """The health-check node ports of a run."""
+    ports = [service["spec"].get("healthCheckNodePort") for service in live.services]
+    return [str(port) for port in ports if port]
+
+
+def redirected(
+    ports: list[str], to: int, nodes: tuple[str, ...] = (), families: tuple[Family, ...] = tuple(Family)
+) -> list[Rule]:
+    """What is sent to a node at these ports, from elsewhere or from itself, goes to another port there."""
+    rules = []
+    for family in families:
+        for port in ports:
+            words = ("--protocol", "tcp", "--dport", port, *AT_THE_NODE)
+            jump = ("--jump", "REDIRECT", "--to-ports", str(to))
+            others = ("--match", "owner", "!", "--uid-owner", str(USER))
+            rules.append(Rule(family, "PREROUTING", (*words, *jump), nodes))
+            rules.append(Rule(family, "OUTPUT", (*words, *others, *jump), nodes))
+    return rules
+
+
+@contextmanager
+def health_proxies(nodes: Nodes, lie: str) -> Iterator[int]:
+    """The lying proxy in the network of every node, at the port of this lie."""
+    script = Path(lying_proxy.__file__).read_text(encoding="utf-8")
+    with nodes.running(os.environ["ESIPP_IMAGE"], USER, ["python3", "-B", "-c", script, lie]):
+        yield lying_proxy.port_of(lie)
+
+
+# ------------------------------------------------------------------------------------------------- what rows are about
+TOLD = (About.STATUS, About.TRUTH)
+"""Rows that the status alone decides."""
+
+READ = tuple(set(About) - {About.STATUS})
+"""Rows that need an HTTP answer to say anything."""
+
+ONE_POD, ONE_AND_NONE = ("healthcheck.one-pod.",), ("healthcheck.one-pod.", "healthcheck.no-pods.")
+SETTLED = "healthcheck.one-pod.ipv4.outside-1-to-bare-node.status"
+"""Asked where all others are trials, so that it is known when the run began to look."""
+
+
+def asked(row: Row, *parts: About) -> Question | None:
+    """The question of a row that is about one of these parts of an answer that a node gives; else none.
+
+    The VIP's own answers are only recorded.
+    """
+    ours = isinstance(row, QuestionRow) and row.about in parts and row.level is not Level.RECORD
+    return row.question if ours and isinstance(row, QuestionRow) else None
+
+
+def asks(row: Row, *parts: About) -> bool:
+    """Whether a row is about one of these parts of an answer that a node gives."""
+    return asked(row, *parts) is not None
+
+
+def reads(row: Row) -> bool:
+    """Whether a row needs an HTTP answer to say anything."""
+    return asks(row, *READ)
+
+
+def claims(row: Row, trial: str, *of_it: str) -> bool:
+    """Whether a row claims one of these of a trial."""
+    return isinstance(row, HealthTrialRow) and row.trial == trial and row.claim in of_it

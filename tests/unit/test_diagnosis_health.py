@@ -1,0 +1,43 @@
+"""Where to look first when a health check has another status than it must have, or none."""
+
+import pytest
+
+from esipp.health.model import About, Answer, QuestionRow
+from esipp.observation import Outcome
+from esipp.report.diagnosis import where_to_look
+from esipp.rows import Status
+from tests.unit.health_world import BY_ID, SAMPLES, answering, no_answer, say, verdict
+
+ROW = BY_ID["healthcheck.one-pod.ipv4.outside-1-to-bare-node.status"]
+
+
+def _look(*answers: Answer) -> str:
+    assert isinstance(ROW, QuestionRow)
+    said = verdict(ROW, answering(ROW.question, *answers))
+    return where_to_look(ROW, said)
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ([say(0, "x", status=200)], "always says 200"),
+        ([say(0, "x", status=200, count=1), say(0, "x", count=SAMPLES - 1)], "always says 200"),
+        ([no_answer(Outcome.REFUSED)], "nobody listens at the health-check node port there, or not in this family"),
+        ([no_answer(Outcome.TIMEOUT)], "not answered in time"),
+        ([say(0, "x", count=1), no_answer(Outcome.TIMEOUT, SAMPLES - 1)], "not answered in time"),
+        ([say(0, "x", status=500)], "something else answers"),
+        ([say(0, "x")], ""),
+    ],
+)
+def test_a_status_names_its_place(answers: list[Answer], words: str) -> None:
+    look = _look(*answers)
+    assert words in look
+    assert bool(look) is bool(words)
+
+
+def test_other_parts_of_an_answer_have_what_trips_them() -> None:
+    row = next(each for each in BY_ID.values() if isinstance(each, QuestionRow) and each.about is About.WEIGHT)
+    question = row.question
+    said = verdict(row, answering(question, say(question.local_pods + 1, "x")))
+    assert said.status is Status.FAIL
+    assert where_to_look(row, said) == row.fails_if
