@@ -25,6 +25,7 @@ from esipp.report.pages import rows_page
 from esipp.report.plain import explain_row
 from esipp.rows import Binding, Row
 from esipp.run import DEFAULT_MOVES, DEFAULT_SAMPLES, Asked, Settings
+from esipp.source_ranges import read as read_ranges
 from esipp.streams import open_standard_streams, whatever_becomes_of_stdout
 
 
@@ -91,6 +92,13 @@ def add_run_options(group: Any) -> None:
         "machine too: they are the evidence",
     )
     add(
+        "--source-ranges",
+        default="auto",
+        metavar="WHO",
+        help="who may use the VIPs, by loadBalancerSourceRanges: clients (the run's own), off (everybody), or CIDRs "
+        "with commas between them (default: auto, which is clients, but off where nodes are kind's)",
+    )
+    add(
         "--implementation",
         action="append",
         default=[],
@@ -120,6 +128,7 @@ def settings_of(options: Any) -> Settings:
         raise PreflightError(f"--moves {options.moves} is out of range.", "1 to 1000.")
     if not options.lane.replace("-", "").replace(".", "").isalnum():
         raise PreflightError(f"--lane '{options.lane}' cannot be part of a folder's name.", "letters, digits, - and .")
+    read_ranges(options.source_ranges)
     return Settings(
         context=options.context,
         kubeconfig=options.kubeconfig,
@@ -134,6 +143,7 @@ def settings_of(options: Any) -> Settings:
         allow_disruptive=options.allow_disruptive,
         redact_cloud_ids=options.redact_cloud_ids,
         implementation=read_implementation(options.implementation),
+        source_ranges=options.source_ranges,
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
     )
 
@@ -340,6 +350,7 @@ def _qualify(options: argparse.Namespace) -> int:
     arguments += [f"--moves={settings.moves}", f"--seed={settings.seed}"]
     arguments += [f"--fail-on={settings.fail_on.value}", *(f"--without={name}" for name in settings.without)]
     arguments += ["--allow-disruptive"] if settings.allow_disruptive else []
+    arguments += [f"--source-ranges={settings.source_ranges}"]
     arguments += ["--redact-cloud-ids"] if settings.redact_cloud_ids else []
     arguments += [f"--implementation={name}={value}" for name, value in settings.implementation]
     arguments += [f"--kubeconfig={settings.kubeconfig}"] if settings.kubeconfig else []

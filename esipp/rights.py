@@ -83,9 +83,10 @@ WELCOME = (
     *_rights("list", "daemonsets", "apps"),
     *_rights("list", "endpointslices", DISCOVERY),
     *_rights("list", "events"),
-    *_rights("list", "networkpolicies", "networking.k8s.io"),
+    *_rights("create list", "networkpolicies", "networking.k8s.io"),
 )
-"""Without these facts are unknown, names are not asked for, and a failure has fewer files that explain it."""
+"""Without these facts are unknown, names are not asked for, a failure has fewer files that explain it, and
+NetworkPolicies that others put into the run's namespace stay there."""
 
 
 def needed(suites: Iterable[str], *, disruptive: bool) -> tuple[Right, ...]:

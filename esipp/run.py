@@ -35,7 +35,7 @@ class Settings:
     path gets in the judged window, ``moves`` how often each load balancer has to follow
     a pod up, and as often down; ``seed`` chooses which. ``allow_disruptive`` allows what others on the
     cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account. ``implementation`` is
-    what the user says was tested.
+    what the user says was tested. ``source_ranges`` is who may use the VIPs (``source_ranges.decide``).
     """
 
     context: str
@@ -52,6 +52,7 @@ class Settings:
     allow_disruptive: bool = False
     redact_cloud_ids: bool = False
     implementation: Pairs = ()
+    source_ranges: str = "auto"
 
     @property
     def repeat(self) -> str:
@@ -67,6 +68,7 @@ class Settings:
         words += ["--allow-disruptive"] if self.allow_disruptive else []
         words += ["--redact-cloud-ids"] if self.redact_cloud_ids else []
         words += [f"--implementation {shlex.quote(f'{name}={value}')}" for name, value in self.implementation]
+        words += [f"--source-ranges {self.source_ranges}"] if self.source_ranges != "auto" else []
         words += [f"--without {name}" for name in self.without]
         return " ".join([start, *words])
 
