@@ -20,6 +20,7 @@ GROUPS = {
         "Exit code 4: nothing was created. 3: it was noticed once pods were wanted. 0: no harm done.",
     ),
     "policies": ("What the cluster forbids", ""),
+    "beside": ("Beside another run", ""),
     "midway": (
         "While a run goes on",
         "A run outlives what it can. What it observed is judged only if its own pods and probers were whole meanwhile.",

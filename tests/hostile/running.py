@@ -103,13 +103,16 @@ class Ended:
         return sorted(row for row, status in self.statuses.items() if status in ("fail", "flaky"))
 
     @property
+    def messages(self) -> list[str]:
+        """What a user reads: each sentence of the harness with its hint, or the last word on the product."""
+        found = re.findall(r"^(?:esipp|ERROR): (.+(?:\n  hint: .+)?)", self.text, re.MULTILINE)
+        found = found or re.findall(r"^[A-Z]{5,}: .+$", self.text, re.MULTILINE)[-1:]
+        return [str(each) for each in found] or [self.text[-400:]]
+
+    @property
     def message(self) -> str:
-        """What a user reads: the sentence of the harness with its hint, or the last word on the product."""
-        found = re.findall(r"^\s*(?:esipp|ERROR): (.+(?:\n  hint: .+)?)", self.text, re.MULTILINE)
-        if found:
-            return str(found[-1])
-        words = re.findall(r"^[A-Z]{5,}: .+$", self.text, re.MULTILINE)
-        return str(words[-1]) if words else self.text[-400:]
+        """The first of them."""
+        return self.messages[0]
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,9 @@ class Tried:
             then: more that a reader should know.
         """
         sentence, _, hint = ended.message.partition("\n  hint: ")
+        for more in ended.messages[1:]:
+            later, _, hint = more.partition("\n  hint: ")
+            sentence += f" Then: {later}"
         told: dict[str, Any] = {
             "group": self.group, "what": what, "message": steady(sentence), "hint": steady(hint), "code": ended.code,
             "left": ", ".join(left) or "nothing", "how": how, "then": then,

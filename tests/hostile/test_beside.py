@@ -1,0 +1,30 @@
+"""Two runs in one cluster at the same time do not disturb each other."""
+
+import pytest
+
+from tests.hostile.running import Ended, Place
+from tests.hostile.tried import Tried
+
+pytestmark = pytest.mark.timeout(4800)
+
+
+def told(ended: Ended) -> dict[str, str]:
+    """What a run says of each row; a row with a known difference was asked, and holds, as one that passes."""
+    assert ended.statuses, ended.text
+    return ended.statuses
+
+
+def test_another_run_is_at_work(place: Place, tried: Tried) -> None:
+    """All rows of source_ip, alone, and then twice side by side: the same verdicts, row by row."""
+    alone = place.start(rows=(), name="alone").end()
+    one, other = (place.start(rows=(), name=name) for name in ("one", "other"))
+    ended = [one.end(), other.end()]
+    tried.keep(
+        ended[0], what="another run is at work in the same cluster",
+        how="all rows of source_ip, alone and twice at once", left=[*place.left(ended[0]), *place.left(ended[1])], then="every row has the same verdict as alone",
+    )  # fmt: skip
+    for each in ended:
+        assert told(each) == told(alone)
+        assert each.code == alone.code
+        assert place.left(each) == []
+    assert alone.code == 0
