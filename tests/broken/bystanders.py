@@ -125,8 +125,11 @@ class Bystanders:
     def take(self) -> Seen:
         """All that can be seen, ours and theirs."""
         labelled = self.kubectl("get", self.kinds, "--all-namespaces", "--selector", RUN_LABEL, "--output=name")
+        objects = snapshot.take(self.context)
+        for each in objects.values():
+            each.get("status", {}).pop("resources", None)  # a kubelet reads a new pod's cgroup up to a minute later
         seen: Seen = {
-            "objects": snapshot.take(self.context),
+            "objects": objects,
             "namespaces": lines(self.kubectl("get", "namespaces", "--output=name")),
             "config maps": lines(self.kubectl("get", "configmaps", "--all-namespaces", "--output=name")),
             "objects with our label": lines(labelled),

@@ -30,13 +30,7 @@ pytestmark = [pytest.mark.by_hand, pytest.mark.timeout(3600)]
 
 KILLS = int(os.environ.get("ESIPP_KILLS", "30"))
 SEED = int(os.environ.get("ESIPP_KILL_SEED", secrets.randbelow(10**6)))
-ROWS = (
-    "nodeport.local.tcp",
-    "clusterip.tcp",
-    "loadbalancer.local.tcp",
-    "loadbalancer.reference-forward",
-    "external-ips",
-)
+ROWS = ("nodeport.local.tcp", "loadbalancer.local.tcp", "loadbalancer.reference-forward", "external-ips.local.tcp")
 """Every kind of thing that a run makes, of few rows."""
 
 PARTS: Mapping[str, tuple[str, ...]] = {
@@ -47,7 +41,8 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 }
 """In which part of a run it is killed, in turn, and the phases that are this part."""
 
-RESTORED = Budget("everything being as before", 180.0, need=2, spacing=1.0)
+RESTORED = Budget("everything being as before", 180.0, need=1, spacing=1.0)
+"""What a kill leaves that shows later still is seen after the next one: all are held against the same beginning."""
 BEGUN = Budget("the part in which it is killed", 400.0, need=1, spacing=0.02)
 
 
@@ -68,7 +63,7 @@ class Run:
             "--suite",
             "source_ip",
         ]
-        command += ["--samples", "40", "--out", str(self.folder), *ROWS]
+        command += ["--samples", "20", "--out", str(self.folder), *ROWS]
         with self.said.open("w") as said:
             self.process = subprocess.Popen(
                 [sys.executable, *command], cwd=HOUSE, stdout=said, stderr=said, start_new_session=True
@@ -125,7 +120,7 @@ def restored(bystanders: Bystanders, before: Seen, run: Run) -> tuple[str, list[
         return Reading(not left, "; ".join(left)[:300])
 
     waited = converge(look, RESTORED)
-    return f"as before after {waited.seconds:.0f} s", left
+    return f"{'as before' if waited.held else 'given up'} after {waited.seconds:.0f} s", left
 
 
 def measured(run: Run) -> dict[str, float]:
@@ -157,7 +152,12 @@ def test_clean_removes_what_a_killed_run_left_and_nothing_else(bystanders: Bysta
     whole = Run(bystanders.context, tmp_path / "whole")
     spans = measured(whole)
     how, left = restored(bystanders, before, whole)
-    print(f"seed {SEED}: {KILLS} kills; seconds of a run that is not killed: {spans}; {how}", flush=True)
+    print(
+        f"seed {SEED}: {KILLS} kills; seconds of a run that is not killed: {spans}; {how}",
+        *left,
+        sep="\n  ",
+        flush=True,
+    )
     assert left == []
     failures = []
     for number in range(KILLS):
