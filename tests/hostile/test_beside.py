@@ -20,9 +20,12 @@ def test_another_run_is_at_work(place: Place, tried: Tried) -> None:
     one, other = (place.start(rows=(), name=name) for name in ("one", "other"))
     ended = [one.end(), other.end()]
     tried.keep(
-        ended[0], what="another run is at work in the same cluster",
-        how="all rows of source_ip, alone and twice at once", left=[*place.left(ended[0]), *place.left(ended[1])], then="every row has the same verdict as alone",
-    )  # fmt: skip
+        ended[0],
+        what="another run is at work in the same cluster",
+        how="all rows of source_ip, alone and twice at once",
+        left=[*place.left(ended[0]), *place.left(ended[1])],
+        then="every row has the same verdict as alone",
+    )
     for each in ended:
         assert told(each) == told(alone)
         assert each.code == alone.code
