@@ -1,0 +1,141 @@
+"""Who may use the VIPs: on a cloud the run's own clients, on kind everybody, and whom the user names."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from esipp.errors import PreflightError
+from esipp.model import Family
+from esipp.run import Settings
+from esipp.source_ranges import NOBODY_THERE, SourceRanges, decide, is_open, limit, read
+from esipp.topology import Pod
+from tests.unit import deployed_world as world
+
+BOTH = (Family.IPV4, Family.IPV6)
+Json = dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    ("text", "provider", "clients"),
+    [
+        ("auto", "kind", False), ("auto", "aws", True), ("auto", "2 x kind; 1 x none", True), ("auto", "none", True),
+        ("off", "aws", False), ("clients", "kind", True),
+    ],
+)  # fmt: skip
+def test_where_they_are_set(text: str, provider: str, clients: bool) -> None:
+    found = decide(text, {"provider": provider})
+    assert (found.clients, found.given, found.wanted) == (clients, (), clients)
+    assert text in found.why
+
+
+def test_a_cluster_of_an_unknown_provider_is_closed() -> None:
+    assert decide("auto", {}).wanted
+
+
+def test_the_users_ranges_go_before() -> None:
+    found = decide("198.51.100.7/24, 2001:db8:1::/48", {"provider": "kind"})
+    assert found.wanted
+    assert found.of(["192.0.2.1"], BOTH) == ("198.51.100.0/24", "2001:db8:1::/48")
+
+
+@pytest.mark.parametrize("text", ["", "all", "300.1.1.1/8", "192.0.2.0/33", "192.0.2.0/24,"])
+def test_nonsense_is_refused(text: str) -> None:
+    with pytest.raises(PreflightError, match="--source-ranges") as refused:
+        read(text)
+    assert "clients" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("addresses", "families", "ranges"),
+    [
+        (["192.0.2.9", "2001:db8::9"], BOTH, ("192.0.2.9/32", "2001:db8::9/128")),
+        (["192.0.2.9", "192.0.2.9", "192.0.2.8"], BOTH[:1], ("192.0.2.8/32", "192.0.2.9/32")),
+        (["fe80::1%eth0", "127.0.0.1", "::1"], BOTH[1:], ("fe80::1/128",)),
+        (["192.0.2.9"], BOTH, ("192.0.2.9/32", NOBODY_THERE[Family.IPV6])),
+        ([], BOTH, tuple(NOBODY_THERE.values())),
+    ],
+)
+def test_no_family_is_left_open(addresses: list[str], families: tuple[Family, ...], ranges: tuple[str, ...]) -> None:
+    assert SourceRanges(clients=True).of(addresses, families) == ranges
+
+
+def test_only_services_that_are_served_and_open_are_limited() -> None:
+    services = world.services()
+    limited = {name: limit(each, ("192.0.2.9/32",)) for name, each in services.items()}
+    ranges = {name: each["spec"].get("loadBalancerSourceRanges") for name, each in limited.items()}
+    served = {name for name, each in services.items() if is_open(each)}
+    assert {"moves-default", "continuity-default-local", "loadbalancer-local-tcp"} <= served, sorted(served)
+    for name, each in services.items():
+        own = each["spec"].get("loadBalancerSourceRanges")
+        assert ranges[name] == (["192.0.2.9/32"] if name in served else own)
+        if name not in served:
+            nobody = each["spec"].get("loadBalancerClass") == "esipp.dev/nobody"
+            assert own or nobody or each["spec"]["type"] != "LoadBalancer"
+
+
+def admitted(stage: Any) -> tuple[str, ...]:
+    found: tuple[str, ...] = stage._admitted()
+    return found
+
+
+def test_those_who_are_admitted() -> None:
+    stage = world.stage(raw=False, ranges=SourceRanges(clients=True))
+    stage.pods = {"client": Pod("client", "node", {Family.IPV4: "10.244.9.9", Family.IPV6: "fd00:10::9"})}
+    found = admitted(stage)
+    nodes = [str(address) for node in world.NODES.values() for address in node.internal.values()]
+    wanted = ["10.244.9.9", "fd00:10::9", "192.0.2.11", "2001:db8::12", *nodes]
+    assert {f"{each}/{128 if ':' in each else 32}" for each in wanted} <= set(found)
+    assert not any(re.search(r"/(0|8|16|24|64)$", each) for each in found)
+
+
+class Recording:
+    """An API server that takes everything, and keeps the order."""
+
+    def __init__(self) -> None:
+        self.made: list[Json] = []
+
+    def create(self, collection: str, manifest: Json) -> Json:
+        self.made.append(manifest)
+        return manifest
+
+
+def arranged(monkeypatch: pytest.MonkeyPatch, ranges: SourceRanges) -> tuple[list[Json], Any]:
+    """What is created, in its order, where pods have addresses once they are waited for."""
+    stage: Any = world.stage(raw=False, ranges=ranges)
+    stage.cluster = Recording()
+    asked, paths = world.rows(sctp=True)
+    monkeypatch.setattr("esipp.stage.wait_for_account", lambda *_: None)
+    monkeypatch.setattr("esipp.stage.network_policies.lift", lambda *_: [])
+    for name in ("_wait_for_services", "_keep_identities", "_read_listeners"):
+        monkeypatch.setattr(type(stage), name, lambda *_: None)
+
+    def wait(self: Any, _: set[str]) -> None:
+        self.pods = {"backend": Pod("backend", "node", {Family.IPV4: "10.244.9.9"})}
+
+    monkeypatch.setattr(type(stage), "_wait_for_pods", wait)
+    stage.arrange(paths, world.props_of(asked))
+    return stage.cluster.made, stage
+
+
+@pytest.mark.parametrize("clients", [True, False])
+def test_open_services_are_created_once_the_pods_addresses_are_known(
+    monkeypatch: pytest.MonkeyPatch, clients: bool
+) -> None:
+    made, stage = arranged(monkeypatch, SourceRanges(clients=clients))
+    services: Mapping[str, Json] = {each["metadata"]["name"]: each for each in made if each["kind"] == "Service"}
+    plain = world.services()
+    assert set(services) == set(plain), "each is created, once"
+    assert sum(each["kind"] == "Service" for each in made) == len(services)
+    for name, each in services.items():
+        wanted = limit(plain[name], stage.admitted) if clients else plain[name]
+        assert each == wanted
+    assert bool(stage.admitted) == clients
+    assert ("10.244.9.9/32" in stage.admitted) == clients
+
+
+@pytest.mark.parametrize("text", ["off", "clients", "192.0.2.0/24"])
+def test_the_command_that_repeats_a_run_says_so(text: str) -> None:
+    assert Settings("x", source_ranges=text).repeat.endswith(f"--source-ranges {text}")
+    assert "--source-ranges" not in Settings("x").repeat
