@@ -17,16 +17,13 @@ from esipp.flips.props import NEIGHBOURS
 from esipp.model import EntryKind, Role, ServiceType, TrafficPolicy
 from esipp.rows import Row
 from tests.broken.breakage import Asked
-from tests.broken.nodes import Json, Live, Nodes, Placed, Rule, new_mark
+from tests.broken.nodes import LONGEST, Json, Live, Nodes, Placed, Rule, new_mark
 
 OF_ONE_SERVICE = Asked(("compatibility",), ("flip.nodeport.", "flip.loadbalancer.", "flip.health-port.loadbalancer."))
 OF_NEIGHBOURS = Asked(("compatibility",), ("beside.nodeport.", "beside.loadbalancer.local.", "beside.health."))
 
 STEADY = "nodeport-local"
 """The steady service that is disturbed while its neighbours flip."""
-
-LONGEST = 400.0
-"""Seconds after which no watcher looks any more."""
 
 LOOKS, QUICK_LOOKS = 0.2, 0.03
 

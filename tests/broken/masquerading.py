@@ -15,13 +15,12 @@ PROXY = frozenset({AddressClass.LOAD_BALANCER})
 NAMES_THE_NODE = r"esipp-worker\S*, between \S+ and \S+: \S+ became"
 """How packets tell where a source was rewritten."""
 
-ACROSS_THE_MATRIX = ("pod-ip.", "clusterip.tcp.", "clusterip.udp.", "clusterip.sctp.", *(
-    f"{kind}.{policy}.{protocol.value.lower()}."
-    for kind in ("nodeport", "loadbalancer")
-    for policy in ("local", "cluster")
-    for protocol in Protocol
-), "reference-proxy.", "host-network")  # fmt: skip
-"""Parts of ids: of every way into a plain service each protocol and family, proxies, and what is no pod's."""
+ACROSS_THE_MATRIX = (
+    *(f"nodeport.local.{protocol.value.lower()}." for protocol in Protocol),
+    *("nodeport.cluster.tcp.", "loadbalancer.local.udp.", "clusterip.tcp.", "clusterip.sctp.ipv6.", "pod-ip.tcp."),
+    *("reference-proxy.local.", "nodeport.local.host-network.tcp."),
+)
+"""Parts of ids: of every kind of way in, each protocol and family, a proxy, and a backend that is in no pod network."""
 
 
 def into_pod_network(

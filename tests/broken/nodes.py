@@ -35,8 +35,8 @@ OURS = "esipp-broken"
 
 WORSE = {"fail", "flaky", "error", "inconclusive"}
 TOLD = ("observed", "reason", "change", "likely")
-LONGEST = 540.0
-"""Seconds of one run."""
+LONGEST = 1200.0
+"""Seconds of one run: many times what it takes where nobody else is at work."""
 
 
 @dataclass(frozen=True)
@@ -224,16 +224,19 @@ class Nodes:
 
     def arranged(self) -> "Live | None":
         """Our own run, once its pods are all there, as it is now; others may be at work on the cluster."""
-        selector = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
-        for namespace in self.cluster.list("/api/v1/namespaces", labelSelector=selector):
-            run, name = namespace["metadata"]["labels"][RUN_LABEL], namespace["metadata"]["name"]
-            if namespace["status"]["phase"] != "Active" or not _is_ours(namespace):
-                continue
+        for name, run in self.own_namespaces().items():
             pods = self.cluster.list(f"/api/v1/namespaces/{name}/pods")
             if pods and all(pod.get("status", {}).get("podIPs") for pod in pods):
                 services = self.cluster.list(f"/api/v1/namespaces/{name}/services")
                 return Live(run, pods, services) if all(map(_has_its_vips, services)) else None
         return None
+
+    def own_namespaces(self) -> dict[str, str]:
+        """The namespaces of our own runs, each with its run."""
+        selector = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
+        found = self.cluster.list("/api/v1/namespaces", labelSelector=selector)
+        ours = [each for each in found if each["status"]["phase"] == "Active" and _is_ours(each)]
+        return {each["metadata"]["name"]: each["metadata"]["labels"][RUN_LABEL] for each in ours}
 
     def qualify(
         self,

@@ -34,7 +34,16 @@ BREAK = Break(
     "clusterip-masqueraded",
     Group.SOURCE,
     "every node masquerades all connections to ClusterIPs, as kube-proxy with masqueradeAll",
-    Asked(("source_ip",), ("-to-clusterip", "nodeport.local.tcp.", "loadbalancer.local.tcp.", "pod-ip.tcp.")),
+    Asked(
+        ("source_ip",),
+        (
+            "clusterip.tcp.",
+            "clusterip.udp.ipv4.",
+            "clusterip.host-network.tcp.",
+            ".itp-local.tcp.",
+            "nodeport.local.tcp.",
+        ),
+    ),
     masquerading_all,
     cells(notices),
     names="masqueradeAll",
