@@ -94,6 +94,6 @@ def say_pod(pod: Json) -> str:
         waiting = container.get("state", {}).get("waiting")
         if waiting:
             return f"{waiting.get('reason')} {waiting.get('message', '')}".strip()
-    bad = [f"{c['type']}: {c.get('message') or c.get('reason')}" for c in status.get("conditions") or []
+    bad = [f"{c['type']}: {c.get('message') or c.get('reason') or c['status']}" for c in status.get("conditions") or []
            if c["status"] != "True"]  # fmt: skip
     return "; ".join(bad) or f"phase {status.get('phase')}"

@@ -14,11 +14,12 @@ from esipp import manifests, network_policies
 from esipp.cluster import UNAUTHORIZED, ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge, waiting
 from esipp.errors import HarnessError
+from esipp.intact import compare
 from esipp.labels import RUN_LABEL
 from esipp.manifests import BACKEND_LABEL, PAIR_LABEL, Numbers
 from esipp.model import Backends, EntryKind, Family, Path, Protocol, Role, ServiceType, Vantage
 from esipp.namespaces import owner, remove_namespace, wait_for_account
-from esipp.pods import HARMED, changed, harm, identity, is_ready, say_pod
+from esipp.pods import identity, is_ready, say_pod
 from esipp.props import Props
 from esipp.refusals import hint_for
 from esipp.source_ranges import SourceRanges, is_open, limit
@@ -198,7 +199,7 @@ class Stage:
         except (ApiError, UnreachableError) as broken:
             hint = hint_for(broken) if isinstance(broken, ApiError) else "run again."
             raise HarnessError(f"Our pods cannot be looked at after the window: {broken}.", hint) from None
-        self._compare(now)
+        compare(self.cluster, now, self._identities)
 
     @contextlib.contextmanager
     def suspected(self) -> Iterator[None]:
@@ -211,19 +212,8 @@ class Stage:
             yield
         except HarnessError:
             with contextlib.suppress(ApiError, UnreachableError):
-                self._compare(self.cluster.list(self._in("pods")))
+                compare(self.cluster, self.cluster.list(self._in("pods")), self._identities)
             raise
-
-    def _compare(self, pods: Iterable[Json]) -> None:
-        """Raise if one of our pods is not what it was when the stage was set."""
-        now = {item["metadata"]["name"]: item for item in pods}
-        for name, known in self._identities.items():
-            state = changed(now[name], known) if name in now else "is gone"
-            if state:
-                raise HarnessError(f"Our own pod {name} {state}: the window cannot be judged.", HARMED)
-        for name, item in now.items():
-            if name not in self._identities and harm(item):  # those that come and go with a suite
-                raise HarnessError(f"Our own pod {name} {harm(item)}: what was seen cannot be judged.", HARMED)
 
     # ------------------------------------------------------------------------------------------------- creation
 

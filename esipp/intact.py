@@ -1,0 +1,43 @@
+"""Whether our own pods are those that were arranged: what they missed says nothing about the product."""
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from esipp.cluster import ApiError, Cluster, UnreachableError
+from esipp.errors import HarnessError
+from esipp.pods import HARMED, changed, harm
+
+Json = dict[str, Any]
+
+
+def compare(cluster: Cluster, pods: Iterable[Json], known: Mapping[str, tuple[str, int, str]]) -> None:
+    """Hold our pods, as they are now, against what they were.
+
+    Args:
+        cluster: asked for the node of a pod that is not what it was.
+        pods: all of ours, also those that come and go with a suite.
+        known: those that must be the same, with their identity then.
+
+    Raises:
+        HarnessError: one is gone, or something happened to it.
+    """
+    now = {item["metadata"]["name"]: item for item in pods}
+    for name, then in known.items():
+        state = changed(now[name], then) if name in now else "is gone"
+        if state:
+            lost = _lost(cluster, now[name]["spec"].get("nodeName", "")) if name in now else ""
+            raise HarnessError(f"Our own pod {name} {state}{lost}: the window cannot be judged.", HARMED)
+    for name, item in now.items():
+        if name not in known and harm(item):
+            raise HarnessError(f"Our own pod {name} {harm(item)}: what was seen cannot be judged.", HARMED)
+
+
+def _lost(cluster: Cluster, node: str) -> str:
+    """That a node is not ready, if it is not."""
+    with contextlib.suppress(ApiError, UnreachableError):
+        for item in cluster.list("/api/v1/nodes", fieldSelector=f"metadata.name={node}"):
+            for each in item.get("status", {}).get("conditions") or []:
+                if each["type"] == "Ready" and each["status"] != "True":
+                    return f", and its node {node} is lost ({each.get('message') or each.get('reason')})"
+    return ""

@@ -1,0 +1,57 @@
+"""Our own pods, held against what they were when the stage was set."""
+
+from typing import Any, cast
+
+import pytest
+
+from esipp.cluster import Cluster
+from esipp.errors import HarnessError
+from esipp.intact import compare
+from esipp.pods import identity
+from tests.unit.test_pods import EVICTED, Json, pod
+
+
+class Nodes:
+    """An API server that shows one node."""
+
+    def __init__(self, ready: str = "True") -> None:
+        self.ready = ready
+
+    def list(self, collection: str, **query: str) -> list[Json]:
+        assert (collection, query) == ("/api/v1/nodes", {"fieldSelector": "metadata.name=node-a"})
+        status = {"type": "Ready", "status": self.ready, "message": "Kubelet stopped posting node status."}
+        return [{"status": {"conditions": [status]}}]
+
+
+def there(name: str, **what: Any) -> Json:
+    made = pod(**what)
+    made["metadata"]["name"], made["spec"]["nodeName"] = name, "node-a"
+    return made
+
+
+KNOWN = {"backend": identity(there("backend"))}
+
+
+def told(*pods: Json, ready: str = "True") -> str:
+    with pytest.raises(HarnessError) as raised:
+        compare(cast(Cluster, Nodes(ready)), pods, KNOWN)
+    return raised.value.sentence
+
+
+def test_pods_that_are_what_they_were_say_nothing() -> None:
+    compare(cast(Cluster, Nodes()), [there("backend"), there("moves-1", uid="2", ready=False)], KNOWN)
+
+
+def test_what_became_of_one_is_told() -> None:
+    assert told() == "Our own pod backend is gone: the window cannot be judged."
+    assert told(there("backend", since="t1")).startswith("Our own pod backend was not ready for a while: ")
+    other = there("moves-1", also=[EVICTED])
+    assert (
+        told(there("backend"), other)
+        == "Our own pod moves-1 is being evicted (by API): what was seen cannot be judged."
+    )
+
+
+def test_a_lost_node_is_named() -> None:
+    said = told(there("backend", ready=False), ready="Unknown")
+    assert "and its node node-a is lost (Kubelet stopped posting node status.)" in said
