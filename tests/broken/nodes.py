@@ -256,7 +256,9 @@ class Nodes:
         command += ["--moves", str(moves), "--seed", "12", *rows]  # healthy and broken, the same is done
         command += ["--allow-disruptive"] if disruptive else []
         done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, timeout=LONGEST, check=False)
-        records = list(read_ledger(out / "ledger.jsonl"))
+        ledger = out / "ledger.jsonl"
+        assert ledger.exists(), f"nothing was begun: {done.stdout}{done.stderr}"
+        records = list(read_ledger(ledger))
         verdicts = {record["id"]: record for record in records if record["record"] == "verdict"}
         return Result(
             done.returncode,
