@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from ci.hermetic.store import Store
 from ci.peer_tests import page
 from ci.peer_tests.build import Upstream, upstream
 from ci.peer_tests.damage import DAMAGES, Damage
 from ci.peer_tests.data import KEPT, Broken, Comparison, Noticing, Ours, Theirs
-from ci.peer_tests.report import Outcome
+from ci.peer_tests.report import BAD, Outcome
 from ci.peer_tests.running import PROCESSES, Watch, cluster_version, remove_left_overs, run_theirs
 from ci.peer_tests.specs import SPECS
 from ci.places import CONTEXT, cores, places
@@ -32,11 +36,15 @@ LASTING = "lasting"
 SUITES = ("source_ip", "health_checks", "interoperability")
 """Ours that ask what those specs ask; how load balancers follow, the API and continuity are suites of their own."""
 
+TOGETHER = "+"
+TOLD = (Outcome.PASSED, Outcome.FAILED)
+"""What a spec says on the healthy cluster that is run while it is broken."""
+
 MOVES = 3
 """Random moves of pods; `esipp run` has more, which take minutes."""
 
-HEALTHY_LIMIT = 900.0
-BROKEN_LIMIT = 300.0
+HEALTHY_LIMIT = 480.0
+BROKEN_LIMIT = 240.0
 
 
 class Peer:
@@ -47,13 +55,12 @@ class Peer:
         self.data = Comparison.load(kept)
 
     def healthy(self, limit: float) -> None:
-        """Run both on the cluster as it is, at the same time."""
+        """Run both on the cluster as it is."""
         names = [spec.name for spec in SPECS if not spec.lasting]
-        with ThreadPoolExecutor() as pool:
-            running, watch = pool.submit(self._theirs, names, HEALTHY, limit), Watch()
-            result = self._qualify(Asked(SUITES, moves=MOVES), HEALTHY)
-            effort = watch.effort()
-            theirs = running.result()
+        watch = Watch()
+        result = self._qualify(Asked(SUITES, moves=MOVES), HEALTHY)
+        effort = watch.effort()
+        theirs = self._theirs(names, HEALTHY, limit)
         counts = dict(sorted(Counter(result.statuses.values()).items()))
         ours = Ours(effort, result.exit_code, list(SUITES), counts, result.worse())
         say(f"ours on the healthy cluster: {effort.seconds:.0f} s, exit code {ours.exit_code}, {counts}")
@@ -71,29 +78,42 @@ class Peer:
         self.data.limits[LASTING] = limit
         self.data.save(self.kept)
 
-    def broken(self, damage: Damage, limit: float) -> None:
-        """Break the cluster in one way, for both, and run both at the same time."""
-        before, asked = self.data.healthy(), damage.ours.asked
-        names = [name for name, said in before.items() if said in (Outcome.PASSED, Outcome.FAILED)]
-        watch, found = Watch(), dict.fromkeys([spec.name for spec in SPECS if not spec.lasting])
-        with damage.theirs(self.nodes), damage.ours.apply(self.nodes), ThreadPoolExecutor() as pool:
-            running = pool.submit(self._theirs, [name for name in names if name in found], damage.name, limit)
-            result = self._qualify(asked, damage.name)
-            effort = watch.effort()
-            theirs = running.result()
-        score = hold(damage.ours, all_rows(), self._green(asked), result)
-        wrong = {row: list(change) for row, change in score.wrong.items()}
-        ours = Noticing(effort, list(asked.suites), score.must, score.right, wrong, score.said)
-        say(f"{damage.name}, ours: {score.right} of {score.must} rows, {len(wrong)} others, {score.seconds:.0f} s")
-        self.data.broken[damage.name] = Broken(damage.name, damage.ours.what, ours, theirs)
+    def broken(self, damages: Sequence[Damage], limit: float) -> None:
+        """Break the cluster and run both: ours once for each break, theirs once with all of them in place."""
+        noticing = {damage.name: self._noticing(damage) for damage in damages}
+        with ExitStack() as stack:
+            for damage in damages:
+                stack.enter_context(damage.theirs(self.nodes))
+            names = [spec.name for spec in SPECS if not spec.once and not spec.lasting]
+            said = self.data.healthy()
+            theirs = self._theirs([name for name in names if said.get(name) in TOLD], damages[0].name, limit)
+        for damage in damages:
+            others = [each.name for each in damages if each is not damage]
+            made = Broken(damage.name, damage.ours.what, noticing[damage.name], theirs, others)
+            self.data.broken[damage.name] = made
         self.data.limits["broken"] = limit
         self.data.save(self.kept)
 
+    def _noticing(self, damage: Damage) -> Noticing:
+        asked = damage.ours.asked
+        green, watch = self._green(asked), Watch()
+        with damage.ours.apply(self.nodes):
+            result = self._qualify(asked, damage.name)
+        score = hold(damage.ours, all_rows(), green, result)
+        wrong = {row: list(change) for row, change in score.wrong.items()}
+        say(f"{damage.name}, ours: {score.right} of {score.must} rows, {len(wrong)} others, {score.seconds:.0f} s")
+        return Noticing(watch.effort(), list(asked.suites), score.must, score.right, wrong, score.said)
+
     def after(self, limit: float) -> None:
-        """Run upstream's specs on the healed cluster: those that are red there were not red for the break alone."""
-        names = [name for name, said in self.data.healthy().items() if said in (Outcome.PASSED, Outcome.FAILED)]
-        lasting = {spec.name for spec in SPECS if spec.lasting}
-        self.data.after = self._theirs([name for name in names if name not in lasting], AFTER, limit)
+        """On the healed cluster, run those of upstream's specs once more that a break has turned from what they said.
+
+        Those that are red there were not red for the break alone.
+        """
+        before = self.data.healthy()
+        results = [each for broken in self.data.broken.values() for each in broken.theirs.results]
+        changed = {each.name for each in results if each.bad is not (before.get(each.name) in BAD)}
+        names = [spec.name for spec in SPECS if spec.name in changed]
+        self.data.after = self._theirs(names, AFTER, limit) if names else None
         self.data.limits[AFTER] = limit
         self.data.save(self.kept)
 
@@ -118,9 +138,17 @@ class Peer:
 
     def _qualify(self, asked: Asked, name: str) -> Result:
         out = self.folder / f"ours-{name}"
-        return self.nodes.qualify(
-            out, asked.samples, suites=asked.suites, rows=asked.rows, moves=asked.moves, disruptive=asked.disruptive
-        )
+        shutil.rmtree(out, ignore_errors=True)  # of an earlier session
+        options: dict[str, Any] = {"suites": asked.suites, "rows": asked.rows, "moves": asked.moves}
+        try:
+            result = self.nodes.qualify(out, asked.samples, **options, disruptive=asked.disruptive)
+        except subprocess.TimeoutExpired as error:
+            raise SetupError(
+                f"Our own run did not end within {error.timeout:.0f} s.", "is the machine busy?"
+            ) from error
+        if not result.statuses:
+            raise SetupError("Our own run judged nothing.", "see there", out / "summary.txt")
+        return result
 
 
 def say(line: str) -> None:
@@ -134,7 +162,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="ci/peer", description="Upstream's own tests on the kept cluster, beside ours, healthy and broken."
     )
-    parser.add_argument("what", nargs="*", metavar="NAME", help=f"of {', '.join(names)} (all but {LASTING})")
+    parser.add_argument(
+        "what",
+        nargs="*",
+        metavar="NAME",
+        help=f"of {', '.join(names)} (all but {LASTING}); A{TOGETHER}B: both at once for upstream's specs",
+    )
     parser.add_argument("--limit", type=float, metavar="SECONDS", help="of each of upstream's runs")
     parser.add_argument(
         "--kept", type=Path, default=KEPT, metavar="FILE", help="what the page is made from (%(default)s)"
@@ -143,11 +176,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--out", type=Path, metavar="FOLDER", help="where reports and ledgers go (a new one below /tmp)"
     )
     options = parser.parse_args(arguments)
-    if unknown := set(options.what) - set(names):
+    if unknown := {part for name in options.what for part in name.split(TOGETHER)} - set(names):
         parser.error(f"{', '.join(sorted(unknown))}: there is {', '.join(names)}")
     wanted = options.what or [name for name in names if name != LASTING]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the cluster is healed on the way out
     try:
         return run(options, wanted)
+    except KeyboardInterrupt:
+        return 2
     except SetupError as error:
         error.show()
         return 4
@@ -175,17 +211,29 @@ def run(options: argparse.Namespace, wanted: Sequence[str]) -> int:
         "lane": there.lane,
     }
     peer.data.machine |= {"cores": cores(), "processes": PROCESSES}
+    code = 0
     for name in wanted:
-        if name == HEALTHY:
-            peer.healthy(options.limit or HEALTHY_LIMIT)
-        elif name == AFTER:
-            peer.after(options.limit or HEALTHY_LIMIT)
-        elif name == LASTING:
-            peer.lasting(options.limit or 2 * HEALTHY_LIMIT)
-        else:
-            peer.broken(next(each for each in DAMAGES if each.name == name), options.limit or BROKEN_LIMIT)
-    page.write(peer.data)
-    return 0
+        try:
+            step(peer, name, options.limit)
+        except SetupError as error:
+            error.show()
+            code = 4
+    if options.kept == KEPT:
+        page.write(peer.data)
+    return code
+
+
+def step(peer: Peer, name: str, limit: float | None) -> None:
+    """Do one of the things that can be asked for."""
+    if name == HEALTHY:
+        peer.healthy(limit or HEALTHY_LIMIT)
+    elif name == AFTER:
+        peer.after(limit or HEALTHY_LIMIT)
+    elif name == LASTING:
+        peer.lasting(limit or 3 * HEALTHY_LIMIT)
+    else:
+        together = [each for part in name.split(TOGETHER) for each in DAMAGES if each.name == part]
+        peer.broken(together, limit or BROKEN_LIMIT)
 
 
 if __name__ == "__main__":

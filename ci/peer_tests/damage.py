@@ -6,8 +6,8 @@ itself, and for upstream's, which come and go, by rules_for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,7 @@ from esipp.model import Family
 from tests.broken.breakage import Break
 from tests.broken.breaks import BREAKS
 from tests.broken.breaks.source.one_in_fifty import EVERY_FIFTIETH
-from tests.broken.health_proxies import CLOSED, redirected
-from tests.broken.lying_proxy import port_of
+from tests.broken.health_proxies import CLOSED, health_proxies, redirected
 from tests.broken.matching import MASQUERADE
 from tests.broken.nodes import Nodes, Rule
 
@@ -78,8 +77,14 @@ def following(make: Callable[[Nodes, Seen], list[Rule]]) -> Breaking:
 
 
 def lying(lie: str) -> Breaking:
-    """Health check node ports are answered by the proxies that the break itself starts beside the nodes."""
-    return following(lambda _, seen: redirected(health_ports(seen), port_of(lie)))
+    """Every health check node port tells one of lying_proxy.py's lies."""
+
+    @contextmanager
+    def apply(nodes: Nodes) -> Iterator[None]:
+        with health_proxies(nodes, lie) as port, rules_for(nodes, lambda seen: redirected(health_ports(seen), port)):
+            yield
+
+    return apply
 
 
 DAMAGES = (

@@ -65,12 +65,21 @@ class Noticing:
 
 @dataclass(frozen=True)
 class Broken:
-    """One broken data plane: what is broken, in one sentence, and what both said of it."""
+    """One broken data plane.
+
+    Args:
+        name: of the break.
+        what: is broken, in one sentence.
+        ours: what our suites said.
+        theirs: what upstream's specs said.
+        together: other breaks that were in place for upstream's specs at the same time.
+    """
 
     name: str
     what: str
     ours: Noticing
     theirs: Theirs
+    together: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -144,7 +153,7 @@ def _broken(told: Json) -> Broken:
     ours = Noticing(**{**told["ours"], "effort": Effort(**told["ours"]["effort"])})
     theirs = _theirs(told["theirs"])
     assert theirs is not None
-    return Broken(told["name"], told["what"], ours, theirs)
+    return Broken(told["name"], told["what"], ours, theirs, told["together"])
 
 
 def _theirs(told: Json | None) -> Theirs | None:

@@ -14,14 +14,16 @@ from pathlib import Path
 from ci.peer_tests import report
 from ci.peer_tests.build import Upstream
 from ci.peer_tests.data import Effort, Theirs
+from ci.peer_tests.report import Outcome, SpecResult
 from ci.peer_tests.specs import BY_NAME
 from ci.places import CONTEXT
 from ci.step import SetupError, guarded, output
 
-PROCESSES = 25
-"""What upstream's hack/ginkgo-e2e.sh runs side by side."""
+PROCESSES = 6
+"""Specs side by side. Upstream's hack/ginkgo-e2e.sh has 25: on four cores its processes and their pods then hold up the
+API server of a kind cluster for so long that neither side gets answers in time."""
 
-GRACE = 90.0
+GRACE = 120.0
 """Seconds upstream's run has for tidying up after its time is over."""
 
 E2E_NAMESPACES = "e2e-framework"
@@ -42,7 +44,13 @@ class Watch:
 def command(built: Upstream, names: Sequence[str], folder: Path, limit: float, kubeconfig: str) -> list[str]:
     """The command line of upstream's run, as its own script has it."""
     focus = "|".join(BY_NAME[name].focus for name in names)
-    runner = [str(built.ginkgo), f"--nodes={PROCESSES}", f"--timeout={limit:.0f}s", "--no-color", "--silence-skips"]
+    runner = [
+        str(built.ginkgo),
+        f"--nodes={min(PROCESSES, len(names))}",
+        f"--timeout={limit:.0f}s",
+        "--no-color",
+        "--silence-skips",
+    ]
     runner += [f"--focus={focus}", str(built.e2e), "--"]
     runner += ["--provider=skeleton", f"--kubeconfig={kubeconfig}", f"--context={CONTEXT}"]
     return [*runner, f"--report-dir={folder}", "--report-complete-ginkgo"]
@@ -67,10 +75,8 @@ def run_theirs(built: Upstream, names: Sequence[str], folder: Path, limit: float
     remove_left_overs()
     try:
         return Theirs(effort, report.read(folder, list(names)))
-    except (OSError, ValueError) as error:
-        raise SetupError(
-            f"Upstream's run left no report: {error}.", "what it said is in that file", folder / "said.txt"
-        ) from error
+    except OSError:  # it had to be killed: nothing is known of any spec
+        return Theirs(effort, [SpecResult(name, Outcome.MISSING) for name in names])
 
 
 def remove_left_overs() -> None:

@@ -28,7 +28,9 @@ class Spec:
         asserts: what it holds the cluster to, in one sentence.
         ours: parts of the ids of our rows that assert this, or more; none where we assert no such thing.
         differs: what one of the two asserts and the other does not.
-        lasting: it takes minutes by itself, whatever the cluster does: it is left out while the cluster is broken.
+        once: it is only run on the healthy cluster: it asserts that a Service answers after changes of its fields or of
+            its pods, which none of the breaks is about.
+        lasting: it takes a quarter of an hour by itself, whatever the cluster does.
     """
 
     suite: str
@@ -36,6 +38,7 @@ class Spec:
     asserts: str
     ours: tuple[str, ...] = ()
     differs: str = ""
+    once: bool = False
     lasting: bool = False
 
     @property
@@ -128,6 +131,7 @@ SPECS = (
         "A pod reaches a service by an externalIP that no node has.",
         ("external-ips.unset.tcp.ipv4.pod-on-",),
         "It looks at no address and tries no policy.",
+        once=True,
     ),
     Spec(
         SERVICES,
@@ -135,6 +139,7 @@ SPECS = (
         "Pods reach a NodePort service by name, by ClusterIP and by the nodePorts of two nodes.",
         ("nodeport.unset.tcp.ipv4.pod-on-", "interop.names.clusterip."),
         "It looks at no address.",
+        once=True,
     ),
     Spec(
         SERVICES,
@@ -142,6 +147,7 @@ SPECS = (
         "One nodePort number serves TCP and UDP.",
         (),
         "Our services have a nodePort of its own for each protocol.",
+        once=True,
     ),
     Spec(
         SERVICES,
@@ -149,6 +155,7 @@ SPECS = (
         "A LoadBalancer service whose port serves TCP and UDP answers a pod by both on its ClusterIP.",
         (),
         "Ours have a port and a nodePort for each protocol.",
+        once=True,
     ),
     # --------------------------------------------------------------------------------------------------- health checks
     Spec(
@@ -217,6 +224,7 @@ SPECS = (
         "A pod that dials a service without any endpoint is refused.",
         (),
         "Without an endpoint anywhere we look at the health checks only.",
+        once=True,
     ),
     # ----------------------------------------------------------------------------------------------- session affinity
     Spec(
@@ -239,6 +247,7 @@ SPECS = (
         "Affinity switched off and on is followed, by ClusterIP.",
         (),
         "We do not switch affinity.",
+        once=True,
     ),
     Spec(
         SERVICES,
@@ -246,6 +255,7 @@ SPECS = (
         "Affinity switched off and on is followed, by nodePort.",
         (),
         "We do not switch affinity.",
+        once=True,
     ),
     Spec(
         BALANCERS,
@@ -267,6 +277,7 @@ SPECS = (
         "Affinity switched off and on is followed, by VIP, under Local.",
         (),
         "We do not switch affinity.",
+        once=True,
     ),
     Spec(
         BALANCERS,
@@ -274,6 +285,7 @@ SPECS = (
         "The same under Cluster.",
         (),
         "We do not switch affinity.",
+        once=True,
     ),
     # ------------------------------------------------------------------------------------------------- load balancers
     Spec(
@@ -289,6 +301,7 @@ SPECS = (
         "A LoadBalancer service without nodePorts answers; asked for then, they are allocated.",
         ("api.allocate.",),
         "Ours is about the API's fields.",
+        once=True,
     ),
     Spec(
         BALANCERS,
@@ -296,6 +309,7 @@ SPECS = (
         "The finalizer of cloud controllers comes and goes with the type.",
         (),
         "It is the cloud provider library's own; load balancers that do not use that library have none.",
+        once=True,
     ),
     Spec(
         BALANCERS,
@@ -303,6 +317,7 @@ SPECS = (
         "ClusterIP, NodePort, LoadBalancer, other ports, no pod, one pod, ClusterIP: each is followed.",
         ("api.change.",),
         "Ours is about the API's fields in every order; it dials after each change.",
+        once=True,
     ),
     Spec(
         BALANCERS,
@@ -310,6 +325,7 @@ SPECS = (
         "The same by UDP.",
         ("api.change.",),
         "As before.",
+        once=True,
     ),
     Spec(
         BALANCERS,
@@ -317,6 +333,7 @@ SPECS = (
         "One UDP socket outside reaches the second pod, on another node, after the first is gone.",
         ("convergence.default.ipv4.",),
         "We time it by TCP; by UDP we ask from one socket while pods stay.",
+        once=True,
     ),
     Spec(
         BALANCERS,
@@ -324,6 +341,7 @@ SPECS = (
         "The same with both pods on one node.",
         (),
         "As before.",
+        once=True,
     ),
     Spec(
         CONNTRACK,
@@ -332,6 +350,7 @@ SPECS = (
         "One UDP socket reaches the second pod of its node by ClusterIP after the first is gone.",
         (),
         "By UDP we ask from one socket while pods stay.",
+        once=True,
     ),
     Spec(
         BALANCERS,
