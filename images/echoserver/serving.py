@@ -29,13 +29,14 @@ else:  # in the image these files lie side by side and are no package
     from linelog import Log
     from sockets import bound, destination
 
-EXCHANGE_SECONDS = 5.0  # a connection lives no longer, whatever it does, unless it is kept
+EXCHANGE_SECONDS = 12.0  # a connection lives no longer unless it is kept; clients have ten seconds of patience
 KEEP = b"keep "  # before a nonce: the connection is kept after the answer
 KEEP_SECONDS = 60.0  # that a kept connection may be without a request
 MAX_TCP_BYTES = 1024
 MAX_HEAD_BYTES = 8192
 MAX_DISCARD = 1 << 20  # bytes of an unwanted body that are taken so that the client reads our answer
 MAX_CONNECTIONS = 8192
+EVENTS_AT_ONCE = MAX_CONNECTIONS  # all there can be, so that none is left when times are looked at
 MAX_KEPT = MAX_CONNECTIONS // 2  # kept connections do not shut out all others
 
 
@@ -413,23 +414,26 @@ class Server:
     def run(self) -> None:
         """Serve until stopped."""
         handlers, oldest, kept = self.handlers, self.oldest, self.kept
+        looked = time.monotonic()
         while True:
             self.log.flush()
-            now = time.monotonic()
-            while oldest and (oldest[0].kept or oldest[0].fd < 0 or oldest[0].expires <= now):
+            # What had time until the sockets were looked at has had it: on a busy machine this process may stand still
+            # for seconds, and requests that arrived meanwhile are answered first.
+            while oldest and (oldest[0].kept or oldest[0].fd < 0 or oldest[0].expires <= looked):
                 connection = oldest.popleft()
                 if not connection.kept:
                     connection.close()
-            while kept and (idlest := next(iter(kept.values()))).expires <= now:
+            while kept and (idlest := next(iter(kept.values()))).expires <= looked:
                 idlest.close()
-            if self.stop_at is not None and self.stop_at <= now:
+            looked = time.monotonic()
+            if self.stop_at is not None and self.stop_at <= looked:
                 break
             ends = [oldest[0].expires] if oldest else []
             if kept:
                 ends.append(next(iter(kept.values())).expires)
             if self.stop_at is not None:
                 ends.append(self.stop_at)
-            for fd, mask in self.epoll.poll(max(0.0, min(ends) - now) if ends else -1):
+            for fd, mask in self.epoll.poll(max(0.0, min(ends) - looked) if ends else -1, EVENTS_AT_ONCE):
                 if not (handler := handlers.get(fd)):
                     continue
                 try:

@@ -69,7 +69,7 @@ def test_exchanges_on_one_connection(server: EchoServer, family: str) -> None:
 
 
 def test_it_outlives_the_exchange_of_others(server: EchoServer) -> None:
-    """A stalled client is dropped after 5 s, and that is when a kept one must still be there."""
+    """A stalled client is dropped after 12 s, and that is when a kept one must still be there."""
     with kept(server.ports["tcp"]) as client, connect("ipv4", server.ports["tcp"]) as stalled:
         client.ask("outlives-0")
         assert read_all(stalled) == b""

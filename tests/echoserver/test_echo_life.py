@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -9,7 +10,10 @@ import socket
 import subprocess
 import sys
 import time
+from collections import OrderedDict, deque
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -249,3 +253,33 @@ def test_on_a_kernel_without_ipv6() -> None:
         assert json.loads(data)["local_address"] == json.loads(data)["local_address_raw"] == "127.0.0.2"
         server.signal(signal.SIGTERM)
         assert server.exit_code() == 0
+
+
+def test_a_request_that_arrived_while_the_server_stood_still_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    happened: list[str] = []
+    arriving: list[list[tuple[int, int]]] = [[], [(7, 1)], []]
+
+    def poll(_wait: float, _most: int) -> list[tuple[int, int]]:
+        clock[0] += 50.0  # it is stopped between its look at the sockets and its look at the clock
+        return arriving.pop(0)
+
+    def close() -> None:
+        happened.append("closed")
+        server.stop_at = 0.0
+
+    monkeypatch.syspath_prepend(str(IMAGE))  # there its modules lie side by side
+    serving = importlib.import_module("serving")
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    connection = SimpleNamespace(kept=False, fd=7, expires=112.0, close=close)
+    server: Any = SimpleNamespace(
+        handlers={7: lambda _mask: happened.append("answered")},
+        oldest=deque([connection]),
+        kept=OrderedDict(),
+        log=SimpleNamespace(flush=lambda: None, drain=lambda _seconds: None),
+        epoll=SimpleNamespace(poll=poll),
+        listeners=[],
+        stop_at=None,
+    )
+    serving.Server.run(server)
+    assert happened == ["answered", "closed"]  # which, once it is answered, changes nothing

@@ -103,7 +103,7 @@ def test_slow_clients_are_dropped(server: EchoServer) -> None:
         for sock, (_, data) in zip(socks, STALLED, strict=True):
             sock.sendall(data)
         answers = [read_all(sock) for sock in socks]
-        assert 4 < time.monotonic() - began < 8
+        assert time.monotonic() - began > 11
     assert [answer[:12] for answer in answers] == [b"", b"", b"", b"", b"HTTP/1.1 405", b""]
 
 

@@ -55,7 +55,7 @@ def test_what_arrives_while_the_prober_stands_still_is_no_timeout(monkeypatch: p
         clock[0] += 10.0  # it is stopped between its look at the sockets and its look at the clock
         return arriving.pop(0)
 
-    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     due = SimpleNamespace(deadline=105.0, ends=105.0, due=lambda: happened.append("time is up"))
     handlers = {7: lambda _mask: happened.append("answer")}
     prober: Any = SimpleNamespace(epoll=SimpleNamespace(poll=poll), handlers=handlers, waiting=[(105.0, 1, due)])
