@@ -25,6 +25,12 @@ def proxy_for(server: str, environment: Mapping[str, str]) -> str | None:
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
+def proxy_hint(environment: Mapping[str, str]) -> str:
+    """What to look at, where a server does not answer and the environment names a proxy; else nothing."""
+    names = sorted(name for name, value in environment.items() if value and name.lower() == "https_proxy")
+    return f" {names[0]} is set: does that proxy reach the server, or should NO_PROXY name it?" if names else ""
+
+
 def account_at(proxy: str) -> str:
     """``user:password`` of a proxy's URL, or nothing."""
     url = urlsplit(proxy)

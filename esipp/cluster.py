@@ -20,10 +20,11 @@ from kubernetes import client, config
 from kubernetes.config import kube_config
 from kubernetes.config.config_exception import ConfigException
 
-from esipp.api_proxy import account_at, proxy_for
+from esipp.api_proxy import account_at, proxy_for, proxy_hint
 from esipp.dialect import Dialect, dialect_of
 from esipp.errors import PreflightError
 from esipp.redaction import learn_authorization, learn_environment, learn_kubeconfig
+from esipp.wire import lines_of, plain_words
 
 Json = dict[str, Any]
 
@@ -203,7 +204,7 @@ class Cluster:
             if not stream:
                 response.read(cache_content=True)
         except (urllib3.exceptions.HTTPError, OSError) as broken:
-            raise UnreachableError(_innermost(broken)) from None
+            raise UnreachableError(plain_words(broken)) from None
         return response
 
     def create(self, collection: str, manifest: Json) -> Json:
@@ -263,7 +264,7 @@ class Cluster:
             try:
                 response = self._send("GET", collection, None, opened, left + 1, stream=True)
                 try:
-                    for line in _lines(response):
+                    for line in lines_of(response):
                         event = json.loads(line)
                         if event["type"] == "ERROR":
                             break
@@ -337,7 +338,7 @@ class Cluster:
             raise PreflightError(
                 f"The API server {self.server} of context '{self.context}' does not answer: {silent}.",
                 "is the cluster up, and is this machine on its network (for one that ci/conformance made: ./ci/enter)?"
-                + _proxy_hint(),
+                + proxy_hint(os.environ),
             ) from None
         except ApiError as refused:
             raise PreflightError(
@@ -390,14 +391,6 @@ def _credentials(api: client.ApiClient) -> tuple[Any, ...]:
     return settings.api_key.get("BearerToken"), settings.username, settings.password, *files
 
 
-def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """The lines of a streamed body, as they arrive."""
-    rest = b""
-    for chunk in response.stream(amt=None, decode_content=True):
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from whole
-
-
 def _too_old(dialect: Dialect, what: str, request: str) -> ApiError:
     """A request that was not sent, because such a server would take it for another one."""
     major, minor = dialect.version
@@ -411,17 +404,3 @@ def _refusal(response: urllib3.BaseHTTPResponse, request: str) -> ApiError:
         return ApiError(response.status, str(status.get("reason", "")), str(status.get("message", "")), request)
     except ValueError:
         return ApiError(response.status, response.reason or "", raw[:200].decode(errors="replace"), request)
-
-
-def _innermost(broken: BaseException) -> str:
-    """The plainest words in a chain of wrapped network errors."""
-    reason = getattr(broken, "reason", None)
-    if isinstance(reason, BaseException):
-        return _innermost(reason)
-    text = str(broken)
-    return text.rpartition("): ")[2].strip("\"')") or text or type(broken).__name__
-
-
-def _proxy_hint() -> str:
-    names = sorted(name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy"))
-    return f" {names[0]} is set: does that proxy reach the server, or should NO_PROXY name it?" if names else ""

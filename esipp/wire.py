@@ -1,0 +1,22 @@
+"""What comes over the wire from an API server: lines of a body that goes on, and trouble, in plain words."""
+
+from collections.abc import Iterator
+
+import urllib3
+
+
+def lines_of(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """The lines of a streamed body, as they arrive."""
+    rest = b""
+    for chunk in response.stream(amt=None, decode_content=True):
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from whole
+
+
+def plain_words(broken: BaseException) -> str:
+    """The plainest words in a chain of wrapped network errors."""
+    reason = getattr(broken, "reason", None)
+    if isinstance(reason, BaseException):
+        return plain_words(reason)
+    text = str(broken).rpartition("): ")[2].strip("\"'") or str(broken) or type(broken).__name__
+    return text if text.count("(") >= text.count(")") else text.removesuffix(")")  # of the wrapping that was cut off
