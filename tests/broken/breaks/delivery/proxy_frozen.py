@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from esipp.flips.model import At, FlipClaim, Flipping
 from esipp.rows import Row
-from tests.broken.breakage import Break, Group
-from tests.broken.flipping import OF_ONE_SERVICE, flips
+from tests.broken.breakage import Asked, Break, Group
+from tests.broken.flipping import flips
 from tests.broken.nodes import LONGEST, Live, Nodes, Placed
 
 STOP, GO_ON = "pkill -STOP -x kube-proxy", "pkill -CONT -x kube-proxy"
@@ -40,9 +40,10 @@ BREAK = Break(
     "proxy-frozen",
     Group.DELIVERY,
     "the service proxy of the bare node stands still, so that its rules are those of before the policies flip",
-    OF_ONE_SERVICE,
+    Asked(("compatibility",), ("flip.nodeport.",)),
     freezing,
     notices,
     names="by some nodes only",
+    opens=lambda row: flips(row, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.KEPT),  # none can be made there
     at_once=False,
 )
