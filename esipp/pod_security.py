@@ -6,6 +6,7 @@ they say do so by a policy or a webhook: such a label is refused, or changed on 
 
 from esipp import manifests
 from esipp.cluster import NOT_THERE, ApiError, Cluster, UnreachableError
+from esipp.errors import PreflightError
 from esipp.namespaces import owner
 from esipp.rows import Feature
 
@@ -28,3 +29,17 @@ def privileged_feature(cluster: Cluster) -> Feature:
     if level != WANTED:
         return Feature(False, f"the cluster gives a namespace of ours the Pod Security level {level} (a dry run)")
     return Feature(True, f"a namespace of Pod Security level {WANTED} was admitted (a dry run)")
+
+
+def check_privileged(cluster: Cluster) -> None:
+    """Make sure that our agents can be had.
+
+    Raises:
+        PreflightError: the cluster admits no such namespace.
+    """
+    found = privileged_feature(cluster)
+    if not found.present:
+        raise PreflightError(
+            f"Our agents stand on the host network, which this cluster does not admit: {found.why.rstrip('.')}.",
+            "exempt namespaces with the label app.kubernetes.io/managed-by=esipp from the policy that does so.",
+        )

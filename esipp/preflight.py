@@ -19,6 +19,7 @@ from esipp.interoperability.dns import dns_feature
 from esipp.loadbalancers.reference import Reference
 from esipp.loadbalancers.reference import find as find_reference
 from esipp.model import Balancer, Family, Role
+from esipp.pod_security import check_privileged
 from esipp.probing.outside import check_network, find_network
 from esipp.redaction import learn_cloud
 from esipp.rights import PAGE, lacking, needed, rights_features
@@ -89,7 +90,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     """Ask the cluster everything that decides whether and what can be run, of these suites.
 
     Raises:
-        PreflightError: unreachable, rights missing, or too few schedulable nodes.
+        PreflightError: unreachable, rights missing, too few schedulable nodes, or none of our pods admitted.
     """
     version = cluster.version()
     check_age(read_version(version) or NEWEST)
@@ -118,6 +119,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
             f"Only {len(fit)} of {len(nodes)} nodes can take pods ({', '.join(fit) or 'none'}); two are needed.",
             _hint_of_too_few(raw, cluster.context),
         ) from None
+    check_privileged(cluster)
     facts = {"kubernetes": version, "nodes": str(len(nodes)), **_versions(raw)}
     decided = dict.fromkeys(facts, "API server /version and node status")
     services = _service_families(cluster, version)

@@ -84,7 +84,7 @@ class Guarded:
             self.refused.append(f"{verb} {resource}")
             raise ApiError(403, "Forbidden", f"{resource} is forbidden", f"{method} {path}")
         if method == "POST":
-            return {"spec": {"ipFamilies": ["IPv4"]}}
+            return {"metadata": (body or {}).get("metadata", {}), "spec": {"ipFamilies": ["IPv4"]}}
         if name:
             return {"data": {"config.conf": "mode: iptables"}}
         if resource == "nodes":

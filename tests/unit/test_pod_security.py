@@ -5,7 +5,8 @@ from typing import Any, cast
 import pytest
 
 from esipp.cluster import NOT_THERE, ApiError, Cluster, UnreachableError
-from esipp.pod_security import LEVEL, privileged_feature
+from esipp.errors import PreflightError
+from esipp.pod_security import LEVEL, check_privileged, privileged_feature
 from esipp.rows import Feature
 
 
@@ -60,3 +61,9 @@ def test_what_the_cluster_does_instead_is_said(answer: str | Exception | None, w
     assert not feature.present
     assert feature.why == why
     assert not feature.ours, "the cluster lacks it, not we"
+
+
+def test_a_cluster_that_does_not_is_not_asked_anything_else() -> None:
+    check_privileged(cast(Cluster, Api("privileged")))
+    with pytest.raises(PreflightError, match=r"does not admit: .* the Pod Security level restricted \(a dry run\)\.$"):
+        check_privileged(cast(Cluster, Api("restricted")))
