@@ -4,6 +4,7 @@ import os
 import re
 import secrets
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
@@ -251,6 +252,7 @@ class Nodes:
     ) -> Result:
         """Run suites on the cluster, as a user would: all their rows, or those whose ids contain one of these."""
         began = time.monotonic()
+        shutil.rmtree(out, ignore_errors=True)  # of an earlier try
         command = [sys.executable, "-m", "esipp", "run", "--context", self.cluster.context, "--out", str(out)]
         command += ["--samples", str(samples), "--fail-on", binding, *(f"--suite={suite}" for suite in suites)]
         command += ["--moves", str(moves), "--seed", "12", *rows]  # healthy and broken, the same is done
