@@ -141,3 +141,15 @@ def test_network_policy_denies_by_default(place: Place, cluster: Cluster, tried:
     )  # fmt: skip
     assert (ended.product_is_blamed, place.left(ended)) == ([], [])
     assert "NetworkPolicy" in ended.text
+
+
+def test_pod_security_is_restricted(place: Place, cluster: Cluster, tried: Tried) -> None:
+    level = "object.metadata.labels[?'pod-security.kubernetes.io/enforce'].orValue('') != 'privileged'"
+    with made(cluster, *policy("namespaces", level, "no privileged namespaces", selector=OURS)):
+        ended = place.start().end()
+    tried.keep(
+        ended, what="Pod Security: no namespace may be privileged", how="a ValidatingAdmissionPolicy for namespaces",
+        left=place.left(ended),
+    )  # fmt: skip
+    assert (ended.code, ended.product_is_blamed, place.left(ended)) == (4, [], [])
+    assert "no privileged namespaces" in ended.message
