@@ -234,3 +234,20 @@ def test_clock_is_stepped(place: Place, tried: Tried, tmp_path: Path) -> None:
         how="time.time() of the run's own process, by a sitecustomize", left=place.left(ended),
     )  # fmt: skip
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (0, [], [])
+
+
+def test_pod_that_moves_is_evicted(place: Place, cluster: Cluster, tried: Tried) -> None:
+    """The convergence suite moves pods itself; what others do to them is another thing."""
+    run = place.start("--moves", "10", rows=["convergence.reference-ecmp"], suites=["convergence"])
+    run.reach("[esipp] moves: ")
+    pods = f"/api/v1/namespaces/{run.namespace}/pods"
+    name = next(pod["metadata"]["name"] for pod in cluster.list(pods, labelSelector="esipp.dev/moves=reference-ecmp"))
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    cluster.create(f"{pods}/{name}/eviction", eviction)
+    ended = run.end()
+    tried.keep(
+        ended, what="a pod that a suite moves is evicted", how="the eviction API, while convergence moves pods",
+        left=place.left(ended),
+    )  # fmt: skip
+    assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
+    assert "Our own pod moves-reference-ecmp" in ended.message
