@@ -78,13 +78,20 @@ class Asker:
         return self.clients.probers[client.name].ask(job)
 
     def on_nodes(
-        self, port: int, client: Client = OUTSIDE, *, only: Iterable[Place] = (), count: int = 1, spacing: float = 0.0
+        self,
+        port: int,
+        client: Client = OUTSIDE,
+        *,
+        only: Iterable[Place] = (),
+        count: int = 1,
+        spacing: float = 0.0,
+        timeout: float = TIMEOUT,
     ) -> dict[Node, Future[list[Json]]]:
         """Ask every node once in each family, or only the nodes at some places."""
         # the excluded node has another place, too
         places = list(only) or [place for place in self.places if place is not Place.EXCLUDED]
         return {
-            (place, family): self.get(client, host, port, count=count, spacing=spacing)
+            (place, family): self.get(client, host, port, count=count, spacing=spacing, timeout=timeout)
             for place in places
             for family in self.families
             if (host := self.address(place, family))

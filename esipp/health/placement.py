@@ -38,6 +38,9 @@ SLICE = 1.0
 STABLE_COUNT, STABLE_SPACING = 500, 0.02
 """The stability window: ten seconds, while this trial moves the pods of another service."""
 
+STABLE_TIMEOUT = 10.0
+"""Whether it is ever wrong is asked, not how soon it answers: that the questions of the one window ask, within 2 s."""
+
 Slot = tuple[Place, int]
 
 
@@ -223,8 +226,9 @@ class Placement:
         if service is None:
             return
         port = service["spec"]["healthCheckNodePort"]
-        for node, future in self.asker.on_nodes(port, count=STABLE_COUNT, spacing=STABLE_SPACING).items():
-            results = self.asker.stop.result(future, 60)
+        asked = self.asker.on_nodes(port, count=STABLE_COUNT, spacing=STABLE_SPACING, timeout=STABLE_TIMEOUT)
+        for node, future in asked.items():
+            results = self.asker.stop.result(future, 120)
             seen.stable[node] = read_all(results)
 
 

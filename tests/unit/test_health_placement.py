@@ -111,7 +111,9 @@ class Nodes:
         answers = {Place.ENDPOINT_NODE: say(2, "x", count=1), Place.BARE_NODE: self.bare(self.looks)}
         return {(place, Family.IPV4): answer for place, answer in answers.items()}
 
-    def on_nodes(self, port: int, *, count: int, spacing: float) -> dict[Node, Future[list[dict[str, Any]]]]:
+    def on_nodes(
+        self, port: int, *, count: int, spacing: float, timeout: float = 2.0
+    ) -> dict[Node, Future[list[dict[str, Any]]]]:
         return {(p, Family.IPV4): self._answered(p, count) for p in (Place.ENDPOINT_NODE, Place.BARE_NODE)}
 
     def _answered(self, place: Place, count: int) -> Future[list[dict[str, Any]]]:
