@@ -18,5 +18,7 @@ def plain_words(broken: BaseException) -> str:
     reason = getattr(broken, "reason", None)
     if isinstance(reason, BaseException):
         return plain_words(reason)
-    text = str(broken).rpartition("): ")[2].strip("\"'") or str(broken) or type(broken).__name__
-    return text if text.count("(") >= text.count(")") else text.removesuffix(")")  # of the wrapping that was cut off
+    text = str(broken).rpartition("): ")[2] or str(broken) or type(broken).__name__
+    while text[-1:] in ("'", '"') or (text.endswith(")") and text.count(")") > text.count("(")):
+        text = text[:-1]  # of the wrapping that was cut off
+    return text.lstrip("\"'")

@@ -90,7 +90,7 @@ class OutsideContainers:
         )  # fmt: skip
         if started.returncode != 0:
             raise HarnessError(
-                f"The outside client {client} cannot be started: {started.stderr.strip()[:300]}",
+                f"The outside client {client} cannot be started from {self._image}: {_why(started.stderr)}",
                 f"does 'docker run --rm --network {self._network} {self._image}' work?",
             )
         shown = "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{.GlobalIPv6Address}} {{end}}"
@@ -105,6 +105,16 @@ class OutsideContainers:
         if self.names:
             _remove(self.names)
             self.names = []
+
+
+def _why(complaint: str) -> str:
+    """What docker complains of, in one line: what it found out last, without how it is called."""
+    aside = ("Run 'docker", "See 'docker")
+    lines = [line.strip() for line in complaint.splitlines() if line.strip() and not line.startswith(aside)]
+    words = (
+        lines[-1].removeprefix("docker: ").removeprefix("Error response from daemon: ") if lines else "no word of why"
+    )
+    return words[:300].rstrip(".") + "."
 
 
 def _remove(names: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ KEPT = Path(__file__).with_name("tried.json")
 
 SAME = (
     (re.compile(r"\d{4}-\d{6}-[0-9a-f]{4}"), "RUN"),
-    (re.compile(r"/\S*/(?=(run|ledger|config)\b)"), ".../"),
+    (re.compile(r"/\S*/(?=(run|ledger|config|small)\b)"), ".../"),
     (re.compile(r"\bafter \d+(\.\d+)? s"), "after N s"),
     (re.compile(r"(?<=[\d\]]):\d{4,5}\b"), ":PORT"),
     (re.compile(r"\b172\.\d+\.\d+\.\d+|\b10\.\d+\.\d+\.\d+"), "ADDRESS"),

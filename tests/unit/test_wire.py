@@ -11,6 +11,7 @@ from esipp.wire import plain_words
     [
         ("Pool(host='x', port=1): Read timed out. (read timeout=5.0)", "Read timed out. (read timeout=5.0)"),
         ("Connection(port=9): Failed: [Errno 111] Connection refused", "Failed: [Errno 111] Connection refused"),
+        ("('Unable', Error(\"Connection(port=9): Connection refused\"))", "Connection refused"),
         ("no such name", "no such name"),
         ("", "Exception"),
     ],

@@ -1,0 +1,24 @@
+"""What docker says where a client outside cannot be started, in one line."""
+
+import pytest
+
+from esipp.probing.outside import _why
+
+
+@pytest.mark.parametrize(
+    ("complaint", "told"),
+    [
+        (
+            "Unable to find image 'a/b:c' locally\ndocker: Error response from daemon: no such host.\n\n"
+            "Run 'docker run --help' for more information\n",
+            "no such host.",
+        ),
+        (
+            "docker: Error response from daemon: network kind not found\nSee 'docker run --help'.\n",
+            "network kind not found.",
+        ),
+        ("", "no word of why."),
+    ],
+)
+def test_the_last_line_tells(complaint: str, told: str) -> None:
+    assert _why(complaint) == told
