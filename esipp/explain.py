@@ -167,7 +167,7 @@ def _override(override: Override) -> str:
     when += f", before Kubernetes {override.before}" if override.before else ""
     shows = " or ".join(sorted(override.accept))
     shows += ", and packets may reach a backend" if override.forwarded else ""
-    return f"where {when}: {shows}, as {override.reason} [{override.reference}]"
+    return f"{f'where {when}' if when else 'anywhere'}: {shows}, as {override.reason} [{override.reference}]"
 
 
 def _fold(label: str, text: str) -> list[str]:

@@ -58,6 +58,9 @@ TERMINATING = Need("1.26", "KEP-1669: serving terminating endpoints, beta")
 SCTP = Need("1.19", "KEP-614: SCTP services, beta")
 DOCUMENT = Need("1.7", "kubernetes/kubernetes#44053: health checks answer with a JSON document")
 AFFINITY = Need("1.8", "kubernetes/kubernetes#49850: sessionAffinityConfig")
+CARRIED_OVER = Need(
+    "1.23", "kubernetes/kubernetes#103532: what an update leaves out is carried over; also in late 1.20 to 1.22"
+)
 AFFINITY_CLAIMS = ("default-seconds", "zero", "more-than-a-day")
 FIELD_RULES = Need(
     "1.7", "kubernetes/kubernetes#41162: the port is a field, and is validated when a Service is created"
@@ -111,7 +114,7 @@ OF_FEATURES: tuple[tuple[str, Need], ...] = (
 
 _HEALTH, _CONVERGENCE, _INTEROP = "health_checks", "convergence", "interoperability"
 _CONTINUITY, _COMPATIBILITY = "continuity", "compatibility"
-HEARD = ("chosen", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion")
+HEARD = ("chosen", "kept", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion")
 """Steps in a port's life at which the nodes must name the Service that they answer for, which is in the document."""
 
 OF_ROWS: tuple[tuple[Mapping[str, str], Need], ...] = (
@@ -129,12 +132,8 @@ OF_ROWS: tuple[tuple[Mapping[str, str], Need], ...] = (
     ({"suite": _HEALTH, "trial": "terminating", "claim": "source"}, TERMINATING),
     ({"suite": _HEALTH, "claim": "refused-with-cluster"}, FIELD_RULES),
     ({"suite": _HEALTH, "claim": "refused-for-nodeport"}, FIELD_RULES),
-    (
-        {"suite": _HEALTH, "claim": "kept-on-update"},
-        Need(
-            "1.23", "kubernetes/kubernetes#103532: what an update leaves out is carried over; also in late 1.20 to 1.22"
-        ),
-    ),
+    ({"suite": _HEALTH, "claim": "kept-on-update"}, CARRIED_OVER),
+    ({"suite": _HEALTH, "claim": "kept"}, CARRIED_OVER),
     ({"suite": _HEALTH, "claim": "kept-on-apply"}, Need("1.16", "KEP-555: server-side apply, beta")),
     ({"suite": _INTEROP, "trial": "neighbours"}, GATES),
     # a class of nobody's: else the cluster's own balancer would serve them

@@ -42,6 +42,13 @@ def _own_balancer(path: Path) -> bool:
     return path.entry.kind is EntryKind.VIP and path.service is not None and path.service.balancer is Balancer.DEFAULT
 
 
+def _from_outside_under_cluster(path: Path) -> bool:
+    """Clients outside at a service with Cluster; what annotations of old must not do is another matter."""
+    service = path.service
+    cluster = service is not None and service.policy is TrafficPolicy.CLUSTER and not service.old_form
+    return cluster and path.client.vantage is Vantage.OUTSIDE
+
+
 def _towards_another_node(path: Path) -> bool:
     """Whether a pod's packets leave its node for an address of another: one that is dialled, or a backend's."""
     a_node = path.entry.kind in (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
@@ -157,6 +164,16 @@ DIFFERENCES = (
             CLIENT,
             "Cilium does not rewrite the source on the way to a backend of the same node",
             "cilium/cilium#33574",
+        ),
+    ),
+    Difference(
+        _from_outside_under_cluster,
+        NODE,
+        Override(
+            (),
+            CLIENT,
+            "the data plane does not rewrite the source under Cluster, as some eBPF ones; the API does not demand it",
+            "API: service.spec.externalTrafficPolicy; cilium/cilium#33574",
         ),
     ),
     *(

@@ -42,6 +42,7 @@ class LifeCycle:
     asker: Asker
     listen: bool
     facts: dict[str, Fact] = field(default_factory=dict)
+    _first: int | None = None
 
     @property
     def _services(self) -> str:
@@ -56,6 +57,7 @@ class LifeCycle:
             (self._keeping, "kept-on-update kept-on-patch kept-on-apply"),
             (self._freeing, "freed-by-policy claimable freed-by-deletion"),
             (self._retyping, "freed-by-type"),
+            (self._staying, "kept"),
         )
         for step, claims in steps:
             self.asker.stop.check()
@@ -69,6 +71,7 @@ class LifeCycle:
     # ------------------------------------------------------------------------------------------------ the steps
     def _allocation(self) -> None:
         one, _ = self._create("life-1"), self._create("life-2")
+        self._first = _port(one)
         bounds = self._range()
         known = bounds or _port(one) is None  # without a port there is nothing to compare
         trouble = "" if known else "the API server does not tell its node port range"
@@ -151,6 +154,13 @@ class LifeCycle:
             self._port_of("life-2"),
             lambda: self._try("patched to NodePort", lambda: self._patch("life-2", edit)),
         )
+
+    def _staying(self) -> None:
+        """What was edited, and then left alone for as long as the other steps took."""
+        if self._first is None:
+            raise _CutShortError("the service life-1 never had a health-check node port")
+        now = Fact("after all other steps", {"life-1": _port(self._read("life-1"))}, wanted=self._first)
+        self.facts["kept"] = self._heard(now, "life-1")
 
     # -------------------------------------------------------------------------------------------------- the API
     def _manifest(self, name: str, **spec: Any) -> Json:

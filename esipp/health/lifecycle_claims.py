@@ -106,6 +106,7 @@ CLAIMS: dict[str, Claim] = {
     "kept-on-update": _as_wanted,
     "kept-on-patch": _as_wanted,
     "kept-on-apply": _as_wanted,
+    "kept": _chosen,
     "collision": _refused,
     "collision-words": _says_so,
     "freed-by-policy": _freed,

@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
@@ -73,6 +73,7 @@ class Gathering:
             self.word.look(drivers)
             for each in observing.values():
                 each.stop()
+            self._let_go(drivers)
             self.word.check()
             arrivals = {}
             if self.packets and observing:
@@ -95,6 +96,15 @@ class Gathering:
             except BaseException:  # an interrupt as well: the others need not go on
                 self._stopped.set()
                 raise
+
+    def _let_go(self, balancers: Collection[Balancer]) -> None:
+        """Delete the Cluster services, and see whether their VIPs go with them."""
+        names = {balancer: scene.cluster_service_name(balancer) for balancer in balancers}
+        there = {balancer: name for balancer, name in names.items() if name in self.stage.services}
+        for name in there.values():
+            self.stage.cluster.delete(f"/api/v1/namespaces/{self.stage.namespace}/services/{name}")
+        if there:
+            self.word.look_again(there)
 
     def _reachable(self) -> tuple[list[Balancer], dict[Balancer, str]]:
         """The balancers whose Service has a VIP, and why the others have none."""

@@ -10,7 +10,7 @@ from esipp.moves.checks import Checking, Observed
 from esipp.moves.counting import all_followed, name_of, places, sources
 from esipp.moves.losses import RESOLUTION
 from esipp.moves.places import spans, wrong_places
-from esipp.moves.rows import EXPECTED, REHASHED, SPREADS, MoveRow, What
+from esipp.moves.rows import EXPECTED, REHASHED, SPREADS, WEIGHED, MoveRow, What
 from esipp.moves.statistics import Distribution, binomial_p
 from esipp.moves.timeline import (
     PHASES,
@@ -61,9 +61,18 @@ class Counted:
     @property
     def p_value(self) -> float:
         """How likely such a split is where both nodes are equally likely."""
+        return self._p(0.5)
+
+    @property
+    def p_value_weighed(self) -> float:
+        """How likely it is where each node gets as much as it has pods."""
+        first, *_ = (self.pods[node] for node in sorted(self.pods))
+        return self._p(first / sum(self.pods.values()))
+
+    def _p(self, share: float) -> float:
         first, *_ = (self.nodes.get(node, 0) for node in sorted(self.pods))
         total = sum(self.nodes.get(node, 0) for node in self.pods)
-        return binomial_p(first, total, 0.5) if total else 0.0
+        return binomial_p(first, total, share) if total else 0.0
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,8 @@ class Result:
         told: period and failures as the balancer documents or tells them.
         observed: the same from packets.
         counted: the split between nodes, by family.
-        views: the balancer's health view, for a service of each policy.
+        views: the balancer's health view, for a service of each policy; under ``FREED`` the VIPs that it has left of
+            one that was deleted.
         obstacle: why nothing could be asked.
         planned: so many changes were to be made; 0 where nobody counts them.
     """
@@ -182,6 +192,8 @@ class Judge:
             return Decision(Status.INCONCLUSIVE, EXPECTED[row.what], "nothing of its own", misled)
         if row.what in (What.VIEW_LOCAL, What.VIEW_CLUSTER):
             return self._view(row.what)
+        if row.what is What.FREED:
+            return self._freed()
         if family is None:
             by_what = {What.HEALTH: self._health, What.PATH: self._path, What.PLACE: self._place_at_ports}
             return by_what[row.what]() if row.what in by_what else self._source_at_ports()
@@ -315,7 +327,8 @@ class Judge:
             return Decision(Status.INCONCLUSIVE, expected, said, "fewer than 100 answers")
         fair = counted.p_value >= LEAST_P
         reason = "" if fair else f"so uneven a split comes by chance in less than 1 of {1 / LEAST_P:.0f} runs"
-        return Decision(Status.PASS if fair else Status.FAIL, expected, said, reason, tally=dict(counted.nodes))
+        seen = WEIGHED if counted.p_value_weighed >= LEAST_P else ""
+        return Decision(Status.PASS if fair else Status.FAIL, expected, said, reason, seen, dict(counted.nodes))
 
     def _view(self, what: What) -> Decision:
         view = self.result.views.get(what)
@@ -325,6 +338,14 @@ class Judge:
         wrong = sorted(view.healthy ^ view.should)
         reason = f"not as it should be: {', '.join(wrong)}" if wrong else "" if view.healthy else "it knows no node"
         return Decision(Status.FAIL if reason else Status.PASS, EXPECTED[what], said, reason)
+
+    def _freed(self) -> Decision:
+        view = self.result.views.get(What.FREED)
+        if view is None:
+            return Decision(Status.INCONCLUSIVE, EXPECTED[What.FREED], "nothing", "the balancer could not be asked")
+        left = ", ".join(sorted(view.healthy))
+        said = f"it still has {left}" if left else "it has none any more"
+        return Decision(Status.FAIL if left else Status.PASS, EXPECTED[What.FREED], said)
 
     def _times(self, family: Family, up: bool) -> Decision:
         times = distributions(self.lines, family, up)

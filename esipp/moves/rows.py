@@ -23,6 +23,7 @@ class What(StrEnum):
     PATH = "path-follows"
     VIEW_LOCAL = "health-view-local"
     VIEW_CLUSTER = "health-view-cluster"
+    FREED = "vip-freed"
 
 
 SPREADS = frozenset({Balancer.ECMP, Balancer.PROXY})
@@ -44,22 +45,28 @@ EXPECTED = {
     What.PATH: "the node's nodePort follows every move",
     What.VIEW_LOCAL: "endpoint nodes only",
     What.VIEW_CLUSTER: "all nodes but those labelled to be left out",
+    What.FREED: "no VIP of a deleted Service",
 }
 
 REHASHED = "rehashed"
 """What is seen where nothing is lost but connections that were open while the balancer changed its routes."""
 
+WEIGHED = "weighed"
+"""What is seen where nodes get as much as their health checks ask for."""
+
 FAILS_IF = {
-    What.STEERS: "the balancer ignores health checks and endpoints, keeps a node that was removed, or is far too slow",
+    What.STEERS: "the balancer ignores health checks and endpoints, keeps a node that was removed, "
+    "flaps, or is far too slow",
     What.PLACE: "a bare node forwards to another node, or goes on serving with a pod that is not ready",
     What.SOURCE: "somebody masquerades on the way while endpoints change: the node that forwards, or the balancer",
     What.BLACK_HOLE: "the balancer needs more failed checks, or asks less often, than it says",
     What.NO_LOSS: "a node drops requests while its last pod ends, though that pod still serves (KEP-1669)",
-    What.BALANCE: "the balancer weighs nodes, sticks to one of them, or hashes badly",
+    What.BALANCE: "the balancer sticks to one of the nodes, prefers some, or hashes badly",
     What.HEALTH: "the health check always says 200, is stuck after the pod left, or says 503 with local pods",
     What.PATH: "the proxy of a node does not follow its EndpointSlices",
     What.VIEW_LOCAL: "the balancer takes a node without endpoints for healthy, or one with endpoints for not",
     What.VIEW_CLUSTER: "the balancer leaves nodes out although the policy is Cluster",
+    What.FREED: "the balancer keeps the VIP of a Service that is gone: in the end it leads to others' pods",
 }
 
 

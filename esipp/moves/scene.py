@@ -73,7 +73,8 @@ def balancers_of(rows: Iterable[Row]) -> list[Balancer]:
 def move_props(rows: list[Row], ground: Ground) -> Props:
     """The Services and pods of every balancer that is asked."""
     asked = balancers_of(rows)
-    viewed = {row.balancer for row in rows if isinstance(row, MoveRow) and row.what is What.VIEW_CLUSTER}
+    of_cluster = (What.VIEW_CLUSTER, What.FREED)
+    viewed = {row.balancer for row in rows if isinstance(row, MoveRow) and row.what in of_cluster}
     services = [_service(service_name(each), ground.run, each, "Local") for each in asked]
     services += [_service(cluster_service_name(each), ground.run, each, "Cluster") for each in asked if each in viewed]
     pods = [

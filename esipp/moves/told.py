@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from esipp.convergence import Budget, Reading, converge
 from esipp.loadbalancers.reference import Reference, Stream
 from esipp.model import Balancer, Family
 from esipp.moves import scene
@@ -17,6 +18,8 @@ from esipp.moves.word import Word
 from esipp.topology import Node
 
 Json = dict[str, Any]
+
+LET_GO = Budget("the load balancer letting go of a deleted Service's VIPs", 10.0, need=1, spacing=0.2)
 
 EXCLUDED = "excluded-node"
 """The mark of a node that load balancers must leave out."""
@@ -77,8 +80,7 @@ class ReferenceWord(Word):
         Raises:
             HarnessError: it does not answer.
         """
-        own = [each for each in self.reference.view()["services"] if each["namespace"] == self.namespace]
-        nodes = {each["name"]: each["nodes"] for each in own}
+        nodes = {name: each["nodes"] for name, each in self._own().items()}
         for balancer, driver in drivers.items():
             if balancer is Balancer.DEFAULT or not driver.counted:
                 continue
@@ -94,6 +96,29 @@ class ReferenceWord(Word):
                 should = driver.open_nodes if local else self._targets(driver.observing.vip.keys())
                 found[what] = Health(frozenset(known - sick), frozenset(should))
             self._views[balancer] = found
+
+    def look_again(self, balancers: Collection[Balancer]) -> None:
+        """Ask which VIPs are left of their Cluster services, until none is or the time is over.
+
+        Raises:
+            HarnessError: it does not answer.
+        """
+        names = {balancer: scene.cluster_service_name(balancer) for balancer in balancers}
+        left: dict[Balancer, frozenset[str]] = {}
+
+        def look() -> Reading:
+            own = self._own()
+            for balancer, name in names.items():
+                left[balancer] = frozenset(own[name]["vips"].values()) if name in own else frozenset()
+            return Reading(not any(left.values()), str(left))
+
+        converge(look, LET_GO)
+        for balancer, vips in left.items():
+            self._views[balancer] = {**self.views(balancer), What.FREED: Health(vips, frozenset())}
+
+    def _own(self) -> dict[str, Json]:
+        """What it knows of our own services, by name."""
+        return {each["name"]: each for each in self.reference.view()["services"] if each["namespace"] == self.namespace}
 
     def _targets(self, families: Collection[Family]) -> set[str]:
         """The nodes that a load balancer must use for a VIP of these families, whatever it says of them itself."""

@@ -1,7 +1,7 @@
 """What a balancer tells of itself, where it tells anything: settings, decisions, its view of the nodes."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from esipp.model import Balancer, Family
 from esipp.moves.checks import Checking
@@ -34,6 +34,9 @@ class Word:
 
     def look(self, drivers: Mapping[Balancer, Driver]) -> None:
         """Ask for the view of the nodes now, after the moves."""
+
+    def look_again(self, balancers: Collection[Balancer]) -> None:
+        """Ask which VIPs are left of their Cluster services, which have been deleted."""
 
     def views(self, balancer: Balancer) -> Mapping[What, Health]:
         """That view, by row."""

@@ -1,7 +1,7 @@
 """The rows: for each load balancer, what must hold while the pods behind it move."""
 
 from esipp.model import Balancer, Family
-from esipp.moves.rows import PROXIES, REHASHED, MoveRow, What
+from esipp.moves.rows import PROXIES, REHASHED, WEIGHED, MoveRow, What
 from esipp.rows import Difference, Level
 from suites.convergence.words import *
 
@@ -11,7 +11,7 @@ AT_VIP = (
     What.STEERS, What.PLACE, What.SOURCE, What.BLACK_HOLE, What.NO_LOSS, What.BALANCE, What.TIMES_UP, What.TIMES_DOWN,
 )  # fmt: skip
 AT_NODES = (What.HEALTH, What.PATH, What.PLACE, What.SOURCE)
-VIEWS = (What.VIEW_LOCAL, What.VIEW_CLUSTER)
+VIEWS = (What.VIEW_LOCAL, What.VIEW_CLUSTER, What.FREED)
 
 NO_PROMISE = {Balancer.DEFAULT: (What.BLACK_HOLE, What.NO_LOSS, What.BALANCE)}
 """What a cluster's own load balancer does not promise, as far as anybody knows: it is recorded. MetalLB, say, makes no
@@ -26,6 +26,21 @@ STATELESS = Difference(
     "another node, which resets them",
     reference="RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm: disruption",
 )
+
+
+WEIGHING = Difference(
+    when=(),
+    seen=WEIGHED,
+    reason="the load balancer weighs nodes by their ready pods, as their health checks tell it by their weight header",
+    reference="kubernetes/kubernetes#118999: X-Load-Balancing-Endpoint-Weight",
+)
+
+
+def differences(balancer: Balancer, what: What) -> tuple[Difference, ...]:
+    """What may be seen instead."""
+    if what is What.BALANCE:
+        return (WEIGHING,)
+    return (STATELESS,) if balancer is Balancer.ECMP and what is What.NO_LOSS else ()
 
 
 def row(balancer: Balancer, what: What, place: str, family: Family | None, level: Level, *said: str) -> MoveRow:
@@ -44,7 +59,7 @@ def row(balancer: Balancer, what: What, place: str, family: Family | None, level
         balancer=balancer,
         what=what,
         family=family,
-        differences=(STATELESS,) if balancer is Balancer.ECMP and what is What.NO_LOSS else (),
+        differences=differences(balancer, what),
     )
 
 

@@ -18,6 +18,7 @@ KUBE_PROXY = "kube-proxy: pkg/proxy/healthcheck/service_health.go"
 KEP_1669 = "KEP-1669: proxy terminating endpoints"
 AZURE = "AKS: the health probe status of the load balancer, by node (seed 001)"
 API_IP_MODE = "API: service.status.loadBalancer.ingress.ipMode; KEP-1860"
+CLOUD_PROVIDER = "Kubernetes: k8s.io/cloud-provider, EnsureLoadBalancerDeleted"
 
 WHILE = "While pods of a Local service become ready, unready, end, are killed and move to other nodes"
 FIRST = " (nodePorts are asked in the service's first family only)"
@@ -78,6 +79,10 @@ REQUIREMENTS: dict[What, tuple[str, ...]] = {
         "For a Cluster service over the same pods the load balancer takes all its nodes for healthy.",
         AZURE,
     ),
+    What.FREED: (
+        "When that Cluster service is deleted, the load balancer lets go of its VIPs.",
+        CLOUD_PROVIDER,
+    ),
 }  # fmt: skip
 
 PLACE_AT_NODES = (
@@ -107,4 +112,5 @@ LEVELS: dict[What, Level] = {
     What.PATH: Level.CORE,
     What.VIEW_LOCAL: Level.EXTENDED,
     What.VIEW_CLUSTER: Level.EXTENDED,
+    What.FREED: Level.EXTENDED,
 }

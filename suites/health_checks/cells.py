@@ -13,7 +13,7 @@ FAMILIES = tuple(Family)
 CLIENTS = (OUTSIDE_1, POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE)
 NODES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_PLANE)
 DIALLED = (Place.ENDPOINT_NODE, Place.BARE_NODE)
-HEARD = {"chosen", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion"}
+HEARD = {"chosen", "kept", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion"}
 """Steps of the life cycle that are also looked at on the nodes, by a client outside."""
 
 NEEDED = {
@@ -38,6 +38,7 @@ def row(question: Question, about: About, level: Level, requirement: str, *refer
     if question.second_address:
         features |= {f"nodes.second-address.{question.family.value.lower()}"}
         features |= {"node-ports.all-addresses"}
+    differences = OTHER_WORDS if about is About.PROXY else ()
     return QuestionRow(
         id=f"healthcheck.{question.key}.{about.value}",
         requirement=requirement,
@@ -47,6 +48,7 @@ def row(question: Question, about: About, level: Level, requirement: str, *refer
         features=features,
         question=question,
         about=about,
+        differences=differences,
     )
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from esipp.health.model import About, Situation
-from esipp.rows import Level
+from esipp.rows import Difference, Level
 
 # ----------------------------------------------------------------------------------------------------- references
 DESIGN = "ESIPP design proposal, Testing 1.2, Health Check responses (seed 003)"
@@ -74,6 +74,15 @@ CONTRACT: dict[About, tuple[str, ...]] = {
         WEIGHT,
     ),
 }
+OTHER_WORDS = (
+    Difference(
+        when=(),
+        seen="serviceProxyHealthy null",
+        reason="the document has no serviceProxyHealthy, as those of other service proxies than kube-proxy have none; "
+        "load balancers go by the status",
+        reference="cilium/cilium: pkg/service/healthserver; kubernetes/kubernetes#111661",
+    ),
+)
 TRUTH = {
     True: "200 means that this node serves: the same client is answered at its nodePort at the same time",
     False: "503 means that this node does not serve: the same client gets no answer at its nodePort at the same time",
@@ -230,6 +239,16 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "The health-check node port survives a server-side apply that does not name it",
             "the same port",
             "apply by another manager frees the port",
+            (API_PORT, REGISTRY),
+        ),
+    ),
+    "kept": (
+        _CORE,
+        Said(
+            "Some time after such edits the service has the health-check node port that it began with, and every node "
+            "answers there",
+            "the same port, answered on every node",
+            "the port moves while the service is edited, or some time after it",
             (API_PORT, REGISTRY),
         ),
     ),

@@ -80,6 +80,7 @@ def life() -> dict[str, Fact]:
         "kept-on-update": kept,
         "kept-on-patch": kept,
         "kept-on-apply": kept,
+        "kept": replace(kept, listeners=everywhere),
         "collision": Fact("", refused=taken),
         "collision-words": Fact("", refused=taken),
         "freed-by-policy": Fact("", {"life-chosen": None}, listeners=nowhere),

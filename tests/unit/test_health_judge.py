@@ -478,6 +478,7 @@ for also, like in (
     ("kept-on-patch", "kept-on-update"),
     ("kept-on-apply", "kept-on-update"),
     ("claimable", "chosen"),
+    ("kept", "chosen"),
     ("freed-by-type", "freed-by-policy"),
     ("freed-by-deletion", "freed-by-policy"),
 ):

@@ -16,7 +16,7 @@ from tests.unit.health_world import NAMESPACE, TRIALS, differing
 
 ROWS = [row for row in TRIALS if row.trial == "lifecycle"]
 FAIL, OPEN = Status.FAIL, Status.INCONCLUSIVE
-LISTENED = ("chosen", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion")
+LISTENED = ("chosen", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion", "kept")
 
 
 @pytest.fixture(autouse=True)
@@ -53,9 +53,9 @@ def test_an_honest_server_is_conformant() -> None:
         ("any-range", {"allocated": OPEN}),
         ("hands-out-twice", {"collision": FAIL, "collision-words": FAIL}),
         ("takes-a-change", {"immutable": FAIL}),
-        ("loses-on-update", {"kept-on-update": FAIL}),
-        ("loses-on-patch", {"kept-on-patch": FAIL}),
-        ("loses-on-apply", {"kept-on-apply": FAIL}),
+        ("loses-on-update", {"kept-on-update": FAIL, "kept": FAIL}),
+        ("loses-on-patch", {"kept-on-patch": FAIL, "kept": FAIL}),
+        ("loses-on-apply", {"kept-on-apply": FAIL, "kept": FAIL}),
         ("ignores-choice", {"chosen": FAIL, "claimable": FAIL, "freed-by-deletion": OPEN}),
         ("takes-anything", {"refused-with-cluster": FAIL, "refused-for-nodeport": FAIL}),
         (
@@ -63,8 +63,8 @@ def test_an_honest_server_is_conformant() -> None:
             {"freed-by-policy": FAIL, "freed-by-type": FAIL, "claimable": FAIL, "freed-by-deletion": OPEN},
         ),
         ("stays-open", {"freed-by-policy": FAIL, "freed-by-type": FAIL, "claimable": FAIL, "freed-by-deletion": OPEN}),
-        ("nobody-listens", dict.fromkeys(LISTENED, OPEN) | {"chosen": FAIL, "claimable": FAIL}),
-        ("flaps", dict.fromkeys(LISTENED, OPEN) | {"chosen": FAIL, "claimable": FAIL}),
+        ("nobody-listens", dict.fromkeys(LISTENED, OPEN) | {"chosen": FAIL, "claimable": FAIL, "kept": FAIL}),
+        ("flaps", dict.fromkeys(LISTENED, OPEN) | {"chosen": FAIL, "claimable": FAIL, "kept": FAIL}),
         ("nodes-fail-us", dict.fromkeys(LISTENED, OPEN)),
     ],
 )
@@ -98,6 +98,7 @@ def test_without_a_client_outside_the_api_is_judged_all_the_same() -> None:
     assert noticed(listen=False) == dict.fromkeys(LISTENED, OPEN)
     assert noticed("keeps-the-port", listen=False) == {
         "chosen": OPEN,
+        "kept": OPEN,
         "freed-by-policy": FAIL,
         "freed-by-type": FAIL,
         "claimable": FAIL,

@@ -9,7 +9,7 @@ from esipp.model import Balancer, Family
 from esipp.moves.checks import Checking, observe
 from esipp.moves.judging import Counted, Health, Judge, Result
 from esipp.moves.plan import Kind
-from esipp.moves.rows import REHASHED, MoveRow, What
+from esipp.moves.rows import REHASHED, WEIGHED, MoveRow, What
 from esipp.moves.samples import Sample
 from esipp.moves.telling import section
 from esipp.rows import Level, Status
@@ -124,6 +124,15 @@ def test_a_balancer_that_knows_no_node_has_no_view() -> None:
     assert Judge(result).decide(row(What.VIEW_CLUSTER, None)).status is Status.FAIL
 
 
+def test_a_vip_that_stays_is_told() -> None:
+    for left, status in ((frozenset[str](), Status.PASS), (frozenset({"192.0.2.77"}), Status.FAIL)):
+        result = replace(World().result(), views={What.FREED: Health(left, frozenset())})
+        decision = Judge(result).decide(row(What.FREED, None))
+        assert decision.status is status
+        assert ("192.0.2.77" in decision.observed) is bool(left)
+    assert World().judge().decide(row(What.FREED, None)).status is Status.INCONCLUSIVE
+
+
 def test_what_was_cut_short_does_not_pass_and_still_fails() -> None:
     judge = Judge(replace(World().result(), planned=10))
     for what, family in ((What.STEERS, FAMILY), (What.SOURCE, FAMILY), (What.HEALTH, None), (What.PATH, None)):
@@ -143,6 +152,7 @@ def test_balance_is_per_node(nodes: dict[str, int], status: Status) -> None:
     result = replace(World().result(), counted={FAMILY: Counted(nodes, {"a": 2, "b": 1})})
     decision = Judge(result).decide(row(What.BALANCE))
     assert decision.status is status
+    assert (decision.seen == WEIGHED) is (nodes == {"a": 267, "b": 133})
     assert "by the weight header it would be 267:133" in decision.observed
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from esipp.cluster import ApiError
+from esipp.convergence import Budget
 from esipp.errors import HarnessError
 from esipp.model import Balancer, Family
-from esipp.moves import scene
+from esipp.moves import scene, told
 from esipp.moves.gather import Gathering
 from esipp.moves.rows import What
 from esipp.moves.told import EXCLUDED, ReferenceWord
@@ -28,9 +29,9 @@ NODES = [
 ]
 
 
-def should(told: list[str]) -> Any:
+def should(nodes: list[str]) -> Any:
     services = [
-        {"namespace": "ns", "name": name, "nodes": [{"node": node, "healthy": True} for node in told]}
+        {"namespace": "ns", "name": name, "nodes": [{"node": node, "healthy": True} for node in nodes]}
         for name in (scene.service_name(Balancer.ECMP), scene.cluster_service_name(Balancer.ECMP))
     ]
     reference: Any = SimpleNamespace(view=lambda: {"services": services})
@@ -41,12 +42,49 @@ def should(told: list[str]) -> Any:
     return word.views(Balancer.ECMP)
 
 
-@pytest.mark.parametrize("told", [["a", "b"], ["a"], []])
-def test_the_view_of_a_cluster_service_is_held_against_the_clusters_nodes(told: list[str]) -> None:
-    view = should(told)[What.VIEW_CLUSTER]
+@pytest.mark.parametrize("nodes", [["a", "b"], ["a"], []])
+def test_the_view_of_a_cluster_service_is_held_against_the_clusters_nodes(nodes: list[str]) -> None:
+    view = should(nodes)[What.VIEW_CLUSTER]
     assert view.should == {"a", "b"}
-    assert view.healthy == set(told)
+    assert view.healthy == set(nodes)
     assert EXCLUDED in MARKS
+
+
+@pytest.mark.parametrize("left", [{}, {"IPv4": "192.0.2.77"}])
+def test_vips_of_a_deleted_service_are_asked_for_until_they_are_gone(
+    left: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(told, "LET_GO", Budget("made up", 0.2, need=1, spacing=0.01))
+    looks: list[Any] = []
+
+    def view() -> Any:
+        looks.append(None)
+        vips = {"IPv4": "192.0.2.77", "IPv6": "2001:db8::77"} if len(looks) == 1 else left
+        gone = (
+            [] if not vips else [{"namespace": "ns", "name": scene.cluster_service_name(Balancer.ECMP), "vips": vips}]
+        )
+        another = {"namespace": "other", "name": scene.cluster_service_name(Balancer.ECMP), "vips": {"IPv4": "x"}}
+        return {"services": [*gone, another]}
+
+    reference: Any = SimpleNamespace(view=view)
+    word = ReferenceWord(reference, "ns", NODES)
+    word.look_again([Balancer.ECMP])
+    assert word.views(Balancer.ECMP)[What.FREED].healthy == frozenset(left.values())
+    assert len(looks) >= 2
+
+
+def test_only_the_cluster_services_that_are_there_are_deleted() -> None:
+    deleted: list[str] = []
+    asked: list[Any] = []
+    cluster = SimpleNamespace(delete=deleted.append)
+    stage: Any = SimpleNamespace(
+        cluster=cluster, namespace="ns", services={scene.cluster_service_name(Balancer.PROXY): {}}
+    )
+    word: Any = SimpleNamespace(look_again=lambda balancers: asked.extend(balancers))
+    nothing: Any = None
+    Gathering(stage, nothing, "image", [], 1, 7, False, word)._let_go([Balancer.ECMP, Balancer.PROXY])
+    assert deleted == [f"/api/v1/namespaces/ns/services/{scene.cluster_service_name(Balancer.PROXY)}"]
+    assert asked == [Balancer.PROXY]
 
 
 def test_what_the_api_server_refuses_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,15 @@
+"""A proxy that does not tell who the client is."""
+
+from esipp.model import Claim
+from tests.broken.balancing import HEADERS, fault, told_in
+from tests.broken.breakage import Break, Group
+
+BREAK = Break(
+    "balancer-drops-x-forwarded-for",
+    Group.BALANCERS,
+    "a proxy sends no X-Forwarded-For, or passes on what the client claims",
+    HEADERS,
+    fault("drop-xff"),
+    told_in(Claim.FORWARDED_FOR),
+    names="no address in X-Forwarded-For",
+)

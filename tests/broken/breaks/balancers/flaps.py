@@ -1,0 +1,16 @@
+"""A load balancer that flaps."""
+
+from esipp.moves.rows import What
+from tests.broken.balancing import LATE, MOVING, fault, forwarder
+from tests.broken.breakage import Break, Group
+
+BREAK = Break(
+    "balancer-flaps",
+    Group.BALANCERS,
+    "a load balancer takes nodes in that fail their checks, and away again, four seconds in ten",
+    MOVING,
+    fault("flap"),
+    forwarder(What.STEERS),
+    may=forwarder(*LATE, What.VIEW_LOCAL, What.VIEW_CLUSTER),
+    names="flaps",
+)

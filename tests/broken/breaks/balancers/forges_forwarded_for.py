@@ -1,0 +1,15 @@
+"""A proxy that forges X-Forwarded-For."""
+
+from esipp.model import Claim
+from tests.broken.balancing import HEADERS, fault, told_in
+from tests.broken.breakage import Break, Group
+
+BREAK = Break(
+    "balancer-forges-x-forwarded-for",
+    Group.BALANCERS,
+    "a proxy tells backends in X-Forwarded-For that the client is 192.0.2.1 or 2001:db8::1",
+    HEADERS,
+    fault("forge-xff"),
+    told_in(Claim.FORWARDED_FOR),
+    names="tells something else",
+)

@@ -1,0 +1,16 @@
+"""A load balancer that ignores health checks."""
+
+from esipp.moves.rows import What
+from tests.broken.balancing import LATE, MOVING, fault, forwarder
+from tests.broken.breakage import Break, Group
+
+BREAK = Break(
+    "balancer-ignores-health",
+    Group.BALANCERS,
+    "a load balancer sends packets to all nodes, whatever their health checks say",
+    MOVING,
+    fault("ignore-health"),
+    forwarder(What.STEERS, What.BLACK_HOLE),
+    may=forwarder(*LATE),
+    names="ignores health checks",
+)

@@ -1,0 +1,16 @@
+"""A load balancer that never takes a node away."""
+
+from esipp.moves.rows import What
+from tests.broken.balancing import LATE, MOVING, fault, forwarder
+from tests.broken.breakage import Break, Group
+
+BREAK = Break(
+    "balancer-keeps-one",
+    Group.BALANCERS,
+    "a load balancer never takes a node away once it has sent packets there",
+    MOVING,
+    fault("keep-one"),
+    forwarder(What.STEERS, What.BLACK_HOLE),
+    may=forwarder(*LATE),
+    names="keeps a node that was removed",
+)

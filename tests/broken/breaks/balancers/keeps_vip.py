@@ -1,0 +1,16 @@
+"""A load balancer that keeps the VIPs of Services that are gone."""
+
+from esipp.moves.rows import What
+from tests.broken.balancing import MOVING, fault, forwarder
+from tests.broken.breakage import Break, Group
+
+BREAK = Break(
+    "balancer-keeps-a-vip",
+    Group.BALANCERS,
+    "a load balancer goes on serving the VIPs of Services that were deleted",
+    MOVING,
+    fault("keep-vip"),
+    forwarder(What.FREED),
+    may=forwarder(What.NO_LOSS),
+    names="keeps the VIP",
+)

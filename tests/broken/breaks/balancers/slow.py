@@ -1,0 +1,16 @@
+"""A load balancer that checks less often than it says."""
+
+from esipp.moves.rows import What
+from tests.broken.balancing import LATE, MOVING, fault, forwarder
+from tests.broken.breakage import Break, Group
+
+BREAK = Break(
+    "balancer-slow",
+    Group.BALANCERS,
+    "a load balancer checks nodes ten times less often than it says",
+    MOVING,
+    fault("slow"),
+    forwarder(What.BLACK_HOLE),
+    may=forwarder(What.STEERS, *LATE),
+    names="asks less often, than it says",
+)

@@ -1,0 +1,16 @@
+"""A load balancer that keeps a removed node in use, for few connections."""
+
+from esipp.moves.rows import What
+from tests.broken.balancing import LATE, MOVING, fault, forwarder
+from tests.broken.breakage import Break, Group
+
+BREAK = Break(
+    "balancer-one-in-fifty-to-a-removed-node",
+    Group.BALANCERS,
+    "a load balancer goes on sending one connection in fifty to nodes that it has taken away",
+    MOVING,
+    fault("one-in-fifty-stale"),
+    forwarder(What.STEERS),
+    may=forwarder(*LATE),
+    names="keeps a node that was removed",
+)

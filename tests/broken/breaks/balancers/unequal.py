@@ -1,0 +1,16 @@
+"""A load balancer that prefers nodes."""
+
+from esipp.moves.rows import What
+from tests.broken.balancing import MOVING, fault, forwarder
+from tests.broken.breakage import Break, Group
+
+BREAK = Break(
+    "balancer-unequal",
+    Group.BALANCERS,
+    "a load balancer prefers nodes by their names: one gets a fourth of what another one gets",
+    MOVING,
+    fault("unequal"),
+    forwarder(What.BALANCE),
+    may=forwarder(What.NO_LOSS),
+    names="sticks to one of",
+)

@@ -1,0 +1,25 @@
+"""Session affinity is lost with every update."""
+
+from esipp.compatibility.model import AFFINITY
+from esipp.rows import Row
+from tests.broken.breakage import Asked, Break, Group
+from tests.broken.controllers import losing
+from tests.broken.edits import wants_after_an_update
+
+STICKY = "object.spec.sessionAffinity == 'ClientIP'"
+
+
+def notices(row: Row) -> bool:
+    """Whether affinity must be there after an update."""
+    return wants_after_an_update(row, AFFINITY, "ClientIP")
+
+
+BREAK = Break(
+    "affinity-lost-on-update",
+    Group.COMPATIBILITY,
+    "admission drops sessionAffinity from every update of a Service",
+    Asked(("compatibility",), ("api.change.",)),
+    lambda nodes: losing(nodes, "loses-affinity", ("sessionAffinity", "sessionAffinityConfig"), STICKY),
+    notices,
+    names="stick to a backend lose it",
+)

@@ -1,0 +1,48 @@
+"""The health-check node port changes with every update."""
+
+from contextlib import AbstractContextManager
+
+from esipp.health.model import HealthTrialRow
+from esipp.rows import Row
+from tests.broken.breakage import Asked, Break, Group
+from tests.broken.controllers import controller
+from tests.broken.health_proxies import SETTLED, claims
+from tests.broken.nodes import Json, Nodes, Placed
+
+EDITED = "life-1"
+"""The Service that the trial edits: what is no matter of its policy."""
+
+
+def moving_the_port(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """Somebody lets go of the port, and takes another one, whenever the Service was changed by somebody else."""
+    known: dict[str, str] = {}
+
+    def act(path: str, service: Json) -> bool:
+        version = service["metadata"]["resourceVersion"]
+        if service["metadata"]["name"] != EDITED or known.setdefault(path, version) == version:
+            return False
+        nodes.cluster.patch(path, {"spec": {"externalTrafficPolicy": "Cluster"}}, "merge-patch")
+        back = nodes.cluster.patch(path, {"spec": {"externalTrafficPolicy": "Local"}}, "merge-patch")
+        known[path] = back["metadata"]["resourceVersion"]
+        return True
+
+    return controller(nodes, act)
+
+
+def about_edits(row: Row) -> bool:
+    """What an edit itself shows depends on who comes first."""
+    return isinstance(row, HealthTrialRow) and row.claim.startswith("kept-on-")
+
+
+BREAK = Break(
+    "health-port-changes-on-update",
+    Group.COMPATIBILITY,
+    "the health-check node port of a Service changes whenever anything of it is changed",
+    Asked(("health_checks",), (SETTLED, "healthcheck.lifecycle.")),
+    moving_the_port,
+    lambda row: claims(row, "lifecycle", "kept"),
+    names="moves while",
+    may=about_edits,
+    at_once=False,
+    scoped=True,
+)

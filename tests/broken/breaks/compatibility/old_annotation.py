@@ -1,0 +1,46 @@
+"""An annotation of old that takes effect: somebody acts upon it."""
+
+from contextlib import AbstractContextManager
+
+from esipp.manifests import OLD_ANNOTATIONS
+from esipp.model import Cell, OldForm
+from esipp.rows import Row
+from tests.broken.breakage import Asked, Break, Group
+from tests.broken.controllers import controller
+from tests.broken.nodes import Json, Nodes, Placed
+
+
+def old_controller(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """What a controller of 1.4 to 1.7 did: OnlyLocal in the annotation makes the policy Local."""
+
+    def act(path: str, service: Json) -> bool:
+        notes = service["metadata"].get("annotations") or {}
+        asks = any(notes.get(key) == OldForm.ONLY_LOCAL for key in OLD_ANNOTATIONS)
+        if not asks or service["spec"].get("externalTrafficPolicy") == "Local":
+            return False
+        nodes.cluster.patch(path, {"spec": {"externalTrafficPolicy": "Local"}}, "merge-patch")
+        return True
+
+    return controller(nodes, act)
+
+
+def notices(row: Row) -> bool:
+    """With Local in truth: the bare node falls silent, and the endpoint's node does not rewrite the source any more."""
+    if isinstance(row, Cell):
+        service = row.path.service
+        annotated = service is not None and service.old_form is OldForm.ONLY_LOCAL
+        return annotated and not row.id.endswith("to-endpoint-node.answers")
+    return row.id.endswith(".not-heard")
+
+
+BREAK = Break(
+    "old-annotation-takes-effect",
+    Group.COMPATIBILITY,
+    "a controller of old makes the policy of Services Local whose beta annotation says OnlyLocal",
+    # Services that stand while they are looked at, and one that is read again a while after it was made.
+    Asked(("compatibility",), ("annotated-", "not-heard")),
+    old_controller,
+    notices,
+    names="annotation",
+    scoped=True,
+)

@@ -1,0 +1,17 @@
+"""Health checks in the words of another service proxy: the same status, and a document with less in it."""
+
+from esipp.health.model import About
+from tests.broken.breakage import KNOWN, Asked, Break, Group
+from tests.broken.health_proxies import ONE_AND_NONE, asks, lying
+
+BREAK = Break(
+    "health-in-other-words",
+    Group.HARMLESS,
+    "health checks have the right status, and no serviceProxyHealthy in the document, as other proxies",
+    Asked(("health_checks",), ONE_AND_NONE),
+    lying("other-words"),
+    lambda row: asks(row, About.PROXY),
+    names="load balancers go by the status",
+    says=KNOWN,
+    scoped=True,
+)

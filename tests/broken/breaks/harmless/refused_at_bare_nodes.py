@@ -1,0 +1,41 @@
+"""Nodes without an endpoint refuse connections to Local services, where others drop them."""
+
+from contextlib import AbstractContextManager
+
+from esipp.model import Family, Role
+from tests.broken.breakage import Asked, Break, Group, nobody
+from tests.broken.forwarding import AT_BARE_NODES
+from tests.broken.matching import AT_THE_NODE, to_port
+from tests.broken.nodes import Json, Live, Nodes, Placed, Rule
+
+REFUSED = {"TCP": ("--jump", "REJECT", "--reject-with", "tcp-reset"), "UDP": ("--jump", "REJECT")}
+
+
+def refusing(nodes: Nodes) -> AbstractContextManager[Placed]:
+    bare = tuple(node for node in nodes.containers if node != nodes.roles[Role.ENDPOINT_NODE])
+
+    def rules(live: Live) -> list[Rule]:
+        ports = [port for service in live.services if _local(service) for port in service["spec"]["ports"]]
+        return [
+            Rule(family, "INPUT", (*to_port(port, port["nodePort"]), *AT_THE_NODE, *refused), bare, "filter")
+            for port in ports
+            if port.get("nodePort") and (refused := REFUSED.get(port["protocol"]))
+            for family in Family
+        ]
+
+    return nodes.live(rules)
+
+
+def _local(service: Json) -> bool:
+    return bool(service["spec"].get("externalTrafficPolicy") == "Local")
+
+
+BREAK = Break(
+    "bare-nodes-refuse",
+    Group.HARMLESS,
+    "nodes without an endpoint refuse connections to nodePorts of Local services (REJECT) and do not drop them",
+    Asked(("source_ip",), AT_BARE_NODES),
+    refusing,
+    nobody,
+    scoped=True,
+)

@@ -1,0 +1,52 @@
+"""A node keeps the client's source on the way to its own pods under Cluster, too, as some eBPF data planes do."""
+
+from contextlib import AbstractContextManager
+
+from esipp.model import Cell, Role, TrafficPolicy, Vantage
+from esipp.topology import family_of
+from tests.broken.breakage import KNOWN, Asked, Break, Group, cells
+from tests.broken.masquerading import NODE
+from tests.broken.matching import came_by
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.ways import NODE_PORTS
+
+
+def keeping(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """What came to a nodePort of the endpoint's node leaves it as it came; its own processes and pods are no matter."""
+    here = (nodes.roles[Role.ENDPOINT_NODE],)
+
+    def rules(live: Live) -> list[Rule]:
+        found = []
+        for service in live.services:
+            spec = service["spec"]
+            if spec["type"] == "ClusterIP" or spec.get("externalTrafficPolicy") != "Cluster":
+                continue
+            for port in spec["ports"]:
+                for client in ("outside-1", "outside-2"):
+                    for address in live.addresses_of(client):
+                        words = (*came_by(port, port["nodePort"]), "--source", address, "--jump", "ACCEPT")
+                        found.append(Rule(family_of(address), "POSTROUTING", words, here))
+        return found
+
+    return nodes.live(rules)
+
+
+def knows(cell: Cell) -> bool:
+    """Clients outside at that node's nodePorts, of services with Cluster, where a rewritten source is expected."""
+    path = cell.path
+    policy = path.service.policy if path.service else None
+    there = path.entry.kind in NODE_PORTS and path.entry.role is Role.ENDPOINT_NODE
+    return there and policy is TrafficPolicy.CLUSTER and path.client.vantage is Vantage.OUTSIDE and cell.accept == NODE
+
+
+BREAK = Break(
+    "source-kept-under-cluster",
+    Group.HARMLESS,
+    "a node does not rewrite the source on the way to its own pods, also where the policy is Cluster",
+    Asked(("source_ip",), ("nodeport.cluster.tcp.", "nodeport.cluster.udp.", "nodeport.local.tcp.")),
+    keeping,
+    cells(knows),
+    names="the API does not demand",
+    says=KNOWN,
+    scoped=True,
+)

@@ -1,0 +1,17 @@
+"""A load balancer that splits by the weights which health checks ask for."""
+
+from esipp.moves.rows import What
+from tests.broken.balancing import MOVING, forwarder, options
+from tests.broken.breakage import KNOWN, Break, Group
+
+BREAK = Break(
+    "weighting-balancer",
+    Group.HARMLESS,
+    "a load balancer splits connections between nodes by X-Load-Balancing-Endpoint-Weight, and not equally",
+    MOVING,
+    options("--weigh"),
+    forwarder(What.BALANCE),
+    may=forwarder(What.NO_LOSS),
+    names="weighs nodes",
+    says=KNOWN,
+)

@@ -1,0 +1,118 @@
+"""Somebody who acts upon the Services of a run while it is under way: controllers, and policies of admission."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event
+from typing import Any
+
+from esipp.cluster import ApiError, UnreachableError
+from esipp.convergence import Budget, Reading, converge
+from esipp.labels import MANAGED_BY
+from tests.broken.flipping import beside
+from tests.broken.nodes import OURS, Nodes, Placed
+
+Json = dict[str, Any]
+Act = Callable[[str, Json], bool]
+"""Acts upon a Service, by its path and as it is now; whether it did something."""
+
+LOOK = 0.1
+TAKES = Budget("an admission policy taking effect", 60.0, need=3, spacing=0.2)
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+
+
+@contextmanager
+def controller(nodes: Nodes, act: Act) -> Iterator[Placed]:
+    """Look at each Service of our own run again and again, from its first moment on, and act upon it."""
+    placed = Placed()
+
+    def work(ended: Event) -> None:
+        while not ended.wait(LOOK):
+            with contextlib.suppress(ApiError, UnreachableError):  # the namespace comes and goes
+                for namespace in nodes.own_namespaces():
+                    services = f"/api/v1/namespaces/{namespace}/services"
+                    for item in nodes.cluster.list(services):
+                        with contextlib.suppress(ApiError):  # gone meanwhile
+                            if act(f"{services}/{item['metadata']['name']}", item):
+                                placed.at = placed.at or time.time()
+
+    with beside(work):
+        yield placed
+
+
+@contextmanager
+def losing(nodes: Nodes, name: str, fields: tuple[str, ...], only_if: str) -> Iterator[Placed]:
+    """Admission takes fields of Services' specs away at every update, in the namespaces of runs.
+
+    Args:
+        nodes: of the cluster.
+        name: of the policy.
+        fields: of ``spec``.
+        only_if: a condition in CEL, about ``object`` and ``oldObject``.
+    """
+    name = f"{OURS}-{name}"
+    policies, bindings = f"{GROUP}/mutatingadmissionpolicies", f"{GROUP}/mutatingadmissionpolicybindings"
+    has = {
+        field: f'has(object.spec.{field}) ? [JSONPatch{{op: "remove", path: "/spec/{field}"}}] : []' for field in fields
+    }
+    removed = " + ".join(f"({each})" for each in has.values())
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["services"]}]
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {"resourceRules": rules},
+            "matchConditions": [{"name": "only-if", "expression": only_if}],
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": removed}}],
+        },
+    }
+    where = {"namespaceSelector": {"matchLabels": MANAGED_BY}}
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": name, "matchResources": where},
+    }
+    try:
+        nodes.cluster.create(policies, policy)
+        nodes.cluster.create(bindings, binding)
+        _wait_until_it_acts(nodes, name, fields)
+        yield Placed(time.time())
+    finally:
+        nodes.cluster.delete(f"{bindings}/{name}")
+        nodes.cluster.delete(f"{policies}/{name}")
+
+
+def _wait_until_it_acts(nodes: Nodes, name: str, fields: tuple[str, ...]) -> None:
+    """Until a Service in a namespace like a run's loses these fields."""
+    metadata: Json = {"name": name, "labels": dict(MANAGED_BY)}
+    spec = {
+        "type": "LoadBalancer",
+        "externalTrafficPolicy": "Local",
+        "loadBalancerClass": "esipp.dev/nobody",
+        "sessionAffinity": "ClientIP",
+        "ports": [{"port": 80}],
+    }
+    services = f"/api/v1/namespaces/{name}/services"
+    kept = {field: spec[field] for field in fields if field in spec}
+    nodes.cluster.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    try:
+
+        def look() -> Reading:
+            made = nodes.cluster.create(
+                services, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+            )
+            edit = {"metadata": {"annotations": {"esipp.dev/edited": "yes"}}}
+            told = nodes.cluster.patch(f"{services}/{name}", edit, "merge-patch")["spec"]
+            nodes.cluster.delete(f"{services}/{name}")
+            lost = all(told.get(field) != value for field, value in kept.items())
+            return Reading(lost and made["spec"]["type"] == spec["type"], str(told))
+
+        waited = converge(look, TAKES)
+        assert waited.held, waited
+    finally:
+        nodes.cluster.delete(f"/api/v1/namespaces/{name}")

@@ -1,0 +1,21 @@
+"""Which rows of the compatibility suite want a field of a Service after an update."""
+
+from esipp.compatibility.model import EditRow, Is, Taken, Verb
+from esipp.rows import Row
+
+UPDATES = (Verb.REPLACE, Verb.UPDATE, Verb.MERGE, Verb.STRATEGIC, Verb.JSON, Verb.APPLY)
+
+
+def wants_after_an_update(row: Row, path: str, value: object = None) -> bool:
+    """Whether a row wants a field to be there, or to have this value, in the answer to an update of a Service."""
+    if not isinstance(row, EditRow):
+        return False
+    steps = {step.name: step for step in row.chain.steps}
+    first = {step.of: step.name for step in reversed(row.chain.steps)}  # what makes a Service is no update of it
+    for want in row.wants:
+        if isinstance(want, Taken):
+            step, wanted = steps[want.step], dict(want.fields).get(path)
+            right = wanted == value if value is not None else wanted not in (None, Is.ABSENT)
+            if right and step.verb in UPDATES and first[step.of] != step.name:
+                return True
+    return False
