@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from ci import account
 from ci.hermetic.engine import Engine
 from ci.places import places
 from ci.step import SetupError
@@ -21,7 +22,7 @@ def main(command: list[str]) -> int:
             raise SetupError("There is no kept cluster.", "ci/conformance --up starts one")
         if there.path == "hermetic" and not Engine(places()).lives():
             raise SetupError("The kept cluster is gone: its engine does not run.", "ci/conformance --up starts one")
-        environment = there.environment
+        environment = account.environment(there, command)
         os.environ["PATH"] = environment["PATH"]  # execvpe looks the program up by our own
         try:
             os.execvpe((there.prefix + command)[0], there.prefix + command, environment)  # noqa: S606

@@ -16,7 +16,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import NoReturn
 
-from ci import cluster, lane_file, loadbalancer, metallb, network
+from ci import account, cluster, lane_file, loadbalancer, metallb, network
 from ci.hermetic import coredns
 from ci.lane_file import Lane
 from ci.places import CONTEXT, Places, cores, places
@@ -152,6 +152,7 @@ def _renew(kept: Surroundings, way: Way, lane: Lane, where: Places, journal: Jou
     if REFERENCE in lane.load_balancers:
         base = way.balancer_base() if isinstance(way, Hermetic) else None
         loadbalancer.renew(kept, loadbalancer.build(kept, base, journal), journal)
+    account.install(kept, journal)
     there = replace(kept, image=image)
     there.save(where)
     return there
@@ -173,6 +174,7 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
         loading = pool.submit(way.load, there, image)
         balancer = building.result() if building else None
         starting = pool.submit(loadbalancer.install, there, balancer, journal) if balancer else None
+        account.install(there, journal)
         metallb.install(there, prepared.metallb_manifest, journal)
         cluster.await_nodes(there, journal)
         loading.result()
@@ -199,7 +201,7 @@ def _suite(there: Surroundings, lane: Lane, more: Sequence[str], journal: Journa
         command = suite_command(lane, there.image, more)
         step.say(" ".join(command))
         argv = guarded([*there.prefix, *command], "TERM")
-        process = subprocess.Popen(argv, env=there.environment, start_new_session=True)
+        process = subprocess.Popen(argv, env=account.environment(there, command), start_new_session=True)
         try:
             return process.wait()
         except Interrupted:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ci import cluster, loadbalancer, metallb
+from ci import account, cluster, loadbalancer, metallb
 from ci.hermetic import apt, balancer_base
 from ci.hermetic.engine import Engine
 from ci.hermetic.images import Builder, prune_images
@@ -82,6 +82,7 @@ class Hermetic:
         if self.engine.leftovers():
             with self.journal.step("clear away what an earlier run left"):
                 self.engine.stop()
+        account.forget(self.places)
         self.engine.empty_tmp()
 
     def prepare(self, lane: Lane, *, fresh: bool) -> Prepared:
@@ -206,6 +207,7 @@ class Official:
             loadbalancer.remove(there)
             cluster.delete(there, step)
         loadbalancer.forget_credentials(self.places)
+        account.forget(self.places)
         self.places.cluster_file.unlink(missing_ok=True)
 
     def _find_kind(self) -> None:

@@ -50,12 +50,12 @@ OF_EVERY_RUN = (
     *_rights("list", "nodes"),
     *_rights("create get list watch delete", "namespaces"),
     *_rights("create get list watch delete", "pods"),
-    *_rights("create get", "pods/exec"),
+    *_rights("create", "pods/exec"),
     *_rights("get", "pods/log"),
     *_rights("create list watch delete", "services"),
     *_rights("get", "serviceaccounts"),
 )
-"""What a run does, clean-up included. A client of today opens ``pods/exec`` by a WebSocket, which is a ``get``."""
+"""What a run does, clean-up included."""
 
 OF_SUITES: Mapping[str, tuple[Right, ...]] = {
     "health_checks": (*GATES, *_rights("get patch update", "services")),

@@ -1,0 +1,81 @@
+"""The account that runs the suite: that of docs/rbac.yaml, by a kubeconfig with a token that soon expires."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from ci.cluster import kubectl
+from ci.places import CONTEXT, ROOT, Places, places
+from ci.step import Journal, SetupError
+from ci.surroundings import Surroundings
+
+RIGHTS = ROOT / "docs" / "rbac.yaml"
+NAMESPACE, NAME = "esipp-account", "esipp"
+DURATION = "4h"  # longer than any run; a new one is made for each
+
+
+def install(there: Surroundings, journal: Journal) -> None:
+    """Make the account with its rights, or see that it has those of this checkout."""
+    with journal.step("make the account that runs the suite", hint="ci/enter kubectl auth whoami") as step:
+        kubectl(there, step, "apply", "--server-side", "--filename", RIGHTS)
+
+
+def kubeconfig_file(where: Places) -> Path:
+    """Where its kubeconfig lies; the admin's is another one."""
+    return where.run / "esipp-kubeconfig"
+
+
+def kubeconfig(there: Surroundings, where: Places | None = None) -> Path:
+    """Write its kubeconfig with a new token; the context is called as the admin's.
+
+    Where the API server gives no token now, the last one stays: ``esipp clean`` has work where that server is stopped.
+
+    Raises:
+        SetupError: there is none of earlier either.
+    """
+    path = kubeconfig_file(where or places())
+    token = _token(there)
+    view = there.ask("kubectl", "--context", CONTEXT, "config", "view", "--minify", "--raw", "--output", "json")
+    if not token or not view:
+        if path.is_file():
+            return path
+        raise SetupError(f"The API server gives no token for the account {NAMESPACE}/{NAME}.", "is it up?")
+    cluster = json.loads(view)["clusters"][0]
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [cluster],
+        "users": [{"name": NAME, "user": {"token": token.strip()}}],
+        "contexts": [{"name": CONTEXT, "context": {"cluster": cluster["name"], "user": NAME}}],
+        "current-context": CONTEXT,
+    }
+    half = path.with_suffix(".half")
+    half.unlink(missing_ok=True)
+    with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump(config, file)
+    half.rename(path)
+    return path
+
+
+def forget(where: Places) -> None:
+    """Remove the kubeconfig, which is of no use without the cluster."""
+    kubeconfig_file(where).unlink(missing_ok=True)
+
+
+def _token(there: Surroundings) -> str | None:
+    """A new token; the account is made where a cluster was kept that is older than this."""
+    create = ("create", "token", NAME, "--namespace", NAMESPACE, "--duration", DURATION)
+    token = there.ask("kubectl", "--context", CONTEXT, *create)
+    if not token and there.ask("kubectl", "--context", CONTEXT, "apply", "--server-side", "--filename", RIGHTS):
+        token = there.ask("kubectl", "--context", CONTEXT, *create)
+    return token
+
+
+def environment(there: Surroundings, command: list[str], where: Places | None = None) -> dict[str, str]:
+    """The environment of a command: where esipp speaks to the cluster it does so as this account, all else as admin."""
+    found = there.environment
+    if command[:1] == ["esipp"] and any(word.partition("=")[0] == "--context" for word in command):
+        found["KUBECONFIG"] = str(kubeconfig(there, where))
+    return found
