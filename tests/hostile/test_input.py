@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from esipp.cluster import Cluster
+from esipp.cluster import ApiError, Cluster
 from tests.hostile.accounts import account, kubeconfig_with, view
 from tests.hostile.running import ROWS, Place, control_plane, docker
 from tests.hostile.tried import Tried
@@ -307,3 +307,49 @@ def test_proxy_is_excepted(place: Place, cluster: Cluster, tried: Tried, tmp_pat
     )  # fmt: skip
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (0, [], [])
     assert proxy.asked == []
+
+
+def test_vip_never_comes(place: Place, cluster: Cluster, tried: Tried) -> None:
+    pools = "/apis/metallb.io/v1beta1/namespaces/metallb-system/ipaddresspools"
+    names = [each["metadata"]["name"] for each in cluster.list(pools)]
+    try:
+        for name in names:
+            cluster.patch(f"{pools}/{name}", {"spec": {"autoAssign": False}}, "merge-patch")
+        ended = place.start(rows=["loadbalancer.local.tcp.ipv4.outside-1"]).end()
+    finally:
+        for name in names:
+            cluster.patch(f"{pools}/{name}", {"spec": {"autoAssign": None}}, "merge-patch")
+    tried.keep(
+        ended, what="a load balancer never gets its VIP", how="the balancer's pools were closed",
+        left=place.left(ended), then="the rows that need it are `inconclusive`, with why; all others are judged",
+    )  # fmt: skip
+    assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
+    assert all("no VIP came within" in why for why in ended.reasons.values())
+
+
+def test_node_ports_are_used_up(place: Place, cluster: Cluster, tried: Tried) -> None:
+    space = "/api/v1/namespaces/esipp-hostile-ports"
+    cluster.create("/api/v1/namespaces", {"metadata": {"name": "esipp-hostile-ports"}})
+    try:
+        with contextlib.suppress(ApiError):  # until the range is full
+            for number, size in enumerate([100] * 40):
+                _take(cluster, space, number, size)
+        with contextlib.suppress(ApiError):
+            for number in range(100, 200):
+                _take(cluster, space, number, 1)
+        ended = place.start().end()
+    finally:
+        cluster.delete(space)
+        cluster.wait_gone(space, budget=120)
+    tried.keep(
+        ended, what="every nodePort is taken", how="Services of another namespace have them all", left=place.left(ended)
+    )
+    assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
+    assert "no nodePort is free" in ended.message
+
+
+def _take(cluster: Cluster, space: str, number: int, size: int) -> None:
+    """Take some nodePorts."""
+    ports = [{"name": f"p{port}", "port": port} for port in range(1, size + 1)]
+    spec = {"type": "NodePort", "ports": ports}
+    cluster.create(f"{space}/services", {"metadata": {"name": f"takes-{number}"}, "spec": spec})
