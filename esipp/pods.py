@@ -24,9 +24,10 @@ def is_ready(pod: Json) -> bool:
                 "name one the nodes can pull with --image, or load it: kind load docker-image",
             )
         if reason in NO_START:
+            ended = _ends(pod) or [str(waiting.get("message", ""))[:200]]
             raise HarnessError(
-                f"Pod {name} cannot be started ({reason}): {waiting.get('message', '')[:200]}",
-                f"kubectl logs {name} --previous -n {pod['metadata']['namespace']}",
+                f"Pod {name} cannot be started ({reason}): {'; '.join(ended)}.",
+                f"is {container['image']} the echo image of this checkout? docker run --rm shows what it says.",
             )
     if status.get("phase") == "Failed":
         raise HarnessError(f"Pod {pod['metadata']['name']} failed: {status.get('reason')} {status.get('message')}")
@@ -45,6 +46,13 @@ def identity(pod: Json) -> tuple[str, int, str]:
 
 def _restarts(pod: Json) -> int:
     return sum(each.get("restartCount", 0) for each in pod.get("status", {}).get("containerStatuses") or [])
+
+
+def _ends(pod: Json) -> list[str]:
+    """How its containers last ended, of those that did."""
+    containers = pod.get("status", {}).get("containerStatuses") or []
+    ends = [each.get("lastState", {}).get("terminated") or {} for each in containers]
+    return [f"{end.get('reason')}, exit code {end.get('exitCode')}" for end in ends if end]
 
 
 def changed(pod: Json, known: tuple[str, int, str]) -> str:
@@ -76,9 +84,7 @@ def harm(pod: Json, *, restarts: int = 0, evictable: bool = False) -> str:
     if status.get("phase") == "Failed" and not pod["metadata"].get("deletionTimestamp"):
         return "failed" + _in_brackets(str(status[each]) for each in ("reason", "message") if status.get(each))
     if _restarts(pod) > restarts:
-        ends = [each.get("lastState", {}).get("terminated") or {} for each in status.get("containerStatuses") or []]
-        told = (f"{end.get('reason')}, exit code {end.get('exitCode')}" for end in ends if end)
-        return "was started again" + _in_brackets(told)
+        return "was started again" + _in_brackets(_ends(pod))
     return ""
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from esipp.pods import changed, harm, identity
+from esipp.errors import HarnessError
+from esipp.pods import changed, harm, identity, is_ready
 
 Json = dict[str, Any]
 
@@ -52,6 +53,16 @@ def test_a_pod_whose_node_was_lost_for_a_while_is_told_although_its_containers_r
         if condition["type"] == lost:
             condition["lastTransitionTime"] = "t1"
     assert changed(now, known) == told
+
+
+def test_a_program_that_ends_at_once_is_told_as_it_ended() -> None:
+    looping = {"image": "a/b:c", "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}}
+    with pytest.raises(HarnessError) as raised:
+        is_ready(pod(ready=False, container=looping | KILLED))
+    assert raised.value.sentence == "Pod backend cannot be started (CrashLoopBackOff): OOMKilled, exit code 137."
+    assert "a/b:c" in raised.value.hint
+    with pytest.raises(HarnessError, match="back-off 10s"):
+        is_ready(pod(ready=False, container=looping))
 
 
 def test_pods_that_come_and_go_are_not_harmed_by_that_but_by_others() -> None:
