@@ -1,4 +1,4 @@
-"""Signals: one ends a run, a second one does not keep it from removing what it made."""
+"""Signals: one ends a run, a second one does not keep it from removing what it made. And troubles, each told once."""
 
 import signal
 from collections.abc import Iterator
@@ -6,7 +6,9 @@ from types import FrameType
 
 import pytest
 
-from fixtures.session import ENDING, undisturbed
+from esipp.errors import EsippError, HarnessError
+from esipp.run import Run, Settings
+from fixtures.session import ENDING, told, undisturbed
 
 
 @pytest.fixture
@@ -42,3 +44,13 @@ def test_handlers_are_back_after_a_removal_that_failed(handled: list[int]) -> No
         raise RuntimeError("half of it")
     signal.raise_signal(signal.SIGINT)
     assert handled == [signal.SIGINT]
+
+
+def test_what_could_not_be_removed_is_told_beside_why_the_run_ended() -> None:
+    run = Run(Settings(context="home"))
+    troubles = [HarnessError("away"), HarnessError("away"), HarnessError("still there"), HarnessError("still there")]
+    for trouble in troubles:
+        with pytest.raises(EsippError), told(run):
+            raise trouble
+    assert str(run.trouble) == "away"
+    assert [str(each) for each in run.later] == ["still there"]
