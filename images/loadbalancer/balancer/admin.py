@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 from .decisions import Decisions
 
 SIGN_OF_LIFE_SECONDS = 2.0
+MOST_DIGITS = 18  # of a decision's number
 
 
 class _Server(ThreadingHTTPServer):
@@ -36,12 +37,16 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer one request; every connection carries one only."""
         self.close_connection = True
-        url = urlsplit(self.path)
+        try:
+            url = urlsplit(self.path)
+        except ValueError:  # no host such as [::
+            self._answer(HTTPStatus.BAD_REQUEST, json.dumps({"error": "that is no URL"}))
+            return
         if url.path == "/view":
             self._answer(HTTPStatus.OK, json.dumps(self.server.view()))
         elif url.path == "/decisions":
             after = parse_qs(url.query).get("after", ["0"])[0]
-            if after.isascii() and after.isdigit():
+            if after.isascii() and after.isdigit() and len(after) <= MOST_DIGITS:
                 self._stream(int(after))
             else:
                 self._answer(HTTPStatus.BAD_REQUEST, json.dumps({"error": "after is the number of a decision"}))

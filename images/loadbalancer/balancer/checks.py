@@ -22,6 +22,7 @@ from .thresholds import PASSES, Health, Result
 
 RESET = struct.pack("ii", 1, 0)
 LONGEST_ANSWER = 4096
+MOST_DIGITS = 9  # Python refuses to read numbers of thousands of them
 MOST_WEIGHT = 100
 SLACK = 0.05
 """Of the period: a check that has no longer to wait when the next one is due has timed out. Else a timeout as long as
@@ -69,9 +70,17 @@ def weight_of(head: bytes) -> int:
     """The share of connections that a node's answer asks for; 1 where it says nothing that can be used."""
     for line in head.splitlines()[1:]:
         name, _, told = line.partition(b":")
-        if name.strip().lower() == b"x-load-balancing-endpoint-weight" and told.strip().isdigit():
+        told = told.strip()
+        if name.strip().lower() == b"x-load-balancing-endpoint-weight" and told.isdigit() and len(told) <= MOST_DIGITS:
             return min(MOST_WEIGHT, max(1, int(told)))
     return 1
+
+
+def status_of(head: bytes) -> int | None:
+    """The status of an answer; None if it is no HTTP/1."""
+    words = head.partition(b"\n")[0].split()
+    sound = len(words) > 1 and words[0].startswith(b"HTTP/1.") and words[1].isdigit() and len(words[1]) == 3
+    return int(words[1]) if sound else None
 
 
 class Checker:
@@ -175,13 +184,11 @@ class Checker:
         check.answer += data
         head, end, _ = check.answer.partition(self._end_of_head)
         if end:
-            words = head.partition(b"\n")[0].split()
-            sound = len(words) > 1 and words[0].startswith(b"HTTP/1.") and words[1].isdigit()
-            status = int(words[1]) if sound else None
+            status = status_of(head)
             before = check.weight
             if status == PASSES:
                 check.weight = weight_of(head)
-            self._end(check, status, None if sound else "no HTTP answer")
+            self._end(check, status, "no HTTP answer" if status is None else None)
             if self._weighed and check.weight != before:
                 self._weighed(check)
         elif not data or len(check.answer) > LONGEST_ANSWER:
