@@ -23,7 +23,8 @@ GROUPS = {
     "beside": ("Beside another run", ""),
     "midway": (
         "While a run goes on",
-        "A run outlives what it can. What it observed is judged only if its own pods and probers were whole meanwhile.",
+        "A run outlives what it can. What it observed is judged only if its own pods and probers were whole meanwhile. "
+        "Results are PARTIAL as few rows were asked for here.",
     ),
 }
 
@@ -34,10 +35,11 @@ TAIL = """
 * **An engine that does not start** is told by `ci/conformance`, not by `esipp`.
 * **A clock that is stepped for the whole machine** was not tried, as it is everybody's: the run's own process was told
   other times. It waits, and compares with its probers, by monotonic clocks only.
-* **NetworkPolicies that are enforced**: the network add-on of the cluster here enforces none. That one of ours is made
-  beside one that denies everything was tried; that it lifts the other is the API's promise, as policies only add up.
-  Those of add-ons for the whole cluster (ClusterNetworkPolicy, Calico's, Cilium's) cannot be lifted so, and what they
-  forbid looks like the data plane's silence.
+* **NetworkPolicies that are enforced**: the network add-on of the cluster here (`ci/hermetic/node/network_addon.py`)
+  enforces none; kind's own does, since kind v0.24, and was not at hand. That one of ours is made beside one that denies
+  everything was tried; that it lifts the other is the API's promise, as policies only add up. Those of add-ons for the
+  whole cluster (ClusterNetworkPolicy, Calico's, Cilium's) cannot be lifted so, and what they forbid looks like the data
+  plane's silence.
 """
 
 
