@@ -206,9 +206,10 @@ class Nodes:
                 while not ended.wait(0.3):
                     try:
                         live = self.arranged()
-                        if live is not None and live == last and not placed.at:  # nothing has been added meanwhile
+                        if live is not None and live == last:  # nothing has been added meanwhile
                             stack.enter_context(enter(live))
                             placed.at = time.time()
+                            return
                         last = live
                     except BaseException as error:  # told below, in the test's own thread
                         broken.append(error)
