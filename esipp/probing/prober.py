@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import subprocess
 import threading
 import time
@@ -27,6 +28,9 @@ PULSE_SECONDS = 5.0
 SILENT_SECONDS = 60.0
 """After which a prober that says nothing, although it was asked, is given up: its node, or the way there, is lost. An
 API server that stands still for a while only holds up what probers say."""
+
+KLOG = re.compile(r"^[EFIW]\d{4} [\d:.]+ +\d+ \S+\] ")
+"""What stands before kubectl's own complaints: severity, time, thread, line of its source."""
 
 PROTOCOL_VERSION = 4
 
@@ -322,6 +326,7 @@ class Prober:
                     self._take(json.loads(line))
                 except (ValueError, KeyError, TypeError, AttributeError) as broken:
                     self._bury(f"it sent something unreadable ({broken}): {line[:120]!r}")
+        self._readers[1].join(timeout=1.0)  # so that its last complaints are told
         self._bury("it ended")
 
     def _feel_its_pulse(self) -> None:
@@ -386,9 +391,10 @@ class Prober:
     def _death(self) -> HarnessError:
         return HarnessError(
             f"The prober of {self.name} is gone: {self._dead}.{self._said()}",
-            "look at the pod or container it ran in; nothing is said about the product.",
+            "look at the pod or container it ran in, and, for a pod, at the API server, by which 'kubectl exec' goes; "
+            "nothing is said about the product.",
         )
 
     def _said(self) -> str:
-        words = " ".join(line for line in self._complaints if line)
+        words = " ".join(dict.fromkeys(KLOG.sub("", line) for line in self._complaints if line))
         return f" It said: {words[:300]}" if words else ""

@@ -43,6 +43,10 @@ def single(job: dict[str, Any], seq: int) -> None:
 def main(mode: str) -> None:
     if mode == "mute":
         sys.stdin.read()
+    if mode == "kubectl":
+        for thread in ("7749", "   3"):
+            print(f"E1121 17:31:47.299536 {thread} v2.go:130] websocket: close 1006", file=sys.stderr)
+        sys.exit(1)
     if mode == "dead":
         print("no such image", file=sys.stderr)
         sys.exit(3)

@@ -93,6 +93,12 @@ def test_a_prober_that_does_not_start_right_is_told(mode: str, words: str) -> No
         made.hello()
 
 
+def test_what_kubectl_complains_of_is_told_without_its_log_header() -> None:
+    with prober("kubectl") as made, pytest.raises(HarnessError) as gone:
+        made.hello()
+    assert gone.value.sentence == "The prober of outside-1 is gone: it ended. It said: websocket: close 1006"
+
+
 def test_a_mute_prober_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "START_SECONDS", 0.2)
     with prober("mute") as made, pytest.raises(HarnessError, match="did not start within"):
