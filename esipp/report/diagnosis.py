@@ -79,6 +79,8 @@ ANOTHER_CLIENT = (
     "or connection tracking mixes up two connections"
 )
 
+REACHED_ITSELF = "the backend reached itself, but no rule of its own node masqueraded that"
+
 ASIDE = (
     (
         "packets went to a backend",
@@ -156,7 +158,7 @@ SYMPTOMS = (
         "a backend cannot reach itself through its service: hairpin mode of its bridge port is off, or nothing "
         "masquerades such packets, so that the pod drops what seems to come from itself",
     ),
-    Symptom(HAIRPIN, ANSWERED, "the backend reached itself, but no rule of its own node masqueraded that"),
+    Symptom(HAIRPIN, ANSWERED, REACHED_ITSELF),
     Symptom(
         BALANCER,
         CLIENT,
@@ -248,6 +250,8 @@ def diagnose(cell: Cell, verdict: Verdict) -> str:
     """Where to look first; empty where there is nothing to say."""
     if verdict.status not in (Status.FAIL, Status.FLAKY):
         return ""
+    if cell.accept == HAIRPIN and "from another address" in verdict.reason:
+        return REACHED_ITSELF
     for words, look in ASIDE + (() if cell.is_negative else BROKEN):
         if words in verdict.reason:
             return look

@@ -4,7 +4,6 @@ What is wrong for a moment only is put in by a watcher that sees the flips as th
 by the same command on the node: nothing is left behind, whatever becomes of the test.
 """
 
-import shlex
 import subprocess
 import threading
 import time
@@ -17,7 +16,7 @@ from esipp.flips.props import NEIGHBOURS
 from esipp.model import EntryKind, Role, ServiceType, TrafficPolicy
 from esipp.rows import Row
 from tests.broken.breakage import Asked
-from tests.broken.nodes import LONGEST, Json, Live, Nodes, Placed, Rule, new_mark
+from tests.broken.nodes import LONGEST, Json, Live, Nodes, Placed, Rule, new_mark, script
 
 OF_ONE_SERVICE = Asked(("compatibility",), ("flip.nodeport.", "flip.loadbalancer.", "flip.health-port.loadbalancer."))
 OF_NEIGHBOURS = Asked(("compatibility",), ("beside.nodeport.", "beside.loadbalancer.local.", "beside.health."))
@@ -150,9 +149,9 @@ def for_a_moment(rules: list[Rule], seconds: float, mark: str) -> None:
     running = []
     for node in {node for rule in rules for node in rule.nodes}:
         ours = [rule for rule in rules if node in rule.nodes]
-        commands = [[shlex.join(each.command(how, mark)) for each in ours] for how in ("--insert", "--delete")]
-        script = "; ".join([*commands[0], f"sleep {seconds}", *commands[1]])
-        running.append(subprocess.Popen(["docker", "exec", node, "sh", "-c", script], stdout=subprocess.DEVNULL))
+        put_in, take_away = (script(ours, how, mark) for how in ("--insert", "--delete"))
+        command = ["docker", "exec", node, "sh", "-c", f"{put_in}; sleep {seconds}; {take_away}"]
+        running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
     for each in running:
         assert each.wait(timeout=60) == 0
 

@@ -47,13 +47,11 @@ def into_own_pods(
 
     def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
         def rules(live: Live) -> list[Rule]:
+            outside = {family: ("!", "--source", cidr) for family, cidr in nodes.pod_cidrs.items()}
             return [
-                Rule(
-                    family,
-                    "POSTROUTING",
-                    ("--destination", ",".join(own), "!", "--source", nodes.pod_cidrs[family], *more, *MASQUERADE),
-                )
+                Rule(family, "POSTROUTING", ("--destination", address, *outside[family], *more, *MASQUERADE))
                 for family, own in pod_addresses(live).items()
+                for address in own
                 if family in families
             ]
 
@@ -62,9 +60,10 @@ def into_own_pods(
     return apply
 
 
-def pod_addresses(live: Live) -> dict[Family, list[str]]:
-    """Those of the run's pods that are in the pod network."""
-    own = [pod["status"]["podIPs"] for pod in live.pods if not pod["spec"].get("hostNetwork")]
+def pod_addresses(live: Live, there: tuple[str, ...] = ()) -> dict[Family, list[str]]:
+    """Those of the run's pods that are in the pod network; of all, or of those on these nodes."""
+    pods = [pod for pod in live.pods if not there or pod["spec"]["nodeName"] in there]
+    own = [pod["status"]["podIPs"] for pod in pods if not pod["spec"].get("hostNetwork")]
     return grouped(address["ip"] for addresses in own for address in addresses)
 
 

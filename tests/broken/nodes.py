@@ -54,10 +54,22 @@ class Rule:
         """Whether it is for this node."""
         return not self.nodes or node in self.nodes
 
-    def command(self, how: str, mark: str) -> list[str]:
-        """The command that puts it in (``--insert``) or takes it away (``--delete``)."""
-        comment = ("--match", "comment", "--comment", mark)
-        return [PROGRAMS[self.family], "--wait", "--table", self.table, how, self.chain, *comment, *self.words]
+    def line(self, how: str, mark: str) -> str:
+        """The line for iptables-restore that puts it in (``--insert``) or takes it away (``--delete``)."""
+        return " ".join((how, self.chain, "--match", "comment", "--comment", mark, *self.words))
+
+
+def script(rules: Sequence[Rule], how: str, mark: str) -> str:
+    """The shell commands that put rules in, or take them away: one for each family and table, so that it is quick."""
+    commands = []
+    for family, table in sorted({(rule.family, rule.table) for rule in rules}):
+        lines = [rule.line(how, mark) for rule in rules if (rule.family, rule.table) == (family, table)]
+        commands.append(_restore(PROGRAMS[family], table, shlex.quote("\n".join(lines))))
+    return " && ".join(commands)
+
+
+def _restore(program: str, table: str, lines: str) -> str:
+    return f"printf '*{table}\\n%s\\nCOMMIT\\n' {lines} | {program}-restore --noflush --wait"
 
 
 def new_mark() -> str:
@@ -67,9 +79,13 @@ def new_mark() -> str:
 
 def take_away(mark: str) -> str:
     """The shell command that takes away all rules, and tables of nftables, whose mark begins so."""
-    away = "{0} -t {2} -S | grep -- {1} | sed s/^-A/-D/ | while read -r rule; do eval {0} -w -t {2} $rule; done"
-    tables = f"nft list tables | grep -- {mark} | while read -r table; do nft delete $table; done"
-    return "; ".join([*(away.format(each, mark, table) for each in PROGRAMS.values() for table in TABLES), tables])
+    away = [f"nft list tables | grep -- {mark} | while read -r table; do nft delete $table; done"]
+    for program in PROGRAMS.values():
+        for table in TABLES:
+            restore = _restore(program, table, '"$found"')
+            away.append(f"found=$({program} --wait -t {table} -S | grep -- {mark} | sed s/^-A/-D/)")
+            away.append(f'[ -z "$found" ] || {restore}')
+    return "; ".join(away)
 
 
 @dataclass(frozen=True)
@@ -139,11 +155,8 @@ class Nodes:
         """Rules on the nodes, taken away again whatever happens; one command a node, so that they come quickly."""
         mark = new_mark()
 
-        def script(node: str) -> str:
-            return " && ".join(shlex.join(each.command("--insert", mark)) for each in rules if each.concerns(node))
-
         try:
-            self.on_nodes(script)
+            self.on_nodes(lambda node: script([each for each in rules if each.concerns(node)], "--insert", mark))
             yield Placed(time.time())
         finally:
             self.take_away(mark)

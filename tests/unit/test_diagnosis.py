@@ -87,6 +87,13 @@ def test_a_symptom_names_its_place(identity: str, shown: AddressClass, words: st
     assert words in diagnose(cell, verdict(cell, show(cell.path, shown)))
 
 
+def test_a_backend_that_answers_itself_past_the_service_was_not_masqueraded() -> None:
+    cell = by_id("clusterip.udp.ipv6.backend-to-clusterip")
+    reason = "the answer came from another address than the one dialled"
+    made = Verdict(cell.id, cell.level, Status.FAIL, "", "", reason, shown=(AddressClass.OTHER,))
+    assert "no rule of its own node masqueraded" in diagnose(cell, made)
+
+
 @pytest.mark.parametrize(
     ("seen", "words"),
     [("172.18.0.7 = client outside-2", "address of another client"), ("192.0.2.1 = nobody we know", "NAT device")],

@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.model import AddressClass
+from esipp.model import AddressClass, Role
 from esipp.topology import family_of
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import pod_addresses
@@ -15,11 +15,10 @@ def leaving_hairpins(nodes: Nodes) -> AbstractContextManager[Placed]:
     """What a pod sends to itself goes past kube-proxy's rule that masquerades."""
 
     def rules(live: Live) -> list[Rule]:
-        return [
-            Rule(family_of(address), "POSTROUTING", ("--source", address, "--destination", address, "--jump", "ACCEPT"))
-            for addresses in pod_addresses(live).values()
-            for address in addresses
-        ]
+        here = (nodes.roles[Role.ENDPOINT_NODE],)
+        own = (address for addresses in pod_addresses(live, here).values() for address in addresses)
+        past = [("--source", each, "--destination", each, "--jump", "ACCEPT") for each in own]
+        return [Rule(family_of(words[1]), "POSTROUTING", words, here) for words in past]
 
     return nodes.live(rules)
 
@@ -27,10 +26,10 @@ def leaving_hairpins(nodes: Nodes) -> AbstractContextManager[Placed]:
 BREAK = Break(
     "hairpin-not-masqueraded",
     Group.SOURCE,
-    "no node masquerades what a pod sends to itself through its service",
+    "the endpoint node does not masquerade what a pod sends to itself through its service",
     Asked(("source_ip",), ("backend-to-", "clusterip.tcp.", "nodeport.local.tcp.", "loadbalancer.local.udp.")),
     leaving_hairpins,
     cells(lambda cell: cell.accept == HAIRPIN),
-    names="cannot reach itself",
+    names="cannot reach itself|masqueraded that",
     scoped=True,
 )

@@ -17,7 +17,7 @@ def masquerading_on_the_same_node(nodes: Nodes) -> AbstractContextManager[Placed
         here = (nodes.roles[Role.ENDPOINT_NODE],)
         return [
             Rule(family, "POSTROUTING", ("--destination", ",".join(own), *SENT_ON, *MASQUERADE), here)
-            for family, own in pod_addresses(live).items()
+            for family, own in pod_addresses(live, here).items()
         ]
 
     return nodes.live(rules)
