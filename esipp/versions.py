@@ -58,9 +58,6 @@ TERMINATING = Need("1.26", "KEP-1669: serving terminating endpoints, beta")
 SCTP = Need("1.19", "KEP-614: SCTP services, beta")
 DOCUMENT = Need("1.7", "kubernetes/kubernetes#44053: health checks answer with a JSON document")
 AFFINITY = Need("1.8", "kubernetes/kubernetes#49850: sessionAffinityConfig")
-CARRIED_OVER = Need(
-    "1.23", "kubernetes/kubernetes#103532: what an update leaves out is carried over; also in late 1.20 to 1.22"
-)
 AFFINITY_CLAIMS = ("default-seconds", "zero", "more-than-a-day")
 FIELD_RULES = Need(
     "1.7", "kubernetes/kubernetes#41162: the port is a field, and is validated when a Service is created"
@@ -132,8 +129,12 @@ OF_ROWS: tuple[tuple[Mapping[str, str], Need], ...] = (
     ({"suite": _HEALTH, "trial": "terminating", "claim": "source"}, TERMINATING),
     ({"suite": _HEALTH, "claim": "refused-with-cluster"}, FIELD_RULES),
     ({"suite": _HEALTH, "claim": "refused-for-nodeport"}, FIELD_RULES),
-    ({"suite": _HEALTH, "claim": "kept-on-update"}, CARRIED_OVER),
-    ({"suite": _HEALTH, "claim": "kept"}, CARRIED_OVER),
+    (
+        {"suite": _HEALTH, "claim": "kept-on-update"},
+        Need(
+            "1.23", "kubernetes/kubernetes#103532: what an update leaves out is carried over; also in late 1.20 to 1.22"
+        ),
+    ),
     ({"suite": _HEALTH, "claim": "kept-on-apply"}, Need("1.16", "KEP-555: server-side apply, beta")),
     ({"suite": _INTEROP, "trial": "neighbours"}, GATES),
     # a class of nobody's: else the cluster's own balancer would serve them

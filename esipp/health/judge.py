@@ -14,6 +14,7 @@ from esipp.model import Family
 from esipp.observation import Observation, Outcome, Verdict
 from esipp.rows import Feature, Row, Status
 
+NOT_TOLD = "a document without serviceProxyHealthy"
 SILENT = (Outcome.TIMEOUT, Outcome.UNREACHABLE)
 SILENT_WORDS = {"timed out", Outcome.UNREACHABLE.value}
 REACHES_NOTHING = "{} does not reach that node at all: its reference listener is silent, too"
@@ -113,7 +114,10 @@ def _contract(row: QuestionRow, seen: Seen, answers: list[Answer]) -> Decision:
         return "no weight header" if told is None else f"weight {told}"
 
     def healthy(answer: Answer) -> str:
-        return f"serviceProxyHealthy {json.dumps(document(answer).get('serviceProxyHealthy'))}"
+        told = document(answer)
+        if "service" in told and "serviceProxyHealthy" not in told:
+            return NOT_TOLD
+        return f"serviceProxyHealthy {json.dumps(told.get('serviceProxyHealthy'))}"
 
     def names(answer: Answer) -> str:
         kind = answer.headers.get("content-type", "no Content-Type").partition(";")[0].strip()

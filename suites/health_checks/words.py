@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from esipp.health.judge import NOT_TOLD
 from esipp.health.model import About, Situation
 from esipp.rows import Difference, Level
 
@@ -77,9 +78,8 @@ CONTRACT: dict[About, tuple[str, ...]] = {
 OTHER_WORDS = (
     Difference(
         when=(),
-        seen="serviceProxyHealthy null",
-        reason="the document has no serviceProxyHealthy, as those of other service proxies than kube-proxy have none; "
-        "load balancers go by the status",
+        seen=NOT_TOLD,
+        reason="other service proxies than kube-proxy do not tell how they are; load balancers go by the status",
         reference="cilium/cilium: pkg/service/healthserver; kubernetes/kubernetes#111661",
     ),
 )

@@ -151,6 +151,14 @@ def test_a_charset_is_no_difference() -> None:
     assert differing(answering(HERE, answer)) == {}
 
 
+@pytest.mark.parametrize("question", [HERE, BARE])
+def test_another_proxys_document_is_known(question: Question) -> None:
+    said = json.loads(honest(question).body)
+    del said["serviceProxyHealthy"]
+    seen = answering(question, replace(honest(question), body=json.dumps(said)))
+    assert differing(seen) == {about(question, About.PROXY): Status.KNOWN}
+
+
 def test_another_client_is_another_question() -> None:
     asked = replace(BARE, client=POD_ON_OTHER_NODE)
     assert differing(answering(asked, honest(asked, status=200))) == {about(asked, About.STATUS): FAIL}

@@ -45,7 +45,8 @@ def test_every_row_accepts_its_classes_and_no_other(shown: AddressClass) -> None
     for cell in CELLS:
         said = verdict(cell, *(show(cell.path, shown, seq) for seq in range(SAMPLES)))
         holds = cell.level is Level.RECORD or fits(cell.path, shown) & cell.accept
-        if said.status is not (Status.PASS if holds else Status.FAIL):
+        excused = any(not each.when and fits(cell.path, shown) & each.accept for each in cell.overrides)
+        if said.status is not (Status.PASS if holds else Status.KNOWN if excused else Status.FAIL):
             wrong.append((cell.id, said.status.value, said.reason))
     assert wrong == []
 
