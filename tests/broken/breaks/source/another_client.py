@@ -2,12 +2,12 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.model import Cell, Role
+from esipp.model import Path, Role, TrafficPolicy
 from suites.cast import OUTSIDE_1, OUTSIDE_2
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import ACROSS_THE_MATRIX, CLIENT, grouped
 from tests.broken.nodes import Live, Nodes, Placed, Rule
-from tests.broken.ways import into_pods
+from tests.broken.ways import into_pods, rests_on, sent_on_by
 
 NOT_TO_BE_MASQUERADED = ("--match", "mark", "!", "--mark", "0x4000/0x4000")
 """The mark by which kube-proxy knows what it will masquerade."""
@@ -35,8 +35,10 @@ def swapping(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.live(rules)
 
 
-def notices(cell: Cell) -> bool:
-    return cell.path.client == OUTSIDE_1 and cell.accept == CLIENT and into_pods(cell.path)
+def spoiled(path: Path) -> bool:
+    """Whether the client is one, and is kept by the endpoint node."""
+    kept = path.service is not None and path.service.policy is TrafficPolicy.LOCAL
+    return path.client == OUTSIDE_1 and kept and into_pods(path) and sent_on_by(path) is Role.ENDPOINT_NODE
 
 
 BREAK = Break(
@@ -45,7 +47,8 @@ BREAK = Break(
     "the endpoint node rewrites one client's address to that of another client outside, where it keeps the source",
     Asked(("source_ip",), ACROSS_THE_MATRIX),
     swapping,
-    cells(notices),
+    cells(lambda cell: cell.accept == CLIENT and spoiled(cell.path)),
     names="address of another client",
+    opens=rests_on(spoiled),  # an answer to an address that is not the client's proves nothing
     scoped=True,
 )
