@@ -50,7 +50,7 @@ def healthy(request: pytest.FixtureRequest, nodes: Nodes, scores: Path) -> dict[
         name = f"healthy-{hashlib.sha256(repr(asked).encode()).hexdigest()[:8]}"
         with once(scores, f"{name}.json") as missing:
             if missing is not None:
-                with turn(nodes.lock, alone=True):
+                with turn(nodes.lock, alone=False):  # what is scoped touches no other run's Services
                     result = qualify(nodes, asked, scores / name)
                 assert result.worse() == {}, result.text
                 assert result.exit_code == 0, result.text
