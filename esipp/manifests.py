@@ -57,14 +57,20 @@ class Numbers:
         return int(port.value[1])
 
 
-def namespace(name: str, run: str, owner: str) -> Json:
-    """The run's namespace; host-network agents need the privileged Pod Security level."""
+PRIVILEGED, RESTRICTED = "privileged", "restricted"
+"""Pod Security levels: host-network agents need the first one, all else of ours is fine with the second."""
+
+SECURITY_LEVEL = "pod-security.kubernetes.io/enforce"
+
+
+def namespace(name: str, run: str, owner: str, level: str = PRIVILEGED) -> Json:
+    """The run's namespace, of a Pod Security level."""
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {
             "name": name,
-            "labels": {**labels_of(run), "pod-security.kubernetes.io/enforce": "privileged"},
+            "labels": {**labels_of(run), SECURITY_LEVEL: level},
             "annotations": {OWNER: owner},
         },
     }

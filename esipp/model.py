@@ -28,6 +28,8 @@ class AddressClass(StrEnum):
 
 
 NO_ANSWER = frozenset({AddressClass.DROPPED, AddressClass.REFUSED})
+OF_NODES = frozenset({AddressClass.NODE, AddressClass.HAIRPIN})
+"""Which addresses these are, only our agents can tell: Node objects do not know all."""
 
 
 class Family(StrEnum):
@@ -266,6 +268,13 @@ class Path:
         return f"{what}.{self.protocol.value.lower()}.{self.family.value.lower()}.{way}{extra}"
 
     @property
+    def on_host_network(self) -> bool:
+        """Whether one of its ends stands on a node's own network, or is an address that only an agent can tell."""
+        ends = self.entry.kind in (EntryKind.NODE_LISTENER, EntryKind.SECOND_ADDRESS)
+        served = self.service is not None and self.service.backends is Backends.HOST_NETWORK
+        return self.client.vantage is Vantage.NODE or ends or served
+
+    @property
     def object_name(self) -> str:
         """The Service object in the cluster; a load balancer is asked for one protocol only, as many carry no mix."""
         assert self.service is not None
@@ -336,6 +345,13 @@ class Cell(Row):
     def paths(self) -> tuple[Path, ...]:
         """Every path that has to be observed to judge this row: its own and its controls'."""
         return (self.path, *(control.path for control in self.controls))
+
+    @property
+    def on_host_network(self) -> bool:
+        """Where a client, a listener or a backend stands there; or an address may be seen that only agents know of."""
+        controls = (control.accept for control in self.controls)
+        seen = self.accept.union(*controls, *(override.accept for override in self.overrides))
+        return bool(seen & OF_NODES) or any(path.on_host_network for path in self.paths)
 
     @property
     def profile(self) -> Profile:

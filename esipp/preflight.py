@@ -19,11 +19,11 @@ from esipp.interoperability.dns import dns_feature
 from esipp.loadbalancers.reference import Reference
 from esipp.loadbalancers.reference import find as find_reference
 from esipp.model import Balancer, Family, Role
-from esipp.pod_security import check_privileged
+from esipp.pod_security import host_network_feature
 from esipp.probing.outside import check_network, find_network
 from esipp.redaction import learn_cloud
 from esipp.rights import PAGE, lacking, needed, rights_features
-from esipp.rows import KUBERNETES, Feature
+from esipp.rows import HOST_NETWORK, KUBERNETES, Feature
 from esipp.run import Settings
 from esipp.topology import MARKS, Node, cast_roles, marked, read_node
 from esipp.versions import check_age, version_features
@@ -90,7 +90,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     """Ask the cluster everything that decides whether and what can be run, of these suites.
 
     Raises:
-        PreflightError: unreachable, rights missing, too few schedulable nodes, or none of our pods admitted.
+        PreflightError: unreachable, rights missing, or too few schedulable nodes.
     """
     version = cluster.version()
     check_age(read_version(version) or NEWEST)
@@ -119,7 +119,6 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
             f"Only {len(fit)} of {len(nodes)} nodes can take pods ({', '.join(fit) or 'none'}); two are needed.",
             _hint_of_too_few(raw, cluster.context),
         ) from None
-    check_privileged(cluster)
     facts = {"kubernetes": version, "nodes": str(len(nodes)), **_versions(raw)}
     decided = dict.fromkeys(facts, "API server /version and node status")
     services = _service_families(cluster, version)
@@ -133,6 +132,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     if reference:
         components.append(reference_component(reference))
         facts["load-balancer.reference"], decided["load-balancer.reference"] = _settings_of(reference)
+    features[HOST_NETWORK] = host_network_feature(cluster)
     features["external-ips"] = _external_ips(cluster)
     features["dns"] = dns_feature(cluster)
     features |= granted
@@ -146,6 +146,8 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
         everywhere, f"node-port-addresses: {facts['node-port-addresses']} ({decided['node-port-addresses']})"
     )
     features |= left_out(settings.without, features)
+    if not features[HOST_NETWORK].present:  # then there is no root and are no raw sockets either
+        features |= dict.fromkeys(("packets", "sctp"), features[HOST_NETWORK])
     features |= version_features(version, all_rows())
     return Findings(nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes))
 

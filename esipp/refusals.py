@@ -22,7 +22,7 @@ def hint_for(refused: ApiError) -> str:
     if "usage per" in text or "limit to request ratio" in text:
         return f"a LimitRange of our own namespace stands in the way; we ask for {ASKS_FOR}."
     if "PodSecurity" in text:
-        return "Pod Security admission refuses our pods: the label of our own namespace is overruled; exempt it."
+        return "Pod Security admission overrules the label of our own namespace; --without host-network does with less."
     for kind, found in (("webhook", WEBHOOK.search(text)), ("policy", POLICY.search(text))):
         if found:
             return (

@@ -67,6 +67,9 @@ class Difference:
     before: str = ""
 
 
+HOST_NETWORK = "host-network"
+"""The feature that rows need which rest on our agents: a cluster may admit no such pods."""
+
 KUBERNETES = "kubernetes."
 """How the features are called that stand for a version: ``kubernetes.1.28``."""
 
@@ -108,6 +111,11 @@ class Row:
         return ""
 
     @property
+    def on_host_network(self) -> bool:
+        """Whether it rests on our agents, which stand on the nodes' own network and tell all their addresses."""
+        return True
+
+    @property
     def profile(self) -> Profile:
         """The kind of Service that it is about; health checks and their ports belong to load balancers."""
         return Profile.LOAD_BALANCER
@@ -141,7 +149,8 @@ class Feature:
 def missing_features(row: Row, features: Mapping[str, Feature]) -> dict[str, Feature]:
     """What a row needs and is not there, by name; a feature that nobody looked for counts as missing."""
     unknown = Feature(False, "nobody looked for it")
-    found = {name: features.get(name, unknown) for name in sorted(row.features)}
+    needed = row.features | ({HOST_NETWORK} if row.on_host_network and HOST_NETWORK in features else set())
+    found = {name: features.get(name, unknown) for name in sorted(needed)}
     return {name: feature for name, feature in found.items() if not feature.present}
 
 

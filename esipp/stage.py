@@ -75,6 +75,7 @@ class Stage:
         raw: whether agents get root and CAP_NET_RAW, which SCTP and packets need; others get them for SCTP.
         outside: addresses of the clients outside, by name, for loadBalancerSourceRanges.
         ranges: who may use our VIPs besides.
+        hosted: whether the cluster admits agents, which stand on the nodes' own network.
 
     ``pods`` are ours by name, ``services`` the created objects by name, ``obstacles`` say why a service cannot be
     dialled (a VIP that never came), ``listeners`` are the reference listeners' ports by node and protocol,
@@ -91,6 +92,7 @@ class Stage:
     raw: bool = False
     outside: Mapping[str, Sequence[str]] = field(default_factory=dict)
     ranges: SourceRanges = EVERYBODY
+    hosted: bool = True
     namespace: str = ""
     pods: dict[str, Pod] = field(default_factory=dict)
     services: dict[str, Json] = field(default_factory=dict)
@@ -117,7 +119,8 @@ class Stage:
             if path.service:
                 objects.setdefault(path.object_name, []).append(path)
         try:
-            self.cluster.create("/api/v1/namespaces", manifests.namespace(self.namespace, self.run, owner()))
+            level = manifests.PRIVILEGED if self.hosted else manifests.RESTRICTED
+            self.cluster.create("/api/v1/namespaces", manifests.namespace(self.namespace, self.run, owner(), level))
             wait_for_account(self.cluster, self.namespace)
             wanted = self._pods_for(paths, props)
             with ThreadPoolExecutor(max_workers=8) as pool:
@@ -274,7 +277,7 @@ class Stage:
         usable = (node.name for node in self.nodes.values() if node.usable)
         ready = sorted(usable, key=lambda name: (name not in with_role, name))
         pods += props.pods
-        agents = [(agent_name(node), node) for node in ready[:MOST_AGENTS]]
+        agents = [(agent_name(node), node) for node in ready[: MOST_AGENTS if self.hosted else 0]]
         return pods + [manifests.agent_pod(name, run, node, image, raw=self.raw) for name, node in agents]
 
     def _wait_for_pods(self, names: set[str]) -> None:

@@ -198,6 +198,11 @@ class EditRow(TrialRow):
         return "; then ".join(say_step(step) for step in self.chain.steps)
 
     @property
+    def on_host_network(self) -> bool:
+        """Only where something is asked on the wire, from a client outside."""
+        return any(step.verb is Verb.LISTEN for step in self.chain.steps)
+
+    @property
     def profile(self) -> Profile:
         """The type with which the chain's first Service is made; what says none is a ClusterIP."""
         specs = (step.body.get("spec", {}) for step in self.chain.steps if isinstance(step.body, dict))

@@ -4,10 +4,12 @@ from typing import Any, cast
 
 import pytest
 
+from esipp.catalog import all_rows
 from esipp.cluster import NOT_THERE, ApiError, Cluster, UnreachableError
-from esipp.errors import PreflightError
-from esipp.pod_security import LEVEL, check_privileged, privileged_feature
-from esipp.rows import Feature
+from esipp.manifests import SECURITY_LEVEL
+from esipp.model import AddressClass, Backends, Cell, EntryKind, Vantage, paths_of
+from esipp.pod_security import host_network_feature
+from esipp.rows import HOST_NETWORK, Feature, missing_features, say_missing
 
 
 class Api:
@@ -18,17 +20,17 @@ class Api:
 
     def request(self, method: str, path: str, *, query: dict[str, str], body: dict[str, Any]) -> dict[str, Any]:
         assert (method, path, query) == ("POST", "/api/v1/namespaces", {"dryRun": "All"})
-        assert body["metadata"]["labels"][LEVEL] == "privileged"
+        assert body["metadata"]["labels"][SECURITY_LEVEL] == "privileged"
         if isinstance(self.answer, Exception):
             raise self.answer
-        return {"metadata": {"labels": {LEVEL: self.answer} if self.answer else {}}}
+        return {"metadata": {"labels": {SECURITY_LEVEL: self.answer} if self.answer else {}}}
 
 
 RESTRICTED = "the cluster gives a namespace of ours the Pod Security level restricted (a dry run)"
 
 
 def found(answer: str | Exception | None) -> Feature:
-    return privileged_feature(cast(Cluster, Api(answer)))
+    return host_network_feature(cast(Cluster, Api(answer)))
 
 
 def refused(message: str, reason: str = "Forbidden") -> ApiError:
@@ -66,8 +68,42 @@ def test_what_the_cluster_does_instead_is_said(answer: str | Exception | None, w
     assert not feature.ours, "the cluster lacks it, not we"
 
 
-def test_a_cluster_that_does_not_is_not_asked_anything_else() -> None:
-    check_privileged(cast(Cluster, Api("privileged")))
-    with pytest.raises(PreflightError) as refused:
-        check_privileged(cast(Cluster, Api("restricted")))
-    assert refused.value.sentence.endswith("does not admit: " + RESTRICTED + ".")
+# ----------------------------------------------------------------------------------------------- what is asked then
+RESTRICTED_CLUSTER = {HOST_NETWORK: Feature(False, "not admitted")}
+
+
+def test_what_needs_no_agent_is_asked_still() -> None:
+    left = [row for row in all_rows() if HOST_NETWORK not in missing_features(row, RESTRICTED_CLUSTER)]
+    ids = {row.id for row in left}
+    assert {
+        "clusterip.tcp.ipv4.pod-on-other-node-to-clusterip",
+        "nodeport.local.tcp.ipv4.pod-on-other-node-to-other-node",
+        "pod-ip.udp.ipv6.pod-on-endpoint-node-to-pod-ip",
+        "api.policy.clusterip.local",
+    } <= ids
+    for row in left:
+        for path in paths_of(row):
+            assert path.client.vantage is Vantage.POD, f"{row.id}: clients outside rest on the agents' listeners"
+            assert path.entry.kind not in (EntryKind.NODE_LISTENER, EntryKind.SECOND_ADDRESS), row.id
+            assert path.service is None or path.service.backends is not Backends.HOST_NETWORK, row.id
+        if isinstance(row, Cell):
+            assert not row.accept & {AddressClass.NODE, AddressClass.HAIRPIN}, f"{row.id}: only agents know all of them"
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node",
+        "clusterip.tcp.ipv4.host-on-other-node-to-clusterip",
+        "clusterip.tcp.ipv4.backend-to-clusterip",
+    ],
+)
+def test_what_needs_one_is_unsupported_with_that_reason(identity: str) -> None:
+    (row,) = [each for each in all_rows() if each.id == identity]
+    missing = {HOST_NETWORK: RESTRICTED_CLUSTER[HOST_NETWORK]}
+    assert missing_features(row, RESTRICTED_CLUSTER)[HOST_NETWORK] == missing[HOST_NETWORK]
+    assert say_missing(row, missing) == "needs host-network: not admitted"
+
+
+def test_a_ledger_of_before_knows_nothing_of_it() -> None:
+    assert all(HOST_NETWORK not in missing_features(row, {}) for row in all_rows())
