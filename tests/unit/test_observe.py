@@ -1,5 +1,6 @@
 """What is dialled, what must answer before the window, and how much is under way at once."""
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import cast
 
@@ -9,7 +10,20 @@ from esipp import observe
 from esipp.errors import HarnessError
 from esipp.model import Path, Protocol
 from esipp.observation import Observation, Outcome
-from esipp.observe import ANSWER_TIMEOUT, JOBS_AT_ONCE, JUDGED_TIMEOUT, PARALLEL, Plan, Settling, fly, must_answer, plan
+from esipp.observe import (
+    ANSWER_TIMEOUT,
+    JOBS_AT_ONCE,
+    JUDGED_TIMEOUT,
+    PARALLEL,
+    PATIENT_TIMEOUT,
+    QUICK_LOOKS,
+    SETTLING_TIMEOUT,
+    Plan,
+    Settling,
+    fly,
+    must_answer,
+    plan,
+)
 from esipp.probing.jobs import Job
 from esipp.probing.prober import Prober
 from esipp.rows import Level
@@ -22,7 +36,7 @@ class Answering:
     """A prober that answers all but some paths at once, and keeps the jobs it was given."""
 
     def __init__(self, *silent: str) -> None:
-        self.silent = silent
+        self.silent: tuple[str, ...] = silent
         self.jobs: list[Job] = []
 
     def submit(self, job: Job) -> "Future[list[Observation]]":
@@ -129,6 +143,34 @@ def test_settling_knows_which_paths_answer(monkeypatch: pytest.MonkeyPatch) -> N
     assert not ended.held
     assert f"1 of 3 paths are silent, among them {paths[1].key}" in ended.state
     assert settling.answering == {paths[0], paths[2]}
+
+
+def test_a_path_that_answered_once_is_known_to_answer_however_late_it_is_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observe, "DATA_PLANE", observe.Budget("x", 0.2, need=2, spacing=0.01))
+    paths = [cell.path for cell in OUTSIDE]
+
+    class Tiring(Answering):
+        def submit(self, job: Job) -> "Future[list[Observation]]":
+            self.silent = () if len(self.jobs) < len(paths) else (paths[1].key,)
+            return super().submit(job)
+
+    settling = Settling({path.client.name: cast(Prober, Tiring()) for path in paths}, a_plan(*paths))
+    assert not settling.wait(set(paths)).held
+    assert settling.answering == set(paths)
+
+
+def test_who_is_still_silent_after_a_few_looks_may_be_busy_and_gets_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = QUICK_LOOKS + 2
+    path = OUTSIDE[0].path
+    prober, all_of_them = probers(path.key)
+
+    def look_on(look: Callable[[], object], _budget: object) -> None:
+        for _ in range(looks):
+            look()
+
+    monkeypatch.setattr(observe, "converge", look_on)
+    Settling(all_of_them, a_plan(path)).wait({path})
+    assert [job.timeout for job in prober.jobs] == [SETTLING_TIMEOUT] * QUICK_LOOKS + [PATIENT_TIMEOUT] * 2
 
 
 def test_only_what_is_expected_is_waited_for() -> None:
