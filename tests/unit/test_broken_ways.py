@@ -1,0 +1,67 @@
+"""Which node sends a connection on, and the commands by which rules come and go."""
+
+import pytest
+
+from esipp.catalog import all_cells
+from esipp.model import Family, Role
+from tests.broken.nodes import Rule, script, take_away
+from tests.broken.ways import from_the_node, into_pods, rests_on, sent_on_by
+
+CELLS = {cell.id: cell for cell in all_cells()}
+PROXIED = "loadbalancer.reference-proxy.local.several-ports.tcp.ipv4.host-on-other-node-to-vip"
+
+
+@pytest.mark.parametrize(
+    ("row", "node"),
+    [
+        ("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node", Role.ENDPOINT_NODE),
+        ("nodeport.cluster.tcp.ipv4.pod-on-other-node-to-bare-node", Role.BARE_NODE),
+        ("clusterip.tcp.ipv4.pod-on-other-node-to-clusterip", Role.OTHER_NODE),
+        ("loadbalancer.local.tcp.ipv4.host-on-other-node-to-vip", Role.OTHER_NODE),
+        ("loadbalancer.local.tcp.ipv4.outside-1-to-vip", Role.ENDPOINT_NODE),
+        ("loadbalancer.cluster.tcp.ipv4.outside-1-to-vip", None),
+        (PROXIED, Role.ENDPOINT_NODE),
+        ("pod-ip.tcp.ipv4.pod-on-other-node-to-pod-ip", None),
+    ],
+)
+def test_who_sends_a_connection_on(row: str, node: Role | None) -> None:
+    assert sent_on_by(CELLS[row].path) is node
+
+
+def test_a_host_process_is_not_a_pod_and_a_backend_on_the_host_network_is_in_no_pod_network() -> None:
+    host = CELLS["clusterip.tcp.ipv4.host-on-other-node-to-clusterip"].path
+    assert from_the_node(host, Role.OTHER_NODE)
+    assert not from_the_node(host, Role.ENDPOINT_NODE)
+    assert not from_the_node(CELLS["clusterip.tcp.ipv4.pod-on-other-node-to-clusterip"].path, Role.OTHER_NODE)
+    assert into_pods(host)
+    assert not into_pods(CELLS["nodeport.local.host-network.tcp.ipv4.outside-1-to-endpoint-node"].path)
+
+
+def test_a_row_rests_on_the_paths_of_its_controls_not_on_its_own() -> None:
+    own = CELLS["nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"]
+    silent = CELLS["nodeport.local.tcp.ipv4.outside-1-to-bare-node"]
+    rests = rests_on(lambda path: path == own.path)
+    assert rests(silent)
+    assert not rests(own)
+
+
+def test_rules_of_a_table_come_and_go_by_one_command() -> None:
+    rules = [
+        Rule(Family.IPV4, "POSTROUTING", ("--source", "192.0.2.1", "--jump", "MASQUERADE")),
+        Rule(Family.IPV4, "PREROUTING", ("!", "--source", "192.0.2.1", "--jump", "ACCEPT")),
+        Rule(Family.IPV6, "OUTPUT", ("--jump", "DROP"), table="mangle"),
+    ]
+    said = script(rules, "--insert", "esipp-broken-1")
+    assert said.count("iptables-restore") == 1
+    assert said.count("ip6tables-restore") == 1
+    assert said.count("--comment esipp-broken-1") == 3
+    assert said.index("192.0.2.1 --jump MASQUERADE") < said.index("--source 192.0.2.1 --jump ACCEPT")
+    assert script([], "--insert", "esipp-broken-1") == ""
+
+
+def test_what_is_taken_away_is_looked_for_in_every_table_and_family() -> None:
+    said = take_away("esipp-broken-1")
+    for program in ("iptables", "ip6tables"):
+        for table in ("nat", "mangle"):
+            assert f"{program} --wait -t {table} -S | grep -- esipp-broken-1" in said
+    assert "nft list tables | grep -- esipp-broken-1" in said
