@@ -109,7 +109,8 @@ def one_run(options: argparse.Namespace, out: Path) -> tuple[Told, float]:
     out.parent.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     with (out.parent / f"{out.name}.said").open("w") as said:
-        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False)
+        tied = guarded(command, "TERM")  # if we are ended, it removes what it made
+        subprocess.run(tied, stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False)
     seconds = time.monotonic() - began
     ledger = out / "ledger.jsonl"
     if not ledger.is_file():
