@@ -44,7 +44,8 @@ def second_addresses(node: str, internal: dict[Family, str]) -> dict[Family, tup
     """Of each family the node's InternalIP, and another address of the same interface."""
     command = ["docker", "exec", node, "ip", "-json", "address", "show", "dev", "eth0", "scope", "global"]
     told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout)
-    own = [parse_address(each["local"]) for interface in told for each in interface.get("addr_info", ())]
+    shown = [each for interface in told for each in interface.get("addr_info", ()) if "local" in each]
+    own = [parse_address(each["local"]) for each in shown]
     found = {}
     for family, dialled in internal.items():
         first = parse_address(dialled)
