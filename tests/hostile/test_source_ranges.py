@@ -1,0 +1,89 @@
+"""VIPs admit the run's own clients and nobody else, by ranges that a stranger is not in."""
+
+import json
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from esipp.cluster import Cluster
+from esipp.convergence import Budget, Reading, converge
+from esipp.model import EntryKind, Path, Protocol
+from esipp.preflight import examine
+from esipp.probing.outside import OutsideContainers
+from esipp.run import Settings
+from esipp.source_ranges import SourceRanges
+from esipp.stage import Stage
+from esipp.topology import with_control_plane
+from tests.unit.world import CELLS
+
+ANSWERED = Budget("an answer", 60.0, need=1, spacing=0.5)
+ASK = (
+    "import socket, sys; sock = socket.create_connection((sys.argv[1], int(sys.argv[2])), 5); "
+    "sock.sendall(b'n1\\n'); sys.exit(not sock.recv(9))"
+)
+IDS = [
+    f"loadbalancer.{policy}.tcp.{family}.outside-1-to-vip"
+    for policy in ("local", "cluster")
+    for family in ("ipv4", "ipv6")
+]
+
+
+@dataclass
+class Scene:
+    """A stage with ranges, a client that they name, and one that they do not."""
+
+    stage: Stage
+    containers: OutsideContainers
+
+    def asks(self, client: str, address: str, port: int) -> bool:
+        """Whether a client is answered."""
+        name = self.containers.name_of(client)
+        command = ["docker", "exec", name, "python3", "-c", ASK, address, str(port)]
+        return subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0
+
+
+def path_of(identity: str) -> Path:
+    return next(cell.path for cell in CELLS if cell.id == identity)
+
+
+@pytest.fixture(scope="module")
+def scene(cluster: Cluster) -> Iterator[Scene]:
+    options = Settings(cluster.context, image=os.environ["ESIPP_IMAGE"])
+    found = examine(cluster, options)
+    if not found.outside_network:
+        pytest.skip("clients outside are containers beside kind's nodes")
+    run = f"ranges-{secrets.token_hex(2)}"
+    containers = OutsideContainers(run, found.outside_network, options.image, cluster.server)
+    roles = with_control_plane(found.nodes.values(), found.roles)
+    stage = Stage(cluster, run, options.image, found.nodes, roles, ranges=SourceRanges(clients=True))
+    try:
+        stage.outside = {"outside-1": containers.start("outside-1")}
+        containers.start("stranger")
+        stage.arrange([path_of(identity) for identity in IDS])
+        yield Scene(stage, containers)
+    finally:
+        containers.remove()
+        stage.strike()
+
+
+@pytest.mark.parametrize("identity", IDS)
+def test_a_stranger_is_not_admitted(scene: Scene, identity: str) -> None:
+    path = path_of(identity)
+    assert (path.protocol, path.entry.kind) == (Protocol.TCP, EntryKind.VIP)
+    where = scene.stage.address(path)
+    assert not isinstance(where, str), where
+
+    def look() -> Reading:
+        return Reading(scene.asks("outside-1", *where), f"outside-1 at {where}")
+
+    assert converge(look, ANSWERED).held, "the client that is named is served"
+    assert not scene.asks("stranger", *where)
+    item = scene.stage.services[path.object_name]
+    here = scene.stage.nodes[scene.stage.pods["backend"].node].internal[path.family]
+    (port,) = item["spec"]["ports"]
+    assert scene.asks("stranger", here, port["nodePort"]), "it is there, and the ranges alone keep it out"
+    assert json.dumps(item["spec"]["loadBalancerSourceRanges"]) == json.dumps(list(scene.stage.admitted))
