@@ -16,6 +16,9 @@ from esipp.labels import MANAGED_BY, OWNER, RUN_LABEL
 ACCOUNT = Budget("the namespace's default service account", 20.0, need=1, spacing=0.05)
 GONE = Budget("our namespace being gone", 90.0)
 BACK = Budget("the API server taking back what we made", 90.0, need=1, spacing=0.5)
+FORGOTTEN = 20.0
+"""Seconds in which an API server that was started again may refuse us: it does not know all accounts and rights yet."""
+
 LOST_AFTER = 35.0
 """Seconds that a kubelet gets to end pods whose grace is one; after that it is taken for lost with its node."""
 
@@ -91,6 +94,7 @@ def insist(do: Callable[[], T], budget: Budget = BACK) -> T:
     """
     done: list[T] = []
     trouble: list[Exception] = []
+    began = time.monotonic()
 
     def look() -> Reading:
         try:
@@ -100,7 +104,9 @@ def insist(do: Callable[[], T], budget: Budget = BACK) -> T:
             return Reading(False, str(silent))
         except ApiError as refused:
             trouble.append(refused)
-            return Reading(False, refused.message, hopeless=refused.status != 429 and refused.status < 500)
+            forgotten = refused.status in (401, 403) and time.monotonic() - began < FORGOTTEN
+            passing = forgotten or refused.status == 429 or refused.status >= 500
+            return Reading(False, refused.message, hopeless=not passing)
         return Reading(True, "done")
 
     if not converge(look, budget).held:

@@ -29,13 +29,22 @@ def refusal(status: int) -> ApiError:
     return ApiError(status, "", "no", "DELETE x")
 
 
-@pytest.mark.parametrize("troubles", [[], [UnreachableError("away")] * 3, [refusal(503), refusal(429), refusal(500)]])
+@pytest.mark.parametrize(
+    "troubles",
+    [
+        [],
+        [UnreachableError("away")] * 3,
+        [refusal(503), refusal(429), refusal(500)],
+        [UnreachableError("away"), refusal(401), refusal(403)],  # started again, it does not know all rights at once
+    ],
+)
 def test_an_api_server_that_is_away_is_waited_for(troubles: list[Exception]) -> None:
     assert insist(failing(*troubles), QUICK) == "done"
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 422])
-def test_a_refusal_is_told_at_once(status: int) -> None:
+def test_a_refusal_is_told(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namespaces, "FORGOTTEN", 0.0)
     do = failing(refusal(status), UnreachableError("asked again"))
     with pytest.raises(ApiError) as refused:
         insist(do, QUICK)
