@@ -52,7 +52,7 @@ BREAK = Break(
     dropping_once_it_leaves,
     lambda row: claims(row, "serves"),
     names="terminating endpoints is dropped",
-    opens=lambda row: claims(row, "source"),  # nothing is served of which the source could be looked at
+    may=lambda row: claims(row, "source"),  # only what was served before the rule came has a source to be looked at
     at_once=False,
     scoped=True,
 )
