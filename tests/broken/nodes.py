@@ -26,6 +26,7 @@ from esipp.model import Family, Role
 from esipp.report.ledger import read_ledger
 from esipp.run import DEFAULT_MOVES
 from esipp.topology import cast_roles, family_of, read_node
+from tests.broken.shells import shell
 
 Json = dict[str, Any]
 
@@ -154,7 +155,6 @@ class Nodes:
     def rules(self, *rules: Rule) -> "Iterator[Placed]":
         """Rules on the nodes, taken away again whatever happens; one command a node, so that they come quickly."""
         mark = new_mark()
-
         try:
             self.on_nodes(lambda node: script([each for each in rules if each.concerns(node)], "--insert", mark))
             yield Placed(time.time())
@@ -196,8 +196,7 @@ class Nodes:
 
         def on(node: str) -> None:
             if script(node):
-                command = ["docker", "exec", node, "sh", "-c", script(node)]
-                subprocess.run(command, check=True, capture_output=True, timeout=120)
+                shell(node).run(script(node))
 
         with ThreadPoolExecutor() as pool:
             list(pool.map(on, self.containers))
@@ -209,6 +208,7 @@ class Nodes:
     @contextmanager
     def once_arranged(self, enter: Callable[["Live"], AbstractContextManager[object]]) -> "Iterator[Placed]":
         """What can only be done once a run has arranged its services; undone again whatever happens."""
+        self.on_nodes(lambda _: "true")  # so that there is a shell on each when it has to be quick
         with ExitStack() as stack:
             ended = threading.Event()
             broken: list[BaseException] = []
