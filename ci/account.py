@@ -66,10 +66,11 @@ def forget(where: Places) -> None:
 
 def _token(there: Surroundings) -> str | None:
     """A new token; the account is made where a cluster was kept that is older than this."""
-    create = ("create", "token", NAME, "--namespace", NAMESPACE, "--duration", DURATION)
-    token = there.ask("kubectl", "--context", CONTEXT, *create)
-    if not token and there.ask("kubectl", "--context", CONTEXT, "apply", "--server-side", "--filename", RIGHTS):
-        token = there.ask("kubectl", "--context", CONTEXT, *create)
+    start = ("kubectl", "--context", CONTEXT, "--request-timeout=10s")
+    create = (*start, "create", "token", NAME, "--namespace", NAMESPACE, "--duration", DURATION)
+    token = there.ask(*create)
+    if not token and there.ask(*start, "apply", "--server-side", "--filename", RIGHTS):
+        token = there.ask(*create)
     return token
 
 
