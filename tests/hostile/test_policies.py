@@ -137,7 +137,7 @@ def test_network_policy_denies_by_default(place: Place, cluster: Cluster, tried:
         ended = place.start().end()
     tried.keep(
         ended, what="a NetworkPolicy in our namespace denies everything", how="put into it as soon as it was there",
-        left=place.left(ended),
+        left=place.left(ended), then="the run says so, and adds one of its own that allows everything",
     )  # fmt: skip
     assert (ended.product_is_blamed, place.left(ended)) == ([], [])
     assert "NetworkPolicy" in ended.text
