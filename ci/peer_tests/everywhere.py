@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from ci.peer_tests.running import E2E_NAMESPACES
 from esipp.cluster import Cluster
 from esipp.topology import family_of
 from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, came_by, hands_to, to_port, vips
-from tests.broken.nodes import Nodes, Rule, new_mark
+from tests.broken.nodes import Nodes, Rule, new_mark, script
 
 Json = dict[str, Any]
 
@@ -94,13 +93,13 @@ def rules_for(nodes: Nodes, make: Callable[[Seen], list[Rule]]) -> Iterator[None
 
 
 def _change(nodes: Nodes, mark: str, new: set[Rule], gone: set[Rule]) -> None:
-    def script(node: str) -> str:
-        removing = [shlex.join(rule.command("--delete", mark)) for rule in gone if rule.concerns(node)]
-        adding = [shlex.join(rule.command("--insert", mark)) for rule in new if rule.concerns(node)]
-        return " && ".join([*removing, *adding])
+    def commands(node: str) -> str:
+        removing = script([rule for rule in gone if rule.concerns(node)], "--delete", mark)
+        adding = script([rule for rule in new if rule.concerns(node)], "--insert", mark)
+        return " && ".join(each for each in (removing, adding) if each)
 
     if new or gone:
-        nodes.on_nodes(script)
+        nodes.on_nodes(commands)
 
 
 # ------------------------------------------------------------------------------------------- what rules are made from
