@@ -182,7 +182,8 @@ def _specs(data: Comparison, broken: Broken) -> str:
 
 def _words(data: Comparison) -> Iterator[str]:
     """What each says of it to its reader."""
-    yield "What a reader is told:\n"
+    if data.broken:
+        yield "What a reader is told:\n"
     for each in data.broken.values():
         if each.ours.said:
             yield f"- `{each.name}`, ours: {each.ours.said}"
@@ -195,7 +196,7 @@ def _only_theirs() -> Iterator[str]:
     yield "## What upstream asserts and we do not\n"
     for spec in SPECS:
         if not spec.ours:
-            yield f"- {spec.name}: {spec.asserts} {spec.differs}"
+            yield f"- {spec.name}. {spec.asserts} {spec.differs}"
     yield ""
 
 
