@@ -138,6 +138,7 @@ class Hermetic:
         if self.engine.leftovers():
             with self.journal.step("remove the cluster and stop the engine"):
                 self.engine.stop()
+        account.forget(self.places)
         self.engine.empty_tmp()
 
 

@@ -3,6 +3,7 @@
 import json
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ import yaml
 
 from ci import account
 from ci.places import CONTEXT, Places
-from ci.step import SetupError
+from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
+from ci.ways import Hermetic, Official
 
 ADMIN = {
     "clusters": [
@@ -112,3 +114,17 @@ def test_it_goes_with_the_cluster(tmp_path: Path) -> None:
 
 def test_real_surroundings_have_what_is_asked_of_them() -> None:
     assert {"ask", "environment"} <= set(dir(Surroundings))
+
+
+def test_every_way_removes_it_with_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ci.ways.loadbalancer.remove", lambda *_: None)
+    monkeypatch.setattr("ci.ways.cluster.delete", lambda *_: None)
+    monkeypatch.setattr("ci.ways.Hermetic.__init__", lambda self, places, journal: None)
+    where, journal, there = at(tmp_path), Journal(tmp_path / "logs"), Surroundings("official", "", "", "")
+    hermetic = Hermetic(where, journal)
+    idle: Any = SimpleNamespace(leftovers=lambda: False, empty_tmp=lambda: None)
+    hermetic.places, hermetic.journal, hermetic.engine = where, journal, idle
+    for way in (hermetic, Official(where, journal)):
+        made(tmp_path, "t")
+        way.remove(there)
+        assert not account.kubeconfig_file(where).exists(), type(way)
