@@ -9,6 +9,9 @@ DROP = ("--jump", "DROP")
 AT_THE_NODE = ("--match", "addrtype", "--dst-type", "LOCAL")
 """What is sent to any address of the node itself."""
 
+SENT_ON_HERE = ("--match", "conntrack", "--ctstate", "DNAT")
+"""Connections that this node itself sends on to a backend."""
+
 
 def to_port(port: Json, number: int = 0) -> tuple[str, ...]:
     """What is sent to a port of a Service, or to another number by the same protocol."""

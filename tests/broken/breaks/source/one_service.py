@@ -6,7 +6,7 @@ from esipp.model import Cell, Family, Role
 from suites.words import NODE_PORT_LOCAL
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import CLIENT, NAMES_THE_NODE
-from tests.broken.matching import MASQUERADE, came_by
+from tests.broken.matching import MASQUERADE, SENT_ON_HERE, came_by
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.ways import NODE_PORTS, from_the_node
 
@@ -15,7 +15,7 @@ def masquerading_one(nodes: Nodes) -> AbstractContextManager[Placed]:
     def rules(live: Live) -> list[Rule]:
         here = (nodes.roles[Role.ENDPOINT_NODE],)
         return [
-            Rule(family, "POSTROUTING", (*came_by(port, port["nodePort"]), *MASQUERADE), here)
+            Rule(family, "POSTROUTING", (*came_by(port, port["nodePort"]), *SENT_ON_HERE, *MASQUERADE), here)
             for port in live.service(NODE_PORT_LOCAL.slug.replace(".", "-"))["spec"]["ports"]
             for family in Family
         ]

@@ -5,18 +5,16 @@ from contextlib import AbstractContextManager
 from esipp.model import Cell, Role
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import ACROSS_THE_MATRIX, CLIENT, NAMES_THE_NODE, PROXY, pod_addresses
-from tests.broken.matching import MASQUERADE
+from tests.broken.matching import MASQUERADE, SENT_ON_HERE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.ways import from_the_node, into_pods, sent_on_by
-
-SENT_ON = ("--match", "conntrack", "--ctstate", "DNAT")
 
 
 def masquerading_on_the_same_node(nodes: Nodes) -> AbstractContextManager[Placed]:
     def rules(live: Live) -> list[Rule]:
         here = (nodes.roles[Role.ENDPOINT_NODE],)
         return [
-            Rule(family, "POSTROUTING", ("--destination", ",".join(own), *SENT_ON, *MASQUERADE), here)
+            Rule(family, "POSTROUTING", ("--destination", ",".join(own), *SENT_ON_HERE, *MASQUERADE), here)
             for family, own in pod_addresses(live, here).items()
         ]
 
@@ -24,9 +22,10 @@ def masquerading_on_the_same_node(nodes: Nodes) -> AbstractContextManager[Placed
 
 
 def notices(cell: Cell) -> bool:
-    """A client that stands on the endpoint's node, or enters there; its node's own processes keep its address."""
+    """A client or a proxy that enters at the endpoint's node; its own processes keep an address of theirs."""
     here = sent_on_by(cell.path) is Role.ENDPOINT_NODE and into_pods(cell.path)
-    return here and cell.accept in (CLIENT, PROXY) and not from_the_node(cell.path, Role.ENDPOINT_NODE)
+    itself = cell.accept == CLIENT and not from_the_node(cell.path, Role.ENDPOINT_NODE)
+    return here and (itself or cell.accept == PROXY)
 
 
 BREAK = Break(
