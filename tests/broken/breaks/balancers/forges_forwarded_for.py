@@ -12,4 +12,5 @@ BREAK = Break(
     fault("forge-xff"),
     told_in(Claim.FORWARDED_FOR),
     names="tells something else",
+    fixed=True,
 )

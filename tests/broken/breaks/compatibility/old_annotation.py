@@ -43,4 +43,5 @@ BREAK = Break(
     notices,
     names="annotation",
     scoped=True,
+    fixed=True,
 )

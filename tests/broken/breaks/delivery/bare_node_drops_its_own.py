@@ -60,4 +60,5 @@ BREAK = Break(
     cells(notices),
     names="no short circuit",
     scoped=True,
+    fixed=True,
 )

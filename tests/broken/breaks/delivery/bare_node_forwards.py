@@ -12,4 +12,5 @@ BREAK = Break(
     cells(refused_at_bare_node),
     names=HANDS_ON,
     scoped=True,
+    fixed=True,
 )

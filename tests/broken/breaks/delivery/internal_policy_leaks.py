@@ -41,4 +41,5 @@ BREAK = Break(
     cells(notices),
     names="ClusterIP leaks",
     scoped=True,
+    fixed=True,
 )

@@ -38,4 +38,5 @@ BREAK = Break(
     refusing,
     nobody,
     scoped=True,
+    fixed=True,
 )

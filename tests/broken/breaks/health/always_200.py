@@ -19,4 +19,5 @@ BREAK = Break(
     notices,
     names="always says 200",
     scoped=True,
+    fixed=True,
 )

@@ -37,4 +37,5 @@ BREAK = Break(
     notices,
     names="follows another's endpoints|mixed up",
     scoped=True,
+    fixed=True,
 )

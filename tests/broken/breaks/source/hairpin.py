@@ -32,4 +32,5 @@ BREAK = Break(
     cells(lambda cell: cell.accept == HAIRPIN),
     names="cannot reach itself|masqueraded that",
     scoped=True,
+    fixed=True,
 )

@@ -16,4 +16,5 @@ BREAK = Break(
     may=cells(changed_into_pod_network),  # all datagrams of one socket are one connection, that one or another
     share=0.98,  # a row may be one of those that had no fifth among its own fifty
     scoped=True,
+    fixed=True,
 )

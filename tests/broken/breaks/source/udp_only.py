@@ -13,4 +13,5 @@ BREAK = Break(
     cells(lambda cell: changed_into_pod_network(cell) and cell.path.protocol is Protocol.UDP),
     names=NAMES_THE_NODE,
     scoped=True,
+    fixed=True,
 )
