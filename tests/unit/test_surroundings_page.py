@@ -1,0 +1,48 @@
+"""docs/surroundings.md says what the tests of tests/hostile saw, and says it of each of them."""
+
+import ast
+import json
+import re
+
+import pytest
+
+from esipp.catalog import HOUSE
+from esipp.errors import ExitCode
+from tests.hostile import page
+from tests.hostile.tried import KEPT, steady
+
+TRIED = json.loads(KEPT.read_text())
+TESTS = {
+    node.name.removeprefix("test_"): path.stem.removeprefix("test_")
+    for path in (HOUSE / "tests" / "hostile").glob("test_*.py")
+    for node in ast.parse(path.read_text()).body
+    if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    if path.stem.removeprefix("test_") in page.GROUPS
+}
+
+
+def test_the_page_is_made_of_what_was_seen() -> None:
+    assert (HOUSE / "docs" / "surroundings.md").read_text() == page.render(TRIED)
+
+
+def test_every_test_was_run_and_none_is_told_that_is_gone() -> None:
+    assert {re.sub(r"\[.*", "", key): told["group"] for key, told in TRIED.items()} == TESTS
+
+
+@pytest.mark.parametrize("key", TRIED)
+def test_what_is_told_is_a_sentence_with_an_exit_code(key: str) -> None:
+    told = TRIED[key]
+    assert told["code"] in set(ExitCode)
+    assert told["code"] != ExitCode.NOT_CONFORMANT, "nothing of this is the product's failure"
+    assert told["message"]
+    assert "Traceback" not in told["message"]
+    assert told["hint"] or re.match(r"[A-Z]{5,}: ", told["message"]), (
+        "a hint, or the last word of a run that was judged"
+    )
+    for text in (told["message"], told["hint"]):
+        assert steady(text) == text, "what is only one run's is left out"
+
+
+def test_what_is_only_one_runs_is_taken_out() -> None:
+    said = "esipp-1121-164649-995a is still there after 94.2 s; see /tmp/x/run/ledger.jsonl at 172.18.0.4:6443"
+    assert steady(said) == "esipp-RUN is still there after N s; see .../ledger.jsonl at ADDRESS:PORT"
