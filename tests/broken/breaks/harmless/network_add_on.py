@@ -4,19 +4,26 @@ from contextlib import AbstractContextManager
 
 from esipp.model import Backends, Cell, Role, Vantage
 from tests.broken.breakage import KNOWN, Asked, Break, Group, cells
-from tests.broken.masquerading import CLIENT
+from tests.broken.forwarding import refused_at_bare_node
+from tests.broken.masquerading import ACROSS_THE_MATRIX, CLIENT, pod_addresses
 from tests.broken.matching import MASQUERADE
-from tests.broken.nodes import Nodes, Placed, Rule
+from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.ways import NODE_PORTS
 
 
 def masquerading_on_the_way_out(nodes: Nodes) -> AbstractContextManager[Placed]:
-    return nodes.rules(
-        *(
-            Rule(family, "POSTROUTING", ("--source", cidr, "!", "--destination", cidr, *MASQUERADE))
-            for family, cidr in nodes.pod_cidrs.items()
-        )
-    )
+    def rules(live: Live) -> list[Rule]:
+        return [
+            Rule(
+                family,
+                "POSTROUTING",
+                ("--source", address, "!", "--destination", nodes.pod_cidrs[family], *MASQUERADE),
+            )
+            for family, own in pod_addresses(live).items()
+            for address in own
+        ]
+
+    return nodes.live(rules)
 
 
 def knows(cell: Cell) -> bool:
@@ -28,13 +35,20 @@ def knows(cell: Cell) -> bool:
     return a_pods and cell.accept == CLIENT and (to_a_node or to_a_host)
 
 
+def no_pods_there_any_more(cell: Cell) -> bool:
+    """Pods that dial a bare node: else known to be handed on as pods (kubernetes/kubernetes#74383)."""
+    return refused_at_bare_node(cell) and cell.path.client.vantage is Vantage.POD
+
+
 BREAK = Break(
     "network-add-on-masquerades-pods",
     Group.HARMLESS,
     "the network add-on masquerades pods on their way out of the pod network, as kindnet does",
-    Asked(("source_ip",)),
+    Asked(("source_ip",), (*ACROSS_THE_MATRIX, "clusterip.host-network.tcp.")),
     masquerading_on_the_way_out,
     cells(knows),
     names="network add-on masquerades pod traffic",
     says=KNOWN,
+    may=cells(no_pods_there_any_more),
+    scoped=True,
 )

@@ -3,19 +3,21 @@
 from contextlib import AbstractContextManager
 
 from esipp.model import Backends, Cell, EntryKind, Path, Role, Vantage
+from esipp.topology import family_of
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import CLIENT
 from tests.broken.matching import MASQUERADE
-from tests.broken.nodes import Nodes, Placed, Rule
+from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 
 def masquerading_all(nodes: Nodes) -> AbstractContextManager[Placed]:
-    return nodes.rules(
-        *(
-            Rule(family, "POSTROUTING", ("--match", "conntrack", "--ctorigdst", cidr, *MASQUERADE))
-            for family, cidr in nodes.service_cidrs.items()
-        )
-    )
+    def rules(live: Live) -> list[Rule]:
+        own = [each["spec"].get("clusterIPs", ()) for each in live.services]
+        addresses = [address for each in own for address in each if address != "None"]
+        words = ("--match", "conntrack", "--ctorigdst")
+        return [Rule(family_of(each), "POSTROUTING", (*words, each, *MASQUERADE)) for each in addresses]
+
+    return nodes.live(rules)
 
 
 def stays_on_the_node(path: Path) -> bool:
@@ -33,7 +35,7 @@ def notices(cell: Cell) -> bool:
 BREAK = Break(
     "clusterip-masqueraded",
     Group.SOURCE,
-    "every node masquerades all connections to ClusterIPs, as kube-proxy with masqueradeAll",
+    "every node masquerades all connections to the run's ClusterIPs, as kube-proxy with masqueradeAll",
     Asked(
         ("source_ip",),
         (
@@ -47,4 +49,5 @@ BREAK = Break(
     masquerading_all,
     cells(notices),
     names="masqueradeAll",
+    scoped=True,
 )
