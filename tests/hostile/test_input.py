@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from esipp.cluster import Cluster
+from esipp.cluster import ApiError, Cluster
 from tests.hostile.accounts import account, kubeconfig_with, view
 from tests.hostile.running import ROWS, Place, control_plane, docker
 from tests.hostile.tried import Tried
@@ -325,3 +325,31 @@ def test_vip_never_comes(place: Place, cluster: Cluster, tried: Tried) -> None:
     )  # fmt: skip
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
     assert all("no VIP came within" in why for why in ended.reasons.values())
+
+
+def test_node_ports_are_used_up(place: Place, cluster: Cluster, tried: Tried) -> None:
+    space = "/api/v1/namespaces/esipp-hostile-ports"
+    cluster.create("/api/v1/namespaces", {"metadata": {"name": "esipp-hostile-ports"}})
+    try:
+        with contextlib.suppress(ApiError):  # until the range is full
+            for number, size in enumerate([100] * 40):
+                _take(cluster, space, number, size)
+        with contextlib.suppress(ApiError):
+            for number in range(100, 200):
+                _take(cluster, space, number, 1)
+        ended = place.start().end()
+    finally:
+        cluster.delete(space)
+        cluster.wait_gone(space, budget=300)
+    tried.keep(
+        ended, what="every nodePort is taken", how="Services of another namespace have them all", left=place.left(ended)
+    )
+    assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
+    assert "no nodePort is free" in ended.message
+
+
+def _take(cluster: Cluster, space: str, number: int, size: int) -> None:
+    """Take some nodePorts."""
+    ports = [{"name": f"p{port}", "port": port} for port in range(1, size + 1)]
+    spec = {"type": "NodePort", "ports": ports}
+    cluster.create(f"{space}/services", {"metadata": {"name": f"takes-{number}"}, "spec": spec})
