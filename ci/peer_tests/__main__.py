@@ -17,7 +17,7 @@ from typing import Any
 from ci.hermetic.store import Store
 from ci.peer_tests import page
 from ci.peer_tests.build import Upstream, upstream
-from ci.peer_tests.damage import DAMAGES, Damage
+from ci.peer_tests.damage import DAMAGES, PLAN, TOGETHER, Damage
 from ci.peer_tests.data import KEPT, Broken, Comparison, Noticing, Ours, Theirs
 from ci.peer_tests.report import BAD, Outcome
 from ci.peer_tests.running import PROCESSES, Watch, cluster_version, remove_left_overs, run_theirs
@@ -36,7 +36,6 @@ LASTING = "lasting"
 SUITES = ("source_ip", "health_checks", "interoperability")
 """Ours that ask what those specs ask; how load balancers follow, the API and continuity are suites of their own."""
 
-TOGETHER = "+"
 TOLD = (Outcome.PASSED, Outcome.FAILED)
 """What a spec says on the healthy cluster that is run while it is broken."""
 
@@ -79,20 +78,30 @@ class Peer:
         self.data.save(self.kept)
 
     def broken(self, damages: Sequence[Damage], limit: float) -> None:
-        """Break the cluster and run both: ours once for each break, theirs once with all of them in place."""
+        """Break the cluster and run both: ours once for each break, theirs with all of them in place.
+
+        If one of upstream's specs turns red for several breaks, it is asked about each of them by itself.
+        """
         noticing = {damage.name: self._noticing(damage) for damage in damages}
-        with ExitStack() as stack:
-            for damage in damages:
-                stack.enter_context(damage.theirs(self.nodes))
-            names = [spec.name for spec in SPECS if not spec.once and not spec.lasting]
-            said = self.data.healthy()
-            theirs = self._theirs([name for name in names if said.get(name) in TOLD], damages[0].name, limit)
+        theirs = self._broken_for_theirs(damages, limit)
+        said = self.data.healthy()
+        red = any(each.bad and said.get(each.name) is Outcome.PASSED for each in theirs.results)
         for damage in damages:
-            others = [each.name for each in damages if each is not damage]
-            made = Broken(damage.name, damage.ours.what, noticing[damage.name], theirs, others)
+            others = [] if red else [each.name for each in damages if each is not damage]
+            alone = self._broken_for_theirs([damage], limit) if red and len(damages) > 1 else theirs
+            made = Broken(damage.name, damage.ours.what, noticing[damage.name], alone, others)
             self.data.broken[damage.name] = made
         self.data.limits["broken"] = limit
         self.data.save(self.kept)
+
+    def _broken_for_theirs(self, damages: Sequence[Damage], limit: float) -> Theirs:
+        said = self.data.healthy()
+        names = [spec.name for spec in SPECS if not spec.once and not spec.lasting]
+        with ExitStack() as stack:
+            for damage in damages:
+                stack.enter_context(damage.theirs(self.nodes))
+            chosen = [name for name in names if said.get(name) in TOLD]
+            return self._theirs(chosen, TOGETHER.join(each.name for each in damages), limit)
 
     def _noticing(self, damage: Damage) -> Noticing:
         asked = damage.ours.asked
@@ -178,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if unknown := {part for name in options.what for part in name.split(TOGETHER)} - set(names):
         parser.error(f"{', '.join(sorted(unknown))}: there is {', '.join(names)}")
-    wanted = options.what or [name for name in names if name != LASTING]
+    wanted = options.what or [HEALTHY, *PLAN, AFTER]
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the cluster is healed on the way out
     try:
         return run(options, wanted)

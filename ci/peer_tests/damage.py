@@ -88,19 +88,24 @@ def lying(lie: str) -> Breaking:
 
 
 DAMAGES = (
-    Damage("source-rewritten", into_pods()),
     Damage("source-rewritten-ipv6-only", into_pods(families=(Family.IPV6,))),
     Damage("source-rewritten-udp-only", into_pods("--protocol", "udp")),
     Damage("source-rewritten-one-in-fifty", into_pods(*EVERY_FIFTIETH)),
-    Damage("source-rewritten-same-node", following(rewritten_at_home)),
+    Damage("source-rewritten", into_pods()),
     Damage("clusterip-masqueraded", to_cluster_ips),
-    Damage("hairpin-not-masqueraded", following(hairpins_left)),
-    Damage("bare-node-forwards", following(handed_on)),
     Damage("internal-policy-leaks", following(leaked)),
+    Damage("health-always-200", lying("200")),
+    Damage("bare-node-forwards", following(handed_on)),
+    Damage("health-always-503", lying("503")),
+    Damage("hairpin-not-masqueraded", following(hairpins_left)),
+    Damage("terminating-not-served", following(dropped_once_terminating)),
     Damage("interop-bare-node-drops-its-own", following(black_holed)),
     Damage("affinity-lost", following(forgotten)),
-    Damage("terminating-not-served", following(dropped_once_terminating)),
-    Damage("health-always-200", lying("200")),
-    Damage("health-always-503", lying("503")),
     Damage("health-refused", following(lambda _, seen: redirected(health_ports(seen), CLOSED))),
+    Damage("source-rewritten-same-node", following(rewritten_at_home)),
 )
+
+TOGETHER = "+"
+PLAN = (TOGETHER.join(each.name for each in DAMAGES[:3]), *(each.name for each in DAMAGES[3:]))
+"""What is tried where nothing is named. The first three are in place at once for upstream's specs, none of which looks
+at IPv6, at the source of a datagram, or at more than one right answer; they are tried one by one if a spec turns red."""
