@@ -108,4 +108,4 @@ DAMAGES = (
 TOGETHER = "+"
 PLAN = (TOGETHER.join(each.name for each in DAMAGES[:3]), *(each.name for each in DAMAGES[3:]))
 """What is tried where nothing is named. The first three are in place at once for upstream's specs, none of which looks
-at IPv6, at the source of a datagram, or at more than one right answer; they are tried one by one if a spec turns red."""
+at IPv6, at the source of a datagram, or at more than one right answer; one by one if a spec turns red."""
