@@ -59,8 +59,8 @@ SPECS = (
         "should preserve source pod IP for traffic thru service cluster IP",
         "A pod on the endpoint's node and one on another see their own address arrive by a ClusterIP.",
         ("clusterip.tcp.ipv4.pod-on-",),
-        "It asks until the answer is right, for two minutes; we ask a number of times and every answer must be right, "
-        "by UDP, SCTP and IPv6 too.",
+        "It looks at one answer a client; we ask a number of times and every answer must be right, by UDP, SCTP and "
+        "IPv6 too.",
     ),
     Spec(
         NO_SNAT,
