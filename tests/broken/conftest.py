@@ -5,8 +5,8 @@ Which, the environment says, and not ``--context``, by which the suite would beg
 
 import json
 import os
-import platform
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ SCORES = "ESIPP_SCORES"
 """Where scores are kept: of the environment, so that pytest-xdist's workers know it too."""
 
 PAGE = "ESIPP_BROKEN_PAGE"
-"""The folder to write broken.json and broken.md to after a full run; nothing is written if it is not set."""
+"""The folder whose broken.json and broken.md are brought up to date; nothing is written if it is not set."""
 
 
 CONTEXT = "ESIPP_BROKEN_CONTEXT"
@@ -57,24 +57,25 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The score table; after a full run also the page in docs."""
+    """The score table, and the page in docs if that is asked for."""
     found = score.kept(Path(os.environ[SCORES])) if SCORES in os.environ else []
     for line in score.lines(BREAKS, found):
         terminalreporter.write_line(line)
-    if PAGE in os.environ and {each.name for each in found} == {each.name for each in BREAKS}:
+    if PAGE in os.environ and found:
         write_page(Path(os.environ[PAGE]), found)
 
 
 def write_page(folder: Path, found: list[score.Score]) -> None:
-    """Write docs/broken.json, and docs/broken.md from it."""
-    there = Surroundings.load(places())
+    """Write docs/broken.json, and docs/broken.md from it; what was not tried now stays as it was."""
+    there, kept = Surroundings.load(places()), folder / "broken.json"
     about = {
         "cores": os.cpu_count(),
-        "kernel": platform.release().partition("-")[0],
         "cluster": there.lane if there is not None else "",
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
-    record = score.as_record(BREAKS, found, about)
-    (folder / "broken.json").write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    before = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    record = score.as_record(BREAKS, found, about, before)
+    kept.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     (folder / "broken.md").write_text(score.page(BREAKS, UNNOTICED, record), encoding="utf-8")
 
 

@@ -1,0 +1,139 @@
+"""The table of broken data planes, and how a run is held against one."""
+
+import json
+from collections import Counter
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from esipp.catalog import HOUSE, all_rows
+from esipp.rows import Row
+from tests.broken import score
+from tests.broken.breakage import Asked, Break, Group, Score, hold
+from tests.broken.breaks import BREAKS, UNNOTICED
+from tests.broken.nodes import Placed, Result
+from tests.broken.turns import once
+
+ROWS = all_rows()[:6]
+SAMPLE = Break(
+    "sample",
+    Group.SOURCE,
+    "a sample",
+    Asked(("source_ip",)),
+    lambda nodes: nullcontext(Placed(1.0)),
+    lambda row: row.id in (ROWS[0].id, ROWS[1].id),
+    names="veth",
+    opens=lambda row: row.id == ROWS[2].id,
+    may=lambda row: row.id == ROWS[3].id,
+)
+HEALTHY = {row.id: "pass" for row in ROWS[:5]} | {ROWS[5].id: "unsupported"}
+
+
+def held(*statuses: str, broken: Break = SAMPLE, exit_code: int = 1, told: str = "at veth1") -> Score:
+    said = dict(zip((row.id for row in ROWS), statuses, strict=True))
+    return hold(broken, ROWS, HEALTHY, Result(exit_code, said, 2.0, "", dict.fromkeys(said, told), {}))
+
+
+AS_IT_MUST_BE = ("fail", "fail", "inconclusive", "pass", "pass", "unsupported")
+
+
+def test_the_right_rows_and_no_other() -> None:
+    score = held(*AS_IT_MUST_BE)
+    assert (score.must, score.right, score.named, score.wrong, score.missed) == (2, 2, 2, {}, {})
+    assert score.good
+
+
+@pytest.mark.parametrize(
+    ("at", "status"),
+    [(0, "pass"), (1, "error"), (2, "pass"), (4, "fail"), (4, "inconclusive"), (5, "pass")],
+)
+def test_another_verdict_is_not_as_it_must_be(at: int, status: str) -> None:
+    statuses = [*AS_IT_MUST_BE]
+    statuses[at] = status
+    assert not held(*statuses).good
+
+
+def test_what_follows_now_and_then_may_say_anything() -> None:
+    statuses = [*AS_IT_MUST_BE]
+    statuses[3] = "flaky"
+    assert held(*statuses).good
+
+
+def test_the_cause_must_be_named_and_the_run_must_fail() -> None:
+    assert not held(*AS_IT_MUST_BE, told="something is wrong").good
+    assert not held(*AS_IT_MUST_BE, exit_code=0).good
+
+
+def test_a_break_that_nobody_must_notice_proves_nothing() -> None:
+    nothing = replace(SAMPLE, notices=lambda row: False, opens=lambda row: False)
+    assert not held(*("pass",) * 5, "unsupported", broken=nothing).good
+
+
+def test_a_harmless_difference_must_leave_the_run_conformant() -> None:
+    harmless = replace(SAMPLE, group=Group.HARMLESS, says=frozenset({"known"}), opens=lambda row: False, names="")
+    statuses = ("known", "known", "pass", "pass", "pass", "unsupported")
+    assert held(*statuses, broken=harmless, exit_code=0).good
+    assert not held(*statuses, broken=harmless, exit_code=1).good
+
+
+def test_names_are_names_of_one() -> None:
+    names = Counter(each.name for each in (*BREAKS, *UNNOTICED))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("broken", BREAKS, ids=lambda each: each.name)
+def test_a_break_asks_rows_that_notice_and_rows_that_do_not(broken: Break) -> None:
+    asked = [row for row in ROWS_OF_ALL if row.suite in broken.asked.suites and _asked(row, broken.asked)]
+    notice = [row for row in asked if broken.notices(row)]
+    assert notice or broken.group is Group.HARMLESS
+    assert len(notice) < len(asked), "no neighbour is asked"
+
+
+ROWS_OF_ALL = all_rows()
+
+
+def _asked(row: Row, asked: Asked) -> bool:
+    return not asked.rows or any(part in row.id for part in asked.rows)
+
+
+def test_the_page_is_of_the_table_and_of_what_is_kept() -> None:
+    record = json.loads((HOUSE / "docs" / "broken.json").read_text(encoding="utf-8"))
+    assert record["scores"].keys() <= {each.name for each in BREAKS}
+    page = score.page(BREAKS, UNNOTICED, record)
+    assert (HOUSE / "docs" / "broken.md").read_text(encoding="utf-8") == page
+
+
+def test_what_was_not_tried_again_stays_in_the_record() -> None:
+    about = {"date": "2026-11-21", "cluster": "kind-iptables", "cores": 4}
+    first = score.as_record([SAMPLE], [held(*AS_IT_MUST_BE)], about, {})
+    other = replace(SAMPLE, name="other")
+    both = score.as_record([SAMPLE, other], [replace(held(*AS_IT_MUST_BE), name="other")], about, first)
+    assert both["scores"].keys() == {"sample", "other"}
+    assert score.as_record([other], [], about, both)["scores"].keys() == {"other"}
+    page = score.page([SAMPLE, other], [], first)
+    assert "1 of 2 have been run" in page
+    assert "| other | a sample | not run |" in page
+    assert "- 2026-11-21, kind-iptables, 4 cores: 1" in page
+
+
+def test_the_table_tells_what_went_wrong() -> None:
+    bad = held("fail", "pass", "inconclusive", "pass", "fail", "unsupported", told="")
+    said = "\n".join(score.lines([SAMPLE], [bad]))
+    assert "1 of 2" in said
+    assert "NOT NAMED" in said
+    assert f"missed  {ROWS[1].id}: pass" in said
+    assert f"wrong   {ROWS[4].id}: pass -> fail" in said
+    assert "1 of 1 broken data planes noticed" in said
+
+
+def test_scores_are_kept_between_workers(tmp_path: Path) -> None:
+    first = held(*AS_IT_MUST_BE)
+    score.keep(first, tmp_path)
+    assert [each.name for each in score.kept(tmp_path)] == ["sample"]
+    with once(tmp_path, "healthy") as missing:
+        assert missing is not None
+        missing.touch()
+    with once(tmp_path, "healthy") as missing:
+        assert missing is None
