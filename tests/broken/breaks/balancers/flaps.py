@@ -13,4 +13,5 @@ BREAK = Break(
     forwarder(What.STEERS),
     may=forwarder(*LATE, What.VIEW_LOCAL, What.VIEW_CLUSTER),
     names="flaps",
+    at_once=False,  # such a run never settles: pods move from its first moment on
 )

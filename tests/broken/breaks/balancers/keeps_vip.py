@@ -13,4 +13,5 @@ BREAK = Break(
     forwarder(What.FREED),
     may=forwarder(What.NO_LOSS),
     names="keeps the VIP",
+    at_once=False,  # such a run never settles: pods move from its first moment on
 )

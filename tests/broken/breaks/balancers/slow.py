@@ -13,4 +13,5 @@ BREAK = Break(
     forwarder(What.BLACK_HOLE),
     may=forwarder(What.STEERS, *LATE),
     names="asks less often, than it says",
+    at_once=False,  # such a run never settles: pods move from its first moment on
 )

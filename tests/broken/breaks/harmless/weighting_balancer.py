@@ -14,4 +14,5 @@ BREAK = Break(
     may=forwarder(What.NO_LOSS),
     names="weighs nodes",
     says=KNOWN,
+    at_once=False,  # such a run never settles: pods move from its first moment on
 )
