@@ -11,9 +11,14 @@ from pathlib import Path
 
 @contextmanager
 def turn(lock: Path, *, alone: bool) -> Iterator[None]:
-    """Wait until nobody has the cluster alone (or uses it at all), and have it for as long as the context lasts."""
+    """Wait until nobody has the cluster alone (or uses it at all), and have it for as long as the context lasts.
+
+    Whoever waits for it holds the gate meanwhile, so that those who come later do not overtake for ever.
+    """
     with lock.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        with lock.with_suffix(".gate").open("a") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield  # closing the file lets go
 
 

@@ -1,6 +1,8 @@
 """The table of broken data planes, and how a run is held against one."""
 
+import fcntl
 import json
+import threading
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
@@ -14,7 +16,7 @@ from tests.broken import score
 from tests.broken.breakage import Asked, Break, Group, Score, hold
 from tests.broken.breaks import BREAKS, UNNOTICED
 from tests.broken.nodes import Placed, Result
-from tests.broken.turns import once
+from tests.broken.turns import once, turn
 
 ROWS = all_rows()[:6]
 SAMPLE = Break(
@@ -137,3 +139,34 @@ def test_scores_are_kept_between_workers(tmp_path: Path) -> None:
         missing.touch()
     with once(tmp_path, "healthy") as missing:
         assert missing is None
+
+
+def test_who_waits_for_the_cluster_alone_is_not_overtaken(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    def use(name: str, *, alone: bool) -> threading.Thread:
+        def work() -> None:
+            with turn(tmp_path / "turn", alone=alone):
+                order.append(name)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        return thread
+
+    def holds_the_gate() -> bool:
+        with (tmp_path / "turn.gate").open("a") as gate:
+            try:
+                fcntl.flock(gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            return False
+
+    with turn(tmp_path / "turn", alone=False):
+        first = use("alone", alone=True)
+        while not holds_the_gate():
+            assert first.is_alive()
+        second = use("beside", alone=False)
+        assert order == []
+    first.join()
+    second.join()
+    assert order == ["alone", "beside"]
