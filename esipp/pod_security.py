@@ -9,6 +9,10 @@ from esipp.manifests import PRIVILEGED, SECURITY_LEVEL, namespace
 from esipp.namespaces import owner
 from esipp.rows import Feature
 
+DECIDES = (400, 403, 422)
+"""How admission refuses. Other refusals are of a server that is busy, of a webhook that cannot be reached, of
+credentials that are not accepted: what is made later tells, and no row is left out for them."""
+
 
 def host_network_feature(cluster: Cluster) -> Feature:
     """Whether a namespace of the Pod Security level ``privileged`` is admitted as such."""
@@ -16,7 +20,8 @@ def host_network_feature(cluster: Cluster) -> Feature:
     try:
         made = cluster.request("POST", "/api/v1/namespaces", query={"dryRun": "All"}, body=manifest)
     except ApiError as refused:
-        if refused.reason == NOT_THERE or "dry run" in refused.message:  # a webhook that knows no dry run
+        not_asked = refused.reason == NOT_THERE or "dry run" in refused.message  # a webhook that knows no dry run
+        if not_asked or refused.status not in DECIDES:
             return Feature(True, f"taken for admitted: {refused.message}")
         return Feature(
             False, f"a namespace of Pod Security level {PRIVILEGED} was refused (a dry run): {refused.message}"

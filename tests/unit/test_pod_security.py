@@ -33,8 +33,8 @@ def found(answer: str | Exception | None) -> Feature:
     return host_network_feature(cast(Cluster, Api(answer)))
 
 
-def refused(message: str, reason: str = "Forbidden") -> ApiError:
-    return ApiError(403, reason, message, "POST /api/v1/namespaces")
+def refused(message: str, reason: str = "Forbidden", status: int = 403) -> ApiError:
+    return ApiError(status, reason, message, "POST /api/v1/namespaces")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,7 @@ def refused(message: str, reason: str = "Forbidden") -> ApiError:
         refused("Kubernetes 1.9 knows no dry run", NOT_THERE),
         refused('admission webhook "x" does not support dry run', "BadRequest"),
         UnreachableError("away"),
+        *(refused("not now", "", status) for status in (401, 409, 429, 500, 503, 504)),
     ],
 )
 def test_where_nothing_speaks_against_it_it_is_there(answer: str | Exception) -> None:
