@@ -97,16 +97,16 @@ class Cluster:
             config.load_kube_config(
                 config_file=self.kubeconfig, context=self.context, client_configuration=settings, persist_config=False
             )
-        except (ConfigException, OSError, ValueError, TypeError) as broken:
+            settings.retries = urllib3.Retry(0)  # a lost request is told at once; whoever may wait, waits by itself
+            settings.proxy = settings.proxy or proxy_for(str(settings.host), os.environ)
+            if settings.proxy and account_at(settings.proxy):
+                settings.proxy_headers = urllib3.make_headers(proxy_basic_auth=account_at(settings.proxy))
+            return client.ApiClient(configuration=settings)
+        except (ConfigException, OSError, ValueError, TypeError, ImportError, urllib3.exceptions.HTTPError) as broken:
             raise PreflightError(
-                f"The credentials of context '{self.context}' cannot be loaded: {broken}.",
+                f"The server, credentials or proxy of context '{self.context}' cannot be used: {broken}.",
                 f"does 'kubectl --context {self.context} get nodes' work?",
             ) from None
-        settings.retries = urllib3.Retry(0)  # a lost request is told at once; whoever may wait, waits by itself
-        settings.proxy = settings.proxy or proxy_for(str(settings.host), os.environ)
-        if settings.proxy and account_at(settings.proxy):
-            settings.proxy_headers = urllib3.make_headers(proxy_basic_auth=account_at(settings.proxy))
-        return client.ApiClient(configuration=settings)
 
     def _log_in_again(self, refused: client.ApiClient) -> bool:
         """After credentials were refused: whether there are others by now, in the file or from its plugin."""
@@ -114,7 +114,9 @@ class Cluster:
             if self._api is refused:  # no other thread was here before
                 with contextlib.suppress(PreflightError):
                     self._api = self._log_in()
-            return _credentials(self._api) != _credentials(refused)
+            with contextlib.suppress(OSError):  # a certificate's file was taken away
+                return _credentials(self._api) != _credentials(refused)
+            return False
 
     def request(
         self,

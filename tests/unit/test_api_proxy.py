@@ -6,6 +6,7 @@ import pytest
 
 from esipp.api_proxy import account_at, proxy_for
 from esipp.cluster import Cluster
+from esipp.errors import PreflightError
 
 P = "http://proxy:3128"
 
@@ -104,3 +105,26 @@ def test_a_kubeconfigs_own_proxy_goes_before_the_environment(tmp_path: Path, mon
     asked = Cluster("home", kubeconfig(tmp_path, f", proxy-url: '{P}'"))
     assert used(asked) == P
     assert type(asked._api.rest_client.pool_manager).__name__ == "ProxyManager"
+
+
+@pytest.mark.filterwarnings("ignore:SOCKS support")
+@pytest.mark.parametrize("proxy", ["socks5://proxy:1", "ftp://proxy:1", "http://[::"])
+def test_a_proxy_that_cannot_be_used_is_told(proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    with pytest.raises(PreflightError, match="proxy of context 'home' cannot be used"):
+        Cluster("home", kubeconfig(tmp_path))
+
+
+def test_a_server_that_is_no_url_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", P)
+    file = Path(kubeconfig(tmp_path))
+    file.write_text(file.read_text().replace(":6443", ":99999"))
+    with pytest.raises(PreflightError, match="The server"):
+        Cluster("home", str(file))
+
+
+def test_a_certificate_whose_file_was_taken_away_ends_nothing(tmp_path: Path) -> None:
+    asked = Cluster("home", kubeconfig(tmp_path))
+    old = asked._api
+    old.configuration.cert_file = str(tmp_path / "gone")
+    assert asked._log_in_again(old) is False
