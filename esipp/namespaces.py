@@ -22,6 +22,8 @@ FORGOTTEN = 20.0
 LOST_AFTER = 35.0
 """Seconds that a kubelet gets to end pods whose grace is one; after that it is taken for lost with its node."""
 
+CONFLICT = 409
+
 T = TypeVar("T")
 
 
@@ -60,7 +62,7 @@ def remove_namespace(cluster: Cluster, name: str, budget: Budget = GONE) -> None
         HarnessError: it is still there after the budget.
     """
     path = f"/api/v1/namespaces/{name}"
-    insist(lambda: cluster.delete(path))
+    insist(lambda: _delete(cluster, path))
     began = time.monotonic()
     # the namespace controller only starts after 5 s; what it would delete then is deleted while it waits
     insist(lambda: _remove_objects(cluster, path, ("pods", "services"), grace=1))  # also pods that would serve on
@@ -77,12 +79,26 @@ def remove_namespace(cluster: Cluster, name: str, budget: Budget = GONE) -> None
         )
 
 
+def _delete(cluster: Cluster, path: str) -> None:
+    """Delete a namespace; servers of old refuse that of one that is going already, by a Conflict."""
+    try:
+        cluster.delete(path)
+    except ApiError as refused:
+        if refused.status != CONFLICT:
+            raise
+
+
 def _is_gone(cluster: Cluster, path: str, seconds: float) -> bool:
     """Wait until it is gone, so long at most; an API server that stays away does not say so."""
-    try:
-        return cluster.wait_gone(path, budget=seconds)
-    except UnreachableError:
-        return False
+    until = time.monotonic() + seconds
+
+    def look() -> bool:
+        try:
+            return cluster.wait_gone(path, budget=max(1.0, until - time.monotonic()))
+        except UnreachableError:
+            return False
+
+    return insist(look)
 
 
 def insist(do: Callable[[], T], budget: Budget = BACK) -> T:

@@ -1,5 +1,6 @@
 """A run's namespace goes: also after the API server was away, and where a node with our pods is lost."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -93,3 +94,28 @@ def test_what_holds_a_namespace_is_told() -> None:
     with pytest.raises(HarnessError) as stuck:
         remove_namespace(cast(Cluster, Slow(goes=False)), "esipp-x", Budget("gone", 0.0))
     assert stuck.value.sentence.endswith("s: pods. has 1 resource instances.")
+
+
+def test_a_refusal_while_it_goes_is_not_the_last_word() -> None:
+    refusals = [refusal(403), refusal(503)]
+
+    class Forgetful(Slow):
+        def wait_gone(self, path: str, *, budget: float) -> bool:
+            if refusals:
+                raise refusals.pop()
+            return True
+
+    remove_namespace(cast(Cluster, Forgetful(goes=True)), "esipp-x")
+    assert not refusals
+
+
+@pytest.mark.parametrize(("status", "told"), [(409, False), (422, True)])
+def test_one_that_is_going_already_need_not_be_deleted(status: int, told: bool) -> None:
+    class Going(Slow):
+        def delete(self, path: str, *, grace: int | None = None) -> None:
+            if path.endswith("esipp-x"):
+                raise refusal(status)
+            self.pods.clear()
+
+    with pytest.raises(ApiError) if told else contextlib.nullcontext():
+        remove_namespace(cast(Cluster, Going(goes=True)), "esipp-x")
