@@ -232,16 +232,17 @@ class Cluster:
             if refused.status != 404:
                 raise
 
-    def watch(self, collection: str, *, budget: float, **query: str) -> Iterator[tuple[str, Json]]:
+    def watch(self, collection: str, *, budget: float, waits: bool = True, **query: str) -> Iterator[tuple[str, Json]]:
         """First the present objects as ``ADDED``, then changes, for at most ``budget`` seconds.
 
         Yields ``(event type, object)``; ``EMPTY`` with a nameless object says that the snapshot had none. Ends
         silently when the budget is used up: whoever watches knows what is still missing and says it. A watch that the
-        server closes is opened again, also after a while in which no server answered.
+        server closes is opened again, also after a while in which no server answered; unless whoever watches goes by
+        the time at which events arrive, and ``waits`` for none.
 
         Raises:
             ApiError: the server refused.
-            UnreachableError: none answers, and the budget is used up.
+            UnreachableError: none answers, and the budget is used up or nobody waits.
         """
         deadline = time.monotonic() + budget
         pause = threading.Event()
@@ -249,7 +250,7 @@ class Cluster:
             try:
                 snapshot = self.request("GET", collection, query=query)
             except UnreachableError:
-                if time.monotonic() >= deadline:
+                if not waits or time.monotonic() >= deadline:
                     raise
                 pause.wait(REOPEN_SECONDS)
                 continue
@@ -295,7 +296,7 @@ class Cluster:
         """
         last: dict[str, Json] = {}
         right: set[str] = set()
-        for kind, item in self.watch(collection, budget=budget, **query):
+        for kind, item in self.watch(collection, budget=budget, waits=True, **query):
             name = item["metadata"]["name"]
             if name not in names:
                 continue

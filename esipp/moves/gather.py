@@ -7,6 +7,8 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from esipp.clients import Clients
+from esipp.cluster import ApiError, UnreachableError
+from esipp.errors import HarnessError
 from esipp.model import Balancer, Family
 from esipp.moves import scene
 from esipp.moves.checks import Arrival, observe
@@ -21,6 +23,7 @@ from esipp.moves.watching import Watching
 from esipp.moves.word import NOTHING, Word
 from esipp.probing import transports
 from esipp.probing.prober import Prober
+from esipp.refusals import hint_for
 from esipp.stage import Stage
 
 MOST_NODES = 6
@@ -101,8 +104,14 @@ class Gathering:
         """Delete the Cluster services, and see whether their VIPs go with them."""
         names = {balancer: scene.cluster_service_name(balancer) for balancer in balancers}
         there = {balancer: name for balancer, name in names.items() if name in self.stage.services}
-        for name in there.values():
-            self.stage.cluster.delete(f"/api/v1/namespaces/{self.stage.namespace}/services/{name}")
+        try:
+            for name in there.values():
+                self.stage.cluster.delete(f"/api/v1/namespaces/{self.stage.namespace}/services/{name}")
+        except (ApiError, UnreachableError) as broken:
+            raise HarnessError(
+                f"The API server did not delete a Service after pods had moved: {broken}.",
+                hint_for(broken) if isinstance(broken, ApiError) else "run again.",
+            ) from None
         if there:
             self.word.look_again(there)
 

@@ -63,7 +63,9 @@ class Watching:
     def _run(self, cluster: Cluster, collection: str, selector: str, take: Callable[[float, str, Json], None]) -> None:
         while not self._stopped.is_set():
             try:
-                for kind, item in cluster.watch(collection, budget=MOST_SECONDS, labelSelector=selector):
+                for kind, item in cluster.watch(
+                    collection, budget=MOST_SECONDS, waits=self._patient, labelSelector=selector
+                ):
                     if self._stopped.is_set():
                         return
                     if item["metadata"]["name"]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from esipp.cluster import Cluster, UnreachableError
 from esipp.errors import HarnessError
 from esipp.model import Balancer, Role
 from esipp.moves import scene
@@ -61,8 +62,10 @@ class FakeCluster:
     def __init__(self, pods: list[tuple[str, Any]], slices: list[tuple[str, Any]]) -> None:
         self._given = {"pods": pods, "endpointslices": slices}
         self.over = threading.Semaphore(0)
+        self.waits: set[bool] = set()
 
-    def watch(self, collection: str, **_query: Any) -> Iterator[tuple[str, Any]]:
+    def watch(self, collection: str, *, waits: bool, **_query: Any) -> Iterator[tuple[str, Any]]:
+        self.waits.add(waits)
         yield from self._given[collection.rpartition("/")[2]]
         self.over.release()
 
@@ -110,6 +113,32 @@ def test_what_others_do_to_a_pod_spoils_what_was_seen(kind: str, patient: bool, 
     with pytest.raises(HarnessError, match=told) if told else contextlib.nullcontext():
         watching.check()
     watching.stop()
+
+
+@pytest.mark.parametrize("patient", [False, True])
+def test_only_a_patient_watch_waits_for_an_api_server_that_is_away(patient: bool) -> None:
+    fake: Any = FakeCluster([], [])
+    Watching(fake, "ns", {}, patient=patient).stop()
+    assert fake.over.acquire(timeout=5)
+    assert fake.over.acquire(timeout=5)
+    assert fake.waits == {patient}
+
+
+def test_an_api_server_that_is_away_ends_a_watch_that_does_not_wait() -> None:
+    answers: list[Any] = [UnreachableError("away"), {"items": []}]
+
+    def request(*_what: str, **_more: Any) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    cluster = Cluster.__new__(Cluster)
+    cluster.request = request  # type: ignore[method-assign]
+    assert next(cluster.watch("/api/v1/pods", budget=60.0))[0] == "EMPTY"
+    answers.append(UnreachableError("away"))
+    with pytest.raises(UnreachableError):
+        next(cluster.watch("/api/v1/pods", budget=60.0, waits=False))
 
 
 def test_an_endpoints_changes_are_marked_and_other_services_are_not() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from esipp.cluster import ApiError
+from esipp.cluster import ApiError, UnreachableError
 from esipp.convergence import Budget
 from esipp.errors import HarnessError
 from esipp.model import Balancer, Family
@@ -85,6 +85,19 @@ def test_only_the_cluster_services_that_are_there_are_deleted() -> None:
     Gathering(stage, nothing, "image", [], 1, 7, False, word)._let_go([Balancer.ECMP, Balancer.PROXY])
     assert deleted == [f"/api/v1/namespaces/ns/services/{scene.cluster_service_name(Balancer.PROXY)}"]
     assert asked == [Balancer.PROXY]
+
+
+@pytest.mark.parametrize("broken", [ApiError(403, "Forbidden", "no", "DELETE x"), UnreachableError("away")])
+def test_a_service_that_cannot_be_deleted_is_told_in_a_sentence(broken: Exception) -> None:
+    def refuse(_path: str) -> None:
+        raise broken
+
+    services = {scene.cluster_service_name(Balancer.ECMP): {}}
+    stage: Any = SimpleNamespace(cluster=SimpleNamespace(delete=refuse), namespace="ns", services=services)
+    nothing: Any = None
+    with pytest.raises(HarnessError, match="did not delete a Service") as raised:
+        Gathering(stage, nothing, "image", [], 1, 7, False)._let_go([Balancer.ECMP])
+    assert raised.value.hint
 
 
 def test_what_the_api_server_refuses_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
