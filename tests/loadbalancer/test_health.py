@@ -384,4 +384,5 @@ def test_a_timeout_as_long_as_the_period_skips_no_check(monkeypatch: pytest.Monk
     found = results_of(node, 0.3, 0.3, 2.0, monkeypatch)
     assert set(found) == {"timeout"}
     gaps = [later - before for before, later in pairwise(node.asked)]
-    assert sum(gap < 0.45 for gap in gaps) > len(gaps) / 2, gaps  # not all: the machine may be busy
+    # One that waited for the check before would be two periods apart. Not all: the machine may be busy.
+    assert min(gaps) < 0.45, gaps

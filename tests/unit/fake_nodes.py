@@ -38,7 +38,7 @@ class FakeNodes:
         self.pods: dict[str, Json] = {}
         self.leases: dict[str, int] = {}
         self.requests: list[str] = []
-        self.silent = False
+        self.silent: Callable[[], bool] = lambda: False
         self.abandoned = False
         self.before: Callable[[str, str, Json], Answer | None] = lambda method, path, body: None
         self._made = 0
@@ -154,7 +154,7 @@ def _server(fake: FakeNodes) -> Iterator[int]:
             url = urlsplit(self.path)
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length) or b"{}")
-            if fake.silent:
+            if fake.silent():
                 self.close_connection = True
                 return
             query = {name: values[0] for name, values in parse_qs(url.query).items()}

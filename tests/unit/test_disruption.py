@@ -371,18 +371,11 @@ def control_plane(fake: FakeNodes, shell_of: dict[str, FakeNode], tmp_path: Path
 
 def follow(fake: FakeNodes, node: FakeNode) -> Callable[[], None]:
     """Have the API server be silent as long as its process is stopped."""
+    fake.silent = lambda: node.says("api") == "T"
 
     def meanwhile() -> None:
-        assert node.says("api") == "T"
-        assert fake.silent
+        assert fake.silent()
 
-    ended = threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(0.005):
-            fake.silent = node.says("api") == "T"
-
-    threading.Thread(target=watch, daemon=True).start()
     return meanwhile
 
 

@@ -128,11 +128,11 @@ def test_what_is_of_another_owner_is_spared(fake: FakeNodes, cluster: Cluster) -
 def test_an_api_server_that_is_away_is_waited_for(fake: FakeNodes, cluster: Cluster) -> None:
     cordoned(cluster)
     run, dog = start(cluster, [CORDON])
-    fake.silent = True
+    fake.silent = lambda: True
     kill(run)
     time.sleep(1.5)  # it has tried by now
     assert alive(dog)
-    fake.silent = False
+    fake.silent = lambda: False
     wait_until(lambda: not alive(dog))
     assert fake.marked() == {}
 
