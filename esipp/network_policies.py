@@ -7,11 +7,14 @@ whole cluster (ClusterNetworkPolicy, and those of add-ons) cannot be lifted so.
 
 from typing import Any
 
-from esipp.cluster import ApiError, Cluster
+from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.errors import HarnessError
 from esipp.labels import MANAGED_BY, labels_of
 
 OURS = "esipp-allow-all"
+UNKNOWN_THERE = (404, 501)
+"""How a server refuses that does not know such objects."""
+
 HINT = "exempt namespaces with the label app.kubernetes.io/managed-by=esipp from it, or let the account create one."
 
 
@@ -28,6 +31,17 @@ def of_others(cluster: Cluster, namespace: str) -> list[str]:
     label, value = next(iter(MANAGED_BY.items()))
     others = [each["metadata"] for each in found if (each["metadata"].get("labels") or {}).get(label) != value]
     return sorted(str(each["name"]) for each in others)
+
+
+def unseen(cluster: Cluster, namespace: str) -> str:
+    """Why nobody can tell whether there are any; nothing where it can be told, or the server knows none."""
+    try:
+        cluster.list(_collection(namespace))
+    except ApiError as refused:
+        return "" if refused.status in UNKNOWN_THERE else refused.message
+    except UnreachableError as silent:
+        return str(silent)
+    return ""
 
 
 def lift(cluster: Cluster, namespace: str, run: str) -> list[str]:

@@ -4,10 +4,10 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.cluster import ApiError, Cluster
+from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.errors import HarnessError
 from esipp.labels import labels_of
-from esipp.network_policies import OURS, check, lift
+from esipp.network_policies import OURS, check, lift, unseen
 
 
 class Api:
@@ -64,3 +64,23 @@ def test_where_ours_is_refused_that_is_told() -> None:
 def test_one_that_came_while_we_looked_is_told() -> None:
     with pytest.raises(HarnessError, match="NetworkPolicy late was put into our namespace meanwhile"):
         check(cast(Cluster, Api("late")), "esipp-x", lifted=False)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "why"),
+    [
+        (None, ""),
+        (ApiError(404, "NotFound", "no such resource", "GET"), ""),
+        (ApiError(501, "", "Kubernetes 1.2 knows none", "GET"), ""),
+        (ApiError(403, "Forbidden", "may not list", "GET"), "may not list"),
+        (UnreachableError("away"), "away"),
+    ],
+)
+def test_that_they_cannot_be_seen_is_told(trouble: Exception | None, why: str) -> None:
+    class Mute(Api):
+        def list(self, collection: str) -> list[dict[str, Any]]:
+            if trouble:
+                raise trouble
+            return []
+
+    assert unseen(cast(Cluster, Mute()), "esipp-x") == why
