@@ -343,6 +343,7 @@ class Prober:
                 self._heard = time.monotonic()
             elif silent > SILENT_SECONDS:
                 self._bury(f"it says nothing any more, not even whether it lives, for {SILENT_SECONDS:.0f} s")
+                self._process.kill()  # whoever still writes to it would wait for ever
             elif silent >= PULSE_SECONDS and not asked and not self._pen.locked():
                 self._place(pulse, lambda identity: {"describe": True, "id": identity})
 

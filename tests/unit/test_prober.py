@@ -125,6 +125,19 @@ def test_a_prober_that_says_nothing_any_more_is_given_up(monkeypatch: pytest.Mon
             made.submit(job()).result(timeout=60)
 
 
+def test_whoever_writes_to_one_that_reads_nothing_any_more_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PULSE_SECONDS", 0.02)
+    monkeypatch.setattr(module, "SILENT_SECONDS", 0.2)
+    deaf = Prober("x", ["sleep", "600"])
+    writing = threading.Thread(target=lambda: [deaf.submit(job()) for _ in range(3000)], daemon=True)
+    writing.start()  # more than a pipe holds
+    writing.join(timeout=60)
+    over = not writing.is_alive()
+    deaf._process.kill()
+    deaf.close()
+    assert over, "it waited for somebody to read"
+
+
 def test_a_prober_that_is_slow_and_lives_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PULSE_SECONDS", 0.02)
     with prober("lives") as made:
