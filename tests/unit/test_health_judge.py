@@ -159,6 +159,14 @@ def test_another_proxys_document_is_known(question: Question) -> None:
     assert differing(seen) == {about(question, About.PROXY): Status.KNOWN}
 
 
+def test_what_is_known_hides_nothing_beside_it() -> None:
+    said = json.loads(honest(HERE).body)
+    del said["serviceProxyHealthy"]
+    silent = replace(honest(HERE), body=json.dumps(said))
+    seen = answering(HERE, silent, silent, honest(HERE, serviceProxyHealthy=False))
+    assert differing(seen) == {about(HERE, About.PROXY): FAIL}
+
+
 def test_another_client_is_another_question() -> None:
     asked = replace(BARE, client=POD_ON_OTHER_NODE)
     assert differing(answering(asked, honest(asked, status=200))) == {about(asked, About.STATUS): FAIL}
