@@ -15,7 +15,11 @@ credentials that are not accepted: what is made later tells, and no row is left 
 
 
 def host_network_feature(cluster: Cluster) -> Feature:
-    """Whether a namespace of the Pod Security level ``privileged`` is admitted as such."""
+    """Whether a namespace of the Pod Security level ``privileged`` is admitted as such.
+
+    Where it is not, what needs it counts as left out: who may deploy what is no matter of the network, and a cluster
+    is not conformant for having been asked little.
+    """
     manifest = namespace("esipp-dry-run", "dry-run", owner())
     try:
         made = cluster.request("POST", "/api/v1/namespaces", query={"dryRun": "All"}, body=manifest)
@@ -23,12 +27,12 @@ def host_network_feature(cluster: Cluster) -> Feature:
         not_asked = refused.reason == NOT_THERE or "dry run" in refused.message  # a webhook that knows no dry run
         if not_asked or refused.status not in DECIDES:
             return Feature(True, f"taken for admitted: {refused.message}")
-        return Feature(
-            False, f"a namespace of Pod Security level {PRIVILEGED} was refused (a dry run): {refused.message}"
-        )
+        why = f"a namespace of Pod Security level {PRIVILEGED} was refused (a dry run): {refused.message}"
+        return Feature(False, why, ours=True)
     except UnreachableError as silent:
         return Feature(True, f"taken for admitted: {silent}")
     level = (made["metadata"].get("labels") or {}).get(SECURITY_LEVEL, "none")
     if level != PRIVILEGED:
-        return Feature(False, f"the cluster gives a namespace of ours the Pod Security level {level} (a dry run)")
+        why = f"the cluster gives a namespace of ours the Pod Security level {level} (a dry run)"
+        return Feature(False, why, ours=True)
     return Feature(True, f"a namespace of Pod Security level {PRIVILEGED} was admitted (a dry run)")

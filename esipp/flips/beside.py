@@ -18,7 +18,7 @@ from esipp.flips.seen import Neighbour, Window
 from esipp.judge import Evidence
 from esipp.model import Cell, Family, Path, Role, TrafficPolicy
 from esipp.observation import Observation
-from esipp.observe import ANSWER_TIMEOUT, JUDGED_TIMEOUT, Plan, Settling, must_answer, plan
+from esipp.observe import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan
 from esipp.probing.jobs import Job, job_on
 from esipp.rows import Feature
 from esipp.stage import Stage
@@ -29,6 +29,10 @@ Json = dict[str, Any]
 
 COUNT, SPACING = 24, 0.4
 """New connections a path, and seconds between two: about a hundred paths make less than three hundred a second."""
+
+PATIENCE = 4.0
+"""Seconds for an answer where there was one: less than in a window in which nothing is done, as a longer patience would
+let TCP's own repetitions hide that a path was silent for seconds while its neighbours flipped."""
 
 FLIPS, EVERY, BEGIN = 10, 0.8, 0.6
 """Flips of the neighbours in turn, the seconds between two, and from the first connections to the first flip; so each
@@ -104,14 +108,14 @@ class Beside:
         between = SPACING / max(1, len(wanted) + len(questions))
         paths, asked = {}, {}
         for path, (host, port) in wanted:
-            timeout = ANSWER_TIMEOUT if path in answering else JUDGED_TIMEOUT
+            timeout = PATIENCE if path in answering else JUDGED_TIMEOUT
             job = replace(job_on(path, host, port, COUNT, timeout), spacing=SPACING)
             paths[path] = self.clients.probers[path.client.name].submit(job)
             pause.wait(between)
         for place, family, path in questions:
             host = self.stage.nodes[self.stage.roles[place]].internal[family]
             port = int(self.stage.services[path.object_name]["spec"]["healthCheckNodePort"])
-            job = Job(f"health {place} {family}", "get", host, port, COUNT, ANSWER_TIMEOUT, SPACING, url="/healthz")
+            job = Job(f"health {place} {family}", "get", host, port, COUNT, PATIENCE, SPACING, url="/healthz")
             asked[place, family] = self.clients.probers[OUTSIDE.name].ask(job)
             pause.wait(between)
         return paths, asked

@@ -19,7 +19,7 @@ from esipp.topology import Node
 
 Json = dict[str, Any]
 
-LET_GO = Budget("the load balancer letting go of a deleted Service's VIPs", 10.0, need=1, spacing=0.2)
+LET_GO = Budget("the load balancer letting go of a deleted Service's VIPs", 30.0, need=1, spacing=0.2)
 
 EXCLUDED = "excluded-node"
 """The mark of a node that load balancers must leave out."""
