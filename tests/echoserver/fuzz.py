@@ -150,7 +150,11 @@ class Watched(EchoServer):
         if self.process.poll() is not None:
             return 0, 0, 0
         here = Path(f"/proc/{self.process.pid}")
-        return self.memory_kib(), len(list((here / "fd").iterdir())), len(list((here / "task").iterdir()))
+        try:
+            return self.memory_kib(), len(list((here / "fd").iterdir())), len(list((here / "task").iterdir()))
+        except (StopIteration, OSError):  # it is ending: what it held goes before it does
+            self.process.wait(PATIENCE)
+            return 0, 0, 0
 
 
 @dataclass
