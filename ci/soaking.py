@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ci import endurance
 from ci.places import CLUSTER, CONTEXT, cores
 from ci.step import guarded
 
@@ -34,6 +35,7 @@ SPIN_IN_NODE = "i=0; while [ $i -lt $0 ]; do (while :; do :; done) & i=$((i+1));
 RED = ("fail", "flaky")
 UNDECIDED = ("inconclusive", "error")
 SHOWN = 6
+LONGEST = 300
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,25 @@ def sentence(number: int, told: Told, seconds: float, load: float) -> str:
     return f"run {number}: {seconds:.0f} s, {told.result}, {told.core} core pass, {counts}, load {load:.0f}"
 
 
+def record(options: argparse.Namespace, told: Told, seconds: float) -> None:
+    """Keep what a run came to, on docs/soak.md too."""
+    endurance.add(
+        "runs",
+        {
+            "suites": options.suite or ["source_ip"],
+            "samples": options.samples,
+            "busy": options.busy * cores(),
+            "busy_in_node": options.busy_in_node,
+            "seconds": round(seconds, 1),
+            "result": told.result,
+            "statuses": dict(sorted(told.statuses.items())),
+            "red": told.is_red,
+            "undecided": told.is_undecided,
+            "worse": [words[:LONGEST] for words in told.rows[:SHOWN]],
+        },
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run again and again, and say what each came to."""
     parser = argparse.ArgumentParser(prog="ci/soak", description="Runs in a row on a busy machine; none may be red.")
@@ -134,6 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--suite", action="append", help="repeatable (source_ip)")
     parser.add_argument("--samples", type=int, default=20, help="connections a path gets (%(default)s)")
     parser.add_argument("--keep", type=Path, help="where ledgers are kept that are red or undecided (a new folder)")
+    parser.add_argument("--record", action="store_true", help="add every run to docs/soak.json and docs/soak.md")
     parser.add_argument("--context", default=CONTEXT, help="kubeconfig context (%(default)s)")
     parser.add_argument("--image", default=os.environ.get("ESIPP_IMAGE"), help="echo image ($ESIPP_IMAGE)")
     options = parser.parse_args(arguments)
@@ -155,9 +177,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             loads.append(os.getloadavg()[0])
             print(sentence(number, told, took, loads[-1]), flush=True)
             for words in told.rows[:SHOWN]:
-                print(f"    {words[:300]}", flush=True)
+                print(f"    {words[:LONGEST]}", flush=True)
             if len(told.rows) > SHOWN:
                 print(f"    and {len(told.rows) - SHOWN} more", flush=True)
+            if options.record:
+                record(options, told, took)
             red += told.is_red
             undecided += told.is_undecided
             in_a_row = 0 if told.is_red else in_a_row + 1

@@ -2,7 +2,7 @@
 
 And nothing of anybody else's is touched, who stands in the same cluster, on the same nodes and the same machine.
 Environment: ``ESIPP_KILLS`` (30), ``ESIPP_KILL_SEED`` (a new one, which is printed). What happened at each kill is
-printed: ``pytest -s``.
+printed: ``pytest -s``; with ``ESIPP_KILLS_RECORD`` each is also added to docs/soak.json and its page.
 """
 
 import contextlib
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from ci import endurance
 from esipp.catalog import HOUSE
 from esipp.convergence import Budget, Reading, converge
 from esipp.report.ledger import read_ledger
@@ -29,6 +30,7 @@ pytestmark = [pytest.mark.by_hand, pytest.mark.timeout(3600)]
 
 KILLS = int(os.environ.get("ESIPP_KILLS", "30"))
 SEED = int(os.environ.get("ESIPP_KILL_SEED", secrets.randbelow(10**6)))
+RECORD = "ESIPP_KILLS_RECORD" in os.environ
 ROWS = ("nodeport.local.tcp", "loadbalancer.local.tcp", "loadbalancer.reference-forward", "external-ips.local.tcp")
 """Every kind of thing that a run makes, of few rows."""
 
@@ -166,11 +168,14 @@ def test_clean_removes_what_a_killed_run_left_and_nothing_else(bystanders: Bysta
                 run.process.wait(moment)
         finally:
             alive = run.kill()
-        state = run.phase if alive else "ended before"
+        state = run.phase if alive else endurance.ENDED
         said = "; ".join(clean(bystanders.context).splitlines())
         how, left = restored(bystanders, before, run)
         print(f"kill {number}: {part}, {moment:.1f} s into it (phase {state}): {said}; {how}", flush=True)
         for line in left:
             print(f"  LEFT {line}", flush=True)
+        if RECORD:
+            told = {"seed": SEED, "part": part, "moment": round(moment, 1), "phase": state, "said": said}
+            endurance.add("kills", told | {"restored": how, "left": left})
         failures += [f"kill {number}: {line}" for line in left]
     assert failures == []

@@ -1,0 +1,69 @@
+"""docs/soak.md says what was recorded, of red runs and of what a kill left, too."""
+
+from pathlib import Path
+from typing import Any
+
+from ci import endurance
+
+
+def run(**told: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "at": "2026-11-22 12:00",
+        "commit": "abc",
+        "cores": 2,
+        "load": 7.4,
+        "busy": 4,
+        "busy_in_node": 2,
+        "seconds": 301.2,
+        "result": "partial",
+        "statuses": {"pass": 1514, "known": 4},
+        "red": False,
+        "undecided": False,
+        "worse": [],
+    }
+    return plain | told
+
+
+def kill(**told: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = {"at": "2026-11-22 12:00", "cores": 2, "load": 3.0, "part": "striking", "moment": 5.94}
+    return (
+        plain
+        | {"phase": "strike", "said": "removed 2 containers", "restored": "as before after 8 s", "left": []}
+        | told
+    )
+
+
+def test_the_page_is_made_of_what_is_kept() -> None:
+    assert endurance.PAGE.read_text(encoding="utf-8") == endurance.render(endurance.load())
+
+
+def test_every_run_has_its_line() -> None:
+    page = endurance.render({"runs": [run(), run(statuses={"pass": 1500, "known": 4, "flaky": 3})], "kills": []})
+    assert "| 1 | 2026-11-22 12:00 | abc | 2, 4 + 2 | 7 | 301 | 1514, 4 | 0 | 0 | 0 | 0 | partial |" in page
+    assert "| 2 | 2026-11-22 12:00 | abc | 2, 4 + 2 | 7 | 301 | 1500, 4 | 0 | 3 | 0 | 0 | partial |" in page
+
+
+def test_a_red_or_undecided_run_ends_the_row_and_is_told() -> None:
+    runs = [run(), run(red=True, worse=["fail a (core): seen; why"]), run(), run(), run()]
+    assert endurance.in_a_row(runs) == 3
+    assert endurance.in_a_row([*runs, run(undecided=True)]) == 0
+    page = endurance.render({"runs": runs, "kills": []})
+    assert "**5 runs so far, 1 red, 0 undecided; the last 3 in a row without either**" in page
+    assert "* run 2: fail a (core): seen; why\n" in page
+
+
+def test_a_kill_that_left_something_is_told_and_one_that_came_too_late_is_not_counted() -> None:
+    kills = [kill(), kill(left=["namespace esipp-x"]), kill(phase=endurance.ENDED)]
+    page = endurance.render({"runs": [], "kills": kills})
+    assert "**2 runs killed so far; after 1 of them anything of ours was left" in page
+    assert "striking, 5.9 s into it | strike | removed 2 containers | as before after 8 s |" in page
+    assert "| namespace esipp-x |" in page
+
+
+def test_records_are_added_to_what_there_was(tmp_path: Path) -> None:
+    kept, page = tmp_path / "soak.json", tmp_path / "soak.md"
+    for seconds in (1.0, 2.0):
+        endurance.add("runs", run(seconds=seconds), kept, page)
+    records = endurance.load(kept)
+    assert [each["seconds"] for each in records["runs"]] == [1.0, 2.0]
+    assert page.read_text(encoding="utf-8") == endurance.render(records)
