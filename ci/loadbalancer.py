@@ -33,11 +33,16 @@ READY_SECONDS = 60.0
 DOCKER_SECONDS = 120.0
 SHARES = 16384  # a node has 1024
 PER_ENDPOINT = (1, 46)  # from this version of the engine's API on an interface's sysctls are its endpoint's
+# Addresses, protocol and ports, which make a connection. By these fields, as routers do, and not by the policy that has
+# the same: that believes the hash which a sender on this machine gave its socket, and gives anew when it sends again.
+CONNECTION = 0x37
 SYSCTLS = {
     "net.ipv4.ip_forward": 1,
     "net.ipv6.conf.all.forwarding": 1,
-    "net.ipv4.fib_multipath_hash_policy": 1,  # by ports as well: a connection is the unit
-    "net.ipv6.fib_multipath_hash_policy": 1,
+    "net.ipv4.fib_multipath_hash_policy": 3,
+    "net.ipv6.fib_multipath_hash_policy": 3,
+    "net.ipv4.fib_multipath_hash_fields": CONNECTION,
+    "net.ipv6.fib_multipath_hash_fields": CONNECTION,
     "net.ipv4.ip_nonlocal_bind": 1,  # HAProxy may be a moment behind with VIPs that come and go
     "net.ipv6.ip_nonlocal_bind": 1,
     "net.unix.max_dgram_qlen": 4096,  # HAProxy drops what it has to say when more than so many lines wait
@@ -79,10 +84,12 @@ def install(there: Surroundings, image: str, journal: Journal) -> None:
 
 
 def renew(there: Surroundings, image: str, journal: Journal) -> None:
-    """See that a standing cluster has it, of this image and without faults."""
+    """See that a standing cluster has it, of this image, with these settings and without faults."""
     found = _inspect(there)
     if found and found["State"]["Running"] and found["Config"]["Image"] == image and not _options(found):
-        return
+        has = found["HostConfig"]["Sysctls"]
+        if all(has.get(name) == str(value) for name, value in SYSCTLS.items()):
+            return
     install(there, image, journal)
 
 

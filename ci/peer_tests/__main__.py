@@ -42,8 +42,8 @@ TOLD = (Outcome.PASSED, Outcome.FAILED)
 MOVES = 3
 """Random moves of pods; `esipp run` has more, which take minutes."""
 
-HEALTHY_LIMIT = 480.0
-BROKEN_LIMIT = 240.0
+HEALTHY_LIMIT = 720.0
+BROKEN_LIMIT = 360.0
 
 
 class Peer:

@@ -16,10 +16,10 @@ from ci.peer_tests.build import Upstream
 from ci.peer_tests.data import Effort, Theirs
 from ci.peer_tests.report import Outcome, SpecResult
 from ci.peer_tests.specs import BY_NAME
-from ci.places import CONTEXT
+from ci.places import CONTEXT, cores
 from ci.step import SetupError, guarded, output
 
-PROCESSES = 6
+PROCESSES = cores() + 2
 """Specs side by side. Upstream's hack/ginkgo-e2e.sh has 25: on four cores its processes and their pods then hold up the
 API server of a kind cluster for so long that neither side gets answers in time."""
 

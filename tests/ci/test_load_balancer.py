@@ -92,14 +92,25 @@ def test_newer_engines_take_an_interface_s_settings_with_the_network(api: str, n
 
 
 @pytest.mark.parametrize(
-    ("image", "running", "options", "again"),
-    [("lb:1", True, [], False), ("lb:0", True, [], True), ("lb:1", False, [], True), ("lb:1", True, ["x"], True)],
+    ("image", "running", "options", "sysctls", "again"),
+    [
+        ("lb:1", True, [], {}, False),
+        ("lb:0", True, [], {}, True),
+        ("lb:1", False, [], {}, True),
+        ("lb:1", True, ["x"], {}, True),
+        ("lb:1", True, [], {"net.ipv4.fib_multipath_hash_policy": "1"}, True),
+    ],
 )
 def test_a_standing_one_is_left_alone_unless_it_is_another(
-    monkeypatch: pytest.MonkeyPatch, image: str, running: bool, options: list[str], again: bool
+    monkeypatch: pytest.MonkeyPatch, image: str, running: bool, options: list[str], sysctls: dict[str, str], again: bool
 ) -> None:
     labels = {"esipp.dev/options": json.dumps(options)}
-    container = {"State": {"Running": running}, "Config": {"Image": image, "Labels": labels}}
+    settings = {name: str(value) for name, value in loadbalancer.SYSCTLS.items()} | sysctls
+    container = {
+        "State": {"Running": running},
+        "Config": {"Image": image, "Labels": labels},
+        "HostConfig": {"Sysctls": settings},
+    }
     installed: list[str] = []
     monkeypatch.setattr(loadbalancer, "install", lambda there, image, journal: installed.append(image))
     loadbalancer.renew(there(container=container), "lb:1", None)  # type: ignore[arg-type]
