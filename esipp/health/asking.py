@@ -13,6 +13,7 @@ from esipp.health.props import OUTSIDE, places_of, service_name
 from esipp.health.seen import Node, Seen
 from esipp.model import Client, Family, Protocol
 from esipp.observation import Observation, Outcome
+from esipp.observe import ANSWER_TIMEOUT
 from esipp.probing.jobs import Job
 from esipp.rows import Level
 from esipp.stage import Stage
@@ -25,6 +26,9 @@ SPACING = 0.05
 """Twenty answers over a second; how they behave over a longer time is the stability trial's."""
 
 TIMEOUT = 2.0
+"""Seconds within which a health check must answer at least once while all settle: nobody's balancer waits for longer
+ones. What did so has as long as any path later: then only what never answers counts, and not that a machine is busy."""
+
 SETTLED = Budget("every health check", 15.0, need=3, spacing=0.2)
 """Our pods are ready by then; kube-proxy syncs within a second, by default, and the rest is for a busy machine."""
 
@@ -35,11 +39,15 @@ MOST_AT_ONCE = 16
 
 @dataclass
 class Asker:
-    """Asks the health check of a Service on a node, from where a client stands; ``stop`` ends what waits for it."""
+    """Asks the health check of a Service on a node, from where a client stands; ``stop`` ends what waits for it.
+
+    ``prompt`` are the questions, by key, that were answered in time at least once while all settled.
+    """
 
     stage: Stage
     clients: Clients
     stop: Stop = field(default_factory=Stop)
+    prompt: set[str] = field(default_factory=set)
 
     @property
     def places(self) -> dict[Place, str]:
@@ -143,6 +151,7 @@ class Asker:
 
         def look() -> Reading:
             answers = self._ask(waiting, 1, 0.0)[0]
+            self.prompt |= {key for key, given in answers.items() if given[0].outcome is Outcome.ANSWERED}
             wrong = [q for q, wanted in waiting.items() if q.key in answers and answers[q.key][0].words != wanted]
             if not wrong:
                 return Reading(True, f"{len(waiting)} health checks say what they must")
@@ -165,7 +174,8 @@ class Asker:
         for question, port in dialled.items():
             host = self.address(question.place, question.family)
             if host:
-                job = Job(question.key, "tcp", host, port, SAMPLES, TIMEOUT, spacing=SPACING, brief=True)
+                patience = ANSWER_TIMEOUT if question.local_pods else TIMEOUT  # what must be silent is not waited for
+                job = Job(question.key, "tcp", host, port, SAMPLES, patience, spacing=SPACING, brief=True)
                 flying[question.key] = self.clients.probers[question.client.name].submit(job)
         seen.nodes = self.places
         seen.answers, seen.obstacles = self._ask(questions, SAMPLES, SPACING)
@@ -184,7 +194,13 @@ class Asker:
                 obstacles[question.key] = target
                 continue
             flying[question.key] = self.get(
-                question.client, *target, count=count, spacing=spacing, method=question.method, url=question.url
+                question.client,
+                *target,
+                count=count,
+                spacing=spacing,
+                timeout=ANSWER_TIMEOUT if count > 1 and question.key in self.prompt else TIMEOUT,
+                method=question.method,
+                url=question.url,
             )
         answers = {key: read_all(future.result(timeout=BOUND)) for key, future in flying.items()}
         return answers, obstacles

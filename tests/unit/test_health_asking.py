@@ -4,9 +4,16 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
-from esipp.health.asking import MOST_AT_ONCE, Asker
-from esipp.health.model import Place
+import pytest
+
+from esipp.catalog import all_rows
+from esipp.convergence import Budget
+from esipp.health.asking import MOST_AT_ONCE, SAMPLES, TIMEOUT, Asker
+from esipp.health.model import About, Place, QuestionRow, Situation
+from esipp.health.props import service_name
+from esipp.health.seen import Seen
 from esipp.model import Family, Role
+from esipp.observe import ANSWER_TIMEOUT
 from esipp.probing.jobs import Job
 from esipp.topology import Node
 
@@ -18,11 +25,12 @@ class Prober:
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
+        self.result: dict[str, Any] = {"outcome": "answered", "response": {"status": 503, "headers": {}, "body": ""}}
 
     def ask(self, job: Job) -> Future[list[dict[str, Any]]]:
         self.jobs.append(job)
         future: Future[list[dict[str, Any]]] = Future()
-        future.set_result([{"outcome": "answered", "response": {"status": 503, "headers": {}, "body": ""}}])
+        future.set_result([self.result])
         return future
 
 
@@ -55,3 +63,47 @@ def test_only_some_nodes_are_asked_so_often() -> None:
     asker, prober = asking()
     assert set(asker.on_nodes(30001, only=(Place.BARE_NODE,), count=7, spacing=0.5)) == {(Place.BARE_NODE, Family.IPV4)}
     assert [(job.host, job.count, job.spacing) for job in prober.jobs] == [("192.0.2.2", 7, 0.5)]
+
+
+def questions() -> list[QuestionRow]:
+    """The status rows of IPv4, asked from outside, of one situation."""
+    found = [row for row in all_rows() if isinstance(row, QuestionRow) and row.about is About.STATUS]
+    wanted = [
+        row.question
+        for row in found
+        if row.question.situation is Situation.NO_PODS and row.question.place in (Place.ENDPOINT_NODE, Place.BARE_NODE)
+    ]
+    plain = {q.key for q in wanted if q.client.name == "outside-1" and q.family is Family.IPV4 and q.url == "/healthz"}
+    return [row for row in found if row.question.key in plain and not row.question.second_address]
+
+
+def asking_for(rows: list[QuestionRow]) -> tuple[Asker, Prober]:
+    asker, prober = asking()
+    spec = {"healthCheckNodePort": 30001, "ports": [{"nodePort": 30002}]}
+    asker.stage.services = {service_name(row.question.situation): {"spec": spec} for row in rows}
+    asker.stage.listeners, asker.stage.namespace = {}, "n"
+    return asker, prober
+
+
+def patience(prober: Prober) -> dict[int, float]:
+    """Of the last jobs: seconds by how often is asked."""
+    return {job.count: job.timeout for job in prober.jobs}
+
+
+def test_what_answered_in_time_once_has_longer_in_the_window() -> None:
+    rows = questions()
+    assert rows
+    asker, prober = asking_for(rows)
+    assert asker.settle(rows).held
+    asker.window(rows, Seen())
+    assert patience(prober) == {1: TIMEOUT, SAMPLES: ANSWER_TIMEOUT}
+
+
+def test_what_never_answered_in_time_has_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("esipp.health.asking.SETTLED", Budget("every health check", 0.0, need=1))
+    rows = questions()
+    asker, prober = asking_for(rows)
+    prober.result = {"outcome": "timeout"}
+    assert not asker.settle(rows).held
+    asker.window(rows, Seen())
+    assert patience(prober) == {1: TIMEOUT, SAMPLES: TIMEOUT}
