@@ -12,8 +12,9 @@ from typing import Any
 
 from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge
+from esipp.errors import EsippError
 from esipp.loadbalancers.views import view_for
-from esipp.loadbalancers.views.model import Asked, HealthView, Unavailable, View, Why
+from esipp.loadbalancers.views.model import Asked, HealthView, Share, Unavailable, View, Why
 from esipp.model import Balancer, Family
 from esipp.moves import scene
 from esipp.moves.drive import Driver
@@ -34,7 +35,7 @@ ENDING_SECONDS = 90.0
 
 
 def polled_word(
-    provider: str, cluster: Cluster, namespace: str, names: Collection[str], nodes: Collection[Node]
+    provider: str, cluster: Cluster, namespace: str, services: Mapping[str, Json], nodes: Collection[Node]
 ) -> Word:
     """The word of the cluster's own load balancer, of a provider by its name; nothing where nobody can be asked.
 
@@ -42,7 +43,7 @@ def polled_word(
         provider: see ``view_for``.
         cluster: where the Services are, and the pods, which are targets of some load balancers.
         namespace: that of both.
-        names: the Services that there are.
+        services: those that there are, by name, as they were created.
         nodes: the cluster's.
     """
     home = f"/api/v1/namespaces/{namespace}"
@@ -59,20 +60,39 @@ def polled_word(
     view = view_for(provider, nodes, pods=pods)
     if view is None:
         return NOTHING
-    return PolledWord(view, lambda name: cluster.request("GET", f"{home}/services/{name}"), names, nodes)
+    of_cluster = any_of_cluster(services)
+    return PolledWord(view, lambda name: cluster.request("GET", f"{home}/services/{name}"), of_cluster, nodes)
+
+
+def any_of_cluster(services: Mapping[str, Json]) -> str:
+    """A Service of the cluster's own load balancer with the policy Cluster, whichever suite wanted it; empty if none.
+
+    Its view is the same whose pods ever are behind it, and another load balancer would be paid for.
+    """
+    found = [
+        name
+        for name, each in sorted(services.items(), key=lambda item: (len(item[0]), item[0]))
+        if each["spec"].get("type") == "LoadBalancer"
+        and not each["spec"].get("loadBalancerClass")
+        and each["spec"].get("externalTrafficPolicy", "Cluster") == "Cluster"
+        and any(port.get("protocol", "TCP") == "TCP" for port in each["spec"]["ports"])
+    ]
+    own = scene.cluster_service_name(Balancer.DEFAULT)
+    return own if own in found else next(iter(found), "")
 
 
 @dataclass
 class PolledWord(Word):
     """What the cluster's own load balancer says when it is asked.
 
-    ``services`` reads a Service by its name, ``view`` is who is asked, ``cluster_nodes`` are those of the cluster.
+    ``view`` is who is asked, ``services`` reads a Service by its name, ``of_cluster`` is the name of one with policy
+    Cluster (empty: there is none), ``cluster_nodes`` are those of the cluster.
     ``absent`` says why nobody can be asked, once that is known.
     """
 
     view: HealthView
     services: Callable[[str], Json]
-    names: Collection[str]
+    of_cluster: str = ""
     cluster_nodes: Collection[Node] = ()
     absent: str = ""
     _polls: dict[str, list[Poll]] = field(default_factory=dict)
@@ -102,14 +122,12 @@ class PolledWord(Word):
         if driver is None or not driver.counted:
             return
         self._end()  # else two would ask
-        families = set(driver.observing.vip)
-        of_cluster = (node for node in self.cluster_nodes if node.usable and EXCLUDED not in node.marks)
-        targets = {node.name for node in of_cluster if families <= node.internal.keys()}
+        targets = self._targets(set(driver.observing.vip))
         for what, name, should in (
             (What.VIEW_LOCAL, scene.service_name(Balancer.DEFAULT), frozenset(driver.open_nodes)),
-            (What.VIEW_CLUSTER, scene.cluster_service_name(Balancer.DEFAULT), frozenset(targets)),
+            (What.VIEW_CLUSTER, self.of_cluster, targets),
         ):
-            if name in self.names and not self.absent:
+            if name and not self.absent:
                 self._settle(what, name, should)
 
     def views(self, balancer: Balancer) -> Mapping[What, Health]:
@@ -130,7 +148,22 @@ class PolledWord(Word):
             return []
         result = judge.result
         seen = shown(polls, result.changes, result.ends)
-        return lines(self.view.provider, self.view.interval, polls, seen, len(result.changes))
+        return lines(self.view.provider, self.view.interval, polls, seen, len(result.changes)) + self._shares()
+
+    def _shares(self) -> list[str]:
+        """The share of healthy nodes after the moves, as the Azure article reads it in the portal (seed 001)."""
+        nodes, said = len(self._targets(set())), []
+        for what, policy in ((What.VIEW_CLUSTER, "Cluster"), (What.VIEW_LOCAL, "Local")):
+            if view := self._views.get(what):
+                share, should = Share(len(view.healthy), nodes), Share(len(view.should), nodes)
+                right = "as it should be" if view.healthy == view.should else f"where it should be {should}"
+                said.append(f"  after the moves, {policy}: {share} of the nodes healthy, {right}")
+        return said
+
+    def _targets(self, families: Collection[Family]) -> frozenset[str]:
+        """The nodes that a load balancer must use for a VIP of these families."""
+        there = (node for node in self.cluster_nodes if node.usable and EXCLUDED not in node.marks)
+        return frozenset(node.name for node in there if set(families) <= node.internal.keys())
 
     # ------------------------------------------------------------------------------------------------------- asking
     def _end(self) -> None:
@@ -156,12 +189,15 @@ class PolledWord(Word):
                 self._slower = min(MOST_SLOWER, 2.0 * self._slower)
             self._take(Poll(asked, time.monotonic(), name, trouble=failed.sentence))
             return None
-        except (ApiError, UnreachableError) as broken:
+        except (ApiError, UnreachableError, EsippError, OSError) as broken:
             self._take(Poll(asked, time.monotonic(), name, trouble=f"the Service could not be read: {broken}"))
             return None
         self._slower = 1.0
-        words = {each.node: each.word for each in told.members if each.node is not None}
-        self._take(Poll(told.asked, told.answered, name, told.states, words))
+        states = told.states
+        worst = {each.node: each for each in told.members if each.node and each.state is states[each.node]}
+        words = {node: each.word for node, each in worst.items()}
+        times = {node: each.at for node, each in worst.items() if each.at is not None}
+        self._take(Poll(told.asked, told.answered, name, states, words, times))
         return told
 
     def _take(self, poll: Poll) -> None:

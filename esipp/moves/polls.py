@@ -22,6 +22,7 @@ class Poll:
         service: whose load balancer was asked.
         states: what each node was taken for; nodes that are no targets are not in it.
         words: the provider's own words, by node.
+        times: of when that is, by node, in seconds since the epoch, where the provider says so.
         trouble: why there was no answer; empty if there was.
     """
 
@@ -30,6 +31,7 @@ class Poll:
     service: str
     states: Mapping[str, State] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
+    times: Mapping[str, float] = field(default_factory=dict)
     trouble: str = ""
 
     @property
@@ -50,6 +52,7 @@ class Poll:
             "states": {node: state.value for node, state in sorted(self.states.items())},
             "words": dict(sorted(self.words.items())),
         }
+        told |= {"times": dict(sorted(self.times.items()))} if self.times else {}
         return told | ({"trouble": self.trouble} if self.trouble else {})
 
 

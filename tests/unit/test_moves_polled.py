@@ -1,6 +1,5 @@
 """A load balancer that has to be asked is polled while pods move, and held against the moves."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +17,7 @@ from esipp.moves.gather import Gathering
 from esipp.moves.judging import Judge
 from esipp.moves.keeping import keep
 from esipp.moves.plan import Kind
-from esipp.moves.polled import MOST_SLOWER, PolledWord, polled_word
+from esipp.moves.polled import MOST_SLOWER, PolledWord, any_of_cluster, polled_word
 from esipp.moves.polls import Poll, shown
 from esipp.moves.rows import What
 from esipp.moves.timeline import Change
@@ -36,7 +35,7 @@ VIP = "198.51.100.11"
 def service(name: str) -> dict[str, Any]:
     return {
         "metadata": {"namespace": "ns", "name": name},
-        "spec": {"ports": [{"port": 80, "nodePort": 31080}]},
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 31080}]},
         "status": {"loadBalancer": {"ingress": [{"ip": VIP}]}},
     }
 
@@ -60,8 +59,8 @@ class Scripted:
         return View(self.provider, "lb", at, at + 0.5, members)
 
 
-def word(view: Any, names: Sequence[str] = (LOCAL,), nodes: Any = KIND) -> PolledWord:
-    return PolledWord(view, service, names, nodes)
+def word(view: Any, of_cluster: str = "", nodes: Any = KIND) -> PolledWord:
+    return PolledWord(view, service, of_cluster, nodes)
 
 
 def driver(open_nodes: set[str], counted: bool = True) -> Any:
@@ -123,27 +122,34 @@ def test_what_is_too_much_is_asked_less_often_up_to_a_bound_and_then_as_before()
     assert asks.absent == ""
 
 
-@pytest.mark.parametrize("broken", [ApiError(403, "Forbidden", "no", "GET x"), UnreachableError("away")])
+@pytest.mark.parametrize(
+    "broken", [ApiError(403, "Forbidden", "no", "GET x"), UnreachableError("away"), OSError("cut")]
+)
 def test_an_api_server_that_does_not_tell_the_service_is_no_failure(broken: Exception) -> None:
     def refuse(_name: str) -> Any:
         raise broken
 
-    asks = PolledWord(Scripted({"worker"}), refuse, (LOCAL,))
+    asks = PolledWord(Scripted({"worker"}), refuse)
     assert asks.poll(LOCAL) is None
     assert "could not be read" in asks.polls(Balancer.DEFAULT)[0].trouble
 
 
 # ------------------------------------------------------------------------------------------------------ after the moves
 def test_the_view_after_the_moves_is_asked_for_until_it_is_right() -> None:
-    view = Scripted({"worker", "worker2"}, {"worker2"}, {"worker"}, {"worker"}, {"worker", "worker2", "worker3"})
+    view = Scripted(*[{"worker", "worker2"}] * 2, {"worker2"}, {"worker"}, {"worker"}, {"worker", "worker2", "worker3"})
     view.lag = 30.0
-    asks = word(view, (LOCAL, CLUSTER), [*KIND, replace(KIND[0], name="out", marks=frozenset({EXCLUDED}))])
+    asks = word(view, CLUSTER, [*KIND, replace(KIND[0], name="out", marks=frozenset({EXCLUDED}))])
+    asks.poll(LOCAL)
     asks.look({Balancer.DEFAULT: driver({"worker"})})
     views = asks.views(Balancer.DEFAULT)
     assert views[What.VIEW_LOCAL].healthy == views[What.VIEW_LOCAL].should == {"worker"}
     assert views[What.VIEW_CLUSTER].healthy == views[What.VIEW_CLUSTER].should == {"worker", "worker2", "worker3"}
-    assert view.asked == [f"ns/{LOCAL}"] * 3 + [f"ns/{CLUSTER}"] * 2
+    assert view.asked == [f"ns/{LOCAL}"] * 4 + [f"ns/{CLUSTER}"] * 2
     assert asks.views(Balancer.ECMP) == {}
+    assert asks.lines({Balancer.DEFAULT: World(Balancer.DEFAULT).judge()})[-2:] == [
+        "  after the moves, Cluster: 3 of 3 (100 %) of the nodes healthy, as it should be",
+        "  after the moves, Local: 1 of 3 (33 %) of the nodes healthy, as it should be",
+    ]
 
 
 def test_a_view_that_stays_wrong_is_given_as_it_is() -> None:
@@ -151,6 +157,8 @@ def test_a_view_that_stays_wrong_is_given_as_it_is() -> None:
     asks.look({Balancer.DEFAULT: driver({"worker"})})
     view = asks.views(Balancer.DEFAULT)[What.VIEW_LOCAL]
     assert (view.healthy, view.should) == ({"worker", "worker2"}, {"worker"})
+    told = asks.lines({Balancer.DEFAULT: World(Balancer.DEFAULT).judge()})[-1]
+    assert told.endswith("Local: 2 of 3 (67 %) of the nodes healthy, where it should be 1 of 3 (33 %)")
     assert What.VIEW_CLUSTER not in asks.views(Balancer.DEFAULT)
 
 
@@ -238,6 +246,17 @@ def test_polls_are_kept_with_their_times_and_nothing_is_where_nobody_is_asked() 
 
 
 # -------------------------------------------------------------------------------------------------------- who is asked
+def test_a_node_that_is_two_targets_is_kept_with_the_worse_ones_word_and_time() -> None:
+    said = ((State.UNHEALTHY, "OutOfService", 12.5), (State.HEALTHY, "InService", 99.0))
+    members = tuple(Member("i", "worker", state, told, at=at) for state, told, at in said)
+    view: Any = SimpleNamespace(ask=lambda _service: View("made up", "lb", 1.0, 2.0, members))
+    asks = word(view)
+    asks.poll(LOCAL)
+    told = asks.polls(Balancer.DEFAULT)[0].as_json()
+    assert told["words"] == {"worker": "OutOfService"}
+    assert told["times"] == {"worker": 12.5}
+
+
 def test_on_kind_nobody_is_asked_and_the_references_word_comes_first() -> None:
     stage: Any = SimpleNamespace(nodes={each.name: each for each in KIND}, cluster=None, namespace="ns", services={})
     on_kind = [replace(each, provider_id=f"kind://docker/kind/{each.name}") for each in KIND]
@@ -249,6 +268,21 @@ def test_on_kind_nobody_is_asked_and_the_references_word_comes_first() -> None:
     assert isinstance(_word(findings, stage), PolledWord)
     findings.reference = object()
     assert isinstance(_word(findings, stage), ReferenceWord)
+
+
+def test_a_service_under_cluster_is_any_that_stands_there_anyway() -> None:
+    def made(**spec: Any) -> dict[str, Any]:
+        return {"spec": {"type": "LoadBalancer", "ports": [{"port": 80, "protocol": "TCP"}], **spec}}
+
+    others = {
+        "a": made(type="NodePort"),
+        "b": made(externalTrafficPolicy="Local"),
+        "c": made(loadBalancerClass="esipp.dev/reference-ecmp"),
+        "d": made(ports=[{"port": 53, "protocol": "UDP"}]),
+    }
+    assert any_of_cluster(others) == ""
+    assert any_of_cluster(others | {"e": made(externalTrafficPolicy="Cluster"), "f": made()}) == "e"
+    assert any_of_cluster(others | {"e": made(), CLUSTER: made()}) == CLUSTER
 
 
 def test_services_and_pods_are_read_in_our_namespace() -> None:
@@ -267,10 +301,11 @@ def test_services_and_pods_are_read_in_our_namespace() -> None:
         ]
 
     cluster: Any = SimpleNamespace(request=request, list=pods)
-    made = polled_word("gce", cluster, "ns", (LOCAL,), GCE)
+    made = polled_word("gce", cluster, "ns", {CLUSTER: service(CLUSTER)}, GCE)
     assert isinstance(made, PolledWord)
+    assert made.of_cluster == CLUSTER
     assert made.services(LOCAL)["metadata"]["name"] == LOCAL
     assert isinstance(made.view, GoogleView)
     assert made.view.places.find("10.8.0.6") == "gke-shop-pool-2"
     assert read == [f"GET /api/v1/namespaces/ns/services/{LOCAL}", "LIST /api/v1/namespaces/ns/pods"]
-    assert polled_word("", cluster, "ns", (LOCAL,), KIND) is NOTHING
+    assert polled_word("", cluster, "ns", {}, KIND) is NOTHING

@@ -78,7 +78,7 @@ class GoogleView(CloudView[tuple[Where, ...]]):
             )
             groups = [each.get("status") or {} for each in told] if kind == "backend-services" else told
             statuses = [each for group in groups for each in group.get("healthStatus") or []]
-            members += [self._member(each, service) for each in statuses if _is_ours(each, service, statuses)]
+            members += [self._member(each) for each in statuses if _is_ours(each, service, statuses)]
         return tuple(members), ()
 
     def name(self, found: tuple[Where, ...]) -> str:
@@ -91,12 +91,12 @@ class GoogleView(CloudView[tuple[Where, ...]]):
         project = next((each.partition("/")[0] for each in ids if each), "")
         return (f"--project={project}",) if project else ()
 
-    def _member(self, status: Json, service: Asked) -> Member:
+    def _member(self, status: Json) -> Member:
         instance = status.get("instance") or ""
         found = _INSTANCE.search(instance)
+        named = "/".join(found.groups()) if found else None
         # by instance first: in a target pool the address is the VIP, not the node's
-        address = None if service.has(status.get("ipAddress")) else status.get("ipAddress")
-        node = self.places.find("/".join(found.groups()) if found else None, address, status.get("ipv6Address"))
+        node = self.places.find(named, status.get("ipAddress"), status.get("ipv6Address"))
         of_ipv6 = status.get("ipv6HealthState") and not status.get("healthState")
         word = str(status.get("ipv6HealthState" if of_ipv6 else "healthState") or "UNKNOWN")
         beside = [f"weight {status['weight']}"] if status.get("weight") else []
