@@ -3,6 +3,7 @@
 from esipp.moves.gather import Gathering
 from esipp.moves.judging import Judge, distributions
 from esipp.moves.observing import SPACING, TIMEOUT
+from esipp.moves.polls import shown
 from esipp.moves.timeline import Timeline, black_hole, phases
 from esipp.run import Run
 
@@ -24,6 +25,12 @@ def keep(run: Run, gathering: Gathering) -> None:
     )
     for judge in gathering.judges.values():
         _keep(run, judge)
+    for balancer, judge in gathering.judges.items():
+        polls = gathering.word.polls(balancer)
+        for poll in polls:
+            run.evidence(SUITE, "poll", balancer=balancer.value, **poll.as_json())
+        for each in shown(polls, judge.result.changes, judge.result.ends):
+            run.evidence(SUITE, "shown", balancer=balancer.value, **each.as_json())
 
 
 def _keep(run: Run, judge: Judge) -> None:

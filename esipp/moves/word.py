@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from esipp.model import Balancer, Family
 from esipp.moves.checks import Checking
 from esipp.moves.drive import Driver
-from esipp.moves.judging import Health
+from esipp.moves.judging import Health, Judge
+from esipp.moves.polls import Poll
 from esipp.moves.rows import What
 from esipp.moves.timeline import Decision
 
@@ -42,6 +43,16 @@ class Word:
         """That view, by row."""
         del balancer
         return {}
+
+    def polls(self, balancer: Balancer) -> Sequence[Poll]:
+        """What it said when it was asked while pods moved, where it has to be asked."""
+        del balancer
+        return ()
+
+    def lines(self, judges: Mapping[Balancer, Judge]) -> list[str]:
+        """What a summary says of its word."""
+        del judges
+        return []
 
     def addresses(self) -> dict[Family, frozenset[str]]:
         """The balancer's own addresses."""

@@ -1,0 +1,235 @@
+"""A cloud's own command-line tool, asked for JSON: only what reads, never through a shell, never for ever.
+
+It has its own configuration and login, which are its user's: nothing of them is read here.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from esipp.loadbalancers.views.model import Unavailable, Why
+
+SECONDS = 60.0
+"""For one command. The tools are slow to start, and try again by themselves when throttled."""
+
+AFTER_KILL = 5.0
+PAUSES = (2.0, 4.0, 8.0)
+"""Seconds before a throttled command is repeated; after the last it is given up."""
+
+MOST_PAGES = 50
+MOST_TOLD = 300
+
+Command = tuple[str, ...]
+
+_SIGNS: tuple[tuple[Why, str], ...] = (
+    # first: GCE refuses with 403 what is too much
+    (
+        Why.THROTTLED,
+        r"\bThrottling|Throttled\b|\bThrottledException|Rate exceeded|RequestLimitExceeded|rate_?limit_?exceeded"
+        r"|Quota exceeded for quota|Too ?Many ?Requests|OverLimit|(?:HTTP|status|code|error)\W{1,3}429\b|\(429\)",
+    ),
+    (
+        Why.LOGIN,
+        r"az login|AADSTS\d+|Unable to locate credentials|Expired ?Token|token.{0,40}\bexpired\b|SSO session"
+        r"|InvalidClientTokenId|UnrecognizedClientException|gcloud auth|active account|invalid_grant|Reauthenticat"
+        r"|HTTP 401|requires authentication|Missing value \S+ required for auth|auth plugin|No subscription found",
+    ),
+    (
+        Why.RIGHTS,
+        r"AccessDenied|not authorized to perform|UnauthorizedOperation|AuthorizationFailed|LinkedAuthorizationFailed"
+        r"|does not have authorization|Required '[\w.]+' permission|PERMISSION_DENIED|HTTP 403|Forbidden"
+        r"|Policy does(?: not|n't) allow|does not have permission",
+    ),
+    (
+        Why.UNSUPPORTED,
+        r"is not an? \w+ command|endpoint for load-balancer service|misspelled or not recognized|[Ii]nvalid choice"
+        r"|unrecognized arguments",
+    ),
+    (
+        Why.NOT_FOUND,
+        r"(?:LoadBalancer|TargetGroup|Resource|ResourceGroup|AccessPoint)NotFound|was not found|could not be found"
+        r"|\bNo \w+ found\b|HTTP 404|\bnotFound\b",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A command-line tool and the little that is asked of it.
+
+    Args:
+        program: its name on PATH.
+        reads: the only commands it may be given, by their words; all of them only read.
+        login: how its user logs in.
+        rights: what its user must be allowed.
+        ending: arguments at the end of every command.
+        environment: settings on top of ours: no questions, no pager.
+    """
+
+    program: str
+    reads: frozenset[Command]
+    login: str
+    rights: str
+    ending: Command = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class Cli:
+    """Asks a tool, and says in a sentence why it did not answer.
+
+    ``throttled`` counts how often the provider said that it was too much.
+    """
+
+    def __init__(
+        self,
+        tool: Tool,
+        *,
+        seconds: float = SECONDS,
+        pause: Callable[[float], object] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """``pause`` waits for so many seconds, or less where nobody wants the answer any more."""
+        self.tool = tool
+        self.throttled = 0
+        self._seconds = seconds
+        self._pause = pause or threading.Event().wait
+        self._environment = dict(os.environ if environment is None else environment) | dict(tool.environment)
+
+    def ask(self, *arguments: str, bare: bool = False) -> Any:
+        """The JSON that a command prints; a throttled one is repeated a few times.
+
+        Args:
+            arguments: the command's words first, then what it is about.
+            bare: without the tool's usual ending, for a command that knows it not.
+
+        Raises:
+            Unavailable: it did not answer, and why.
+        """
+        self._check(arguments)
+        command = (*arguments, *(() if bare else self.tool.ending))
+        for seconds in PAUSES:
+            try:
+                return self._once(command)
+            except Unavailable as failed:
+                if failed.why is not Why.THROTTLED:
+                    raise
+            self.throttled += 1
+            self._pause(seconds)
+        return self._once(command)
+
+    def pages(self, *arguments: str) -> Iterator[Any]:
+        """All pages of a command's answer. AWS's tool turns them by itself, unless its user told it not to.
+
+        Raises:
+            Unavailable: it did not answer, or not to the end.
+        """
+        more: Command = ()
+        for _ in range(MOST_PAGES):
+            page = self.ask(*arguments, *more)
+            yield page
+            token, marker = (page.get(name) if isinstance(page, dict) else None for name in ("NextToken", "NextMarker"))
+            if not token and not marker:
+                return
+            more = ("--starting-token", str(token)) if token else ("--marker", str(marker))
+        raise Unavailable(
+            Why.GARBLED, f"'{self._named(arguments)}' goes on after {MOST_PAGES} pages.", "ask it yourself, and see."
+        )
+
+    def _check(self, arguments: Command) -> None:
+        if not any(arguments[: len(words)] == words for words in self.tool.reads):
+            raise AssertionError(f"{self.tool.program} {' '.join(arguments)} is none of what may be asked")
+
+    def _once(self, command: Command) -> Any:
+        program = shutil.which(self.tool.program, path=self._environment.get("PATH"))
+        if program is None:
+            raise Unavailable(
+                Why.NO_TOOL, f"There is no '{self.tool.program}' on PATH.", f"install it, then {self.tool.login}."
+            )
+        named = self._named(command)
+        try:
+            out, err, code = _run([program, *command], self._environment, self._seconds)
+        except OSError as broken:
+            raise Unavailable(Why.FAILED, f"'{named}' could not be run: {broken}.", "run it yourself.") from None
+        except subprocess.TimeoutExpired:
+            raise Unavailable(
+                Why.TIMEOUT, f"'{named}' did not end within {self._seconds:.0f} s.", "run it yourself, and see."
+            ) from None
+        if code:
+            raise self._refused(named, err or out, code)
+        try:
+            return json.loads(out)
+        except ValueError:
+            said = _short(out) or "nothing"
+            raise Unavailable(
+                Why.GARBLED, f"'{named}' did not answer in JSON: {said}", f"which {self.tool.program} is it?"
+            ) from None
+
+    def _refused(self, named: str, said: str, code: int) -> Unavailable:
+        why = next((why for why, signs in _SIGNS if re.search(signs, said, re.IGNORECASE)), Why.FAILED)
+        hints = {
+            Why.THROTTLED: "others ask the same account as well: wait, or ask less often.",
+            Why.LOGIN: f"{self.tool.login}.",
+            Why.RIGHTS: f"it needs {self.tool.rights}.",
+            Why.UNSUPPORTED: "this tool, or this cloud, has no such command: a plug-in or a newer one may.",
+            Why.NOT_FOUND: "is the tool set to the cluster's own account, project or subscription?",
+        }
+        sentence = f"'{named}' failed ({why.value}, exit code {code}): {_short(said) or 'without a word'}"
+        return Unavailable(why, sentence, hints.get(why, "run it yourself, and see."))
+
+    def _named(self, command: Command) -> str:
+        """The command's words, without what it is about."""
+        words = next((words for words in self.tool.reads if command[: len(words)] == words), command[:3])
+        return " ".join((self.tool.program, *words))
+
+
+def _run(command: list[str], environment: Mapping[str, str], seconds: float) -> tuple[str, str, int]:
+    """Output, errors and exit code. What does not end is killed, with all that it started."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(environment),
+        text=True, errors="replace", start_new_session=True,
+    )  # fmt: skip
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except BaseException:  # an interrupt as well
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # whoever left the group may hold our pipes
+            process.communicate(timeout=AFTER_KILL)
+        raise
+    return out, err, process.returncode
+
+
+def _short(said: str) -> str:
+    """What was said, on one line, and not all of it."""
+    line = " ".join(said.split())
+    return line if len(line) <= MOST_TOLD else f"{line[:MOST_TOLD]}…"
+
+
+def as_list(told: Any, what: str) -> list[dict[str, Any]]:
+    """A list of objects.
+
+    Raises:
+        Unavailable: it is none.
+    """
+    if not isinstance(told, list) or not all(isinstance(each, dict) for each in told):
+        raise Unavailable(Why.GARBLED, f"{what} did not answer with a list.", "another version of it may.")
+    return told
+
+
+def as_object(told: Any, what: str) -> dict[str, Any]:
+    """An object.
+
+    Raises:
+        Unavailable: it is none.
+    """
+    if not isinstance(told, dict):
+        raise Unavailable(Why.GARBLED, f"{what} did not answer with an object.", "another version of it may.")
+    return told

@@ -1,0 +1,46 @@
+"""The reference load balancer's view, in the form that all have (images/loadbalancer/, ``GET /view``)."""
+
+import time
+
+from esipp.errors import HarnessError
+from esipp.loadbalancers.reference import Reference
+from esipp.loadbalancers.views.model import Asked, Member, Places, State, Unavailable, View, Why
+
+
+class ReferenceView:
+    """What it says when it is asked; its decisions are told as they are taken (moves/told.py)."""
+
+    provider = "reference"
+    interval = 0.2
+    lag = 0.0
+
+    def __init__(self, places: Places, reference: Reference) -> None:
+        self.places = places
+        self._reference = reference
+
+    def ask(self, service: Asked) -> View:
+        """The nodes of a Service.
+
+        Raises:
+            Unavailable: it does not answer, or does not know the Service.
+        """
+        asked = time.monotonic()
+        try:
+            told = self._reference.view()
+        except HarnessError as silent:
+            raise Unavailable(Why.FAILED, silent.sentence, silent.hint) from None
+        own = (each for each in told["services"] if f"{each['namespace']}/{each['name']}" == service.name)
+        found = next(own, None)
+        if found is None:
+            raise Unavailable(
+                Why.NOT_FOUND, f"The reference load balancer does not serve {service.name}.", "see its class."
+            )
+        members = []
+        for each in found["nodes"]:
+            last = each.get("last") or {}
+            status = last.get("status")
+            reason = f"HTTP {status}" if status else str(last.get("error") or "not checked yet")
+            state = State.HEALTHY if each["healthy"] else State.UNHEALTHY
+            place = self.places.find(each["node"])
+            members.append(Member(f"{each['node']} {each['family']}", place, state, state.value, reason))
+        return View(self.provider, self._reference.container, asked, time.monotonic(), tuple(members))
