@@ -76,7 +76,7 @@ def read_places(text: str) -> tuple[Place, ...] | None:
             raise PreflightError(
                 f"--outside names {place} twice.", "every place but docker is one client, and one only."
             )
-    if sum(place.kind is Kind.DOCKER for place in places) and places[-1].kind is not Kind.DOCKER:
+    if any(place.kind is Kind.DOCKER for place in places[:-1]):
         raise PreflightError(
             f"--outside {text}: nothing can stand after docker, which takes all further clients.",
             "name docker:NETWORK last.",
