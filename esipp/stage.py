@@ -246,7 +246,8 @@ class Stage:
         nodes = [self.nodes[self.roles[role]] for role in (Role.ENDPOINT_NODE, Role.BARE_NODE)]
         own = [address for node in nodes for address in node.internal.values()]
         named = [address for client in shape.ranges for address in self.outside.get(client, ())]
-        ranges = [f"{address}/{128 if ':' in address else 32}" for address in named]
+        families = sorted({family for node in self.nodes.values() for family in node.internal})
+        ranges = SourceRanges(clients=True).of(named, families) if shape.ranges else ()
         return manifests.service(name, paths, self.run, own, ranges)
 
     def _admitted(self) -> tuple[str, ...]:

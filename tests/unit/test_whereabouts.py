@@ -1,9 +1,12 @@
 """By which address the nodes see a client outside: what proves it, and what does not."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from esipp.clients import Clients
 from esipp.learning import reference_listeners
 from esipp.model import AddressClass, Client, Family, Protocol, Vantage
 from esipp.observation import Observation, Outcome
@@ -140,3 +143,23 @@ def test_listeners_of_nodes_with_a_role_are_asked_first() -> None:
     assert list(found[Family.IPV4])[:2] == list(NODES[:2])
     assert found[Family.IPV6][NODES[0]] == (nodes[NODES[0]].internal[Family.IPV6], 41000)
     assert NODES[2] not in found[Family.IPV4], "it has no port for TCP"
+
+
+def test_clients_know_by_which_addresses_they_are_seen() -> None:
+    world = topology()
+    found = [find(answer("a", NAT), answer("b", NAT)), Whereabouts("outside-2", Family.IPV4, Finding.UNPROVEN, "no")]
+    owners: list[str] = []
+
+    def check(owner: Callable[[IPAddress], str]) -> list[Whereabouts]:
+        owners.append(owner(parse_address("172.18.255.77")))
+        return found
+
+    vips = {"balanced": {Family.IPV4: "172.18.255.77"}}
+    stage = SimpleNamespace(nodes=world.nodes, roles=ROLES, pods={}, vips=vips, second_addresses={})
+    clients = Clients(cast(Any, stage), cast(Any, SimpleNamespace(check=check)))
+    made = clients._topology(Client(name, Vantage.OUTSIDE) for name in ("outside-1", "outside-2"))
+    assert owners == ["the load balancer of balanced"]
+    assert clients.addresses("outside-1") == {parse_address(NAT)}
+    assert clients.addresses("outside-2") == frozenset()
+    assert made.shown("outside-1", OWN) == parse_address(NAT)
+    assert made.shown("outside-2", OWN) == parse_address(OWN)
