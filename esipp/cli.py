@@ -19,6 +19,7 @@ from esipp.comparing.commands import add_diff, add_merge
 from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CLEANING, OF_ROWS
 from esipp.implementation import FIELDS, read_implementation
+from esipp.probing.places import AUTO, read_places
 from esipp.redaction import redact
 from esipp.report.command import add_parsers as add_report_commands
 from esipp.report.pages import rows_page
@@ -50,9 +51,11 @@ def add_run_options(group: Any) -> None:
     )
     add(
         "--outside",
-        default="auto",
+        action="append",
+        default=None,
         metavar="WHERE",
-        help="clients outside the cluster: auto (containers beside kind's nodes), docker:NETWORK, none",
+        help="where clients outside the cluster stand, in order, with commas or repeated: machine (this one), "
+        "ssh:[USER@]HOST[:PORT], docker:NETWORK; or auto (containers beside kind's nodes, the default), or none",
     )
     add(
         "--without",
@@ -129,13 +132,15 @@ def settings_of(options: Any) -> Settings:
     if not options.lane.replace("-", "").replace(".", "").isalnum():
         raise PreflightError(f"--lane '{options.lane}' cannot be part of a folder's name.", "letters, digits, - and .")
     read_ranges(options.source_ranges)
+    outside = ",".join(options.outside or [AUTO])
+    read_places(outside)
     return Settings(
         context=options.context,
         kubeconfig=options.kubeconfig,
         image=options.image,
         lane=options.lane,
         out=options.out,
-        outside=options.outside,
+        outside=outside,
         without=tuple(options.without),
         samples=options.samples,
         fail_on=Binding(options.fail_on),

@@ -9,8 +9,8 @@ from esipp.cluster import kubeconfig_arguments
 from esipp.errors import HarnessError
 from esipp.model import Client, Family, Vantage
 from esipp.probing import transports
-from esipp.probing.outside import OutsideContainers
 from esipp.probing.prober import Prober
+from esipp.probing.vantages import Outside
 from esipp.stage import Stage
 from esipp.topology import (
     BACKENDS,
@@ -22,6 +22,7 @@ from esipp.topology import (
     parse_address,
     without_shared,
 )
+from esipp.whereabouts import Owners, behind_nat
 
 
 @dataclass
@@ -32,11 +33,12 @@ class Clients:
     """
 
     stage: Stage
-    outside: OutsideContainers | None
+    outside: Outside | None
     proxies: Mapping[str, Iterable[str]] = field(default_factory=dict)
     probers: dict[str, Prober] = field(default_factory=dict)
     agents: dict[str, Prober] = field(default_factory=dict)
     _started: list[Prober] = field(default_factory=list)
+    _seen_by: dict[str, frozenset[IPAddress]] = field(default_factory=dict)
 
     def start(self, clients: Iterable[Client]) -> Topology:
         """Start all probers side by side and return who owns which address.
@@ -62,6 +64,19 @@ class Clients:
         with ThreadPoolExecutor(max_workers=12) as pool:
             list(pool.map(Prober.close, self._started))
 
+    def addresses(self, client: str) -> frozenset[IPAddress]:
+        """The addresses by which the cluster sees a client outside, once ``start`` found them."""
+        return self._seen_by[client]
+
+    def another(self, client: str, name: str) -> Prober:
+        """One more prober where a client outside stands; whoever asks for it closes it.
+
+        Raises:
+            HarnessError: it cannot be started, now or at ``hello``.
+        """
+        assert self.outside is not None
+        return self.outside.prober(client, f"{client} ({name})")
+
     def exec_command(self, pod: str, command: Sequence[str]) -> list[str]:
         """How a command is run in one of our pods."""
         cluster = self.stage.cluster
@@ -72,14 +87,13 @@ class Clients:
         if client.vantage is Vantage.POD:
             return self._in_pod(client.name)
         assert self.outside is not None
-        return self._keep(client.name, transports.docker(self.outside.name_of(client.name)))
+        return self._keep(self.outside.prober(client.name))
 
     def _in_pod(self, pod: str) -> Prober:
-        return self._keep(pod, self.exec_command(pod, transports.IN_IMAGE))
+        return self._keep(Prober(pod, self.exec_command(pod, transports.IN_IMAGE)))
 
-    def _keep(self, name: str, command: list[str]) -> Prober:
-        """Start a prober; whatever fails later, close() knows it."""
-        prober = Prober(name, command)
+    def _keep(self, prober: Prober) -> Prober:
+        """Whatever fails later, close() knows it."""
         self._started.append(prober)
         return prober
 
@@ -94,8 +108,13 @@ class Clients:
             nodes[name] = replace(nodes[name], addresses=nodes[name].addresses | own)
         nodes = without_shared(nodes)
         self.stage.second_addresses |= {name: second_addresses(node) for name, node in nodes.items()}
+        found = self.outside.check(Owners(nodes, self.stage.pods, self.stage.vips).of) if self.outside else []
         stands = {}
         for client in clients:
+            if client.vantage is Vantage.OUTSIDE and any(each.client == client.name for each in found):
+                seen = frozenset(each.seen for each in found if each.client == client.name and each.seen)
+                stands[client.name] = Stand(client, seen, None, behind_nat(found, client.name))
+                continue
             addresses = frozenset(parse_address(a) for a in self.probers[client.name].hello()["addresses"])
             if client.vantage is Vantage.NODE:
                 addresses = nodes[self._node_of(client)].addresses
@@ -104,6 +123,7 @@ class Clients:
             node = self._node_of(client) if client.role else None
             stands[client.name] = Stand(client, addresses, node)
         tell_apart(stands.values())
+        self._seen_by = {name: stand.addresses for name, stand in stands.items()}
         backends = sorted(frozenset().union(*BACKENDS.values()))
         return Topology(
             nodes=nodes,

@@ -158,7 +158,8 @@ def _mistold(cell: Cell, observation: Observation, evidence: Evidence) -> str:
         return ""
     if not observation.source:
         return "the client did not tell its own address, so nothing told can be held against it"
-    told, own = told_address(observation, cell.told), observation.source[0]
+    told = told_address(observation, cell.told)
+    own = str(evidence.topology.shown(cell.path.client.name, observation.source[0]))
     with contextlib.suppress(ValueError):  # a balancer may put anything into a header
         if told and parse_address(told) == parse_address(own):
             return ""

@@ -3,7 +3,7 @@
 import re
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from esipp.loadbalancers.reference import Reference
 from esipp.loadbalancers.reference import find as find_reference
 from esipp.model import Balancer, Family, Role
 from esipp.pod_security import host_network_feature
-from esipp.probing.outside import check_network, find_network
+from esipp.probing import standing
+from esipp.probing.hosts import Landed
+from esipp.probing.places import Place
 from esipp.redaction import learn_cloud
 from esipp.rights import PAGE, lacking, needed, rights_features
 from esipp.rows import HOST_NETWORK, KUBERNETES, Feature
@@ -35,6 +37,8 @@ LEAST_DISK = 100 * 1024 * 1024
 class Findings:
     """The cluster before the run: nodes, roles, facts and features, the docker network for outside clients, the
     reference load balancer, if one is there, what the cluster is made of, and what could not be found out about that.
+
+    ``places`` are where clients outside stand; ``landed`` is what those of them told that are no containers.
     """
 
     nodes: Mapping[str, Node]
@@ -46,6 +50,8 @@ class Findings:
     reference: Reference | None = None
     components: tuple[Component, ...] = ()
     notes: tuple[str, ...] = ()
+    places: tuple[Place, ...] = ()
+    landed: Mapping[Place, Landed] = field(default_factory=dict)
 
     def on_node(self, node: str, command: list[str]) -> list[str] | None:
         """How a command is run on a node itself, past Kubernetes; None where there is no such way."""
@@ -124,8 +130,10 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     services = _service_families(cluster, version)
     for name, fact in {**node_facts(raw, services), **proxy_facts(cluster)}.items():
         facts[name], decided[name] = fact.value, fact.decided
-    network = _outside_network(settings, list(nodes.values()))
-    features = _features(nodes, roles, network, services)
+    places, network = standing.resolve(settings.outside, list(nodes.values()))
+    landed = standing.land(places, nodes.values())
+    features = _features(nodes, roles, services)
+    features |= standing.features(places, landed.values(), [f for f in Family if _has(features, f)])
     reference = find_reference(network, cluster.server) if network else None
     features |= _reference_features(reference)
     components, notes = find_components(cluster, version, raw)
@@ -149,7 +157,9 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     if not features[HOST_NETWORK].present:  # then there is no root and are no raw sockets either
         features |= dict.fromkeys(("packets", "sctp"), features[HOST_NETWORK])
     features |= version_features(version, all_rows())
-    return Findings(nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes))
+    return Findings(
+        nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes), places, landed
+    )  # fmt: skip
 
 
 def left_out(without: Iterable[str], features: Mapping[str, Feature]) -> dict[str, Feature]:
@@ -220,18 +230,8 @@ def _service_families(cluster: Cluster, version: str = "") -> set[str] | None:
         return None
 
 
-def _outside_network(settings: Settings, nodes: list[Node]) -> str | None:
-    if settings.outside == "none":
-        return None
-    if settings.outside.startswith("docker:"):
-        network = settings.outside.removeprefix("docker:")
-        check_network(network)
-        return network
-    if settings.outside != "auto":
-        raise PreflightError(
-            f"--outside {settings.outside} is unknown.", "it is auto, none, or docker:NETWORK for containers."
-        )
-    return find_network(nodes)
+def _has(features: Mapping[str, Feature], family: Family) -> bool:
+    return features[f"family.{family.value.lower()}"].present
 
 
 def _reference_features(reference: Reference | None) -> dict[str, Feature]:
@@ -256,9 +256,7 @@ def _settings_of(reference: Reference) -> tuple[str, str]:
     return ", ".join(words), f"its admin endpoint (container {reference.container})"
 
 
-def _features(
-    nodes: Mapping[str, Node], roles: Mapping[Role, str], network: str | None, services: set[str] | None
-) -> dict[str, Feature]:
+def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: set[str] | None) -> dict[str, Feature]:
     playing = [nodes[name] for name in roles.values()]
     features = {}
     for family in Family:
@@ -267,13 +265,6 @@ def _features(
         why = f"node {without[0]} has no {family} InternalIP" if without else "every node has an InternalIP"
         why += "" if served else f", but a Service gets only {', '.join(sorted(services or ()))} (a dry run)"
         features[f"family.{family.value.lower()}"] = Feature(not without and served, why)
-    # that no client outside is at hand is our surroundings' lack, not the cluster's
-    outside = Feature(
-        network is not None,
-        f"containers on docker network {network}" if network else "no client outside the cluster is known",
-        ours=network is None,
-    )
-    features["vantage.outside"] = features["vantage.outside.two-addresses"] = outside
     three = len(set(roles.values())) == 3
     features["nodes.three"] = Feature(three, f"{'three' if three else 'only two'} schedulable nodes")
     for mark in MARKS:

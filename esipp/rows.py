@@ -67,6 +67,14 @@ class Difference:
     before: str = ""
 
 
+FAMILY = "family."
+OUTSIDE, TWO_ADDRESSES = "vantage.outside", "vantage.outside.two-addresses"
+"""That a client stands outside the cluster, and a second one by another address. Where that is not so in every IP
+family, or not with raw sockets, features of their own say it: see ``_of_vantages``."""
+
+RAW_SOCKETS = f"{OUTSIDE}.raw-sockets"
+"""That clients outside may open raw sockets, which SCTP needs; nobody looks for it where they are containers."""
+
 HOST_NETWORK = "host-network"
 """The feature that rows need which rest on our agents: a cluster may admit no such pods."""
 
@@ -150,8 +158,26 @@ def missing_features(row: Row, features: Mapping[str, Feature]) -> dict[str, Fea
     """What a row needs and is not there, by name; a feature that nobody looked for counts as missing."""
     unknown = Feature(False, "nobody looked for it")
     needed = row.features | ({HOST_NETWORK} if row.on_host_network and HOST_NETWORK in features else set())
+    needed |= _of_vantages(row, features)
     found = {name: features.get(name, unknown) for name in sorted(needed)}
     return {name: feature for name, feature in found.items() if not feature.present}
+
+
+def _of_vantages(row: Row, features: Mapping[str, Feature]) -> set[str]:
+    """What a row that needs clients outside needs of them besides, as far as somebody looked for it.
+
+    ``vantage.outside.ipv6`` for a row about IPv6; a row that names no family needs all that the cluster has.
+    """
+    named = {name for name in row.features if name.startswith(FAMILY)}
+    families = named or {name for name, each in features.items() if name.startswith(FAMILY) and each.present}
+    needed = {
+        f"{vantage}.{family.removeprefix(FAMILY)}"
+        for vantage in (OUTSIDE, TWO_ADDRESSES)
+        if vantage in row.features
+        for family in families
+    }
+    needed |= {RAW_SOCKETS} if {OUTSIDE, "sctp"} <= row.features else set()
+    return needed & features.keys()
 
 
 def say_missing(row: Row, missing: Mapping[str, Feature]) -> str:

@@ -30,10 +30,10 @@ DEFAULT_MOVES = 30
 class Settings:
     """What a user says of a run.
 
-    ``outside`` is ``auto`` (containers on kind's docker network if the nodes are such), ``none``, or
-    ``docker:NETWORK``. ``without`` are features to be taken as missing. ``samples`` is the number of connections a
-    path gets in the judged window, ``moves`` how often each load balancer has to follow
-    a pod up, and as often down; ``seed`` chooses which. ``allow_disruptive`` allows what others on the
+    ``outside`` is where clients outside stand: ``auto`` (containers on kind's docker network if the nodes are such),
+    ``none``, or places with commas between them (``probing.places``). ``without`` are features to be taken as missing.
+    ``samples`` is the number of connections a path gets in the judged window, ``moves`` how often each load balancer
+    has to follow a pod up, and as often down; ``seed`` chooses which. ``allow_disruptive`` allows what others on the
     cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account. ``implementation`` is
     what the user says was tested. ``source_ranges`` is who may use the VIPs (``source_ranges.decide``).
     """

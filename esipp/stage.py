@@ -5,7 +5,7 @@ import hashlib
 import json
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,6 +76,8 @@ class Stage:
         outside: addresses of the clients outside, by name, for loadBalancerSourceRanges.
         ranges: who may use our VIPs besides.
         hosted: whether the cluster admits agents, which stand on the nodes' own network.
+        learn: asks the reference listeners, once they are there, by which addresses clients outside are seen, and gives
+            them by name; None where ``outside`` has them already. Services that name a client wait for that.
 
     ``pods`` are ours by name, ``services`` the created objects by name, ``obstacles`` say why a service cannot be
     dialled (a VIP that never came), ``listeners`` are the reference listeners' ports by node and protocol,
@@ -93,6 +95,7 @@ class Stage:
     outside: Mapping[str, Sequence[str]] = field(default_factory=dict)
     ranges: SourceRanges = EVERYBODY
     hosted: bool = True
+    learn: "Callable[[Stage], Mapping[str, Sequence[str]]] | None" = None
     namespace: str = ""
     pods: dict[str, Pod] = field(default_factory=dict)
     services: dict[str, Json] = field(default_factory=dict)
@@ -125,18 +128,26 @@ class Stage:
             wanted = self._pods_for(paths, props)
             with ThreadPoolExecutor(max_workers=8) as pool:
                 made = [pool.submit(self.cluster.create, self._in("pods"), pod) for pod in wanted]
-                services = [self._service(name, of) for name, of in sorted(objects.items())] + list(props.services)
+                naming = {name for name, of in objects.items() if self.learn and of[0].service and of[0].service.ranges}
+                early = [self._service(name, of) for name, of in sorted(objects.items()) if name not in naming]
+                services = early + list(props.services)
                 late = [each for each in services if self.ranges.wanted and is_open(each)]
                 made += [pool.submit(self.cluster.create, self._in("services"), x) for x in services if x not in late]
                 for each in made:
                     each.result()
                 self._wait_for_pods({pod["metadata"]["name"] for pod in wanted})
+                if self.learn is not None:
+                    self._read_listeners()
+                    self.outside = self.learn(self)
                 self.admitted = self._admitted() if late else ()  # pods among them, whose addresses are known only now
-                list(pool.map(lambda x: self.cluster.create(self._in("services"), limit(x, self.admitted)), late))
+                late = [limit(each, self.admitted) for each in late]
+                late += [self._service(name, objects[name]) for name in sorted(naming)]
+                list(pool.map(lambda x: self.cluster.create(self._in("services"), x), late))
             self._wait_for_services(objects, props)
             self.network_policies = network_policies.lift(self.cluster, self.namespace, self.run)
             self._keep_identities(wanted, props)
-            self._read_listeners()
+            if self.learn is None:
+                self._read_listeners()
         except ApiError as refused:
             raise HarnessError(f"The stage cannot be set: {refused.message}", hint_for(refused)) from None
         except UnreachableError as silent:
@@ -235,7 +246,8 @@ class Stage:
         nodes = [self.nodes[self.roles[role]] for role in (Role.ENDPOINT_NODE, Role.BARE_NODE)]
         own = [address for node in nodes for address in node.internal.values()]
         named = [address for client in shape.ranges for address in self.outside.get(client, ())]
-        ranges = [f"{address}/{128 if ':' in address else 32}" for address in named]
+        families = sorted({family for node in self.nodes.values() for family in node.internal})
+        ranges = SourceRanges(clients=True).of(named, families) if shape.ranges else ()
         return manifests.service(name, paths, self.run, own, ranges)
 
     def _admitted(self) -> tuple[str, ...]:

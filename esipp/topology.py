@@ -77,11 +77,20 @@ class Pod:
 
 @dataclass(frozen=True)
 class Stand:
-    """Where a client really stands: its addresses, and the node it is on (None outside the cluster)."""
+    """Where a client really stands: its addresses, and the node it is on (None outside the cluster).
+
+    ``behind_nat`` are those of its own addresses that NAT on its way to the cluster replaces, with what they become,
+    proven before anything was judged (``whereabouts``); ``addresses`` are then those that the cluster sees.
+    """
 
     client: Client
     addresses: frozenset[IPAddress]
     node: str | None = None
+    behind_nat: Mapping[IPAddress, IPAddress] = field(default_factory=dict)
+
+    def shown(self, own: IPAddress) -> IPAddress:
+        """By which address the cluster sees a socket of this client."""
+        return self.behind_nat.get(own, own)
 
 
 POD_BACKEND, PAIR_BACKEND, HOST_BACKEND, UNREADY_BACKEND = "backend", "backend-2", "backend-host", "backend-not-ready"
@@ -125,13 +134,14 @@ class Topology:
             path: the path of the probe; its client decides what ``client`` means.
             seen: the source address the backend saw.
             source: the address of the client's own socket. For a client outside or in a pod, ``client`` is exactly
-                this one; for a host process it is any address of its node, as masquerading picks the outgoing one.
+                this one, or what NAT before the cluster makes of it; for a host process it is any address of its node,
+                as masquerading picks the outgoing one.
         """
         address = parse_address(seen)
         classes: set[AddressClass] = set()
         owners: list[str] = []
         stand = self.stands.get(path.client.name)
-        if source is not None and parse_address(source) == address:
+        if source is not None and self.shown(path.client.name, source) == address:
             classes.add(AddressClass.CLIENT)
             owners.append(f"client {path.client.name}")
         for other in self.stands.values():
@@ -162,6 +172,11 @@ class Topology:
             classes.add(AddressClass.OTHER)
         return Origin(frozenset(classes), " or ".join(owners) or "nobody we know")
 
+    def shown(self, client: str, own: str) -> IPAddress:
+        """By which address the cluster sees a client's socket: its own, but behind NAT."""
+        stand = self.stands.get(client)
+        return stand.shown(parse_address(own)) if stand else parse_address(own)
+
     def as_json(self) -> dict[str, Any]:
         """The topology as the ledger keeps it."""
         return {
@@ -178,6 +193,7 @@ class Topology:
                     "vantage": stand.client.vantage.value,
                     "node": stand.node,
                     "addresses": sorted(str(address) for address in stand.addresses),
+                    **({"behind_nat": nat} if (nat := _pairs(stand.behind_nat)) else {}),
                 }
                 for name, stand in self.stands.items()
             },
@@ -199,6 +215,10 @@ class Topology:
         if not parts and self.roles.get(Role.ENDPOINT_NODE) == node:
             parts.append("the endpoint's")
         return f" ({', '.join(parts)})" if parts else ""
+
+
+def _pairs(behind_nat: Mapping[IPAddress, IPAddress]) -> dict[str, str]:
+    return {str(own): str(seen) for own, seen in sorted(behind_nat.items(), key=str)}
 
 
 def without_shared(nodes: Mapping[str, Node]) -> dict[str, Node]:

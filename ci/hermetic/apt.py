@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from ci.hermetic.store import Store, key_of
+from ci.places import places
 from ci.step import Journal, SetupError, output
 
 # program -> the package that brings it
@@ -19,6 +22,9 @@ NEEDED = {
     "nsenter": "util-linux",
     "tar": "tar",
 }
+# Some of our own tests are skipped where these are missing (ci/test). No sshd is ever started but by them, in a network
+# namespace of their own.
+TESTED_WITH = {"sshd": "openssh-server", "ssh": "openssh-client", "ip": "iproute2", "iptables": "iptables"}
 BASE_PACKAGES = ("python3", "iptables", "nftables", "conntrack", "iproute2", "tcpdump", "procps")
 NODE_PACKAGES = (
     *("systemd", "systemd-sysv", "conntrack", "iptables", "nftables", "iproute2", "ethtool", "kmod", "ipset"),
@@ -46,15 +52,20 @@ rm -rf "$1"/usr/lib/cni
 
 def install_needed(journal: Journal) -> None:
     """Install what the hermetic path runs on this machine; an engine must not start in the machine's own network."""
+    install(NEEDED, journal, "There is no docker engine with a registry here")
+
+
+def install(needed: Mapping[str, str], journal: Journal, why: str) -> None:
+    """Install the packages of programs that are not here, while no service may start; ``why``: if none can be."""
     if POLICY.is_file() and POLICY.read_bytes() == POLICY_TEXT.encode():
         POLICY.unlink()  # of a run that was killed here
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-    missing = sorted({package for program, package in NEEDED.items() if not shutil.which(program, path=path)})
+    missing = sorted({package for program, package in needed.items() if not shutil.which(program, path=path)})
     if not missing:
         return
     if not shutil.which("apt-get"):
         raise SetupError(
-            f"There is no docker engine with a registry here, and no apt-get to install {', '.join(missing)} with.",
+            f"{why}, and no apt-get to install {', '.join(missing)} with.",
             "use Debian, or docker where images can be pulled",
         )
     ours = not POLICY.exists()
@@ -156,3 +167,17 @@ def _one_line(stanza: str) -> list[str]:
 def _main_suite(entry: str) -> str | None:
     words = entry.split("]", 1)[-1].split() if "[" in entry else entry.split()[1:]
     return words[1] if len(words) > 2 and "main" in words[2:] else None
+
+
+def main() -> int:
+    """Bring what our own tests run, where this user may: without it they are skipped, which pytest tells."""
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        try:
+            install(TESTED_WITH, Journal(places().logs), "Some tests need programs that are not here")
+        except SetupError as error:
+            print(error, file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

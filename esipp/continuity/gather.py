@@ -185,10 +185,8 @@ class Gathering:
 
     @contextlib.contextmanager
     def _asking(self, keys: Sequence[Asked], places: Places) -> Iterator[Asking]:
-        """A prober of its own in the container of the client outside."""
-        outside = self.clients.outside
-        assert outside is not None
-        prober = Prober("outside-1 (continuity)", transports.docker(outside.name_of(scene.OUTSIDE.name)))
+        """A prober of its own where the client outside stands."""
+        prober = self.clients.another(scene.OUTSIDE.name, "continuity")
         try:
             prober.hello()
             clock = prober.clock()
@@ -221,9 +219,8 @@ class Gathering:
         return Targets(ways, health, control)
 
     def _own(self) -> frozenset[IPAddress]:
-        """The addresses of the client."""
-        told = self.clients.probers[scene.OUTSIDE.name].hello()["addresses"]
-        return frozenset(parse_address(each) for each in told)
+        """The addresses of the client, as the cluster sees them."""
+        return self.clients.addresses(scene.OUTSIDE.name)
 
     def _of_nodes(self) -> frozenset[IPAddress]:
         """All addresses of all nodes, as they are now: a node's first pod brings it a bridge with an address."""

@@ -63,7 +63,7 @@ class Terminating:
                 served = each.outcome is Outcome.ANSWERED
                 by = "the leaving pod" if each.backend == "leaving" else str(each.backend)
                 dialled[f"served by {by}" if served else each.outcome.value] += 1
-                foreign += served and each.backend == "leaving" and not _keeps_source(each)
+                foreign += served and each.backend == "leaving" and not self._keeps_source(each)
             told = tuple(Answer.read(result) for result in stop.result(answers[family], 30))
             trouble = "" if self._still_there(pod) else _ENDED
             windows[family] = Leaving(told, dict(dialled), foreign, trouble, disbelieved[family])
@@ -77,7 +77,7 @@ class Terminating:
             return f"there is no reference listener on node {node}"
         job = Job(f"listener of {node}", "tcp", host, port, 3, 2.0)
         made = self.asker.stop.result(self.asker.clients.probers[OUTSIDE.name].submit(job), 30)
-        if all(each.outcome is Outcome.ANSWERED and _keeps_source(each) for each in made):
+        if all(each.outcome is Outcome.ANSWERED and self._keeps_source(each) for each in made):
             return ""
         return f"the reference listener of node {node} does not see {OUTSIDE.name} by its own address, either"
 
@@ -85,12 +85,9 @@ class Terminating:
         """Whether the pod was still terminating when the window ended: else it proves nothing."""
         return self.asker.stage.cluster.exists(pod)
 
-
-def _keeps_source(each: Observation) -> bool:
-    """Whether the backend saw the address that the client has."""
-    if each.seen is None or each.source is None:
-        return False
-    return parse_address(each.seen[0]) == parse_address(each.source[0])
+    def _keeps_source(self, each: Observation) -> bool:
+        """Whether the backend saw the client by its own address."""
+        return each.seen is not None and parse_address(each.seen[0]) in self.asker.clients.addresses(OUTSIDE.name)
 
 
 _ENDED = "the pod had ended before the window did"

@@ -21,10 +21,9 @@ from esipp.moves.rows import PROXIES
 from esipp.moves.timeline import Seen
 from esipp.moves.watching import Watching
 from esipp.moves.word import NOTHING, Word
-from esipp.probing import transports
-from esipp.probing.prober import Prober
 from esipp.refusals import hint_for
 from esipp.stage import Stage
+from esipp.topology import family_of
 
 MOST_NODES = 6
 """Nodes that are asked all the time: those among which pods move, and a few others."""
@@ -63,7 +62,7 @@ class Gathering:
         with contextlib.ExitStack() as stack:
             stack.callback(watching.stop)
             observing = {balancer: stack.enter_context(self._asked(balancer)) for balancer in ready}
-            ours = set(self.clients.probers[scene.OUTSIDE.name].hello()["addresses"])
+            ours = set(map(str, self.clients.addresses(scene.OUTSIDE.name)))
             hearing = Hearing(self.clients, {each.targets.health_port: each.name for each in observing.values()}, ours)
             stack.callback(hearing.stop)
             if self.packets and observing:
@@ -127,11 +126,9 @@ class Gathering:
 
     @contextlib.contextmanager
     def _asked(self, balancer: Balancer) -> Iterator[Observing]:
-        """A prober in the container of the client outside, which asks one service all the time."""
-        outside = self.clients.outside
-        assert outside is not None
+        """A prober where the client outside stands, which asks one service all the time."""
         name = scene.service_name(balancer)
-        prober = Prober(f"outside-1 ({name})", transports.docker(outside.name_of(scene.OUTSIDE.name)))
+        prober = self.clients.another(scene.OUTSIDE.name, name)
         try:
             prober.hello()
             clock = prober.clock()
@@ -189,7 +186,5 @@ class Gathering:
 
 def own_addresses(clients: Clients) -> dict[Family, frozenset[str]]:
     """The addresses of the client outside, by family."""
-    addresses = clients.probers[scene.OUTSIDE.name].hello()["addresses"]
-    return {
-        family: frozenset(each for each in addresses if (":" in each) is (family is Family.IPV6)) for family in Family
-    }
+    addresses = clients.addresses(scene.OUTSIDE.name)
+    return {family: frozenset(str(each) for each in addresses if family_of(each) is family) for family in Family}

@@ -173,13 +173,17 @@ class Prober:
     Args:
         name: the client it is, for messages.
         command: how to start it (transports).
+        prelude: lines that the command wants before the prober is there. It is to fit into a pipe (64 KiB), so that
+            nobody waits here for a host that is far away. Until the first line of JSON whatever is said is skipped:
+            login scripts greet.
 
     Raises:
         HarnessError: it did not start.
     """
 
-    def __init__(self, name: str, command: Sequence[str]) -> None:
+    def __init__(self, name: str, command: Sequence[str], prelude: str = "") -> None:
         self.name = name
+        self._greeted = bool(prelude)
         self._orders: dict[str, _Order] = {}
         self._cancelled: set[str] = set()  # orders whose cancellation has no answer yet
         self._lock = threading.Lock()
@@ -200,6 +204,8 @@ class Prober:
         self._readers = [threading.Thread(target=each, daemon=True) for each in threads]
         for reader in self._readers:
             reader.start()
+        if prelude:
+            self._send(prelude)
 
     def hello(self) -> dict[str, Any]:
         """Wait for the prober's first line: its addresses, host name and version."""
@@ -293,10 +299,13 @@ class Prober:
         self._write({"cancel": identity})
 
     def _write(self, line: Line) -> None:
+        self._send(json.dumps(line) + "\n")
+
+    def _send(self, lines: str) -> None:
         assert self._process.stdin is not None
         try:
             with self._pen:
-                self._process.stdin.write(json.dumps(line) + "\n")
+                self._process.stdin.write(lines)
         except (OSError, ValueError):  # closed over there, or by us
             self._bury("its input was closed")
 
@@ -322,6 +331,9 @@ class Prober:
         with contextlib.suppress(ValueError, OSError):
             for line in self._process.stdout:
                 self._heard = time.monotonic()
+                if self._greeted and not line.startswith("{"):
+                    continue
+                self._greeted = False
                 try:
                     self._take(json.loads(line))
                 except (ValueError, KeyError, TypeError, AttributeError) as broken:
@@ -392,8 +404,8 @@ class Prober:
     def _death(self) -> HarnessError:
         return HarnessError(
             f"The prober of {self.name} is gone: {self._dead}.{self._said()}",
-            "look at the pod or container it ran in, and, for a pod, at the API server, by which 'kubectl exec' goes; "
-            "nothing is said about the product.",
+            "look at the pod, container or host it ran in, and, for a pod, at the API server, by which 'kubectl exec' "
+            "goes; nothing is said about the product.",
         )
 
     def _said(self) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import os
 import runpy
 import sys
 import tarfile
@@ -170,6 +171,18 @@ def test_what_is_missing_is_installed_while_no_service_may_start(bare_machine: P
     apt.install_needed(Journal(bare_machine / "logs"))
     install = "apt-get install --yes --no-install-recommends docker.io iptables"
     assert calls_on(bare_machine) == ["apt-get update", "apt-cache show docker-cli", install]
+    assert not apt.POLICY.exists()
+
+
+def test_what_our_own_tests_run_is_installed_by_root_alone(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apt, "TESTED_WITH", {"no-such-sshd": "openssh-server", "sh": "dash"})
+    monkeypatch.setattr(apt, "places", lambda: Places(bare_machine, bare_machine))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert apt.main() == 0
+    assert not (bare_machine / "calls").exists()
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert apt.main() == 0
+    assert calls_on(bare_machine) == ["apt-get update", "apt-get install --yes --no-install-recommends openssh-server"]
     assert not apt.POLICY.exists()
 
 

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import os
-import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,67 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.echoserver.harness import PATIENCE, EchoServer, Prober, Process
-
-numbers = itertools.count()
-
-
-def namespaces_work() -> bool:
-    """Whether this user may make a network namespace."""
-    if os.geteuid() != 0 or not shutil.which("ip"):
-        return False
-    name = f"esipp-try-{os.getpid()}"
-    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode == 0
-    if made:
-        subprocess.run(["ip", "netns", "del", name], check=False)
-    return made
-
+from tests.echoserver.harness import EchoServer, Prober, Process
+from tests.echoserver.namespaces import Namespace, namespaces_work, numbers, rules, sweep, wire
 
 pytestmark = pytest.mark.skipif(not namespaces_work(), reason="network namespaces need root and iproute2")
-
-
-class Namespace:
-    """A network namespace that is gone at the end."""
-
-    def __init__(self) -> None:
-        self.name = f"esipp-{os.getpid()}-{next(numbers)}"
-        ip("netns", "add", self.name)
-        self.ip("link", "set", "lo", "up")
-        for family, key in (("ipv6", "accept_dad"), ("ipv6", "dad_transmits")):  # addresses are usable at once
-            self.sysctl(f"{family}/conf/all/{key}", "0")
-            self.sysctl(f"{family}/conf/default/{key}", "0")
-
-    def ip(self, *arguments: str) -> None:
-        ip("-n", self.name, *arguments)
-
-    def add_address(self, address: str, length: int, device: str) -> None:
-        """Add an address; an IPv6 one can be used only once the kernel's worker has entered its route."""
-        six = ":" in address
-        self.ip("addr", "add", f"{address}/{length}", "dev", device, *(["nodad"] if six else []))
-        end = time.monotonic() + PATIENCE
-        while six and not self.shows("-6", "route", "show", "table", "local", "type", "local", address):
-            assert time.monotonic() < end, f"{address} is not usable"
-        while six and self.shows("-6", "addr", "show", "to", address, "tentative"):
-            assert time.monotonic() < end, f"{address} is not usable"
-
-    def shows(self, *arguments: str) -> str:
-        return subprocess.run(["ip", "-n", self.name, *arguments], capture_output=True, text=True, check=True).stdout
-
-    @property
-    def prefix(self) -> list[str]:
-        return ["nsenter", f"--net=/run/netns/{self.name}", "--"]
-
-    def sysctl(self, key: str, value: str) -> None:
-        command = [*self.prefix, "sh", "-c", f"echo {value} > /proc/sys/net/{key}"]
-        subprocess.run(command, check=True, capture_output=True)
-
-    def remove(self) -> None:
-        ip("netns", "del", self.name)
-
-
-def ip(*arguments: str) -> None:
-    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"ip {' '.join(arguments)}: {done.stderr}"
 
 
 @dataclass
@@ -92,17 +30,9 @@ class Lab:
         return self.prober.probe(protocol, host, more.pop("port", self.echo.ports[protocol]), **more)
 
 
-def wire(one: Namespace, other: Namespace, names: tuple[str, str], net: int) -> None:
-    one.ip("link", "add", names[0], "type", "veth", "peer", "name", names[1], "netns", other.name)
-    for namespace, name, _ in ((one, names[0], 2), (other, names[1], 1)):
-        namespace.ip("link", "set", name, "up")
-    for namespace, name, host in ((one, names[0], 2), (other, names[1], 1)):
-        namespace.add_address(f"10.{net}.0.{host}", 24, name)
-        namespace.add_address(f"fd0{net}::{host}", 64, name)
-
-
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
+    sweep()
     made: list[Namespace] = []
     try:
         for _ in range(3):
@@ -278,27 +208,6 @@ def test_refused_over_the_wire(lab: Lab, protocol: str, family: str) -> None:
 def test_control_is_not_reached_from_outside(lab: Lab) -> None:
     for _, server in SIDES.values():
         assert lab.probe("http", server, port=lab.echo.ports["control"], path="/ready")["outcome"] == "refused"
-
-
-@contextlib.contextmanager
-def rules(namespace: Namespace, family: str, *rules: str) -> Iterator[None]:
-    """iptables rules, each "TABLE CHAIN WHAT", for a while."""
-    program = "ip6tables" if family == "ipv6" else "iptables"
-    if not shutil.which(program):
-        pytest.skip(f"{program} is not installed")
-    added: list[list[str]] = []
-    try:
-        for rule in rules:
-            table, chain, *what = rule.split()
-            command = [*namespace.prefix, program, "-w", "-t", table]
-            done = subprocess.run([*command, "-A", chain, *what], capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                pytest.skip(f"{program} cannot do that here: {done.stderr}")
-            added.append([*command, "-D", chain, *what])
-        yield
-    finally:
-        for command in added:
-            subprocess.run(command, check=True)
 
 
 @pytest.mark.parametrize("family", SIDES)

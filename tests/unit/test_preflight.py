@@ -36,7 +36,7 @@ def families(answer: list[str] | Exception | None) -> set[str] | None:
 
 
 def features(services: set[str] | None) -> dict[str, Feature]:
-    found = _features(topology().nodes, ROLES, "kind", services)
+    found = _features(topology().nodes, ROLES, services)
     return {name: found[name] for name in ("family.ipv4", "family.ipv6", "families.dual")}
 
 
@@ -92,7 +92,7 @@ CONTROL, EXCLUDED = MARKS
 def test_a_marked_node_that_plays_a_role_is_no_place_of_its_own(nodes: list[Node], where: dict[Place, str]) -> None:
     found = places_of(iter(nodes), K3S)
     assert {place: found.get(place) for place in (Place.CONTROL_PLANE, Place.EXCLUDED) if place in found} == where
-    told = _features({each.name: each for each in nodes}, K3S, None, None)
+    told = _features({each.name: each for each in nodes}, K3S, None)
     assert told["nodes.control-plane"].present is (Place.CONTROL_PLANE in where)
     assert told["nodes.excluded"].present is (Place.EXCLUDED in where)
 

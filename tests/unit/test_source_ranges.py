@@ -101,10 +101,11 @@ class Recording:
         return manifest
 
 
-def arranged(monkeypatch: pytest.MonkeyPatch, ranges: SourceRanges) -> tuple[list[Json], Any]:
+def arranged(monkeypatch: pytest.MonkeyPatch, ranges: SourceRanges, learn: Any = None) -> tuple[list[Json], Any]:
     """What is created, in its order, where pods have addresses once they are waited for."""
     stage: Any = world.stage(raw=False, ranges=ranges)
     stage.cluster = Recording()
+    stage.learn = learn
     asked, paths = world.rows(sctp=True)
     monkeypatch.setattr("esipp.stage.wait_for_account", lambda *_: None)
     monkeypatch.setattr("esipp.stage.network_policies.lift", lambda *_: [])
@@ -133,6 +134,28 @@ def test_open_services_are_created_once_the_pods_addresses_are_known(
         assert each == wanted
     assert bool(stage.admitted) == clients
     assert ("10.244.9.9/32" in stage.admitted) == clients
+
+
+@pytest.mark.parametrize("clients", [True, False])
+def test_services_that_name_a_client_wait_until_its_address_is_learnt(
+    monkeypatch: pytest.MonkeyPatch, clients: bool
+) -> None:
+    before: list[str] = []
+
+    def learn(stage: Any) -> Mapping[str, list[str]]:
+        assert stage.pods, "the listeners' pods stand by now"
+        before.extend(each["metadata"]["name"] for each in stage.cluster.made if each["kind"] == "Service")
+        return {"outside-1": ["198.51.100.1"], "outside-2": []}
+
+    made, stage = arranged(monkeypatch, SourceRanges(clients=clients), learn)
+    services = {each["metadata"]["name"]: each for each in made if each["kind"] == "Service"}
+    naming = [name for name in services if "source-ranges" in name]
+    assert naming
+    assert not set(naming) & set(before)
+    for name in naming:  # in a family in which it is not believed nobody is let in, and not everybody
+        assert services[name]["spec"]["loadBalancerSourceRanges"] == ["198.51.100.1/32", NOBODY_THERE[Family.IPV6]]
+    assert set(services) == set(world.services()), "each is created, once"
+    assert ("198.51.100.1/32" in stage.admitted) == clients
 
 
 @pytest.mark.parametrize("text", ["off", "clients", "192.0.2.0/24"])

@@ -1,0 +1,47 @@
+"""Run in a client's network namespace: what esipp finds out about the places of ``--outside``, as JSON."""
+
+import json
+import sys
+
+from esipp.errors import EsippError
+from esipp.model import Family
+from esipp.probing import hosts, standing
+from esipp.probing.outside import OutsideContainers
+from esipp.probing.places import read_places
+from esipp.probing.vantages import Outside
+
+
+def main() -> int:
+    """``driver.py learn PLACES PORT NODE=ADDRESS...``, or ``driver.py hold PLACES``: until it is killed."""
+    task, told, *rest = sys.argv[1:]
+    places = read_places(told) or ()
+    try:
+        if task == "hold":
+            prober = hosts.start(places[0], "held")
+            print(json.dumps(prober.hello()), flush=True)
+            sys.stdin.read()
+            return 0
+        landed = standing.land(places, [])
+        outside = Outside(places, OutsideContainers("run", "", "", ""), landed)
+        clients = [f"outside-{number + 1}" for number in range(len(places))]
+        port, nodes = int(rest[0]), [each.split("=") for each in rest[1:]]
+        listeners = {
+            Family.IPV4: {name: (address, port) for name, address in nodes if ":" not in address},
+            Family.IPV6: {name: (address, port) for name, address in nodes if ":" in address},
+        }
+        for each in outside.learn(clients, listeners, lambda address: ""):
+            told = {
+                "client": each.client,
+                "family": each.family.value,
+                "finding": each.finding.value,
+                "said": each.said,
+            }
+            print(json.dumps({**told, "seen": str(each.seen) if each.seen else None}))
+    except EsippError as error:
+        print(json.dumps({"error": error.sentence, "hint": error.hint}))
+        return int(error.exit_code)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
