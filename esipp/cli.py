@@ -19,6 +19,8 @@ from esipp.comparing.commands import add_diff, add_merge
 from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CLEANING, OF_ROWS
 from esipp.implementation import FIELDS, read_implementation
+from esipp.loadbalancers.command import add_load_balancers
+from esipp.loadbalancers.profiles.loading import provider
 from esipp.redaction import redact
 from esipp.report.command import add_parsers as add_report_commands
 from esipp.report.pages import rows_page
@@ -53,6 +55,13 @@ def add_run_options(group: Any) -> None:
         default="auto",
         metavar="WHERE",
         help="clients outside the cluster: auto (containers beside kind's nodes), docker:NETWORK, none",
+    )
+    add(
+        "--provider",
+        default="",
+        metavar="NAME|FILE.toml",
+        help="which load balancer the cluster has, as docs/load-balancers.md names them, or a profile of your own: how "
+        "long to wait for it, and what to expect (default: what is found)",
     )
     add(
         "--without",
@@ -129,6 +138,8 @@ def settings_of(options: Any) -> Settings:
     if not options.lane.replace("-", "").replace(".", "").isalnum():
         raise PreflightError(f"--lane '{options.lane}' cannot be part of a folder's name.", "letters, digits, - and .")
     read_ranges(options.source_ranges)
+    if options.provider:
+        provider(options.provider)
     return Settings(
         context=options.context,
         kubeconfig=options.kubeconfig,
@@ -136,6 +147,7 @@ def settings_of(options: Any) -> Settings:
         lane=options.lane,
         out=options.out,
         outside=options.outside,
+        provider=options.provider,
         without=tuple(options.without),
         samples=options.samples,
         fail_on=Binding(options.fail_on),
@@ -245,6 +257,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     explaining.add_argument("rows", nargs="+", metavar="ROW", help="ids of rows, or parts of them")
     explaining.set_defaults(command=_explain)
+    add_load_balancers(commands)
 
     clean = commands.add_parser(
         "clean",
@@ -351,6 +364,7 @@ def _qualify(options: argparse.Namespace) -> int:
     arguments += [f"--fail-on={settings.fail_on.value}", *(f"--without={name}" for name in settings.without)]
     arguments += ["--allow-disruptive"] if settings.allow_disruptive else []
     arguments += [f"--source-ranges={settings.source_ranges}"]
+    arguments += [f"--provider={settings.provider}"] if settings.provider else []
     arguments += ["--redact-cloud-ids"] if settings.redact_cloud_ids else []
     arguments += [f"--implementation={name}={value}" for name, value in settings.implementation]
     arguments += [f"--kubeconfig={settings.kubeconfig}"] if settings.kubeconfig else []

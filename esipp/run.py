@@ -35,7 +35,8 @@ class Settings:
     path gets in the judged window, ``moves`` how often each load balancer has to follow
     a pod up, and as often down; ``seed`` chooses which. ``allow_disruptive`` allows what others on the
     cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account. ``implementation`` is
-    what the user says was tested. ``source_ranges`` is who may use the VIPs (``source_ranges.decide``).
+    what the user says was tested. ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``provider``
+    is the load balancer that the cluster is said to have (a profile's name or file); empty for what is found.
     """
 
     context: str
@@ -53,6 +54,7 @@ class Settings:
     redact_cloud_ids: bool = False
     implementation: Pairs = ()
     source_ranges: str = "auto"
+    provider: str = ""
 
     @property
     def repeat(self) -> str:
@@ -69,6 +71,7 @@ class Settings:
         words += ["--redact-cloud-ids"] if self.redact_cloud_ids else []
         words += [f"--implementation {shlex.quote(f'{name}={value}')}" for name, value in self.implementation]
         words += [f"--source-ranges {self.source_ranges}"] if self.source_ranges != "auto" else []
+        words += [f"--provider {shlex.quote(self.provider)}"] if self.provider else []
         words += [f"--without {name}" for name in self.without]
         return " ".join([start, *words])
 
@@ -146,6 +149,7 @@ class Run:
             allow_disruptive=self.settings.allow_disruptive,
             redact_cloud_ids=self.settings.redact_cloud_ids,
             implementation=as_json(self.settings.implementation),
+            provider=self.settings.provider,
             command=self.repeat,
             asked=list(self.asked),
             rows=[row_record(row) for row in rows],
