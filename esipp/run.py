@@ -110,6 +110,7 @@ class Run:
     later: list[EsippError] = field(default_factory=list)
     interrupted: bool = False
     _by_id: dict[str, Row] = field(default_factory=dict)
+    _notes: set[tuple[str, str]] = field(default_factory=set)
     progress: Progress = field(default_factory=Progress)
     shows_phases: bool = False
 
@@ -166,6 +167,13 @@ class Run:
     def fact(self, name: str, value: str, decided: str) -> None:
         """Write down something that was found about the cluster, and how that was decided."""
         self.record("fact", name=name, value=value, decided=decided)
+
+    def note(self, about: str, note: str) -> None:
+        """Write down, and say, something on which no verdict rests; once, however often it is found."""
+        if (about, note) not in self._notes:
+            self._notes.add((about, note))
+            self.record("note", about=about, note=note)
+            self.say(f"{about}: {note}")
 
     @property
     def cells(self) -> list[Cell]:

@@ -46,7 +46,7 @@ def pods(*, sctp: bool = True, packets: bool = True) -> dict[str, Json]:
     """The pods by name, a Deployment's by that of its template."""
     asked, paths = rows(sctp=sctp)
     speaks = any(path.protocol is Protocol.SCTP for path in paths)
-    made = stage(raw=speaks or packets)._pods_for(paths, props_of(asked))
+    made = stage(raw=speaks or packets).pods_for(paths, props_of(asked))
     found = {pod["metadata"]["name"]: pod for pod in made}
     assert len(found) == len(made), "each name once"
     template = deployment(RUN, IMAGE, NODES, 6)["spec"]["template"]

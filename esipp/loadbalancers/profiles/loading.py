@@ -124,6 +124,12 @@ def _whole(path: Path, table: Table, seen: list[str]) -> Table:
     if not isinstance(without, list) or not set(map(str, without)) <= set(LISTS):
         raise _wrong(path, "without", f"it is a list of {', '.join(LISTS)}")
     base = _whole(path, _table_of(FOLDER / f"{like}.toml"), [*seen, like])
+    marks, own = base.get("found", {}), table.get("found", {})
+    if (
+        isinstance(own, dict) and "needs" in own and isinstance(own["needs"], list)
+    ):  # it is found as the base is, and by these
+        marks = {key: value for key, value in marks.items() if key != "default"}
+        table = {**table, "found": {**marks, **own, "needs": [*marks.get("needs", []), *own["needs"]]}}
     base = {key: value for key, value in base.items() if key not in OWN}
     for key in LISTS:
         own = table.get(key, [])
@@ -298,10 +304,14 @@ class _Reader:
                 except re.error as broken:
                     self._refuse(f"found.{name}", f"'{pattern}' is no pattern: {broken}")
         sets = {name: frozenset(texts.get(name, ())) for name in
-                ("platforms", "classes", "finalizers", "annotations", "ip_modes")}  # fmt: skip
+                ("platforms", "classes", "finalizers", "annotations", "ip_modes", "conditions")}  # fmt: skip
         default = self._parse("found.default", flag, table.get("default", False))
         return Marks(
-            default=default, workloads=texts.get("workloads", ()), hostnames=texts.get("hostnames", ()), **sets
+            default=default,
+            workloads=texts.get("workloads", ()),
+            hostnames=texts.get("hostnames", ()),
+            needs=texts.get("needs", ()),
+            **sets,
         )
 
     # --------------------------------------------------------------------------------------------- what they share

@@ -235,7 +235,7 @@ class Marks:
     """By what it is found: names of platforms, and patterns (Python's) of what it leaves on a cluster's objects.
 
     ``default`` is what a Service gets on these platforms where nothing says otherwise. ``annotations`` are keys, or
-    ``key=value``.
+    ``key=value``; of ``needs`` each must be there too, or one of several with " or " between them.
     """
 
     platforms: frozenset[str] = frozenset()
@@ -246,6 +246,8 @@ class Marks:
     annotations: frozenset[str] = frozenset()
     hostnames: tuple[str, ...] = ()
     ip_modes: frozenset[str] = frozenset()
+    conditions: frozenset[str] = frozenset()
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

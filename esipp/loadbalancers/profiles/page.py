@@ -66,8 +66,9 @@ SECTIONS = {
     "[[annotations]]": "`purpose`, `key`, `value`",
     "[[limits]]": "`outcome` (unsupported, fails, differs, undecided), `why`; of which rows: `protocols`, `policies`, "
     "`clients`, `what`",
-    "[found]": "`platforms`, `default`, `workloads`, `classes`, `finalizers`, `annotations`, `hostnames`, `ip_modes`: "
-    "by what it is known on a cluster",
+    "[found]": "`platforms`, `default`, `workloads`, `classes`, `finalizers`, `annotations`, `hostnames`, `ip_modes`, "
+    "`conditions`: by what it is known on a cluster; `needs`: annotations that must be there besides, for a "
+    "variant that is known as the one that it is like",
 }
 """The form of a file; sections but the first, ``[sources]`` and ``[found]`` have ``source``."""
 
@@ -219,6 +220,7 @@ def _known_by(marks: Marks) -> str:
         "the annotation": sorted(marks.annotations),
         "the hostname": marks.hostnames,
         "ipMode": sorted(marks.ip_modes),
+        "the condition": sorted(marks.conditions),
     }
     parts = [f"{name} {', '.join(f'`{each}`' for each in values)}" for name, values in told.items() if values]
     where = " or ".join(sorted(marks.platforms))
@@ -226,4 +228,6 @@ def _known_by(marks: Marks) -> str:
         parts.insert(0, f"being what a Service gets on {where}")
     elif where:
         parts = [f"{part} on {where}" for part in parts[:1]] + parts[1:]
+    if marks.needs:
+        parts.append(f"and {', '.join(f'`{each}`' for each in marks.needs)} besides")
     return "; ".join(parts)
