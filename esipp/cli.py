@@ -1,4 +1,4 @@
-"""The command ``esipp``: run, list, explain, clean, judge, report, summary."""
+"""The command ``esipp``: run, plan, list, explain, load-balancers, clean, judge, report, summary."""
 
 import argparse
 import contextlib
@@ -21,6 +21,7 @@ from esipp.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CLEANING, OF_ROWS
 from esipp.implementation import FIELDS, read_implementation
 from esipp.loadbalancers.command import add_load_balancers
 from esipp.loadbalancers.profiles.loading import provider
+from esipp.planning.command import add_plan
 from esipp.redaction import redact
 from esipp.report.command import add_parsers as add_report_commands
 from esipp.report.pages import rows_page
@@ -258,6 +259,7 @@ def _parser() -> argparse.ArgumentParser:
     explaining.add_argument("rows", nargs="+", metavar="ROW", help="ids of rows, or parts of them")
     explaining.set_defaults(command=_explain)
     add_load_balancers(commands)
+    add_plan(commands, select, suite_names())
 
     clean = commands.add_parser(
         "clean",

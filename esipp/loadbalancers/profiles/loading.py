@@ -281,6 +281,7 @@ class _Reader:
         self._only(where, table, {"source", *Limit.__dataclass_fields__} - {"sources"})
         readers: dict[str, Callable[[Any], str]] = {
             "protocols": among([each.value for each in Protocol]),
+            "families": among([each.value for each in Family]),
             "policies": among(POLICIES),
             "clients": among(VANTAGES),
             "what": str,

@@ -225,6 +225,7 @@ class Limit:
     why: str
     sources: tuple[Source, ...]
     protocols: frozenset[str] = frozenset()
+    families: frozenset[str] = frozenset()
     policies: frozenset[str] = frozenset()
     clients: frozenset[str] = frozenset()
     what: frozenset[str] = frozenset()

@@ -64,8 +64,8 @@ SECTIONS = {
     "[times]": "seconds: `usual` (from, to), `created`, `answering`, `removed` (the most that is waited), `idle`",
     "[[traps]]": "`kind`, `text`",
     "[[annotations]]": "`purpose`, `key`, `value`",
-    "[[limits]]": "`outcome` (unsupported, fails, differs, undecided), `why`; of which rows: `protocols`, `policies`, "
-    "`clients`, `what`",
+    "[[limits]]": "`outcome` (unsupported, fails, differs, undecided), `why`; of which rows: `protocols`, `families`, "
+    "`policies`, `clients`, `what`",
     "[found]": "`platforms`, `default`, `workloads`, `classes`, `finalizers`, `annotations`, `hostnames`, `ip_modes`, "
     "`conditions`: by what it is known on a cluster; `needs`: annotations that must be there besides, for a "
     "variant that is known as the one that it is like",
@@ -199,7 +199,13 @@ def _one(profile: LoadBalancer, notes: _Notes) -> list[str]:
     for trap in profile.traps:
         lines.append(f"* **{trap.kind}**: {trap.text}{notes.of(trap.sources)}")
     for limit in profile.limits:
-        hits = [*sorted(limit.protocols), *sorted(limit.policies), *sorted(limit.clients), *sorted(limit.what)]
+        hits = [
+            *sorted(limit.protocols),
+            *sorted(limit.families),
+            *sorted(limit.policies),
+            *sorted(limit.clients),
+            *sorted(limit.what),
+        ]
         which = f"rows of {', '.join(hits)}" if hits else "rows"
         lines.append(f"* *{which}* — {limit.outcome.value}: {limit.why}{notes.of(limit.sources)}")
     if profile.annotations:
