@@ -1,11 +1,15 @@
 """Which load balancer a cluster has, how long it is waited for, what contradicts it: from objects of recorded shape."""
 
 from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from esipp.cluster import ApiError
 from esipp.loadbalancers.contradictions import (
+    ABOUT,
     Behaviour,
     behaviour,
     of_behaviour,
@@ -19,7 +23,12 @@ from esipp.loadbalancers.profiles.loading import all_profiles, named
 from esipp.model import AddressClass, Family
 from esipp.moves.checks import Checking
 from esipp.observation import Observation, Outcome
+from esipp.report.markdown import render as markdown
+from esipp.report.terminal import summary
+from esipp.run import Run
 from esipp.stage import Stage
+from esipp.sweeping import REMOVED, removal_budget
+from tests.unit.report_world import made
 from tests.unit.test_stage import announced
 from tests.unit.world import ADDRESS_OF, CLIENT_ADDRESSES, by_id, topology
 
@@ -336,3 +345,41 @@ def test_the_stage_goes_by_it() -> None:
     why = gce._why_no_vip(asked("IPv6", protocol="SCTP"), Family.IPV6)
     assert why == "the load balancer carries no such VIP, as is known of it: SCTP in IPv6"
     assert "within 900 s" in gce._why_no_vip(asked("IPv4"), Family.IPV4)
+
+
+@pytest.mark.parametrize(("nodes", "seconds"), [(KIND, 330), (BARE, 330), (EKS, 900), (GKE, 900)], ids=str)
+def test_what_a_killed_run_left_on_a_cloud_may_take_longer_to_go(nodes: list[Json], seconds: float) -> None:
+    asked: list[str] = []
+    cluster: Any = SimpleNamespace(list=lambda path: asked.append(path) or nodes)
+    assert removal_budget(cluster).seconds == seconds
+    assert asked == ["/api/v1/nodes"]
+
+
+def test_where_nodes_may_not_be_listed_it_takes_as_long_as_ever() -> None:
+    def refuse(_path: str) -> list[Json]:
+        raise ApiError(403, "Forbidden", "no", "GET nodes")
+
+    assert removal_budget(cast(Any, SimpleNamespace(list=refuse))) == REMOVED
+
+
+# ------------------------------------------------------------------------------------------------------ the reports
+def test_a_contradiction_is_told_once_wherever_people_read(tmp_path: Path) -> None:
+    sentence = "gke-rbs is a forwarder; under Local pods saw others (203.0.113.9), as of a proxy"
+    said: list[str] = []
+
+    def note(run: Run) -> None:
+        run.say = said.append
+        run.note(ABOUT, sentence)
+        run.note(ABOUT, sentence)
+        run.note("components", "a note of another kind")
+
+    run = made(tmp_path / "run", more=note, provider="gke-rbs")
+    assert run.notes == [(ABOUT, sentence), ("components", "a note of another kind")]
+    assert said == [f"{ABOUT}: {sentence}", "components: a note of another kind"]
+    told = [line for line in summary(run) if line.startswith("found of the load balancer")]
+    assert len(told) == 1
+    assert sentence.split(";")[0] in told[0]
+    assert "under Local pods saw others" in markdown(run)
+    assert not any("another kind" in line for line in summary(run))
+    assert run.header["provider"] == "gke-rbs"
+    assert "--provider gke-rbs" in run.header["command"]
