@@ -58,8 +58,13 @@ class Patience:
 USUAL = Patience()
 
 
-def patience_of(profiles: Sequence[LoadBalancer]) -> Patience:
-    """What is known of these: where several may be meant, the most that any of them needs."""
+def patience_of(profiles: Sequence[LoadBalancer], *, sure: bool = True) -> Patience:
+    """What is known of these: where several may be meant, the most that any of them needs.
+
+    Args:
+        profiles: what the load balancer is taken for.
+        sure: whether somebody said so; what was only found may last longer, but is not told what it cannot carry.
+    """
     if not profiles:
         return USUAL
 
@@ -68,12 +73,14 @@ def patience_of(profiles: Sequence[LoadBalancer]) -> Patience:
         return max([usual, *(each.value for each in told if each)])
 
     steering = [each for profile in profiles for each in (profile.local.bound, profile.rise) if each is not None]
+    families = frozenset(family.value for profile in profiles for family in profile.families.value)
+    protocols = frozenset(protocol.value for profile in profiles for protocol in profile.protocols.value)
     return Patience(
         most("created", ASSIGNED),
         most("answering", ANSWERING),
         most("removed", REMOVED),
         max(steering, default=None),
         next((words for words in map(takes, profiles) if words), ""),
-        frozenset(family.value for profile in profiles for family in profile.families.value),
-        frozenset(protocol.value for profile in profiles for protocol in profile.protocols.value),
+        families if sure else frozenset(),
+        protocols if sure else frozenset(),
     )

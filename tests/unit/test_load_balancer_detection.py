@@ -28,6 +28,7 @@ from esipp.report.terminal import summary
 from esipp.run import Run
 from esipp.stage import Stage
 from esipp.sweeping import REMOVED, removal_budget
+from fixtures.balancer import settle_balancer
 from tests.unit.report_world import made
 from tests.unit.test_stage import announced
 from tests.unit.world import ADDRESS_OF, CLIENT_ADDRESSES, by_id, topology
@@ -335,6 +336,12 @@ def test_a_vip_that_is_not_carried_is_not_waited_for() -> None:
     assert USUAL.expected(asked("IPv4", "IPv6", protocol="SCTP")) == {Family.IPV4, Family.IPV6}
 
 
+def test_what_is_only_found_may_carry_more_than_is_known_of_it() -> None:
+    found = patience_of([named("aws-clb")], sure=False)
+    assert found.expected(asked("IPv4", "IPv6", protocol="UDP")) == {Family.IPV4, Family.IPV6}
+    assert found.assigned == 900
+
+
 def test_the_stage_goes_by_it() -> None:
     gce = Stage(cast(Any, None), "run", "image", {}, {}, patience=patience_of([named("gce")]))
     single = announced({"ip": "192.0.2.1"})
@@ -360,6 +367,33 @@ def test_where_nodes_may_not_be_listed_it_takes_as_long_as_ever() -> None:
         raise ApiError(403, "Forbidden", "no", "GET nodes")
 
     assert removal_budget(cast(Any, SimpleNamespace(list=refuse))) == REMOVED
+
+
+def settled(folder: Path, before: Detected, *services: Json, ingress: str = "VIP") -> tuple[Any, dict[str, str]]:
+    """The report of a run whose stage has these Services, and the facts that are gone by."""
+    facts = {name: fact.value for name, fact in before.facts().items()}
+    findings: Any = SimpleNamespace(balancer=before, components=(), facts=facts, decided={})
+    stage: Any = SimpleNamespace(services=dict(enumerate(services)), ingress=ingress, balancer=before)
+    return made(folder, more=lambda run: settle_balancer(run, findings, stage)), facts
+
+
+def test_what_became_of_our_services_is_a_fact_and_may_be_a_finding(tmp_path: Path) -> None:
+    before = detect(KNOWN, KIND, [])
+    run, facts = settled(tmp_path / "a", before, service(PROXY_MODE), ingress="Proxy")
+    assert run.facts["load-balancer.profile"].value == facts["load-balancer.profile"] == "cloud-provider-kind"
+    assert run.facts["load-balancer.profile"].decided == "the Services' ipMode Proxy"
+    assert run.notes == []
+    run, _ = settled(tmp_path / "b", told("gke-rbs", GKE), service(PROXY_MODE), ingress="Proxy")
+    assert [about for about, _ in run.notes] == [ABOUT, ABOUT]
+    assert run.facts["load-balancer.profile"].value == "gke-rbs"
+
+
+def test_services_of_another_class_say_nothing_of_the_clusters_own(tmp_path: Path) -> None:
+    other = service(PROXY_MODE)
+    other["spec"]["loadBalancerClass"] = "esipp.dev/reference-proxy"
+    run, facts = settled(tmp_path / "run", detect(KNOWN, KIND, []), other)
+    assert "load-balancer.profile" not in run.facts, "it stands as it was found before"
+    assert facts["load-balancer.profile"] == "unknown"
 
 
 # ------------------------------------------------------------------------------------------------------ the reports
