@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from esipp.facts import Fact
 from esipp.loadbalancers.detection import UNKNOWN, Detected
 from esipp.loadbalancers.profiles.model import Class, LoadBalancer
 from esipp.loadbalancers.profiles.words import seconds, sources_seen
@@ -11,6 +12,9 @@ from esipp.model import AddressClass, Balancer, EntryKind, Path, ServiceType, Tr
 from esipp.moves.checks import Checking
 from esipp.observation import Observation
 from esipp.topology import Topology
+
+CLASS = "load-balancer.class"
+"""The name of the fact."""
 
 ABOUT = "load-balancer"
 """What the notes in the ledger are about."""
@@ -60,6 +64,32 @@ def behaviour(
                 counted[first] += each.count
                 others |= {each.seen[0]} if first in PROXIED else set()
     return Behaviour(seen[TrafficPolicy.LOCAL], seen[TrafficPolicy.CLUSTER], tuple(sorted(others)))
+
+
+def class_of(detected: Detected, ingress: str, seen: Behaviour | None = None) -> Fact:
+    """Forwarder or proxy: by whose address pods saw, else by the VIP's announcement, else by what it is taken for.
+
+    Args:
+        detected: what the load balancer is taken for.
+        ingress: how it is announced: VIP, Proxy, hostname, or none.
+        seen: what was seen in a judged window, once there was one.
+    """
+    local = {each for each, count in (seen.local if seen else {}).items() if count}
+    if seen and local:
+        if AddressClass.CLIENT in local:
+            return Fact(Class.FORWARDER.value, "under Local pods saw the client's own address")
+        if local <= PROXIED:
+            whose = ", ".join(seen.others[:3]) or "the load balancer"
+            return Fact(Class.PROXY.value, f"under Local pods saw {whose}, and never the client")
+        return Fact(UNKNOWN, f"under Local pods saw {sources_seen(local)}")
+    if ingress == "Proxy":
+        return Fact(Class.PROXY.value, "ipMode Proxy in the Services' status")
+    classes = {each.kind.value for each in detected.profiles}
+    if len(classes) == 1:
+        return Fact(classes.pop(), detected.fact.value)
+    if ingress == "VIP":
+        return Fact(Class.FORWARDER.value, "ipMode VIP in the Services' status, or none, which means the same")
+    return Fact(UNKNOWN, "neither the Services' status nor packets tell")
 
 
 def _is_own(path: Path) -> bool:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from esipp.facts import Fact
-from esipp.loadbalancers.profiles.model import LoadBalancer, Marks
+from esipp.loadbalancers.profiles.model import Grade, LoadBalancer, Marks
+from esipp.loadbalancers.profiles.words import bound
 
 Json = dict[str, Any]
 
-PLATFORM, PROFILE = "platform", "load-balancer.profile"
+PLATFORM, PROFILE, BOUND = "platform", "load-balancer.profile", "load-balancer.bound"
 """The names of the facts."""
 
 UNKNOWN = "unknown"
@@ -67,8 +68,13 @@ class Detected:
         return Fact(_names(self.profiles), "--provider" + found)
 
     def facts(self) -> dict[str, Fact]:
-        """The facts, by name."""
-        return {PLATFORM: self.platform, PROFILE: self.fact}
+        """The facts, by name; the bound is there where one profile fits, or all agree on it."""
+        bounds = {bound(each.local) for each in self.profiles}
+        found = {PLATFORM: self.platform, PROFILE: self.fact}
+        if len(bounds) == 1:
+            how = f"(N+1) x period of {_names(self.profiles)}, {Grade.DERIVED.value}"
+            found[BOUND] = Fact(bounds.pop(), how)
+        return found
 
 
 NOTHING_FOUND = Detected(Fact(UNKNOWN, "nobody looked"))

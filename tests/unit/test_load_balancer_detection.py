@@ -12,6 +12,7 @@ from esipp.loadbalancers.contradictions import (
     ABOUT,
     Behaviour,
     behaviour,
+    class_of,
     of_behaviour,
     of_checks,
     of_status,
@@ -28,7 +29,7 @@ from esipp.report.terminal import summary
 from esipp.run import Run
 from esipp.stage import Stage
 from esipp.sweeping import REMOVED, removal_budget
-from fixtures.balancer import settle_balancer
+from fixtures.balancer import seen_behaviour, settle_balancer
 from tests.unit.report_world import made
 from tests.unit.test_stage import announced
 from tests.unit.world import ADDRESS_OF, CLIENT_ADDRESSES, by_id, topology
@@ -166,7 +167,11 @@ def test_how_it_was_decided_is_told() -> None:
     assert facts["load-balancer.profile"].decided == "pods of metallb-system/controller"
     later = look_again(KNOWN, seen, [], [service(annotations=POOL)])
     assert later.fact.decided == "the Services' annotation metallb.io/ip-allocated-from-pool"
+    assert facts["load-balancer.bound"].value == "none"
+    clb = detect(KNOWN, EKS, []).facts()["load-balancer.bound"]
+    assert (clb.value, clb.decided) == ("70 s", "(N+1) x period of aws-clb, derived")
     nothing = detect(KNOWN, KIND, [])
+    assert "load-balancer.bound" not in nothing.facts()
     assert (nothing.fact.value, nothing.fact.decided) == ("unknown", "nothing on kind by a known name")
 
 
@@ -288,6 +293,29 @@ def observed(path: Any, address: str) -> Observation:
     return Observation(path.key, 1, Outcome.ANSWERED, source=(source, 40000), seen=(address, 40000))
 
 
+@pytest.mark.parametrize(
+    ("profiles", "ingress", "seen", "kind", "decided"),
+    [
+        (["gke-rbs"], "VIP", None, "forwarder", "gke-rbs"),
+        (["aws-clb"], "hostname", None, "proxy", "aws-clb"),
+        (["gke-rbs"], "Proxy", None, "proxy", "ipMode Proxy in the Services' status"),
+        ([], "VIP", None, "forwarder", "ipMode VIP in the Services' status, or none, which means the same"),
+        ([], "hostname", None, "unknown", "neither the Services' status nor packets tell"),
+        (["gke-rbs"], "VIP", counted(other=3), "proxy", "under Local pods saw 203.0.113.9, and never the client"),
+        (["aws-clb"], "hostname", counted(client=3), "forwarder", "under Local pods saw the client's own address"),
+        (["gke-rbs"], "VIP", counted(node=3), "unknown", "under Local pods saw a node"),
+        (["gke-rbs"], "VIP", counted(), "forwarder", "gke-rbs"),
+    ],
+    ids=str,
+)
+def test_forwarder_or_proxy_by_packets_then_status_then_profile(
+    profiles: list[str], ingress: str, seen: Behaviour | None, kind: str, decided: str
+) -> None:
+    detected = Detected(platform_of(BARE), tuple(map(named, profiles)), how="x")
+    found = class_of(detected, ingress, seen)
+    assert (found.value, found.decided) == (kind, decided)
+
+
 def test_behaviour_counts_clients_outside_at_vips_of_the_clusters_own() -> None:
     paths = {name: by_id(name).path for name in (LOCAL, CLUSTER, INSIDE, NODE_PORT)}
     client = CLIENT_ADDRESSES["outside-1"][Family.IPV4]
@@ -382,10 +410,21 @@ def test_what_became_of_our_services_is_a_fact_and_may_be_a_finding(tmp_path: Pa
     run, facts = settled(tmp_path / "a", before, service(PROXY_MODE), ingress="Proxy")
     assert run.facts["load-balancer.profile"].value == facts["load-balancer.profile"] == "cloud-provider-kind"
     assert run.facts["load-balancer.profile"].decided == "the Services' ipMode Proxy"
+    assert run.facts["load-balancer.class"].value == facts["load-balancer.class"] == "proxy"
     assert run.notes == []
     run, _ = settled(tmp_path / "b", told("gke-rbs", GKE), service(PROXY_MODE), ingress="Proxy")
     assert [about for about, _ in run.notes] == [ABOUT, ABOUT]
     assert run.facts["load-balancer.profile"].value == "gke-rbs"
+
+
+def test_whose_address_pods_saw_has_the_last_word(tmp_path: Path) -> None:
+    path, other = by_id(LOCAL).path, ADDRESS_OF[AddressClass.OTHER][Family.IPV4]
+    seen = {path.key: [observed(path, other)]}
+    findings: Any = SimpleNamespace(facts={})
+    stage: Any = SimpleNamespace(balancer=told("gke-rbs", GKE), ingress="VIP")
+    run = made(tmp_path / "run", more=lambda run: seen_behaviour(run, findings, stage, seen, [path], topology()))
+    assert run.facts["load-balancer.class"].value == findings.facts["load-balancer.class"] == "proxy"
+    assert [note.partition(";")[0] for _, note in run.notes] == ["gke-rbs is a forwarder"]
 
 
 def test_services_of_another_class_say_nothing_of_the_clusters_own(tmp_path: Path) -> None:
