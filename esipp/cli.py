@@ -1,4 +1,4 @@
-"""The command ``esipp``: run, list, explain, clean, judge, report, summary."""
+"""The command ``esipp``: run, plan, list, explain, load-balancers, clean, judge, report, summary."""
 
 import argparse
 import contextlib
@@ -19,6 +19,9 @@ from esipp.comparing.commands import add_diff, add_merge
 from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CLEANING, OF_ROWS
 from esipp.implementation import FIELDS, read_implementation
+from esipp.loadbalancers.command import add_load_balancers
+from esipp.loadbalancers.profiles.loading import provider
+from esipp.planning.command import add_plan
 from esipp.probing.places import AUTO, read_places
 from esipp.redaction import redact
 from esipp.report.command import add_parsers as add_report_commands
@@ -56,6 +59,13 @@ def add_run_options(group: Any) -> None:
         metavar="WHERE",
         help="where clients outside the cluster stand, in order, with commas or repeated: machine (this one), "
         "ssh:[USER@]HOST[:PORT], docker:NETWORK; or auto (containers beside kind's nodes, the default), or none",
+    )
+    add(
+        "--provider",
+        default="",
+        metavar="NAME|FILE.toml",
+        help="which load balancer the cluster has, as docs/load-balancers.md names them, or a profile of your own: how "
+        "long to wait for it, and what to expect (default: what is found)",
     )
     add(
         "--without",
@@ -134,6 +144,8 @@ def settings_of(options: Any) -> Settings:
     read_ranges(options.source_ranges)
     outside = ",".join(options.outside or [AUTO])
     read_places(outside)
+    if options.provider:
+        provider(options.provider)
     return Settings(
         context=options.context,
         kubeconfig=options.kubeconfig,
@@ -141,6 +153,7 @@ def settings_of(options: Any) -> Settings:
         lane=options.lane,
         out=options.out,
         outside=outside,
+        provider=options.provider,
         without=tuple(options.without),
         samples=options.samples,
         fail_on=Binding(options.fail_on),
@@ -250,6 +263,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     explaining.add_argument("rows", nargs="+", metavar="ROW", help="ids of rows, or parts of them")
     explaining.set_defaults(command=_explain)
+    add_load_balancers(commands)
+    add_plan(commands, select, suite_names())
 
     clean = commands.add_parser(
         "clean",
@@ -356,6 +371,7 @@ def _qualify(options: argparse.Namespace) -> int:
     arguments += [f"--fail-on={settings.fail_on.value}", *(f"--without={name}" for name in settings.without)]
     arguments += ["--allow-disruptive"] if settings.allow_disruptive else []
     arguments += [f"--source-ranges={settings.source_ranges}"]
+    arguments += [f"--provider={settings.provider}"] if settings.provider else []
     arguments += ["--redact-cloud-ids"] if settings.redact_cloud_ids else []
     arguments += [f"--implementation={name}={value}" for name, value in settings.implementation]
     arguments += [f"--kubeconfig={settings.kubeconfig}"] if settings.kubeconfig else []

@@ -27,6 +27,13 @@ OF_ROWS = """exit codes:
 """
 """``list`` and ``explain``: nothing is asked of a cluster, and nothing is judged."""
 
+OF_LOAD_BALANCERS = """exit codes:
+  0  told
+  2  interrupted
+  4  wrong usage, or there is no such load balancer, or the file is no profile of one
+"""
+"""``load-balancers`` and ``plan``: as those of rows."""
+
 OF_CLEANING = """exit codes:
   0  nothing is left, but for what belongs to runs that are at work
   2  interrupted

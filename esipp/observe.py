@@ -91,12 +91,13 @@ class Settling:
     """Waits until every path that must answer does, three times in a row; ``answering`` are those that ever did.
 
     Setting up may converge; only the judged window may not be tried again. A path that never answers uses up the
-    budget and is then judged as it is: that it stays silent is the product's doing.
+    ``budget`` and is then judged as it is: that it stays silent is the product's doing.
     """
 
     probers: Mapping[str, Prober]
     todo: Plan
     answering: set[Path] = field(default_factory=set)
+    budget: Budget = DATA_PLANE
 
     def wait(self, expected: set[Path]) -> Convergence:
         """Wait for the paths that are expected to answer."""
@@ -113,7 +114,7 @@ class Settling:
                 return Reading(True, f"{len(waiting)} paths answer")
             return Reading(False, f"{len(silent)} of {len(waiting)} paths are silent, among them {silent[0].key}")
 
-        return converge(look, DATA_PLANE)
+        return converge(look, self.budget)
 
 
 def fly(

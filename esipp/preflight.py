@@ -3,19 +3,22 @@
 import re
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from esipp.catalog import all_rows
 from esipp.cluster import NOT_THERE, ApiError, Cluster, UnreachableError
-from esipp.components import Component, find_components, node_facts, reference_component
+from esipp.components import BALANCER, Component, find_components, node_facts, reference_component
 from esipp.dialect import CLUSTER_IPS_SINCE, NEWEST, read_version
 from esipp.disruption.features import disruption_features
 from esipp.disruption.marks import CORDONED_BY
 from esipp.errors import HarnessError, PreflightError
 from esipp.facts import proxy_facts
 from esipp.interoperability.dns import dns_feature
+from esipp.loadbalancers.detection import NOTHING_FOUND, Detected, detect
+from esipp.loadbalancers.profiles.loading import all_profiles, provider
+from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.loadbalancers.reference import Reference
 from esipp.loadbalancers.reference import find as find_reference
 from esipp.model import Balancer, Family, Role
@@ -38,7 +41,8 @@ class Findings:
     """The cluster before the run: nodes, roles, facts and features, the docker network for outside clients, the
     reference load balancer, if one is there, what the cluster is made of, and what could not be found out about that.
 
-    ``places`` are where clients outside stand; ``landed`` is what those of them told that are no containers.
+    ``places`` are where clients outside stand; ``landed`` is what those of them told that are no containers;
+    ``balancer`` is what load balancer the cluster itself has.
     """
 
     nodes: Mapping[str, Node]
@@ -52,6 +56,7 @@ class Findings:
     notes: tuple[str, ...] = ()
     places: tuple[Place, ...] = ()
     landed: Mapping[Place, Landed] = field(default_factory=dict)
+    balancer: Detected = NOTHING_FOUND
 
     def on_node(self, node: str, command: list[str]) -> list[str] | None:
         """How a command is run on a node itself, past Kubernetes; None where there is no such way."""
@@ -137,6 +142,9 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     reference = find_reference(network, cluster.server) if network else None
     features |= _reference_features(reference)
     components, notes = find_components(cluster, version, raw)
+    balancer = detect(all_profiles(), raw, workloads_of(components), _told(settings))
+    for name, fact in balancer.facts().items():
+        facts[name], decided[name] = fact.value, fact.decided
     if reference:
         components.append(reference_component(reference))
         facts["load-balancer.reference"], decided["load-balancer.reference"] = _settings_of(reference)
@@ -157,9 +165,17 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     if not features[HOST_NETWORK].present:  # then there is no root and are no raw sockets either
         features |= dict.fromkeys(("packets", "sctp"), features[HOST_NETWORK])
     features |= version_features(version, all_rows())
-    return Findings(
-        nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes), places, landed
-    )  # fmt: skip
+    found = Findings(nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes))
+    return replace(found, places=places, landed=landed, balancer=balancer)
+
+
+def workloads_of(components: Iterable[Component]) -> list[str]:
+    """The names of what may serve load balancers."""
+    return [each.name for each in components if each.kind == BALANCER]
+
+
+def _told(settings: Settings) -> LoadBalancer | None:
+    return provider(settings.provider) if settings.provider else None
 
 
 def left_out(without: Iterable[str], features: Mapping[str, Feature]) -> dict[str, Feature]:

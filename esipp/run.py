@@ -35,7 +35,8 @@ class Settings:
     ``samples`` is the number of connections a path gets in the judged window, ``moves`` how often each load balancer
     has to follow a pod up, and as often down; ``seed`` chooses which. ``allow_disruptive`` allows what others on the
     cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account. ``implementation`` is
-    what the user says was tested. ``source_ranges`` is who may use the VIPs (``source_ranges.decide``).
+    what the user says was tested. ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``provider``
+    is the load balancer that the cluster is said to have (a profile's name or file); empty for what is found.
     """
 
     context: str
@@ -53,6 +54,7 @@ class Settings:
     redact_cloud_ids: bool = False
     implementation: Pairs = ()
     source_ranges: str = "auto"
+    provider: str = ""
 
     @property
     def repeat(self) -> str:
@@ -69,6 +71,7 @@ class Settings:
         words += ["--redact-cloud-ids"] if self.redact_cloud_ids else []
         words += [f"--implementation {shlex.quote(f'{name}={value}')}" for name, value in self.implementation]
         words += [f"--source-ranges {self.source_ranges}"] if self.source_ranges != "auto" else []
+        words += [f"--provider {shlex.quote(self.provider)}"] if self.provider else []
         words += [f"--without {name}" for name in self.without]
         return " ".join([start, *words])
 
@@ -107,6 +110,7 @@ class Run:
     later: list[EsippError] = field(default_factory=list)
     interrupted: bool = False
     _by_id: dict[str, Row] = field(default_factory=dict)
+    _notes: set[tuple[str, str]] = field(default_factory=set)
     progress: Progress = field(default_factory=Progress)
     shows_phases: bool = False
 
@@ -146,6 +150,7 @@ class Run:
             allow_disruptive=self.settings.allow_disruptive,
             redact_cloud_ids=self.settings.redact_cloud_ids,
             implementation=as_json(self.settings.implementation),
+            provider=self.settings.provider,
             command=self.repeat,
             asked=list(self.asked),
             rows=[row_record(row) for row in rows],
@@ -162,6 +167,13 @@ class Run:
     def fact(self, name: str, value: str, decided: str) -> None:
         """Write down something that was found about the cluster, and how that was decided."""
         self.record("fact", name=name, value=value, decided=decided)
+
+    def note(self, about: str, note: str) -> None:
+        """Write down, and say, something on which no verdict rests; once, however often it is found."""
+        if (about, note) not in self._notes:
+            self._notes.add((about, note))
+            self.record("note", about=about, note=note)
+            self.say(f"{about}: {note}")
 
     @property
     def cells(self) -> list[Cell]:

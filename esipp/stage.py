@@ -5,9 +5,9 @@ import hashlib
 import json
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from esipp import manifests, network_policies
@@ -16,9 +16,11 @@ from esipp.convergence import Budget, Reading, converge, waiting
 from esipp.errors import HarnessError
 from esipp.intact import compare
 from esipp.labels import RUN_LABEL
+from esipp.loadbalancers.detection import NOTHING_FOUND, Detected
+from esipp.loadbalancers.patience import USUAL, Patience
 from esipp.manifests import BACKEND_LABEL, PAIR_LABEL, Numbers
 from esipp.model import Backends, EntryKind, Family, Path, Protocol, Role, ServiceType, Vantage
-from esipp.namespaces import owner, remove_namespace, wait_for_account
+from esipp.namespaces import GONE, owner, remove_namespace, wait_for_account
 from esipp.pods import identity, is_ready, say_pod
 from esipp.props import Props
 from esipp.refusals import hint_for
@@ -38,7 +40,7 @@ from esipp.topology import (
 Json = dict[str, Any]
 
 PODS_READY = Budget("our pods being ready", 120.0)
-VIP_ASSIGNED = Budget("load balancers getting their VIPs", 60.0)
+VIP_ASSIGNED = "load balancers getting their VIPs"
 LISTENING = Budget("the reference listeners", 60.0, need=1, spacing=0.1)
 """Seconds on an idle machine, minutes on one that is busy with other things."""
 
@@ -78,6 +80,8 @@ class Stage:
         hosted: whether the cluster admits agents, which stand on the nodes' own network.
         learn: asks the reference listeners, once they are there, by which addresses clients outside are seen, and gives
             them by name; None where ``outside`` has them already. Services that name a client wait for that.
+        patience: how long load balancers may take here.
+        balancer: which one the cluster itself has, as far as is known.
 
     ``pods`` are ours by name, ``services`` the created objects by name, ``obstacles`` say why a service cannot be
     dialled (a VIP that never came), ``listeners`` are the reference listeners' ports by node and protocol,
@@ -96,6 +100,8 @@ class Stage:
     ranges: SourceRanges = EVERYBODY
     hosted: bool = True
     learn: "Callable[[Stage], Mapping[str, Sequence[str]]] | None" = None
+    patience: Patience = USUAL
+    balancer: Detected = NOTHING_FOUND
     namespace: str = ""
     pods: dict[str, Pod] = field(default_factory=dict)
     services: dict[str, Json] = field(default_factory=dict)
@@ -125,7 +131,7 @@ class Stage:
             level = manifests.PRIVILEGED if self.hosted else manifests.RESTRICTED
             self.cluster.create("/api/v1/namespaces", manifests.namespace(self.namespace, self.run, owner(), level))
             wait_for_account(self.cluster, self.namespace)
-            wanted = self._pods_for(paths, props)
+            wanted = self.pods_for(paths, props)
             with ThreadPoolExecutor(max_workers=8) as pool:
                 made = [pool.submit(self.cluster.create, self._in("pods"), pod) for pod in wanted]
                 naming = {name for name, of in objects.items() if self.learn and of[0].service and of[0].service.ranges}
@@ -165,7 +171,7 @@ class Stage:
         if not self.namespace:
             return
         try:
-            remove_namespace(self.cluster, self.namespace)
+            remove_namespace(self.cluster, self.namespace, replace(GONE, seconds=self.patience.removed))
         except (ApiError, UnreachableError) as broken:
             first = "log in again, then: " if isinstance(broken, ApiError) and broken.status == UNAUTHORIZED else ""
             raise HarnessError(
@@ -258,7 +264,7 @@ class Stage:
         families = {family for node in self.nodes.values() for family in node.internal}
         return self.ranges.of([*outside, *nodes, *pods], sorted(families))
 
-    def _pods_for(self, paths: Sequence[Path], props: Props) -> list[Json]:
+    def pods_for(self, paths: Sequence[Path], props: Props) -> list[Json]:
         """The backends that are needed, a pod for each client in a pod, and an agent on every node."""
         run, image, raw = self.run, self.image, speakers_of_sctp(paths)
         here = self.roles[Role.ENDPOINT_NODE]
@@ -326,12 +332,13 @@ class Stage:
         } | props.announced
         selector = f"{RUN_LABEL}={self.run}"
         if balanced:
-            with waiting(VIP_ASSIGNED.name, VIP_ASSIGNED.seconds) as tell:
+            seconds = self.patience.assigned
+            with waiting(self.patience.named(VIP_ASSIGNED), seconds) as tell:
                 self.cluster.wait_for(
                     self._in("services"),
-                    _is_announced,
+                    self._is_announced,
                     balanced,
-                    budget=VIP_ASSIGNED.seconds,
+                    budget=seconds,
                     tell=tell,
                     labelSelector=selector,
                 )
@@ -347,10 +354,19 @@ class Stage:
             self.vips[name] = given = by_family(_announced(item))
             for family in _families(item):
                 if family not in given:
-                    self.obstacles[name, family] = (
-                        f"no VIP came within {VIP_ASSIGNED.seconds:.0f} s: is a load balancer installed, and has "
-                        "its pool free addresses of this family? --without load-balancer leaves these rows out"
-                    )
+                    self.obstacles[name, family] = self._why_no_vip(item, family)
+
+    def _is_announced(self, service: Json) -> bool:
+        """Whether every family has its address that can have one here, or a hostname stands for all of them."""
+        return _is_announced(service, self.patience.expected(service))
+
+    def _why_no_vip(self, service: Json, family: Family) -> str:
+        if family not in self.patience.expected(service):
+            return f"the load balancer carries no such VIP, as is known of it: {_carried(service)} in {family}"
+        return (
+            f"no VIP came within {self.patience.assigned:.0f} s: is a load balancer installed, and has "
+            "its pool free addresses of this family? --without load-balancer leaves these rows out"
+        )
 
     def _read_listeners(self) -> None:
         for name, pod in self.pods.items():
@@ -400,8 +416,14 @@ def _announced(service: Json) -> list[str]:
     return found
 
 
-def _is_announced(service: Json) -> bool:
-    """Whether every family has its address, or a hostname stands for all of them."""
+def _is_announced(service: Json, expected: Collection[Family] | None = None) -> bool:
+    """Whether every expected family (by default all) has its address, or a hostname stands for all of them."""
     given = by_family(_announced(service))
     named = any(each.get("hostname") and not each.get("ip") for each in _ingresses(service))
-    return bool(given) if named else all(family in given for family in _families(service))
+    wanted = _families(service) if expected is None else expected
+    return bool(given) if named else all(family in given for family in wanted)
+
+
+def _carried(service: Json) -> str:
+    """The protocols of a Service's ports."""
+    return " and ".join(sorted({port.get("protocol", "TCP") for port in service["spec"].get("ports") or ()}))

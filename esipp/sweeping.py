@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge
@@ -11,6 +12,9 @@ from esipp.disruption.model import Disruption
 from esipp.disruption.services import wait_for_control_plane, wait_for_node
 from esipp.disruption.undo import Undo
 from esipp.errors import PreflightError
+from esipp.loadbalancers.detection import find, platform_of
+from esipp.loadbalancers.patience import patience_of
+from esipp.loadbalancers.profiles.loading import all_profiles
 from esipp.namespaces import is_alive, left_behind, remove_namespace
 from esipp.probing import outside
 
@@ -116,10 +120,22 @@ def _remove(cluster: Cluster, run: str | None, spared: Callable[[str], bool], te
     alive = {name: spaces[name][1] for name in wanted if spared(spaces[name][1])}
     for name, owner in alive.items():
         tell(f"kept namespace {name}: process {owner.rpartition('/')[2]} is at work in it (--force removes it)")
-    for name in sorted(set(wanted) - set(alive)):
-        remove_namespace(cluster, name, REMOVED)
+    left = sorted(set(wanted) - set(alive))
+    budget = removal_budget(cluster) if left else REMOVED
+    for name in left:
+        remove_namespace(cluster, name, budget)
         tell(f"removed namespace {name}")
     return {wanted[name] for name in alive}
+
+
+def removal_budget(cluster: Cluster) -> Budget:
+    """How long a namespace's removal may take: its load balancers must go first, which takes minutes on a cloud."""
+    try:
+        platform = platform_of(cluster.list("/api/v1/nodes")).value
+    except (ApiError, UnreachableError):
+        return REMOVED
+    profiles, _ = find(all_profiles(), platform, ())
+    return replace(REMOVED, seconds=max(REMOVED.seconds, patience_of(profiles).removed))
 
 
 @contextmanager

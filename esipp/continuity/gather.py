@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from esipp.clients import Clients
 from esipp.cluster import ApiError, UnreachableError
@@ -48,6 +48,7 @@ class Gathering:
         stop: ends it.
         disruptor: makes who disturbs; called only if a phase needs it.
         say: is told what is being done.
+        patience: seconds that a load balancer's first answer may take here.
     """
 
     stage: Stage
@@ -62,6 +63,7 @@ class Gathering:
     disruptor: Callable[[], Disruptor]
     say: Callable[[str], None]
     uncertainty: float = 0.0
+    patience: float = 0.0
     _windows: list[Window] = field(default_factory=list)
     _since: float = 0.0
 
@@ -169,7 +171,8 @@ class Gathering:
                 left += [f"{way.slug} {family.value} by way of {node}" for node in lacking]
             return Reading(not left, ", ".join(left))
 
-        settled = self.stop.converge(look, SETTLED)
+        budget = replace(SETTLED, seconds=max(SETTLED.seconds, self.patience))
+        settled = self.stop.converge(look, budget)
         return [] if settled.held else settled.state.split(", ")
 
     # ------------------------------------------------------------------------------------------------ where to ask

@@ -7,7 +7,7 @@ health check, before the next one: so that what A was asked meanwhile was asked 
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from esipp.interoperability.listening import ROLES, listen
 from esipp.interoperability.props import NEIGHBOUR_ROLES, A, B, neighbour_pod, service_b
 from esipp.interoperability.seen import Neighbours
 from esipp.model import Entry, EntryKind, Path, Protocol, Service, ServiceType, TrafficPolicy
+from esipp.observe import ANSWER_TIMEOUT
 from esipp.probing.jobs import Job, read_result
 from esipp.probing.prober import Stream
 from esipp.reading import read
@@ -33,9 +34,8 @@ SPACING = 0.05
 SILENT = 1.0
 """Seconds of silence that count as no answer, where there must be none."""
 
-PATIENT = 2.5
-"""Seconds an answer may take: a SYN that got lost is sent again after one; what is late on a busy machine is not lost.
-"""
+PATIENT = ANSWER_TIMEOUT
+"""Seconds an answer may take: what is late on a busy machine, whose service proxy stood still, is not lost."""
 
 MOST = 2400
 """Questions a node at most: two minutes, where the changes take that long; usually they end it after seconds."""
@@ -47,12 +47,25 @@ EndpointSlices that has those of other services to make first."""
 AFTER = Budget("the last answers", 2 * PATIENT, need=1, spacing=0.1)
 """What is lost while the last change is taken in is known to be lost only once its time is up."""
 
+FIRST = 0
+"""The number that a prober gives to the first question of a job."""
+
 WAY_OUT = 10.0
 
 WATCHED = Service(ServiceType.LOAD_BALANCER, TrafficPolicy.LOCAL)
 """Service A, as far as whoever reads an answer of it must know."""
 
 VOLATILE = ("managedFields", "resourceVersion")
+
+
+Came = dict[int, float]
+"""The questions of a stream that have an answer, or had none in time: when each was asked, on the prober's clock."""
+
+
+def is_whole(came: Came, until: float) -> bool:
+    """Whether everything that was asked until then has its answer: one that was asked later has, and all before it."""
+    later = [seq for seq, started in list(came.items()) if started > until]
+    return bool(later) and all(seq in came for seq in range(FIRST, min(later)))
 
 
 @dataclass
@@ -71,7 +84,7 @@ class Trial:
         stage = self.asker.stage
         seen = Neighbours((stage.namespace, A), before=self._object(A))
         self._change(seen, "its pods become ready", lambda: self._gate(True), self._serving("200"), first=True)
-        with self._watched(seen):
+        with self._watched(seen) as came:
             seen.ways = listen(self.asker, self.topology)
             port = self._port(B)
             self._change(seen, "its pods become unready", lambda: self._gate(False), self._serving("503"))
@@ -82,8 +95,7 @@ class Trial:
             self._change(
                 seen, "it is deleted", lambda: stage.cluster.delete(self._path(B)), self._everywhere("refused")
             )
-            last = time.monotonic()
-            self.asker.stop.converge(lambda: Reading(time.monotonic() - last > PATIENT, "last answers"), AFTER)
+            self._last_answers(came)
         seen.after = self._object(A)
         return seen
 
@@ -148,13 +160,38 @@ class Trial:
     def _places(self) -> list[Place]:
         return [place for place in self.asker.places if place is not Place.EXCLUDED]
 
+    def _last_answers(self, came: Collection[Came]) -> None:
+        """Wait for what has been asked until now."""
+        until = time.monotonic() + self.asker.clients.probers[OUTSIDE.name].clock().offset
+
+        def look() -> Reading:
+            missing = sum(not is_whole(each, until) for each in came)
+            return Reading(not missing, f"{missing} of {len(came)} streams")
+
+        self.asker.stop.converge(look, AFTER)
+
     # ------------------------------------------------------------------------------------------------- the watching
     @contextlib.contextmanager
-    def _watched(self, seen: Neighbours) -> Iterator[None]:
-        """A's health check is asked and A's nodePort dialled on every node for as long as this lasts."""
+    def _watched(self, seen: Neighbours) -> Iterator[Collection[Came]]:
+        """A's health check is asked and A's nodePort dialled on every node for as long as this lasts.
+
+        Yields what of each stream has come.
+        """
         spec = self.asker.stage.services[A]["spec"]
         prober = self.asker.clients.probers[OUTSIDE.name]
         streams: list[Stream] = []
+        everything: list[Came] = []
+
+        def start(job: Job, take: Callable[[Json], object]) -> None:
+            came: Came = {}
+            everything.append(came)
+
+            def note(line: Json) -> None:
+                take(line)
+                came[int(line["seq"])] = float(line["started"])
+
+            streams.append(prober.stream(job, note))
+
         try:
             for node in self._everywhere(""):
                 place, family = node
@@ -162,7 +199,7 @@ class Trial:
                 assert host
                 answers, dialled = seen.answers.setdefault(node, []), seen.dialled.setdefault(node, [])
                 ask = Job(f"A {host}", "get", host, spec["healthCheckNodePort"], MOST, PATIENT, SPACING, url="/healthz")
-                streams.append(prober.stream(ask, lambda line, to=answers: to.append(Answer.read(line))))  # type: ignore[misc]
+                start(ask, lambda line, to=answers: to.append(Answer.read(line)))  # type: ignore[misc]
                 timeout = PATIENT if place is Place.ENDPOINT_NODE else SILENT
                 dial = Job(f"A {host}", "tcp", host, spec["ports"][0]["nodePort"], MOST, timeout, SPACING)
                 path = Path(OUTSIDE, Entry(EntryKind.NODE_PORT, ROLES.get(place)), Protocol.TCP, family, WATCHED)
@@ -170,8 +207,8 @@ class Trial:
                 def take(line: Json, job: Job = dial, path: Path = path, to: list[Any] = dialled) -> None:
                     to.append(read(path, read_result(job, line), self.topology))
 
-                streams.append(prober.stream(dial, take))
-            yield
+                start(dial, take)
+            yield everything
         finally:
             for stream in streams:
                 stream.cancel()

@@ -41,8 +41,8 @@ class Driver:
     """One service's moves.
 
     ``period`` is what the balancer asks health checks by, as far as it tells: moves begin at random moments of it,
-    else the steering of one would set the time of the next. ``bound`` is how long its steering may take. ``changes``,
-    ``ends``, ``opened_last`` and ``counted`` are what came of it.
+    else the steering of one would set the time of the next. ``bound`` is how long its steering may take, ``settled``
+    its first answer. ``changes``, ``ends``, ``opened_last`` and ``counted`` are what came of it.
     """
 
     cluster: Cluster
@@ -59,6 +59,7 @@ class Driver:
     stopped: threading.Event
     period: float = 0.5
     bound: float | None = None
+    settled: Budget = SETTLED
     changes: list[Change] = field(default_factory=list)
     ends: dict[int, float] = field(default_factory=dict)
     opened_last: dict[str, float] = field(default_factory=dict)
@@ -102,12 +103,12 @@ class Driver:
         """
         try:
             self._gate(self.first_pod, True)
-            settled = converge(self._first_answers, SETTLED)
+            settled = converge(self._first_answers, self.settled)
             # Where its node serves, a VIP that is not answered every time is the balancer's doing: judged as it is.
             if not settled.held and not self._first_serves():
                 self.obstacle = (
-                    f"neither its VIP nor the nodePort of {self.nodes[0]} answered within {SETTLED.seconds:.0f} s, "
-                    "with one pod ready there"
+                    f"neither its VIP nor the nodePort of {self.nodes[0]} answered within "
+                    f"{self.settled.seconds:.0f} s, with one pod ready there"
                 )
                 return
             for number, step in enumerate(self.steps):

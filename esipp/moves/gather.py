@@ -4,7 +4,7 @@ import contextlib
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from esipp.clients import Clients
 from esipp.cluster import ApiError, UnreachableError
@@ -12,7 +12,7 @@ from esipp.errors import HarnessError
 from esipp.model import Balancer, Family
 from esipp.moves import scene
 from esipp.moves.checks import Arrival, observe
-from esipp.moves.drive import Driver
+from esipp.moves.drive import SETTLED, Driver
 from esipp.moves.hearing import Hearing
 from esipp.moves.judging import Judge, Result
 from esipp.moves.observing import Observing, Targets
@@ -153,10 +153,13 @@ class Gathering:
     def _driver(self, balancer: Balancer, observing: Observing, watching: Watching) -> Driver:
         stage, seed = self.stage, f"{self.seed} {balancer.value}"
         nodes = scene.slots_of(stage.roles)
+        own, patience = balancer is Balancer.DEFAULT, stage.patience  # the reference's ways are not the cluster's
+        told = self.word.checking(balancer)
         return Driver(
             stage.cluster, stage.namespace, stage.run, self.image, balancer, nodes, plan(seed, len(nodes), self.moves),
             seed, observing, watching, self.word.decisions(balancer), self._stopped,
-            period=self.word.checking(balancer).period or 0.5, bound=self.word.checking(balancer).bound,
+            period=told.period or 0.5, bound=told.bound or (patience.steering if own else None),
+            settled=replace(SETTLED, seconds=patience.answering) if own else SETTLED,
         )  # fmt: skip
 
     def _result(self, driver: Driver, arrivals: Sequence[Arrival]) -> Result:

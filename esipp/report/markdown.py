@@ -13,6 +13,7 @@ from esipp.report.escaping import block, cell, code, prose
 from esipp.report.profiles import NOT_JUDGED, ended, faults, missing, moment, parts
 from esipp.report.reading import RecordedRun
 from esipp.report.shared import common_factor
+from esipp.report.terminal import contradictions
 from esipp.rows import KUBERNETES, Binding, Level, Profile, Status
 
 MOST_CAUSES, MOST_REASONS, MOST_FACTS, MOST_PARTS, MOST_FAULTS, MOST_BALANCERS = 10, 5, 16, 8, 3, 5
@@ -95,6 +96,8 @@ def _qualified(run: RecordedRun) -> list[str]:
         lines += ["| fact | value | decided by |", "|---|---|---|", *facts[:MOST_FACTS]]
         more = len(facts) - MOST_FACTS
         lines += [f"| | and {more} more | in report.json |"] if more > 0 else []
+    if found := contradictions(run):
+        lines += ["", *(f"* {prose(each)}" for each in found)]
     if components:
         lines += ["", "| component | image | digest |", "|---|---|---|", *components[:MOST_PARTS]]
         more = len(components) - MOST_PARTS

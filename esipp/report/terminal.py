@@ -4,6 +4,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from esipp.loadbalancers.contradictions import ABOUT
 from esipp.observation import Verdict
 from esipp.report import plain
 from esipp.report.causes import causes_of_paths, one_of, reasons
@@ -107,6 +108,11 @@ def known_and_missing(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) 
     return lines
 
 
+def contradictions(run: RecordedRun) -> list[str]:
+    """What was seen of the load balancer that is not as is known of it; no verdict rests on it."""
+    return [f"found of the load balancer: {note}" for about, note in run.notes if about == ABOUT]
+
+
 def _matrices(cells: Sequence[ToldRow], verdicts: Mapping[str, Verdict]) -> list[str]:
     """A matrix for each suite that has rows of paths; where there are several, each says whose it is."""
     by_suite: dict[str, list[ToldRow]] = {}
@@ -132,6 +138,7 @@ def summary(run: RecordedRun) -> list[str]:
         lines += ["", *section]
     lines += ["", *counts(run.rows, run.verdicts)]
     lines += known_and_missing(run.rows, run.verdicts)
+    lines += [part for note in contradictions(run) for part in textwrap.wrap(note, WIDTH, subsequent_indent="  ")]
     repeat = str(run.header["command"])
     lines += failures(paths, run.verdicts, repeat)
     lines += plain.failures(others, run.verdicts, repeat)

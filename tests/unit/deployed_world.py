@@ -8,12 +8,12 @@ from esipp import manifests
 from esipp.catalog import all_rows
 from esipp.cluster import Cluster
 from esipp.continuity.scene import deployment
+from esipp.deployed import props_of as props_on
 from esipp.model import Path, Protocol, Role, paths_of
 from esipp.props import Ground, Props
 from esipp.rows import Feature, Row
 from esipp.source_ranges import SourceRanges
 from esipp.stage import Stage
-from fixtures.stage import PROPS
 from tests.unit.world import ROLES, topology
 
 Json = dict[str, Any]
@@ -31,8 +31,7 @@ def stage(*, raw: bool, ranges: SourceRanges | None = None) -> Stage:
 
 def props_of(rows: list[Row]) -> Props:
     ground = Ground(RUN, IMAGE, NODES, ALL_ROLES, EVERYTHING)
-    by_suite = {name: [row for row in rows if row.suite == name] for name in PROPS}
-    return Props.all_of(PROPS[name](some, ground) for name, some in by_suite.items() if some)
+    return props_on(rows, ground)
 
 
 @cache
@@ -46,7 +45,7 @@ def pods(*, sctp: bool = True, packets: bool = True) -> dict[str, Json]:
     """The pods by name, a Deployment's by that of its template."""
     asked, paths = rows(sctp=sctp)
     speaks = any(path.protocol is Protocol.SCTP for path in paths)
-    made = stage(raw=speaks or packets)._pods_for(paths, props_of(asked))
+    made = stage(raw=speaks or packets).pods_for(paths, props_of(asked))
     found = {pod["metadata"]["name"]: pod for pod in made}
     assert len(found) == len(made), "each name once"
     template = deployment(RUN, IMAGE, NODES, 6)["spec"]["template"]

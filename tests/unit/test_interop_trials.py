@@ -26,6 +26,7 @@ from esipp.model import Family, Protocol, Role
 from esipp.observation import Observation, Outcome
 from esipp.observe import ANSWER_TIMEOUT, JUDGED_TIMEOUT
 from esipp.probing.jobs import Job
+from esipp.probing.prober import Clock
 from esipp.stop import Stop, StoppedError
 from tests.unit.health_world import no_answer
 from tests.unit.world import ROLES, topology
@@ -109,6 +110,9 @@ class FakeProber:
             self.cancelled += 1
 
         return SimpleNamespace(cancel=cancel, wait=lambda _seconds: 0)
+
+    def clock(self) -> Clock:
+        return Clock(0.0, 0.0)
 
 
 class FakeAsker:
@@ -201,8 +205,23 @@ def test_what_must_answer_is_given_time_and_is_watched_until_the_last_of_it_coul
     home = {topology().nodes[ROLES[Role.ENDPOINT_NODE]].internal[family] for family in Family}
     patient = {job.timeout for job in fake.prober.streams if job.protocol == "get" or job.host in home}
     assert patient == {neighbours.PATIENT}
-    assert neighbours.PATIENT > 2, "two SYNs"
     assert waited[-1] == (neighbours.AFTER.name, False), "the last answers are waited for"
+
+
+@pytest.mark.parametrize(
+    ("came", "whole"),
+    [
+        ({}, False),
+        ({0: 1.0, 1: 2.0}, False),
+        ({0: 1.0, 1: 2.0, 2: 3.1}, True),
+        ({0: 1.0, 2: 3.1}, False),
+        ({0: 1.0, 1: 2.0, 2: 3.1, 4: 5.0}, True),
+        ({1: 2.0, 2: 3.1}, False),
+    ],
+    ids=["nothing", "nothing-later", "all-before", "one-is-missing", "later-ones-do-not-count", "the-first-is-missing"],
+)
+def test_all_that_was_asked_until_then_has_come(came: dict[int, float], *, whole: bool) -> None:
+    assert neighbours.is_whole(came, 3.0) is whole
 
 
 def test_a_client_that_is_masqueraded_on_its_way_is_told() -> None:

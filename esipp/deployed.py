@@ -1,0 +1,27 @@
+"""What rows need on the stage, suite by suite: told without a cluster, and deployed on one."""
+
+from collections.abc import Iterable, Mapping
+
+from esipp.compatibility.props import props as compatibility_props
+from esipp.continuity.props import props as continuity_props
+from esipp.health.props import props as health_props
+from esipp.interoperability.props import props as interoperability_props
+from esipp.moves.scene import move_props
+from esipp.props import Ground, MakeProps, Props
+from esipp.rows import Row
+
+PROPS: Mapping[str, MakeProps] = {
+    "health_checks": health_props,
+    "interoperability": interoperability_props,
+    "compatibility": compatibility_props,
+    "convergence": move_props,
+    "continuity": continuity_props,
+}
+"""How each suite that moves things says what it needs."""
+
+
+def props_of(asked: Iterable[Row], ground: Ground) -> Props:
+    """What these rows need besides their own paths, of those that can be asked there."""
+    rows = list(asked)
+    by_suite = {name: [row for row in rows if row.suite == name] for name in PROPS}
+    return Props.all_of(PROPS[name](some, ground) for name, some in by_suite.items() if some)

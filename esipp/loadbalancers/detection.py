@@ -1,0 +1,223 @@
+"""Which load balancer a cluster has: from its nodes, from what runs on it, from what became of our Services. Pure.
+
+What is told goes before what is found; the result says which it was, and how it was decided.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from esipp.facts import Fact
+from esipp.loadbalancers.profiles.model import Grade, LoadBalancer, Marks
+from esipp.loadbalancers.profiles.words import bound
+
+Json = dict[str, Any]
+
+PLATFORM, PROFILE, BOUND = "platform", "load-balancer.profile", "load-balancer.bound"
+"""The names of the facts."""
+
+UNKNOWN = "unknown"
+
+SCHEMES = {"gce": "gce", "azure": "azure", "aws": "aws", "openstack": "openstack", "kind": "kind", "k3s": "k3s"}
+"""Platforms by the scheme of ``spec.providerID``."""
+
+LABELS = {
+    "cloud.google.com/gke-nodepool": "gke",
+    "cloud.google.com/gke-os-distribution": "gke",
+    "kubernetes.azure.com/cluster": "aks",
+    "kubernetes.azure.com/agentpool": "aks",
+    "eks.amazonaws.com/nodegroup": "eks",
+    "eks.amazonaws.com/compute-type": "eks",
+    "alpha.eksctl.io/cluster-name": "eks",
+}
+"""Labels that managed clusters put on their nodes."""
+
+BUILDS = {"-gke.": "gke", "-eks-": "eks", "+k3s": "k3s"}
+"""What the versions of managed kubelets say of who built them."""
+
+OF_SERVICE, OF_WORKLOAD, OF_PLATFORM = 10, 5, 1
+"""What a mark weighs: on a Service of ours; a workload of a known name; what the platform gives by default."""
+
+
+@dataclass(frozen=True)
+class Detected:
+    """What load balancer a cluster has, as far as is known.
+
+    Args:
+        platform: whose machines the nodes are, and how that was decided.
+        profiles: the one that was told, or those that fit what was found equally well; none where nothing fits.
+        told: whether a user said so.
+        how: how it was decided.
+        found: what was found, where something else was told.
+    """
+
+    platform: Fact
+    profiles: tuple[LoadBalancer, ...] = ()
+    told: bool = False
+    how: str = "nothing by a known name"
+    found: tuple[LoadBalancer, ...] = ()
+
+    @property
+    def fact(self) -> Fact:
+        """The profile, and how it was decided."""
+        if not self.told:
+            return Fact(_names(self.profiles) or UNKNOWN, self.how)
+        found = f"; found: {_names(self.found) or UNKNOWN} ({self.how})"
+        return Fact(_names(self.profiles), "--provider" + found)
+
+    def facts(self) -> dict[str, Fact]:
+        """The facts, by name; the bound is there where one profile fits, or all agree on it."""
+        bounds = {bound(each.local) for each in self.profiles}
+        found = {PLATFORM: self.platform, PROFILE: self.fact}
+        if len(bounds) == 1:
+            how = f"(N+1) x period of {_names(self.profiles)}, {Grade.DERIVED.value}"
+            found[BOUND] = Fact(bounds.pop(), how)
+        return found
+
+
+NOTHING_FOUND = Detected(Fact(UNKNOWN, "nobody looked"))
+
+
+def _names(profiles: Iterable[LoadBalancer]) -> str:
+    return " or ".join(each.name for each in profiles)
+
+
+def detect(
+    known: Sequence[LoadBalancer], nodes: Sequence[Json], workloads: Collection[str], told: LoadBalancer | None = None
+) -> Detected:
+    """What is known before anything is created.
+
+    Args:
+        known: the profiles that there are.
+        nodes: as the API server lists them.
+        workloads: names of those that may serve load balancers, with the namespace where it is not kube-system.
+        told: what a user said.
+    """
+    platform = platform_of(nodes)
+    return _with(Detected(platform), *find(known, platform.value, workloads), told)
+
+
+def look_again(
+    known: Sequence[LoadBalancer], before: Detected, workloads: Collection[str], services: Sequence[Json]
+) -> Detected:
+    """The same once our Services have been served: what stands on them tells more than names do.
+
+    Args:
+        known: the profiles that there are.
+        before: what was known before.
+        workloads: as in ``detect``.
+        services: Services of ours that name no class, as the API server has them.
+    """
+    told = before.profiles[0] if before.told else None
+    return _with(Detected(before.platform), *find(known, before.platform.value, workloads, services), told)
+
+
+def _with(start: Detected, found: tuple[LoadBalancer, ...], how: str, told: LoadBalancer | None) -> Detected:
+    if told is None:
+        return replace(start, profiles=found, how=how)
+    return replace(start, profiles=(told,), told=True, how=how, found=found)
+
+
+# ------------------------------------------------------------------------------------------------------- the platform
+def platform_of(nodes: Sequence[Json]) -> Fact:
+    """Whose machines the nodes are: gke, gce, aks, azure, eks, aws, openstack, kind, k3s, unknown, or several."""
+    by_node = [_of_node(node) for node in nodes]
+    if not by_node:
+        return Fact(UNKNOWN, "there are no nodes")
+    found = Counter(name for name, _ in by_node)
+    if len(found) > 1:
+        told = ", ".join(f"{count} x {name}" for name, count in sorted(found.items()))
+        return Fact("mixed", f"nodes differ: {told}")
+    ways = sorted({way for _, way in by_node})
+    return Fact(by_node[0][0], f"{'; '.join(ways)} of {len(nodes)} nodes")
+
+
+def _of_node(node: Json) -> tuple[str, str]:
+    """The platform of one node, and what tells it."""
+    labels = (node.get("metadata") or {}).get("labels") or {}
+    for label, name in LABELS.items():
+        if label in labels:
+            return name, f"label {label}"
+    version = str(((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion") or "")
+    for mark, name in BUILDS.items():
+        if mark in version:
+            return name, f"kubelet version …{mark}…"
+    scheme = str((node.get("spec") or {}).get("providerID") or "").partition("://")[0]
+    if scheme in SCHEMES:
+        return SCHEMES[scheme], f"providerID {scheme}://"
+    return UNKNOWN, f"providerID {scheme}://" if scheme else "no providerID"
+
+
+# -------------------------------------------------------------------------------------------------------- the balancer
+def find(
+    known: Iterable[LoadBalancer], platform: str, workloads: Collection[str], services: Sequence[Json] = ()
+) -> tuple[tuple[LoadBalancer, ...], str]:
+    """The profiles that fit best, all of them where several do equally well, and by what."""
+    weighed = [(profile, _marks(profile.found, platform, workloads, services)) for profile in known]
+    scores = [(sum(weight for weight, _ in marks), profile, marks) for profile, marks in weighed]
+    best = max((score for score, _, _ in scores), default=0)
+    if not best:
+        where = f"nothing on {platform} by a known name"
+        return (), where
+    fitting = [(profile, marks) for score, profile, marks in scores if score == best]
+    words = dict.fromkeys(word for _, marks in fitting for _, word in marks)
+    return tuple(profile for profile, _ in fitting), "; ".join(words)
+
+
+def _marks(marks: Marks, platform: str, workloads: Collection[str], services: Sequence[Json]) -> list[tuple[int, str]]:
+    """The marks of a profile that are there, each with its weight and in words; none where it cannot be."""
+    if marks.platforms and platform not in marks.platforms:
+        return []
+    on_services = [_on_services(services, each) for each in ("classes", "finalizers", "annotations", "conditions",
+                                                           "ip_modes", "hostnames")]  # fmt: skip
+    classes, finalizers, annotations, conditions, modes, hosts = on_services
+    needed = [_any(annotations, need.split(" or ")) for need in marks.needs]
+    if not all(needed):
+        return []
+    found = [(OF_SERVICE, f"the Services' annotation {each}") for each in needed]
+    for title, there, wanted in (
+        ("loadBalancerClass", classes, marks.classes),
+        ("finalizer", finalizers, marks.finalizers),
+        ("annotation", annotations, marks.annotations),
+        ("condition", conditions, marks.conditions),
+        ("ipMode", modes, marks.ip_modes),
+    ):
+        each = _any(there, sorted(wanted))
+        found += [(OF_SERVICE, f"the Services' {title} {each}")] if each else []
+    host = next((host for host in sorted(hosts) for pattern in marks.hostnames if re.search(pattern, host)), "")
+    found += [(OF_SERVICE, "the form of the Services' hostname")] if host else []
+    pods = sorted(name for name in workloads for each in marks.workloads if re.fullmatch(f"(?:{each})(?:/.*)?", name))
+    found += [(OF_WORKLOAD, f"pods of {pods[0]}")] if pods else []
+    found += [(OF_PLATFORM, f"what a Service gets on {platform}")] if marks.default else []
+    return found
+
+
+def _any(there: Collection[str], wanted: Iterable[str]) -> str:
+    """The first that is there; ``key`` fits ``key=value``, too."""
+    keys = {each.partition("=")[0] for each in there}
+    return next((each for each in wanted if each in there or ("=" not in each and each in keys)), "")
+
+
+def _on_services(services: Sequence[Json], what: str) -> set[str]:
+    """What stands on any of the Services."""
+    return {mark for service in services for mark in _of_service(service, what)}
+
+
+def _of_service(service: Json, what: str) -> Iterator[str]:
+    about: Mapping[str, Any] = service.get("metadata") or {}
+    status = service.get("status") or {}
+    ingresses = (status.get("loadBalancer") or {}).get("ingress") or []
+    if what == "classes":
+        yield from [str(name)] if (name := (service.get("spec") or {}).get("loadBalancerClass")) else []
+    elif what == "finalizers":
+        yield from map(str, about.get("finalizers") or ())
+    elif what == "annotations":
+        yield from (f"{key}={value}" for key, value in (about.get("annotations") or {}).items())
+    elif what == "conditions":
+        yield from (str(each.get("type")) for each in status.get("conditions") or ())
+    elif what == "ip_modes":
+        yield from (str(each["ipMode"]) for each in ingresses if each.get("ipMode"))
+    elif what == "hostnames":
+        yield from (str(each["hostname"]) for each in ingresses if each.get("hostname"))

@@ -1,0 +1,86 @@
+"""How long a run waits for load balancers, and for what: what is known of them, or what does everywhere. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from esipp.loadbalancers.profiles.model import LoadBalancer, Told
+from esipp.loadbalancers.profiles.words import takes
+from esipp.model import Family
+
+Json = dict[str, Any]
+
+ASSIGNED, ANSWERING, REMOVED = 60.0, 30.0, 90.0
+"""Seconds where nothing is known of it: until a VIP is there, until it answers, until it is gone with our namespace."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds, at most.
+
+    Args:
+        assigned: until a VIP is there.
+        answering: from then until every path that must answer does.
+        removed: until the namespace is gone, and its load balancers with it.
+        steering: until traffic follows a pod, as far as is known.
+        remark: how long that takes as a rule, for whoever waits: ``an NLB takes 3 to 5 minutes``.
+        families: those that a VIP can have; empty where nothing is known: every one.
+        protocols: those that are carried; likewise.
+    """
+
+    assigned: float = ASSIGNED
+    answering: float = ANSWERING
+    removed: float = REMOVED
+    steering: float | None = None
+    remark: str = ""
+    families: frozenset[str] = frozenset()
+    protocols: frozenset[str] = frozenset()
+
+    def named(self, name: str) -> str:
+        """What is waited for, with how long that takes as a rule."""
+        return f"{name} ({self.remark})" if self.remark else name
+
+    def expected(self, service: Json) -> set[Family]:
+        """The families in which a Service gets a VIP; none where no port of it is carried.
+
+        A class of ours says nothing of the cluster's own load balancer.
+        """
+        spec = service["spec"]
+        asked = {Family(each) for each in spec.get("ipFamilies") or ()}
+        if spec.get("loadBalancerClass"):
+            return asked
+        ports = {port.get("protocol", "TCP") for port in spec.get("ports") or ()}
+        if self.protocols and not ports <= self.protocols:
+            return set()
+        return {family for family in asked if not self.families or family.value in self.families}
+
+
+USUAL = Patience()
+
+
+def patience_of(profiles: Sequence[LoadBalancer], *, sure: bool = True) -> Patience:
+    """What is known of these: where several may be meant, the most that any of them needs.
+
+    Args:
+        profiles: what the load balancer is taken for.
+        sure: whether somebody said so; what was only found may last longer, but is not told what it cannot carry.
+    """
+    if not profiles:
+        return USUAL
+
+    def most(name: str, usual: float) -> float:
+        told: Iterable[Told[float] | None] = (getattr(each.times, name) for each in profiles)
+        return max([usual, *(each.value for each in told if each)])
+
+    steering = [each for profile in profiles for each in (profile.local.bound, profile.rise) if each is not None]
+    families = frozenset(family.value for profile in profiles for family in profile.families.value)
+    protocols = frozenset(protocol.value for profile in profiles for protocol in profile.protocols.value)
+    return Patience(
+        most("created", ASSIGNED),
+        most("answering", ANSWERING),
+        most("removed", REMOVED),
+        max(steering, default=None),
+        next((words for words in map(takes, profiles) if words), ""),
+        families if sure else frozenset(),
+        protocols if sure else frozenset(),
+    )

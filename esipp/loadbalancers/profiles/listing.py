@@ -1,0 +1,98 @@
+"""What ``esipp load-balancers`` prints: a line a profile, or all that one says."""
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from esipp.loadbalancers.profiles.model import Check, LoadBalancer, Source, Told
+from esipp.loadbalancers.profiles.words import OF_STEERING, asks, bound, seconds, sources_seen, span
+
+WIDTH, LABEL = 100, 16
+
+
+def as_text(profiles: Iterable[LoadBalancer]) -> Iterator[str]:
+    """A line a profile."""
+    yield f"{'name':<27}{'class':<11}{'black hole':<13}{'usually made in':<18}what"
+    for each in profiles:
+        usual = span(each.times.usual.value) if each.times.usual else "not known"
+        hole = bound(each.local).partition(";")[0].partition(" (")[0]
+        yield f"{each.name:<27}{each.kind.value:<11}{hole:<13}{usual:<18}{each.title}"
+
+
+def in_full(profile: LoadBalancer) -> Iterator[str]:
+    """Everything a profile says, each figure with its grade, and the sources at the end."""
+    yield from (profile.name, "=" * len(profile.name), profile.title, "")
+    path = profile.datapath
+    yield from _line("class", f"{profile.kind.value}{_mark(path.kind)}")
+    yield from _line("pods must see", f"under Local {sources_seen(path.local.value)}{_mark(path.local)}")
+    yield from _line("", f"under Cluster {sources_seen(path.cluster.value)}{_mark(path.cluster)}")
+    yield from _line("arrives for", f"{path.destination.value.value}{_mark(path.destination)}")
+    if path.out_of_band:
+        yield from _line("client told in", f"{', '.join(path.out_of_band.value)}{_mark(path.out_of_band)}")
+    yield from _line("steered by", " and ".join(OF_STEERING[each] for each in profile.steering.value))
+    if profile.membership:
+        yield from _line("", f"which takes up to {seconds(profile.membership.value)}{_mark(profile.membership)}")
+    yield from _check("Local", profile.local)
+    yield from _check("Cluster", profile.cluster)
+    if profile.probes:
+        yield from _line("asked from", f"{', '.join(profile.probes.value)}{_mark(profile.probes)}")
+    yield from _line("carries", ", ".join(each.value for each in (*profile.protocols.value, *profile.families.value)))
+    mode = f", ipMode {profile.status.ip_mode.value}" if profile.status.ip_mode else ""
+    yield from _line("announced as", f"{profile.status.form.value}{mode}")
+    times = {"made in": profile.times.usual and span(profile.times.usual.value)}
+    limits = (("VIP within", "created"), ("answers within", "answering"), ("gone within", "removed"))
+    for label, name in (*limits, ("forgets after", "idle")):
+        told: Told[float] | None = getattr(profile.times, name)
+        times[label] = seconds(told.value) if told else None
+    for label, words in times.items():
+        yield from _line(label, words) if words else ()
+    for trap in profile.traps:
+        yield from _line("trap", f"{trap.text} ({trap.kind})")
+    for limit in profile.limits:
+        yield from _line("limit", f"{limit.outcome.value}: {limit.why}")
+    for each in profile.annotations:
+        yield from _line(each.purpose, f"{each.key}: {each.value!r}")
+    yield ""
+    for source in _sources(profile):
+        yield from _line(source.grade.value, f"{source.text} {source.url}".rstrip())
+
+
+def _check(policy: str, check: Check) -> Iterator[str]:
+    yield from _line(f"{policy}", asks(check))
+    if check.bound is None or check.period is None or check.unhealthy is None:
+        return
+    told = [f"period {seconds(check.period.value)}{_mark(check.period)}"]
+    told += [f"time-out {seconds(check.timeout.value)}"] if check.timeout else []
+    told += [f"healthy {check.healthy.value}"] if check.healthy else []
+    told += [f"unhealthy {check.unhealthy.value}"]
+    yield from _line("", ", ".join(told))
+    yield from _line("", f"black hole at most {bound(check)}: (N+1) x period (derived)")
+
+
+def _sources(profile: LoadBalancer) -> list[Source]:
+    """Those that a profile names, each once."""
+    found: dict[str, Source] = {}
+    for each in told_of(profile):
+        found |= {source.id: source for source in each.sources}
+    stated = [each.sources for each in profile.traps] + [each.sources for each in profile.limits]
+    for sources in (*stated, *(each.sources for each in profile.annotations)):
+        found |= {source.id: source for source in sources}
+    return list(found.values())
+
+
+def told_of(profile: LoadBalancer) -> Iterator[Told[Any]]:
+    """Every figure of a profile."""
+    parts = (profile, profile.datapath, profile.local, profile.cluster, profile.status, profile.times)
+    for part in parts:
+        yield from (value for value in vars(part).values() if isinstance(value, Told))
+
+
+def _mark(told: Told[Any]) -> str:
+    return f" ({told.grade.value})"
+
+
+def _line(label: str, text: str | None) -> Iterator[str]:
+    first = f"{label:<{LABEL}}"
+    yield from textwrap.wrap(
+        first + (text or ""), WIDTH, subsequent_indent=" " * LABEL, break_on_hyphens=False, break_long_words=False
+    )

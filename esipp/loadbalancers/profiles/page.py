@@ -1,0 +1,239 @@
+"""docs/load-balancers.md, generated from the profiles: every figure with its footnote."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from esipp.loadbalancers.profiles.model import Check, Grade, LoadBalancer, Marks, Source, Told
+from esipp.loadbalancers.profiles.words import OF_STEERING, asks, bound, seconds, sources_seen, span
+
+HEAD = """# Load balancers
+
+Generated from [the profiles](../esipp/loadbalancers/profiles): `esipp load-balancers --format markdown >
+docs/load-balancers.md`. Do not edit; a test holds this page against them. `esipp load-balancers NAME` tells one of them
+whole, `esipp plan --provider NAME` what a run would ask there; `esipp run --provider NAME` takes it for the cluster's.
+
+None of these figures is a verdict, and no verdict of a core row rests on one: a run measures. They say how long waiting
+may last, what is predicted, and what contradicts it.
+
+A figure is **documented** (by whoever makes the thing) or **reported** (by others; marked †); its footnote says where.
+Bounds are *derived*: **(N+1) x period** is the design's worst case for the black hole after a node lost its last
+endpoint, counted from the node's own 503, with N the unhealthy threshold. A node that is silent, and does not say 503,
+adds N time-outs. "Up" is healthy threshold x period, and the time until a list of targets is written, if there is one.
+"""
+
+OWN = """## Write your own
+
+`--provider FILE.toml` takes a profile of your own; its name is that of the file. The least is to be like another one:
+
+```toml
+name = "our-cloud"
+title = "Our cloud's load balancer, health checks every 4 s"
+like = "octavia-amphora"    # all that is not said here
+without = ["limits"]        # but for its limits (or traps, or annotations)
+system = "OpenStack"
+noun = "our load balancer"
+
+[sources.ours]
+grade = "documented"        # or "reported"
+text = "the operators' handbook, page 12"
+
+[check.local]
+source = "ours"             # of all figures of this section that do not name another
+period = 4
+timeout = { value = 2, source = "ours" }
+off_by_default = false
+```
+
+What is not known is refused, and so is a figure without a source.
+
+"""
+
+SECTIONS = {
+    "": '`name`, `title`, `system`, `noun` (as in "an NLB takes 3 to 5 minutes"), `like`, `without`',
+    "[sources.ID]": "`grade` (documented, reported), `text`, `url`",
+    "[datapath]": "`class` (forwarder, proxy), `local` and `cluster` (whose address a pod must see: client, node, pod, "
+    "load_balancer, other), `destination` (vip, node, pod), `out_of_band` (x-forwarded-for, proxy-v1, proxy-v2)",
+    "[check.local], [check.cluster]": "`protocol` (http, tcp, none), `target` (health-check-node-port, kube-proxy, "
+    "node-port, pod, none), `path`, `period`, `timeout`, `healthy`, `unhealthy`, `no_traffic_period`, `first_failure`, "
+    "`off_by_default`",
+    "[steering]": "`by` (health-checks, membership, announcement), `membership` (seconds)",
+    "[probes]": "`from`: CIDRs, or words",
+    "[carries]": "`families`, `protocols`",
+    "[status]": "`form` (ip, hostname, none), `ip_mode` (VIP, Proxy)",
+    "[times]": "seconds: `usual` (from, to), `created`, `answering`, `removed` (the most that is waited), `idle`",
+    "[[traps]]": "`kind`, `text`",
+    "[[annotations]]": "`purpose`, `key`, `value`",
+    "[[limits]]": "`outcome` (unsupported, fails, differs, undecided), `why`; of which rows: `protocols`, `families`, "
+    "`policies`, `clients`, `what`",
+    "[found]": "`platforms`, `default`, `workloads`, `classes`, `finalizers`, `annotations`, `hostnames`, `ip_modes`, "
+    "`conditions`: by what it is known on a cluster; `needs`: annotations that must be there besides, for a "
+    "variant that is known as the one that it is like",
+}
+"""The form of a file; sections but the first, ``[sources]`` and ``[found]`` have ``source``."""
+
+
+NOTHING = "-"
+"""Where there is no figure."""
+
+
+@dataclass
+class _Notes:
+    """The footnotes, numbered as they are met."""
+
+    numbers: dict[tuple[Grade, str, str], int] = field(default_factory=dict)
+
+    def of(self, sources: Iterable[Source]) -> str:
+        return "".join(f"[^{self._number(source)}]" for source in sources)
+
+    def told(self, told: Told[Any] | None, say: Callable[[Any], str] = str) -> str:
+        """A figure with its mark; a dash where there is none."""
+        if told is None:
+            return NOTHING
+        return f"{say(told.value)}{'†' if told.grade is Grade.REPORTED else ''}{self.of(told.sources)}"
+
+    def _number(self, source: Source) -> int:
+        key = (source.grade, source.text, source.url)
+        return self.numbers.setdefault(key, len(self.numbers) + 1)
+
+    def lines(self) -> list[str]:
+        return [
+            f"[^{number}]: {grade.value}: " + (f"[{text}]({url})" if url else text)
+            for (grade, text, url), number in self.numbers.items()
+        ]
+
+
+def render(profiles: Sequence[LoadBalancer]) -> str:
+    """The whole page."""
+    notes = _Notes()
+    lines = [HEAD, "## What pods see", "", *_datapaths(profiles, notes), ""]
+    lines += ["## How nodes are asked, and the bound", "", *_checks(profiles, notes), ""]
+    lines += ["## How long it takes", "", *_times(profiles, notes), ""]
+    for profile in profiles:
+        lines += _one(profile, notes)
+    lines += [OWN.rstrip("\n"), "", "| section | keys |", "|---|---|"]
+    lines += [f"| {f'`{name}`' if name else 'at the top'} | {keys} |" for name, keys in SECTIONS.items()]
+    return "\n".join([*lines, "", "## Sources", "", *notes.lines(), ""])
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    return lines + [f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |" for row in rows]
+
+
+def _link(profile: LoadBalancer) -> str:
+    return f"[{profile.name}](#{profile.name})"
+
+
+def _datapaths(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
+    heads = ("load balancer", "system", "class", "under Local", "under Cluster", "arrives for", "client told in",
+             "announced as", "families", "protocols")  # fmt: skip
+
+    def row(profile: LoadBalancer) -> tuple[str, ...]:
+        path, status = profile.datapath, profile.status
+        mode = f", ipMode {notes.told(status.ip_mode)}" if status.ip_mode else ""
+        return (
+            _link(profile),
+            profile.system,
+            notes.told(path.kind),
+            notes.told(path.local, sources_seen),
+            notes.told(path.cluster, sources_seen),
+            notes.told(path.destination),
+            notes.told(path.out_of_band, ", ".join),
+            notes.told(status.form) + mode,
+            notes.told(profile.families, ", ".join),
+            notes.told(profile.protocols, ", ".join),
+        )
+
+    return _table(heads, map(row, profiles))
+
+
+def _checks(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
+    heads = ("load balancer", "policy", "asks", "period", "time-out", "healthy", "unhealthy", "black hole, at most",
+             "if silent", "up", "asked from")  # fmt: skip
+
+    def row(profile: LoadBalancer, policy: str, check: Check) -> tuple[str, ...]:
+        period = notes.told(check.period, seconds)
+        if check.no_traffic_period:
+            period += f", {notes.told(check.no_traffic_period, seconds)} while idle"
+        threshold = notes.told(check.unhealthy)
+        if check.first_failure and check.first_failure.value:
+            threshold += f", 1 of a clear answer{notes.of(check.first_failure.sources)}"
+        silent, local = check.silent_bound if check.on else None, policy == "Local"
+        rise = profile.rise if local else check.rise if check.on else None
+        asked = asks(check) + notes.of((check.off_by_default or check.protocol).sources)
+        return (
+            _link(profile), policy, asked, period, notes.told(check.timeout, seconds), notes.told(check.healthy),
+            threshold, f"**{bound(check)}**", seconds(silent) if silent else NOTHING,
+            seconds(rise) if rise else NOTHING,
+            notes.told(profile.probes, ", ".join) if check.there else NOTHING,
+        )  # fmt: skip
+
+    each = [(profile, policy, check) for profile in profiles
+            for policy, check in (("Local", profile.local), ("Cluster", profile.cluster))]  # fmt: skip
+    return _table(heads, (row(*of) for of in each))
+
+
+def _times(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
+    heads = ("load balancer", "usually", "VIP within", "answers within", "gone within", "forgets after", "steered by")
+
+    def row(profile: LoadBalancer) -> tuple[str, ...]:
+        times = profile.times
+        by = " and ".join(OF_STEERING[each] for each in profile.steering.value)
+        by += f", {notes.told(profile.membership, seconds)}" if profile.membership else ""
+        return (
+            _link(profile), notes.told(times.usual, span), notes.told(times.created, seconds),
+            notes.told(times.answering, seconds), notes.told(times.removed, seconds), notes.told(times.idle, seconds),
+            by + notes.of(profile.steering.sources),
+        )  # fmt: skip
+
+    said = [
+        '"Within" is how long a run waits before it gives up; with a dash it waits as everywhere (60 s for a VIP).',
+        "",
+    ]
+    return said + _table(heads, map(row, profiles))
+
+
+def _one(profile: LoadBalancer, notes: _Notes) -> list[str]:
+    lines = [f"## {profile.name}", "", f"{profile.title}." + (f" Like {profile.like}." if profile.like else ""), ""]
+    for trap in profile.traps:
+        lines.append(f"* **{trap.kind}**: {trap.text}{notes.of(trap.sources)}")
+    for limit in profile.limits:
+        hits = [
+            *sorted(limit.protocols),
+            *sorted(limit.families),
+            *sorted(limit.policies),
+            *sorted(limit.clients),
+            *sorted(limit.what),
+        ]
+        which = f"rows of {', '.join(hits)}" if hits else "rows"
+        lines.append(f"* *{which}* — {limit.outcome.value}: {limit.why}{notes.of(limit.sources)}")
+    if profile.annotations:
+        lines += ["", *_table(("for", "annotation", "value"), (
+            (each.purpose, f"`{each.key}`", f"`{each.value}`{notes.of(each.sources)}") for each in profile.annotations
+        ))]  # fmt: skip
+    known = _known_by(profile.found)
+    lines += ["", f"Found by {known}." if known else "Not found by anything: `--provider` must say it."]
+    return [*lines, ""]
+
+
+def _known_by(marks: Marks) -> str:
+    """By what it is found, in words."""
+    told = {
+        "pods of": marks.workloads,
+        "loadBalancerClass": sorted(marks.classes),
+        "the finalizer": sorted(marks.finalizers),
+        "the annotation": sorted(marks.annotations),
+        "the hostname": marks.hostnames,
+        "ipMode": sorted(marks.ip_modes),
+        "the condition": sorted(marks.conditions),
+    }
+    parts = [f"{name} {', '.join(f'`{each}`' for each in values)}" for name, values in told.items() if values]
+    where = " or ".join(sorted(marks.platforms))
+    if where and marks.default:
+        parts.insert(0, f"being what a Service gets on {where}")
+    elif where:
+        parts = [f"{part} on {where}" for part in parts[:1]] + parts[1:]
+    if marks.needs:
+        parts.append(f"and {', '.join(f'`{each}`' for each in marks.needs)} besides")
+    return "; ".join(parts)

@@ -1,0 +1,72 @@
+"""A profile's values in words, for the page and the terminal alike."""
+
+from collections.abc import Iterable
+
+from esipp.loadbalancers.profiles.model import Check, LoadBalancer, Steering, Target
+from esipp.model import AddressClass
+
+OF_SOURCE = {
+    AddressClass.CLIENT: "the client",
+    AddressClass.NODE: "a node",
+    AddressClass.POD: "a pod",
+    AddressClass.LOAD_BALANCER: "the load balancer",
+    AddressClass.OTHER: "others",
+}
+OF_TARGET = {
+    Target.HEALTH_CHECK_NODE_PORT: "the health-check node port",
+    Target.KUBE_PROXY: "kube-proxy (10256)",
+    Target.NODE_PORT: "the nodePort",
+    Target.POD: "the pod",
+    Target.NONE: "nothing",
+}
+OF_STEERING = {
+    Steering.HEALTH_CHECKS: "health checks",
+    Steering.MEMBERSHIP: "its list of targets, written by an API",
+    Steering.ANNOUNCEMENT: "who announces the VIP",
+}
+
+
+def sources_seen(classes: Iterable[AddressClass]) -> str:
+    """Whose address a pod sees: ``the client``, ``a node or a pod``."""
+    given = set(classes)
+    return " or ".join(words for each, words in OF_SOURCE.items() if each in given)
+
+
+def seconds(value: float) -> str:
+    """Seconds, minutes where they are whole ones of more than one."""
+    if value >= 120 and value % 60 == 0:
+        return f"{value / 60:g} min"
+    return f"{value:g} s"
+
+
+def span(value: tuple[float, float]) -> str:
+    """``3 to 5 minutes``, ``up to 5 minutes``, ``107 to 138 s``."""
+    first, last = value
+    if last >= 120 and last % 60 == 0 and first % 60 == 0:
+        return f"{first / 60:g} to {last / 60:g} minutes" if first else f"up to {last / 60:g} minutes"
+    return f"{first:g} to {last:g} s" if first else f"up to {last:g} s"
+
+
+def asks(check: Check) -> str:
+    """What is asked, and how: ``HTTP /healthz at the health-check node port``."""
+    if not check.there:
+        return "nobody asks"
+    path = f" {check.path.value}" if check.path and check.path.value and check.protocol.value.value == "http" else ""
+    off = " (off unless asked for)" if not check.on else ""
+    return f"{check.protocol.value.value.upper()}{path} at {OF_TARGET[check.target.value]}{off}"
+
+
+def bound(check: Check) -> str:
+    """The bound in words, for those too that have none."""
+    if check.bound is None:
+        return "none"
+    said = seconds(check.bound)
+    if check.idle_bound is not None:
+        said += f" ({seconds(check.idle_bound)} while idle)"
+    return f"none; with a monitor {said}" if not check.on else said
+
+
+def takes(profile: LoadBalancer) -> str:
+    """How long one takes to be made, as a sentence of a waiting line; empty where nobody knows."""
+    usual = profile.times.usual
+    return f"{profile.noun} takes {span(usual.value)}" if usual else ""

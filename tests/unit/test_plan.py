@@ -1,0 +1,199 @@
+"""``esipp plan``: what it says of each load balancer, held against the rows and against what a run deploys."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from esipp.catalog import all_rows
+from esipp.cli import main
+from esipp.errors import PreflightError
+from esipp.loadbalancers.profiles.loading import all_profiles, named
+from esipp.loadbalancers.profiles.model import LoadBalancer, Outcome
+from esipp.model import Family
+from esipp.moves.rows import MoveRow
+from esipp.planning.imagined import Asked, imagine
+from esipp.planning.plan import Plan, plan
+from esipp.planning.telling import as_json, as_text
+from esipp.rows import Level, Row
+from tests.unit import deployed_world as world
+
+ROWS = all_rows()
+BOTH = (Family.IPV4, Family.IPV6)
+
+
+def of(name: str, rows: list[Row] | None = None, **more: object) -> Plan:
+    return plan(replace(Asked(named(name), ROWS if rows is None else rows), **more))  # type: ignore[arg-type]
+
+
+def suite(name: str) -> list[Row]:
+    return [row for row in ROWS if row.suite == name]
+
+
+def predicted(made: Plan, outcome: Outcome) -> dict[str, list[Row]]:
+    return {limit.why: list(rows) for limit, rows in made.limited if limit.outcome is outcome}
+
+
+def text(made: Plan) -> str:
+    return " ".join(" ".join(as_text(made)).split())
+
+
+@pytest.mark.parametrize("profile", all_profiles(), ids=lambda profile: profile.name)
+def test_every_row_is_asked_or_unsupported_once(profile: LoadBalancer) -> None:
+    made = plan(Asked(profile, ROWS))
+    left_out = [row.id for rows in made.unsupported.values() for row in rows]
+    assert sorted([*left_out, *(row.id for row in made.asked)]) == sorted(row.id for row in ROWS)
+    limited = [row.id for _, rows in made.limited for row in rows]
+    assert len(set(limited)) == len(limited)
+    assert set(limited) <= {row.id for row in made.asked}
+    assert made.asked
+    assert json.loads(json.dumps(as_json(made)))["provider"] == profile.name
+
+
+def test_as_many_load_balancers_as_a_run_makes() -> None:
+    made = of("reference-forward", disruptive=True, families=BOTH)
+    services = world.services().values()
+    balanced = [each["spec"] for each in services if each["spec"]["type"] == "LoadBalancer"]
+    classes = [spec.get("loadBalancerClass", "") for spec in balanced]
+    assert made.made.balancers == classes.count("") > 20
+    assert made.made.unserved == classes.count("esipp.dev/nobody") > 5
+    assert made.made.reference == sum(name.startswith("esipp.dev/reference") for name in classes) > 5
+    assert made.made.clients == 2
+
+
+def test_fewer_rows_need_fewer_load_balancers() -> None:
+    some = [row for row in ROWS if row.id == "loadbalancer.local.tcp.ipv4.outside-1-to-vip"]
+    made = of("gke-legacy", some).made
+    assert (made.balancers, made.reference, made.unserved) == (1, 0, 0)
+    none = [row for row in ROWS if row.id == "clusterip.tcp.ipv4.pod-on-other-node-to-clusterip"]
+    assert of("gke-legacy", none).made.balancers == 0
+
+
+# -------------------------------------------------------------------------------------------------- what is predicted
+def test_what_is_not_carried_is_unsupported() -> None:
+    made = of("gce", families=BOTH)
+    sctp, six = made.unsupported["gce carries no SCTP"], made.unsupported["gce carries no IPv6"]
+    assert all(".sctp." in row.id for row in sctp)
+    assert len(sctp) > 10
+    assert all("ipv6" in row.id for row in six)
+    assert {row.suite for row in six} >= {"source_ip", "convergence", "continuity"}
+    assert any(row.id.startswith("nodeport.local.tcp.ipv6") for row in made.asked), "only VIPs are not carried"
+
+
+def test_udp_at_azure_under_cluster_has_no_probe() -> None:
+    found = predicted(of("aks"), Outcome.DIFFERS)
+    (rows,) = [rows for why, rows in found.items() if why.startswith("UDP ports have no")]
+    assert rows
+    assert all(".udp." in row.id and ".cluster." in row.id for row in rows)
+
+
+def test_octavia_without_its_monitor_does_not_steer() -> None:
+    without, with_it = of("octavia-amphora"), of("octavia-amphora-monitor")
+    why = "without a health monitor nothing takes a node without a pod away"
+    steers = predicted(without, Outcome.FAILS)[why]
+    assert {row.id for row in steers} == {"convergence.default.ipv4.steers", "convergence.default.ipv6.steers"}
+    assert why not in predicted(with_it, Outcome.FAILS)
+    assert "nothing bounds it (none; with a monitor 20 s)" in text(without)
+    assert "at most 20 s after a node's 503: (N+1) x period" in text(with_it)
+
+
+def test_ovn_never_asks_the_health_check_node_port() -> None:
+    made = of("octavia-ovn", suite("convergence"))
+    (rows,) = predicted(made, Outcome.DIFFERS).values()
+    assert {row.what.value for row in rows if isinstance(row, MoveRow)} == {"black-hole"}
+    assert "of Local TCP at the nodePort (off unless asked for)" in text(made)
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [("octavia-amphora", Outcome.FAILS), ("aws-clb", Outcome.DIFFERS), ("cloud-provider-kind", Outcome.DIFFERS)],
+)
+def test_a_proxy_hides_the_client_and_should_say_so(name: str, outcome: Outcome) -> None:
+    found = predicted(of(name), outcome)
+    (rows,) = [rows for why, rows in found.items() if why.startswith(f"{name} is a proxy")]
+    ids = {row.id for row in rows}
+    assert "loadbalancer.local.tcp.ipv4.outside-1-to-vip" in ids
+    assert "convergence.default.ipv4.source" in ids
+    assert not any(each.startswith(("nodeport", "loadbalancer.cluster")) for each in ids)
+    assert outcome is Outcome.DIFFERS or all(row.level is not Level.RECORD for row in rows)
+
+
+def test_one_host_port_serves_one_service_on_k3s() -> None:
+    (rows,) = predicted(of("k3s-servicelb"), Outcome.UNDECIDED).values()
+    assert len(rows) > 100
+
+
+# --------------------------------------------------------------------------------------------- time, and what is left
+def test_the_time_follows_from_what_is_told() -> None:
+    made = of("eks-nlb-instance", suite("convergence"), moves=10)
+    parts = {part.name: part.seconds for part in made.parts}
+    assert parts["moves"] == pytest.approx(75 + 10 * 50), "10 moves, each 30 s down and 20 s up"
+    assert parts["load balancers"] == 300
+    assert made.seconds == pytest.approx(sum(parts.values()))
+    quick = {part.name: part.seconds for part in of("metallb-l2", suite("convergence"), moves=10).parts}
+    assert quick["moves"] == pytest.approx(75 + 10 * 6.8), "as measured on kind"
+    assert "load balancers" not in quick
+
+
+def test_what_stays_if_it_is_killed_and_what_removes_it() -> None:
+    said = text(of("gke-legacy"))
+    assert "if killed namespace esipp-RUN with all that is in it; so" in said
+    assert "go on to cost: esipp clean --context NAME removes it" in said
+    assert "watchdog" not in said
+    assert "watchdog" in text(of("gke-legacy", disruptive=True))
+    assert "up to 5 minutes; at most 15 min for VIPs, 2 min for first answers; 15 min for removal" in said
+
+
+# ------------------------------------------------------------------------------------------------------- what is asked
+def test_what_only_a_cluster_can_tell_is_assumed_and_said() -> None:
+    seen = imagine(Asked(named("gke-legacy"), ROWS))
+    assert {"dns", "external-ips", "vantage.outside"} <= set(seen.assumed)
+    assert all(seen.features[name].present for name in seen.assumed)
+    assert not seen.features["nodes.control-plane"].present
+    assert imagine(Asked(named("metallb-l2"), ROWS)).features["nodes.control-plane"].present
+
+
+@pytest.mark.parametrize(
+    ("more", "gone"),
+    [
+        ({"nodes": 2}, "nodes.three"),
+        ({"without": ("dns",)}, "dns"),
+        ({"version": "1.20"}, "Kubernetes 1.22"),
+        ({"families": (Family.IPV4,)}, "family.ipv6"),
+    ],
+    ids=str,
+)
+def test_what_is_said_of_the_cluster_counts(more: dict[str, object], gone: str) -> None:
+    less, whole = of("metallb-l2", **more), of("metallb-l2")
+    assert any(gone in why for why in less.unsupported)
+    assert len(less.asked) < len(whole.asked)
+
+
+@pytest.mark.parametrize(
+    "more", [{"nodes": 1}, {"without": ("nonsense",)}, {"without": ("kubernetes.1.22",)}, {"version": "new"}], ids=str
+)
+def test_what_makes_no_sense_is_refused(more: dict[str, object]) -> None:
+    with pytest.raises(PreflightError) as refused:
+        of("metallb-l2", **more)
+    assert refused.value.hint
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--provider", "aks", "--suite", "convergence", "--moves", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("plan for       aks: AKS")
+    assert all(len(line) <= 100 for line in lines)
+    assert main(["plan", "--provider", "aws-clb", "--format", "json", "loadbalancer.local.tcp"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["bound"], told["waiting"]) == (70.0, {"vip": 900.0, "answers": 600.0, "removal": 900.0})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--provider", "none-such"], ["--provider", "aks", "--moves", "0"],
+     ["--provider", "aks", "--suite", "convergence", "nodeport.local.tcp"]],
+    ids=str,
+)  # fmt: skip
+def test_the_command_refuses(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", *words]) == 4
+    assert "hint:" in capsys.readouterr().err
