@@ -66,6 +66,18 @@ def test_others_services_are_none_of_its_business(world: World, spec: dict[str, 
     assert (world.writer.wrote, world.kernel.vips) == ([], set())
 
 
+@pytest.mark.parametrize("mode", list(Mode))
+def test_what_names_no_class_is_of_the_default_one_if_there_is_one(mode: Mode) -> None:
+    made = World(settings(default=mode))
+    made.tell("services", "all", service_object("plain", loadBalancerClass=None), service_object("named"))
+    told = dict(made.writer.wrote)
+    assert [each["ipMode"] for each in told["plain"]] == [mode.ip_mode]
+    assert [each["ipMode"] for each in told["named"]] == ["VIP"], "what it names counts"
+    made.tell("services", "all", service_object("other", loadBalancerClass="example.com/other"))
+    assert "other" not in dict(made.writer.wrote)
+    made.close()
+
+
 def test_what_stands_in_a_status_is_kept_after_a_restart_before_anybody_new_gets_one(world: World) -> None:
     older = service_object("a-new-one")
     world.tell("services", "all", older, with_status(service_object("kept"), "192.0.2.10"))

@@ -133,7 +133,8 @@ class Balancer:
     def _reconcile(self) -> None:
         self._due = False
         self._nodes = {node.name: node for node in map(node_of, self._documents["nodes"].values())}
-        found = [(service_of(document), document) for document in self._documents["services"].values()]
+        default = self._settings.default
+        found = [(service_of(document, default), document) for document in self._documents["services"].values()]
         self._services = {service.key: service for service, _ in found if service}
         wanted = {service.uid: service for service in self._services.values()}
         self._free(wanted)

@@ -91,10 +91,13 @@ def key_of(document: Json) -> Key:
     return document["metadata"].get("namespace", ""), document["metadata"]["name"]
 
 
-def service_of(document: Json) -> Service | None:
-    """Read a Service; None where it does not ask for this balancer."""
+def service_of(document: Json, default: Mode | None = None) -> Service | None:
+    """Read a Service; None where it does not ask for this balancer.
+
+    One that names no class is of the ``default`` one, and nobody's where there is none.
+    """
     spec, meta = document.get("spec", {}), document["metadata"]
-    wanted = spec.get("loadBalancerClass") or ""
+    wanted = spec.get("loadBalancerClass") or (CLASS_PREFIX + default.value if default else "")
     modes = {CLASS_PREFIX + mode.value: mode for mode in Mode}
     if spec.get("type") != "LoadBalancer" or wanted not in modes or meta.get("deletionTimestamp"):
         return None

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from . import pools
 from .faults import FAULTS, Faults
+from .objects import Mode
 
 
 @dataclass(frozen=True)
@@ -29,15 +30,17 @@ class Settings:
     state: Path
     faults: Faults
     weigh: bool = False
+    default: Mode | None = None
 
-    def told(self) -> dict[str, float | int]:
+    def told(self) -> dict[str, float | int | str]:
         """What the admin view says of it."""
-        return {
+        settings: dict[str, float | int | str] = {
             "period": self.period,
             "timeout": self.timeout,
             "healthy": self.healthy,
             "unhealthy": self.unhealthy,
         }
+        return settings | ({"default": self.default.value} if self.default else {})
 
 
 class _Parser(argparse.ArgumentParser):
@@ -61,6 +64,9 @@ def parse(arguments: list[str]) -> Settings:
     parser.add_argument("--unhealthy", type=_count, default=2, help="failures in a row that drop it (%(default)s)")
     weigh = "reference-ecmp splits by the weights of the nodes' health checks, and not equally"
     parser.add_argument("--weigh", action="store_true", help=weigh)
+    classes = [mode.value for mode in Mode]
+    default = "also serve Services that name no class, as this one: " + ", ".join(classes)
+    parser.add_argument("--default", choices=classes, metavar="CLASS", help=default)
     parser.add_argument("--state", type=Path, default=Path("/run/balancer"), help="folder for HAProxy (%(default)s)")
     parser.add_argument("--fault", action="append", default=[], choices=sorted(FAULTS), metavar="NAME", help="below")
     given = parser.parse_args(arguments)
@@ -85,6 +91,7 @@ def parse(arguments: list[str]) -> Settings:
         state=given.state,
         faults=Faults(given.fault),
         weigh=given.weigh,
+        default=Mode(given.default) if given.default else None,
     )
 
 
