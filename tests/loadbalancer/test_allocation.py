@@ -69,6 +69,7 @@ def test_others_services_are_none_of_its_business(world: World, spec: dict[str, 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_what_names_no_class_is_of_the_default_one_if_there_is_one(mode: Mode) -> None:
     made = World(settings(default=mode))
+    made.tell("nodes", "all", node_object("one", "127.0.0.1"))
     made.tell("services", "all", service_object("plain", loadBalancerClass=None), service_object("named"))
     told = dict(made.writer.wrote)
     assert [each["ipMode"] for each in told["plain"]] == [mode.ip_mode]
