@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from esipp import __version__
+from esipp.deploying.wishes import NOTHING, Wishes
 from esipp.errors import EsippError, ExitCode
 from esipp.implementation import Pairs, as_json
 from esipp.model import Cell
@@ -35,7 +36,8 @@ class Settings:
     path gets in the judged window, ``moves`` how often each load balancer has to follow
     a pod up, and as often down; ``seed`` chooses which. ``allow_disruptive`` allows what others on the
     cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account. ``implementation`` is
-    what the user says was tested. ``source_ranges`` is who may use the VIPs (``source_ranges.decide``).
+    what the user says was tested. ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``wishes`` is
+    what is wanted of everything that is created.
     """
 
     context: str
@@ -53,6 +55,7 @@ class Settings:
     redact_cloud_ids: bool = False
     implementation: Pairs = ()
     source_ranges: str = "auto"
+    wishes: Wishes = NOTHING
 
     @property
     def repeat(self) -> str:
@@ -69,6 +72,7 @@ class Settings:
         words += ["--redact-cloud-ids"] if self.redact_cloud_ids else []
         words += [f"--implementation {shlex.quote(f'{name}={value}')}" for name, value in self.implementation]
         words += [f"--source-ranges {self.source_ranges}"] if self.source_ranges != "auto" else []
+        words += [shlex.quote(word) for word in self.wishes.words()]
         words += [f"--without {name}" for name in self.without]
         return " ".join([start, *words])
 
@@ -146,6 +150,7 @@ class Run:
             allow_disruptive=self.settings.allow_disruptive,
             redact_cloud_ids=self.settings.redact_cloud_ids,
             implementation=as_json(self.settings.implementation),
+            created_with=self.settings.wishes.words(),
             command=self.repeat,
             asked=list(self.asked),
             rows=[row_record(row) for row in rows],

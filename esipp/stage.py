@@ -13,6 +13,7 @@ from typing import Any
 from esipp import manifests, network_policies
 from esipp.cluster import UNAUTHORIZED, ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge, waiting
+from esipp.deploying import pull_secret
 from esipp.errors import HarnessError
 from esipp.intact import compare
 from esipp.labels import RUN_LABEL
@@ -76,6 +77,7 @@ class Stage:
         outside: addresses of the clients outside, by name, for loadBalancerSourceRanges.
         ranges: who may use our VIPs besides.
         hosted: whether the cluster admits agents, which stand on the nodes' own network.
+        pull_secret: what images are pulled with: a Secret's type and data (deploying/pull_secret.py).
 
     ``pods`` are ours by name, ``services`` the created objects by name, ``obstacles`` say why a service cannot be
     dialled (a VIP that never came), ``listeners`` are the reference listeners' ports by node and protocol,
@@ -103,6 +105,7 @@ class Stage:
     ingress: str = "none"
     network_policies: list[str] = field(default_factory=list)
     admitted: tuple[str, ...] = ()
+    pull_secret: Json | None = field(default=None, repr=False)
     _identities: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     _states: dict[str, Json] = field(default_factory=dict)
 
@@ -122,6 +125,8 @@ class Stage:
             level = manifests.PRIVILEGED if self.hosted else manifests.RESTRICTED
             self.cluster.create("/api/v1/namespaces", manifests.namespace(self.namespace, self.run, owner(), level))
             wait_for_account(self.cluster, self.namespace)
+            if self.pull_secret:
+                self.cluster.create(self._in("secrets"), pull_secret.manifest(self.run, self.pull_secret))
             wanted = self._pods_for(paths, props)
             with ThreadPoolExecutor(max_workers=8) as pool:
                 made = [pool.submit(self.cluster.create, self._in("pods"), pod) for pod in wanted]
@@ -274,7 +279,7 @@ class Stage:
                 assert client.role is not None
                 pods.append(backend(client.name, self.roles[client.role], {}))
         with_role = set(self.roles.values())
-        usable = (node.name for node in self.nodes.values() if node.usable)
+        usable = (node.name for node in self.nodes.values() if node.usable and node.chosen)
         ready = sorted(usable, key=lambda name: (name not in with_role, name))
         pods += props.pods
         agents = [(agent_name(node), node) for node in ready[: MOST_AGENTS if self.hosted else 0]]

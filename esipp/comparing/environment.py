@@ -12,7 +12,10 @@ NOTHING = "none"
 
 _DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]+")
 
-_OPTIONS = ("samples", "moves", "without", "outside", "fail_on", "allow_disruptive", "redact_cloud_ids", "image")
+_OPTIONS = (
+    "samples", "moves", "without", "outside", "fail_on", "allow_disruptive", "redact_cloud_ids", "image",
+    "created_with",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

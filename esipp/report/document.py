@@ -19,7 +19,7 @@ SCHEMA = Path(__file__).with_name("report.schema.json")
 
 ASKED = (
     "context", "image", "samples", "outside", "without", "fail_on", "moves", "seed", "allow_disruptive",
-    "redact_cloud_ids", "implementation",
+    "redact_cloud_ids", "implementation", "created_with",
 )  # fmt: skip
 
 Json = dict[str, Any]
