@@ -22,7 +22,9 @@ from esipp.preflight import examine
 from esipp.redaction import Redactor
 from esipp.rights import Right, all_rights, of_pull_secret
 from esipp.run import Run, Settings
+from esipp.source_ranges import SourceRanges
 from tests.unit.rights_world import Guarded, granted
+from tests.unit.test_source_ranges import arranged
 from tests.unit.world import CELLS
 
 Json = dict[str, Any]
@@ -201,6 +203,17 @@ def test_it_lives_in_the_runs_namespace_under_a_name_of_ours() -> None:
     made = manifest("r", found)
     assert made["metadata"] == {"name": PULL_SECRET, "labels": labels_of("r")}
     assert (made["type"], made["data"]) == (found["type"], found["data"])
+
+
+def test_it_is_there_before_any_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = loaded(Holding())
+    assert found is not None
+    made, stage = arranged(monkeypatch, SourceRanges(), found)
+    kinds = [each["kind"] for each in made]
+    assert kinds[:3] == ["Namespace", "Secret", "Pod"]
+    assert made[1] == manifest(stage.run, found)
+    assert AUTH not in repr(stage)
+    assert "Secret" not in {each["kind"] for each in arranged(monkeypatch, SourceRanges())[0]}
 
 
 # --------------------------------------------------------------------------------------------------------------- rights

@@ -101,10 +101,12 @@ class Recording:
         return manifest
 
 
-def arranged(monkeypatch: pytest.MonkeyPatch, ranges: SourceRanges) -> tuple[list[Json], Any]:
+def arranged(
+    monkeypatch: pytest.MonkeyPatch, ranges: SourceRanges, pull_secret: Json | None = None
+) -> tuple[list[Json], Any]:
     """What is created, in its order, where pods have addresses once they are waited for."""
     stage: Any = world.stage(raw=False, ranges=ranges)
-    stage.cluster = Recording()
+    stage.cluster, stage.pull_secret = Recording(), pull_secret
     asked, paths = world.rows(sctp=True)
     monkeypatch.setattr("esipp.stage.wait_for_account", lambda *_: None)
     monkeypatch.setattr("esipp.stage.network_policies.lift", lambda *_: [])
