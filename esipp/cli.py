@@ -240,6 +240,7 @@ def _parser() -> argparse.ArgumentParser:
         help="what would be asked of a server of that version (1.5, v1.28.3), and how it would be spoken to",
     )
     listed.set_defaults(command=_list)
+    add_images(commands)
 
     explaining = commands.add_parser(
         "explain",
@@ -249,7 +250,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     explaining.add_argument("rows", nargs="+", metavar="ROW", help="ids of rows, or parts of them")
     explaining.set_defaults(command=_explain)
-    add_images(commands)
 
     clean = commands.add_parser(
         "clean",
@@ -356,8 +356,8 @@ def _qualify(options: argparse.Namespace) -> int:
     arguments += [f"--fail-on={settings.fail_on.value}", *(f"--without={name}" for name in settings.without)]
     arguments += ["--allow-disruptive"] if settings.allow_disruptive else []
     arguments += [f"--source-ranges={settings.source_ranges}"]
-    arguments += settings.wishes.words()
     arguments += ["--redact-cloud-ids"] if settings.redact_cloud_ids else []
+    arguments += settings.wishes.words()
     arguments += [f"--implementation={name}={value}" for name, value in settings.implementation]
     arguments += [f"--kubeconfig={settings.kubeconfig}"] if settings.kubeconfig else []
     arguments += [f"--out={settings.out}"] if settings.out else []

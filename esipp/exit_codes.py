@@ -27,13 +27,6 @@ OF_ROWS = """exit codes:
 """
 """``list`` and ``explain``: nothing is asked of a cluster, and nothing is judged."""
 
-OF_IMAGES = """exit codes:
-  0  told
-  2  interrupted
-  4  wrong usage, or what images are built from is not there
-"""
-"""``images``: nothing is asked of a cluster or a registry."""
-
 OF_CLEANING = """exit codes:
   0  nothing is left, but for what belongs to runs that are at work
   2  interrupted

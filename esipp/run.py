@@ -29,15 +29,14 @@ DEFAULT_MOVES = 30
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user says of a run.
+    """What a user says of a run; ``wishes`` is what is wanted of all that it creates, and of the nodes it uses.
 
     ``outside`` is ``auto`` (containers on kind's docker network if the nodes are such), ``none``, or
     ``docker:NETWORK``. ``without`` are features to be taken as missing. ``samples`` is the number of connections a
     path gets in the judged window, ``moves`` how often each load balancer has to follow
     a pod up, and as often down; ``seed`` chooses which. ``allow_disruptive`` allows what others on the
     cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account. ``implementation`` is
-    what the user says was tested. ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``wishes`` is
-    what is wanted of everything that is created.
+    what the user says was tested. ``source_ranges`` is who may use the VIPs (``source_ranges.decide``).
     """
 
     context: str
@@ -53,9 +52,9 @@ class Settings:
     seed: int = 0
     allow_disruptive: bool = False
     redact_cloud_ids: bool = False
+    wishes: Wishes = NOTHING
     implementation: Pairs = ()
     source_ranges: str = "auto"
-    wishes: Wishes = NOTHING
 
     @property
     def repeat(self) -> str:
@@ -69,10 +68,10 @@ class Settings:
         told["--fail-on"], usual["--fail-on"] = self.fail_on.value, Binding.CORE.value
         words = [f"{name} {shlex.quote(str(value))}" for name, value in told.items() if value != usual[name]]
         words += ["--allow-disruptive"] if self.allow_disruptive else []
+        words += [shlex.quote(word) for word in self.wishes.words()]
         words += ["--redact-cloud-ids"] if self.redact_cloud_ids else []
         words += [f"--implementation {shlex.quote(f'{name}={value}')}" for name, value in self.implementation]
         words += [f"--source-ranges {self.source_ranges}"] if self.source_ranges != "auto" else []
-        words += [shlex.quote(word) for word in self.wishes.words()]
         words += [f"--without {name}" for name in self.without]
         return " ".join([start, *words])
 
@@ -147,10 +146,10 @@ class Run:
             fail_on=self.settings.fail_on.value,
             moves=self.settings.moves,
             seed=self.settings.seed,
+            created_with=self.settings.wishes.words(),
             allow_disruptive=self.settings.allow_disruptive,
             redact_cloud_ids=self.settings.redact_cloud_ids,
             implementation=as_json(self.settings.implementation),
-            created_with=self.settings.wishes.words(),
             command=self.repeat,
             asked=list(self.asked),
             rows=[row_record(row) for row in rows],

@@ -77,13 +77,13 @@ class Stage:
         outside: addresses of the clients outside, by name, for loadBalancerSourceRanges.
         ranges: who may use our VIPs besides.
         hosted: whether the cluster admits agents, which stand on the nodes' own network.
-        pull_secret: what images are pulled with: a Secret's type and data (deploying/pull_secret.py).
 
     ``pods`` are ours by name, ``services`` the created objects by name, ``obstacles`` say why a service cannot be
     dialled (a VIP that never came), ``listeners`` are the reference listeners' ports by node and protocol,
     ``admitted`` are the ranges that our VIPs are limited to, if they are,
     ``ingress`` is how the cluster's own load balancer announces itself: VIP, Proxy or hostname;
-    ``network_policies`` are those that others put into our namespace, and one of ours lifts.
+    ``network_policies`` are those that others put into our namespace, and one of ours lifts; ``pull_secret`` is what
+    images are pulled with there, if they are: a Secret's type and data (deploying/pull_secret.py).
     """
 
     cluster: Cluster
@@ -124,9 +124,9 @@ class Stage:
         try:
             level = manifests.PRIVILEGED if self.hosted else manifests.RESTRICTED
             self.cluster.create("/api/v1/namespaces", manifests.namespace(self.namespace, self.run, owner(), level))
-            wait_for_account(self.cluster, self.namespace)
             if self.pull_secret:
                 self.cluster.create(self._in("secrets"), pull_secret.manifest(self.run, self.pull_secret))
+            wait_for_account(self.cluster, self.namespace)
             wanted = self._pods_for(paths, props)
             with ThreadPoolExecutor(max_workers=8) as pool:
                 made = [pool.submit(self.cluster.create, self._in("pods"), pod) for pod in wanted]

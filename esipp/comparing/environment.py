@@ -12,10 +12,7 @@ NOTHING = "none"
 
 _DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]+")
 
-_OPTIONS = (
-    "samples", "moves", "without", "outside", "fail_on", "allow_disruptive", "redact_cloud_ids", "image",
-    "created_with",
-)  # fmt: skip
+_OPTIONS = ("samples", "moves", "without", "outside", "fail_on", "allow_disruptive", "redact_cloud_ids", "image")
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,7 @@ def _components(run: RecordedRun) -> Mapping[str, str]:
 
 
 def _options(run: RecordedRun) -> Mapping[str, str]:
-    told = {name: run.header[name] for name in _OPTIONS if name in run.header}
+    told = {name: run.header[name] for name in (*_OPTIONS, "created_with") if name in run.header}
     return {name.replace("_", "-"): _plain(value) for name, value in told.items()}
 
 

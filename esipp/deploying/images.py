@@ -13,7 +13,6 @@ from esipp.catalog import HOUSE
 from esipp.content import key_of
 from esipp.deploying.syntax import is_subdomain
 from esipp.errors import ExitCode, PreflightError
-from esipp.exit_codes import OF_IMAGES
 
 ECHO, BALANCER = "images/echoserver", "images/loadbalancer"
 DOCKER_HUB, OFFICIAL = "docker.io", "library"
@@ -28,6 +27,12 @@ ABOUT = """how they come to nodes that reach no other registry (the reference is
   kind     kind load docker-image --name CLUSTER REFERENCE
   then     esipp run --context NAME --image-registry REGISTRY …
 
+"""
+
+OF_IMAGES = """exit codes:
+  0  told
+  2  interrupted
+  4  wrong usage, or what images are built from is not there
 """
 
 
