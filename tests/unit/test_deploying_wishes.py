@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from esipp.catalog import HOUSE
 from esipp.cluster import Cluster
 from esipp.deploying.wishes import NOTHING, PULL_SECRET, Annotation, On, Toleration, Wishes
 from esipp.dialect import dialect_of
@@ -81,16 +82,29 @@ def test_a_deployments_pods_bear_the_users_taints_and_no_others() -> None:
     assert after["spec"]["selector"] == before["spec"]["selector"]
 
 
+def is_served(service: Json) -> bool:
+    spec = service["spec"]
+    return spec.get("type") == "LoadBalancer" and not spec.get("loadBalancerClass", "").startswith("esipp.dev/")
+
+
 def test_annotations_of_services_are_for_the_clusters_own_load_balancer() -> None:
     carry = 0
     for before, after in of("services"):
-        spec = before["spec"]
-        own = spec.get("type") == "LoadBalancer" and not spec.get("loadBalancerClass", "").startswith("esipp.dev/")
+        own = is_served(before)
         noted = (after["metadata"].get("annotations") or {}).get("cloud.example.com/internal")
         assert noted == ("true" if own else None), after["metadata"]["name"]
         carry += own
-        assert after["spec"] == spec
+        assert after["spec"] == before["spec"]
     assert 0 < carry < len(of("services"))
+
+
+def test_the_page_says_how_much_is_made() -> None:
+    page = " ".join((HOUSE / "docs" / "deploying.md").read_text().split())
+    made, services = world.pods(), world.services().values()
+    agents = sum(name.startswith("agent-") for name in made)
+    served = sum(map(is_served, services))
+    assert f"with {len(made) - 1} pods ({['', 'one', 'two', 'three', 'four'][agents]} are agents" in page
+    assert f"{len(services)} Services, of which the cluster's own load balancer serves {served};" in page
 
 
 def test_the_namespace_has_labels_and_annotations_of_its_own() -> None:
