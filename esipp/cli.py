@@ -1,4 +1,4 @@
-"""The command ``esipp``: run, plan, list, explain, load-balancers, clean, judge, report, summary."""
+"""The command ``esipp``: run, plan, list, explain, load-balancers, images, clean, judge, report, summary."""
 
 import argparse
 import contextlib
@@ -16,6 +16,8 @@ from typing import Any, NoReturn
 from esipp import __version__, listing
 from esipp.catalog import HOUSE, SUITES, all_rows, suite_names
 from esipp.comparing.commands import add_diff, add_merge
+from esipp.deploying.images import add_images
+from esipp.deploying.options import add_deploying_options, read_image, read_wishes
 from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CLEANING, OF_ROWS
 from esipp.implementation import FIELDS, read_implementation
@@ -125,6 +127,7 @@ def add_run_options(group: Any) -> None:
         help="whose failures make the run fail: core rows, also extended ones, also those that hold a time against a "
         "bound, for which the machine should be idle otherwise (default: core)",
     )
+    add_deploying_options(add)
 
 
 def settings_of(options: Any) -> Settings:
@@ -149,7 +152,7 @@ def settings_of(options: Any) -> Settings:
     return Settings(
         context=options.context,
         kubeconfig=options.kubeconfig,
-        image=options.image,
+        image=read_image(options),
         lane=options.lane,
         out=options.out,
         outside=outside,
@@ -162,6 +165,7 @@ def settings_of(options: Any) -> Settings:
         redact_cloud_ids=options.redact_cloud_ids,
         implementation=read_implementation(options.implementation),
         source_ranges=options.source_ranges,
+        wishes=read_wishes(options),
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
     )
 
@@ -254,6 +258,7 @@ def _parser() -> argparse.ArgumentParser:
         help="what would be asked of a server of that version (1.5, v1.28.3), and how it would be spoken to",
     )
     listed.set_defaults(command=_list)
+    add_images(commands)
 
     explaining = commands.add_parser(
         "explain",
@@ -363,7 +368,7 @@ def _qualify(options: argparse.Namespace) -> int:
         return int(ExitCode.NOTHING_SELECTED)
     suites = [SUITES / name for name in options.suite or suite_names()]
     # told here, a misfit leaves no run folder
-    examine(Cluster(settings.context, settings.kubeconfig), settings, {row.suite for row in chosen})
+    examine(Cluster(settings.context, settings.kubeconfig, settings.wishes), settings, {row.suite for row in chosen})
     arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=no", "-r", "N", f"--rootdir={HOUSE}"]
     arguments += ["-c", str(HOUSE / "pyproject.toml"), f"--context={settings.context}", f"--image={settings.image}"]
     arguments += [f"--lane={settings.lane}", f"--outside={settings.outside}", f"--samples={settings.samples}"]
@@ -373,6 +378,7 @@ def _qualify(options: argparse.Namespace) -> int:
     arguments += [f"--source-ranges={settings.source_ranges}"]
     arguments += [f"--provider={settings.provider}"] if settings.provider else []
     arguments += ["--redact-cloud-ids"] if settings.redact_cloud_ids else []
+    arguments += settings.wishes.words()
     arguments += [f"--implementation={name}={value}" for name, value in settings.implementation]
     arguments += [f"--kubeconfig={settings.kubeconfig}"] if settings.kubeconfig else []
     arguments += [f"--out={settings.out}"] if settings.out else []

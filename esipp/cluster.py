@@ -21,6 +21,7 @@ from kubernetes.config import kube_config
 from kubernetes.config.config_exception import ConfigException
 
 from esipp.api_proxy import account_at, proxy_for, proxy_hint
+from esipp.deploying.wishes import NOTHING, Wishes
 from esipp.dialect import Dialect, dialect_of
 from esipp.errors import PreflightError
 from esipp.redaction import learn_authorization, learn_environment, learn_kubeconfig
@@ -60,14 +61,16 @@ class Cluster:
     Args:
         context: name of the context; there is no default, so that nothing is run against a cluster by accident.
         kubeconfig: the file, or None for $KUBECONFIG and then ~/.kube/config.
+        wishes: what everything that is created carries.
 
     Raises:
         PreflightError: no such file, no such context, or unusable credentials.
     """
 
-    def __init__(self, context: str, kubeconfig: str | None = None) -> None:
+    def __init__(self, context: str, kubeconfig: str | None = None, wishes: Wishes = NOTHING) -> None:
         self.context = context
         self.kubeconfig = kubeconfig
+        self.wishes = wishes
         try:
             # not list_kube_config_contexts: it fails on a file without a current-context, which we have no use for
             merged = kube_config.KubeConfigMerger(kubeconfig or kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
@@ -143,6 +146,7 @@ class Cluster:
             raise _too_old(dialect, "dry run, and would create the object", f"{method} {path}")
         if "apply-patch" in content and not dialect.applies:
             raise _too_old(dialect, "server-side apply", f"{method} {path}")
+        body = self.wishes.on(method, path, body, content)
         out = None if body is None else dialect.out(method, path, body)
         try:
             response = self._send(method, path, out, query, read_timeout, content=content)

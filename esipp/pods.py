@@ -21,7 +21,8 @@ def is_ready(pod: Json) -> bool:
         if reason in NO_IMAGE:
             raise HarnessError(
                 f"The image {container['image']} cannot be had on node {pod['spec'].get('nodeName')} ({reason}).",
-                "name one the nodes can pull with --image, or load it: kind load docker-image",
+                "name one the nodes can pull with --image, and what with by --image-pull-secret; or load it: kind load "
+                "docker-image",
             )
         if reason in NO_START:
             ended = _ends(pod) or [str(waiting.get("message", ""))[:200]]

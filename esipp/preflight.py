@@ -10,6 +10,7 @@ from typing import Any
 from esipp.catalog import all_rows
 from esipp.cluster import NOT_THERE, ApiError, Cluster, UnreachableError
 from esipp.components import BALANCER, Component, find_components, node_facts, reference_component
+from esipp.deploying.pull_secret import load
 from esipp.dialect import CLUSTER_IPS_SINCE, NEWEST, read_version
 from esipp.disruption.features import disruption_features
 from esipp.disruption.marks import CORDONED_BY
@@ -121,17 +122,22 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     except ApiError as refused:
         raise PreflightError(f"The API server refused: {refused.message}", "see the account's rights.") from None
     learn_cloud(cluster.context, raw)
-    nodes = {item["metadata"]["name"]: read_node(item) for item in raw}
+    load(cluster, settings.wishes.pull_secret, settings.image)  # what cannot be had is told before anything is made
+    nodes = {item["metadata"]["name"]: read_node(item, settings.wishes) for item in raw}
     try:
         roles = cast_roles(nodes.values())
     except ValueError:
-        fit = sorted(node.name for node in nodes.values() if node.schedulable)
+        fit = sorted(node.name for node in nodes.values() if node.schedulable and node.chosen)
+        chosen = " that --node-selector leaves" if settings.wishes.node_selector else ""
+        number = sum(node.chosen for node in nodes.values())
         raise PreflightError(
-            f"Only {len(fit)} of {len(nodes)} nodes can take pods ({', '.join(fit) or 'none'}); two are needed.",
+            f"Only {len(fit)} of {number} nodes{chosen} can take pods ({', '.join(fit) or 'none'}); two are needed.",
             _hint_of_too_few(raw, cluster.context),
         ) from None
     facts = {"kubernetes": version, "nodes": str(len(nodes)), **_versions(raw)}
     decided = dict.fromkeys(facts, "API server /version and node status")
+    given = settings.wishes.facts()
+    facts, decided = facts | given, decided | dict.fromkeys(given, "given on the command line")
     services = _service_families(cluster, version)
     for name, fact in {**node_facts(raw, services), **proxy_facts(cluster)}.items():
         facts[name], decided[name] = fact.value, fact.decided
@@ -202,7 +208,8 @@ def _hint_of_too_few(raw: list[dict[str, Any]], context: str) -> str:
     cordoned = sorted(n["metadata"]["name"] for n in raw if CORDONED_BY in (n["metadata"].get("annotations") or {}))
     if cordoned:
         return f"a run left {', '.join(cordoned)} cordoned: esipp clean --context {context} takes that back."
-    return "one Linux node must have an endpoint and one must not: add a worker, or remove its taint or cordon."
+    two = "one Linux node must have an endpoint and one must not"
+    return f"{two}: add a worker, remove its taint or cordon, or name its taint with --toleration."
 
 
 def _versions(raw: list[dict[str, Any]]) -> dict[str, str]:

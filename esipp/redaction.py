@@ -24,10 +24,10 @@ from urllib.parse import quote, urlsplit
 from esipp.cloud_ids import CloudIds
 
 SENSITIVE = (
-    r"(?:(?<!burst)(?<!max)token|passw(?:or)?d|passphrase|pwd|secret|credentials?|signature|authorization|connection[-_]?string"
+    r"(?:(?<!burst)(?<!max)token|passw(?:or)?d|passphrase|pwd|(?<!--image-pull-)secret|credentials?|signature|authorization|connection[-_]?string"
     r"|(?:api|access|account|auth|private)[-_]?key(?:[-_]?id)?|key-data|certificate(?:-authority)?-data|cabundle)"
 )
-"""How names of secrets end, whatever stands before."""
+"""How names of secrets end, whatever stands before; ``--image-pull-secret`` is our own option, which has a name."""
 
 _QUOTE = r"\\*[\"']"
 _NOT_A_NAME = r"(?![\w.-]{0,80}(?:name|namespace|file|path|dir|ttl|enabled)\b)"

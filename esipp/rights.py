@@ -89,6 +89,15 @@ WELCOME = (
 NetworkPolicies that others put into the run's namespace stay there."""
 
 
+def of_pull_secret(namespace: str = "", name: str = "") -> tuple[Right, ...]:
+    """What ``--image-pull-secret`` adds: no account of docs/ holds it, as whoever may make Secrets may do much.
+
+    The Secret that is copied, where one is, and the copy in the run's namespace.
+    """
+    copied = _rights("get", "secrets", "", namespace, name) if namespace else ()
+    return (*copied, *_rights("create", "secrets"))
+
+
 def needed(suites: Iterable[str], *, disruptive: bool) -> tuple[Right, ...]:
     """The rights without which these suites cannot be run, each once."""
     of_suites = (right for suite in suites for right in OF_SUITES.get(suite, ()))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from esipp import __version__
+from esipp.deploying.wishes import NOTHING, Wishes
 from esipp.errors import EsippError, ExitCode
 from esipp.implementation import Pairs, as_json
 from esipp.model import Cell
@@ -28,7 +29,7 @@ DEFAULT_MOVES = 30
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user says of a run.
+    """What a user says of a run; ``wishes`` is what is wanted of all that it creates, and of the nodes it uses.
 
     ``outside`` is where clients outside stand: ``auto`` (containers on kind's docker network if the nodes are such),
     ``none``, or places with commas between them (``probing.places``). ``without`` are features to be taken as missing.
@@ -52,6 +53,7 @@ class Settings:
     seed: int = 0
     allow_disruptive: bool = False
     redact_cloud_ids: bool = False
+    wishes: Wishes = NOTHING
     implementation: Pairs = ()
     source_ranges: str = "auto"
     provider: str = ""
@@ -68,6 +70,7 @@ class Settings:
         told["--fail-on"], usual["--fail-on"] = self.fail_on.value, Binding.CORE.value
         words = [f"{name} {shlex.quote(str(value))}" for name, value in told.items() if value != usual[name]]
         words += ["--allow-disruptive"] if self.allow_disruptive else []
+        words += [shlex.quote(word) for word in self.wishes.words()]
         words += ["--redact-cloud-ids"] if self.redact_cloud_ids else []
         words += [f"--implementation {shlex.quote(f'{name}={value}')}" for name, value in self.implementation]
         words += [f"--source-ranges {self.source_ranges}"] if self.source_ranges != "auto" else []
@@ -147,6 +150,7 @@ class Run:
             fail_on=self.settings.fail_on.value,
             moves=self.settings.moves,
             seed=self.settings.seed,
+            created_with=self.settings.wishes.words(),
             allow_disruptive=self.settings.allow_disruptive,
             redact_cloud_ids=self.settings.redact_cloud_ids,
             implementation=as_json(self.settings.implementation),

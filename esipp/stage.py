@@ -13,6 +13,7 @@ from typing import Any
 from esipp import manifests, network_policies
 from esipp.cluster import UNAUTHORIZED, ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge, waiting
+from esipp.deploying import pull_secret
 from esipp.errors import HarnessError
 from esipp.intact import compare
 from esipp.labels import RUN_LABEL
@@ -87,7 +88,8 @@ class Stage:
     dialled (a VIP that never came), ``listeners`` are the reference listeners' ports by node and protocol,
     ``admitted`` are the ranges that our VIPs are limited to, if they are,
     ``ingress`` is how the cluster's own load balancer announces itself: VIP, Proxy or hostname;
-    ``network_policies`` are those that others put into our namespace, and one of ours lifts.
+    ``network_policies`` are those that others put into our namespace, and one of ours lifts; ``pull_secret`` is what
+    images are pulled with there, if they are: a Secret's type and data (deploying/pull_secret.py).
     """
 
     cluster: Cluster
@@ -112,6 +114,7 @@ class Stage:
     ingress: str = "none"
     network_policies: list[str] = field(default_factory=list)
     admitted: tuple[str, ...] = ()
+    pull_secret: Json | None = field(default=None, repr=False)
     _identities: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     _states: dict[str, Json] = field(default_factory=dict)
 
@@ -130,6 +133,8 @@ class Stage:
         try:
             level = manifests.PRIVILEGED if self.hosted else manifests.RESTRICTED
             self.cluster.create("/api/v1/namespaces", manifests.namespace(self.namespace, self.run, owner(), level))
+            if self.pull_secret:
+                self.cluster.create(self._in("secrets"), pull_secret.manifest(self.run, self.pull_secret))
             wait_for_account(self.cluster, self.namespace)
             wanted = self.pods_for(paths, props)
             with ThreadPoolExecutor(max_workers=8) as pool:
@@ -292,7 +297,7 @@ class Stage:
                 assert client.role is not None
                 pods.append(backend(client.name, self.roles[client.role], {}))
         with_role = set(self.roles.values())
-        usable = (node.name for node in self.nodes.values() if node.usable)
+        usable = (node.name for node in self.nodes.values() if node.usable and node.chosen)
         ready = sorted(usable, key=lambda name: (name not in with_role, name))
         pods += props.pods
         agents = [(agent_name(node), node) for node in ready[: MOST_AGENTS if self.hosted else 0]]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from esipp.deploying.wishes import NOTHING, Wishes
 from esipp.model import AddressClass, Backends, Client, Family, Path, Role, Service, Vantage
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -54,7 +55,8 @@ class Node:
     """A node: its name, the InternalIP of each family, and every address it is known to hold.
 
     ``usable`` means that a pod pinned to it can run our image (ready, Linux); ``schedulable`` also that it takes pods
-    of its own accord. ``marks`` are those of ``MARKS`` that it has.
+    of its own accord. ``marks`` are those of ``MARKS`` that it has. One that is not ``chosen`` by the user carries no
+    pod of ours; its addresses are a node's all the same.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Node:
     usable: bool = True
     provider_id: str = ""
     marks: frozenset[str] = frozenset()
+    chosen: bool = True
 
 
 @dataclass(frozen=True)
@@ -233,12 +236,15 @@ def without_shared(nodes: Mapping[str, Node]) -> dict[str, Node]:
     }
 
 
-def read_node(item: Mapping[str, Any]) -> Node:
-    """A node from the API's JSON; pods may be scheduled on it unless it is cordoned or tainted against them."""
+def read_node(item: Mapping[str, Any], wishes: Wishes = NOTHING) -> Node:
+    """A node from the API's JSON; pods may be scheduled on it unless it is cordoned or tainted against them.
+
+    ``wishes`` say which nodes are chosen, and which taints do no harm.
+    """
     metadata, spec, status = item["metadata"], item.get("spec", {}), item.get("status", {})
     listed = [a["address"] for a in status.get("addresses", []) if a["type"] in ("InternalIP", "ExternalIP")]
     internal = by_family(a["address"] for a in status.get("addresses", []) if a["type"] == "InternalIP")
-    repelled = any(taint.get("effect") in ("NoSchedule", "NoExecute") for taint in spec.get("taints") or [])
+    repelled = wishes.repelled(spec.get("taints") or [])
     linux = status.get("nodeInfo", {}).get("operatingSystem", "linux") == "linux"
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", []))
     return Node(
@@ -249,13 +255,15 @@ def read_node(item: Mapping[str, Any]) -> Node:
         usable=ready and linux,
         provider_id=spec.get("providerID", ""),
         marks=frozenset(mark for mark, label in MARKS.items() if label in (metadata.get("labels") or {})),
+        chosen=wishes.takes(item),
     )
 
 
 def marked(nodes: Iterable[Node], roles: Mapping[Role, str], mark: str) -> str | None:
     """The first node with a mark that can run our pods and plays no role: what is true of a role's node is its own."""
     playing = {node for role, node in roles.items() if role is not Role.CONTROL_PLANE}
-    fit = sorted(node.name for node in nodes if mark in node.marks and node.usable and node.name not in playing)
+    there = (node for node in nodes if node.usable and node.chosen)
+    fit = sorted(node.name for node in there if mark in node.marks and node.name not in playing)
     return fit[0] if fit else None
 
 
@@ -266,14 +274,14 @@ def with_control_plane(nodes: Iterable[Node], roles: Mapping[Role, str]) -> dict
 
 
 def cast_roles(nodes: Iterable[Node]) -> dict[Role, str]:
-    """Give the schedulable nodes their roles, by name, so that every run of a cluster is the same.
+    """Give the schedulable nodes that are chosen their roles, by name, so that every run of a cluster is the same.
 
     With two nodes the bare node is also where in-cluster clients stand; rows that need a third are unsupported.
 
     Raises:
         ValueError: fewer than two schedulable nodes.
     """
-    names = sorted(node.name for node in nodes if node.schedulable)
+    names = sorted(node.name for node in nodes if node.schedulable and node.chosen)
     if len(names) < 2:
         raise ValueError("fewer than two schedulable nodes")
     return {

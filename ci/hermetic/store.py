@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -12,24 +10,9 @@ from pathlib import Path
 
 from ci.places import Places
 from ci.step import SetupError
+from esipp.content import key_of as key_of  # what all in ci/ name what they keep by
 
 KEPT_PER_KIND = 2
-
-
-def key_of(*inputs: object) -> str:
-    """Hash inputs: text, lists and mappings by value, files and folders by their paths and content."""
-    digest = hashlib.sha256()
-    for thing in inputs:
-        if isinstance(thing, Path):
-            files = sorted(p for p in thing.rglob("*") if p.is_file()) if thing.is_dir() else [thing]
-            for path in files:
-                if "__pycache__" not in path.parts:
-                    name = str(path.relative_to(thing)) if path != thing else path.name
-                    digest.update(f"{name}\0{oct(path.stat().st_mode & 0o111)}\0".encode() + path.read_bytes())
-        else:
-            digest.update(json.dumps(thing, sort_keys=True).encode())
-        digest.update(b"\0\0")
-    return digest.hexdigest()[:16]
 
 
 class Store:

@@ -87,7 +87,7 @@ def _components(run: RecordedRun) -> Mapping[str, str]:
 
 
 def _options(run: RecordedRun) -> Mapping[str, str]:
-    told = {name: run.header[name] for name in _OPTIONS if name in run.header}
+    told = {name: run.header[name] for name in (*_OPTIONS, "created_with") if name in run.header}
     return {name.replace("_", "-"): _plain(value) for name, value in told.items()}
 
 

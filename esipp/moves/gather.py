@@ -143,9 +143,8 @@ class Gathering:
         spec = self.stage.services[name]["spec"]
         vips = self.stage.vips[name]
         slots = scene.slots_of(self.stage.roles)
-        usable = [
-            node.name for node in self.stage.nodes.values() if node.usable and vips.keys() <= node.internal.keys()
-        ]
+        there = (node for node in self.stage.nodes.values() if node.usable and node.chosen)
+        usable = [node.name for node in there if vips.keys() <= node.internal.keys()]
         nodes = [*slots, *(node for node in sorted(usable) if node not in slots)][:MOST_NODES]
         addresses = {node: self.stage.nodes[node].internal for node in nodes}
         return Targets(vips, addresses, spec["ports"][0]["nodePort"], spec["healthCheckNodePort"])

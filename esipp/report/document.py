@@ -18,7 +18,7 @@ FORMAT = "esipp-report/1"
 SCHEMA = Path(__file__).with_name("report.schema.json")
 
 ASKED = (
-    "context", "image", "samples", "outside", "without", "fail_on", "moves", "seed", "allow_disruptive",
+    "created_with", "context", "image", "samples", "outside", "without", "fail_on", "moves", "seed", "allow_disruptive",
     "redact_cloud_ids", "implementation", "provider",
 )  # fmt: skip
 

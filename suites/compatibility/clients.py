@@ -98,7 +98,7 @@ def who_edits_something_else() -> Rows:
 
 def who_names_other_fields() -> Rows:
     """Server-side apply without force: who names nothing of others' gets in nobody's way, who does is told so."""
-    others = {"metadata": {"labels": {"team": "blue"}}, "spec": {"selector": {"esipp.dev/more": "yes"}}}
+    others = {"metadata": {"labels": {"esipp-apply": "beside"}}, "spec": {"selector": {"esipp.dev/more": "yes"}}}
     mine = Step(
         "created", Verb.APPLY, {"spec": {**OURS, "ports": [{**PORT, "targetPort": 8081}]}}, manager="esipp-owner"
     )
@@ -106,7 +106,7 @@ def who_names_other_fields() -> Rows:
     made = chain("apply-beside", mine, quiet)
     said = "A server-side apply that names only fields of its own keeps policy and health-check node port"
     wants = taken("edited", policy="Local", health_port=Same("created"), node_port=Same("created"))
-    given = (Taken("edited", (("metadata.labels.team", "blue"),)),)
+    given = (Taken("edited", (("metadata.labels.esipp-apply", "beside"),)),)
     forgets = "an apply resets what it does not name"
     yield row("client.apply-beside", CORE, said, made, wants, forgets, SERVER_SIDE_APPLY, given=given)
     claims = {"spec": dict(CLUSTER)}

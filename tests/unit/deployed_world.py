@@ -1,19 +1,29 @@
 """Everything a run can create in a cluster, of all rows of all suites."""
 
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 from typing import Any, cast
 
-from esipp import manifests
+from esipp import manifests, network_policies
 from esipp.catalog import all_rows
 from esipp.cluster import Cluster
+from esipp.compatibility.model import EditRow, Ref, Verb
+from esipp.compatibility.performing import Performer
 from esipp.continuity.scene import deployment
 from esipp.deployed import props_of as props_on
-from esipp.model import Path, Protocol, Role, paths_of
+from esipp.deploying import pull_secret
+from esipp.health.props import local_service, placed, slot
+from esipp.interoperability import crowd
+from esipp.interoperability.model import Kind
+from esipp.interoperability.props import service_b
+from esipp.model import Balancer, Family, Path, Protocol, Role, paths_of
+from esipp.moves import scene as moves
 from esipp.props import Ground, Props
 from esipp.rows import Feature, Row
 from esipp.source_ranges import SourceRanges
 from esipp.stage import Stage
+from esipp.stop import Stop
 from tests.unit.world import ROLES, topology
 
 Json = dict[str, Any]
@@ -64,3 +74,63 @@ def services() -> dict[str, Json]:
 
 
 NAMESPACE = manifests.namespace(f"esipp-{RUN}", RUN, "host/1")
+
+
+class Recorder:
+    """A cluster that keeps what is created."""
+
+    def __init__(self, *policies: str) -> None:
+        self.found = [{"metadata": {"name": name}} for name in policies]
+        self.made: list[tuple[str, Json]] = []
+
+    def list(self, _collection: str) -> list[Json]:
+        return self.found
+
+    def create(self, collection: str, manifest: Json) -> Json:
+        self.made.append((collection, manifest))
+        return manifest
+
+    def request(self, _method: str, path: str, *, body: Json, **_: Any) -> Json:
+        return self.create(path, body)
+
+
+def made_while_trials_last() -> list[tuple[str, Json]]:
+    """What suites make beside their props, or again: by their own factories."""
+    here, ground = f"/api/v1/namespaces/esipp-{RUN}", Ground(RUN, IMAGE, NODES, ALL_ROLES, EVERYTHING)
+    recorder = Recorder("deny")
+    cluster = cast(Cluster, recorder)
+    network_policies.lift(cluster, f"esipp-{RUN}", RUN)
+    performer = Performer(cluster, f"esipp-{RUN}", RUN, Stop())
+    for chain in {row.chain.name: row.chain for row in all_rows() if isinstance(row, EditRow)}.values():
+        for step in chain.steps:
+            if step.verb is Verb.CREATE:
+                performer.made.setdefault(chain.name, set())
+                unresolved = replace(step, body=_plain(step.body))
+                performer._make(chain, unresolved, {}, [])
+    pods = [moves.pod("moves-again", RUN, "worker-a", IMAGE, balancer) for balancer in Balancer]
+    pods += [slot(ground, place, 7) for place in placed(ground)]
+    services = [service_b(RUN, healthCheckNodePort=30001), local_service("life-1", RUN, {})]
+    services += [crowd.manifest(RUN, 1, kind, Family.IPV4) for kind in Kind]
+    found = [(f"{here}/pods", pod) for pod in pods] + [(f"{here}/services", service) for service in services]
+    return [*recorder.made, *found]
+
+
+def _plain(body: Any) -> Any:
+    """A request's body without references to answers that nobody gave."""
+    if isinstance(body, Ref):
+        return 1
+    if isinstance(body, dict):
+        return {name: _plain(each) for name, each in body.items()}
+    return [_plain(each) for each in body] if isinstance(body, list) else body
+
+
+@cache
+def everything() -> tuple[tuple[str, Json], ...]:
+    """Where it is posted, and what: all that the stage and the suites create, as they make it."""
+    here = f"/api/v1/namespaces/esipp-{RUN}"
+    template = deployment(RUN, IMAGE, NODES, 6)
+    found = [("/api/v1/namespaces", NAMESPACE), (f"/apis/apps/v1/namespaces/esipp-{RUN}/deployments", template)]
+    found += [(f"{here}/pods", pod) for name, pod in pods().items() if name != "deployment"]
+    found += [(f"{here}/services", service) for service in services().values()]
+    found.append((f"{here}/secrets", pull_secret.manifest(RUN, {"type": "x", "data": {}})))
+    return (*found, *made_while_trials_last())

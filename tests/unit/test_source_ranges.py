@@ -101,11 +101,12 @@ class Recording:
         return manifest
 
 
-def arranged(monkeypatch: pytest.MonkeyPatch, ranges: SourceRanges, learn: Any = None) -> tuple[list[Json], Any]:
+def arranged(
+    monkeypatch: pytest.MonkeyPatch, ranges: SourceRanges, learn: Any = None, pull_secret: Json | None = None
+) -> tuple[list[Json], Any]:
     """What is created, in its order, where pods have addresses once they are waited for."""
     stage: Any = world.stage(raw=False, ranges=ranges)
-    stage.cluster = Recording()
-    stage.learn = learn
+    stage.cluster, stage.learn, stage.pull_secret = Recording(), learn, pull_secret
     asked, paths = world.rows(sctp=True)
     monkeypatch.setattr("esipp.stage.wait_for_account", lambda *_: None)
     monkeypatch.setattr("esipp.stage.network_policies.lift", lambda *_: [])

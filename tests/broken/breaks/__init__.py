@@ -7,7 +7,8 @@ from tests.broken.breakage import Break, Unnoticed
 
 
 def _found() -> tuple[list[Break], list[Unnoticed]]:
-    breaks, unnoticed = [], []
+    breaks: list[Break] = []
+    unnoticed: list[Unnoticed] = []
     for module in sorted(pkgutil.walk_packages(__path__, f"{__name__}."), key=lambda each: each.name):
         if module.ispkg:
             continue

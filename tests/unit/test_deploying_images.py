@@ -1,0 +1,99 @@
+"""``esipp images``: what a run of this version needs, and what it is called elsewhere."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ci.cluster import echo_reference
+from ci.loadbalancer import image_reference
+from esipp.catalog import HOUSE
+from esipp.cli import main
+from esipp.deploying import images
+from esipp.errors import ExitCode
+
+Ask = Callable[..., str]
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+    def asked(*words: str) -> str:
+        assert main(["images", *words]) == ExitCode.CONFORMANT
+        return capsys.readouterr().out
+
+    return asked
+
+
+def test_they_are_those_that_ci_builds() -> None:
+    assert [each.reference for each in images.images()] == [echo_reference(None), image_reference(None)]
+    assert images.this_version() == echo_reference(None)
+    assert next(each.needed for each in images.images()) == "always"
+
+
+def test_each_says_what_it_is_built_from() -> None:
+    for image in images.images():
+        dockerfile = (HOUSE / image.source / "Dockerfile").read_text()
+        assert f"ARG BASE={image.base}\n" in dockerfile
+        assert "@sha256:" in image.base
+
+
+def test_as_json_it_is_an_object_a_line(ask: Ask) -> None:
+    told = [json.loads(line) for line in ask("--format", "json").splitlines()]
+    assert [each["reference"] for each in told] == [each.reference for each in images.images()]
+    assert {name for each in told for name in each} == {"reference", "purpose", "source", "needed", "base"}
+
+
+def test_as_markdown_it_is_a_table(ask: Ask) -> None:
+    lines = ask("--format", "markdown").splitlines()
+    assert len({line.count("|") for line in lines}) == 1
+    assert lines[2].startswith(f"| `{images.this_version()}` |")
+
+
+def test_at_a_registry(ask: Ask) -> None:
+    told = [
+        json.loads(line)["reference"] for line in ask("--format=json", "--registry", "r.example:5000/m").splitlines()
+    ]
+    assert told == [each.reference.replace("localhost/", "r.example:5000/m/") for each in images.images()]
+
+
+def test_text_ends_with_commands_for_this_very_image(ask: Ask) -> None:
+    here = images.this_version()
+    there = here.replace("localhost", "r.example/mirror")
+    told = ask("--registry", "r.example/mirror")
+    assert f"docker build --tag {here} {HOUSE / 'images' / 'echoserver'}" in told
+    assert f"docker tag {here} {there} && docker push {there}" in told
+    assert told.rstrip().endswith("--image-registry r.example/mirror")
+    assert ask().rstrip().endswith(f"--image {here}")
+
+
+def test_without_a_checkout_that_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(images, "HOUSE", tmp_path)
+    assert main(["images"]) == ExitCode.USAGE
+
+
+def test_a_registry_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["images", "--registry", "https://r.example"]) == ExitCode.USAGE
+    assert "is no registry" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("reference", "host"),
+    [
+        ("echo:1", "docker.io"),
+        ("esipp/echo", "docker.io"),
+        ("localhost/esipp/echo", "localhost"),
+        ("r.example/esipp/echo:1", "r.example"),
+        ("r:5000/echo@sha256:ab", "r:5000"),
+    ],
+)
+def test_which_registry_an_image_is_pulled_from(reference: str, host: str) -> None:
+    assert images.registry_of(reference) == host
+
+
+def test_the_page_names_the_same_commands() -> None:
+    page = (HOUSE / "docs" / "deploying.md").read_text()
+    for word in ("docker save", "skopeo copy", "kind load docker-image", "esipp images --registry"):
+        assert word in page
+    assert all(re.search(rf"`--{option}\b", page) for option in ("label", "annotation", "node-selector", "toleration"))

@@ -1,0 +1,233 @@
+"""The options about what a run creates: what they mean, and what is refused in a sentence before anything is made."""
+
+import argparse
+import shlex
+from typing import Any
+
+import pytest
+
+from esipp.cli import settings_of
+from esipp.deploying.given import given_by_rows
+from esipp.deploying.images import this_version
+from esipp.deploying.options import EFFECTS
+from esipp.deploying.syntax import LONGEST_NAME, LONGEST_PREFIX, MOST_ANNOTATIONS
+from esipp.deploying.wishes import Annotation, On, Toleration, Wishes
+from esipp.errors import ExitCode, PreflightError
+from esipp.run import Settings
+
+NAME, PREFIX = "n" * LONGEST_NAME, ".".join(["p" * 62] * 4)
+
+
+def options(*words: str) -> argparse.Namespace:
+    """As they are parsed; with pytest the same, by a test of the command line."""
+    from esipp.cli import _parser
+
+    return _parser().parse_args(["run", "--context", "home", "--image", "example.com/echo:1", *words])
+
+
+def settings(*words: str) -> Settings:
+    return settings_of(options(*words))
+
+
+def wishes(*words: str) -> Wishes:
+    return settings(*words).wishes
+
+
+def test_without_options_nothing_is_wished() -> None:
+    found = settings()
+    assert found.wishes == Wishes()
+    assert found.wishes.words() == []
+    assert found.wishes.facts() == {}
+    assert found.image == "example.com/echo:1"
+
+
+ALL = [
+    "--label", "cost-centre=4711", "--label", "example.com/owner=", "--label", "cost-centre=4711",
+    "--annotation", "cloud.example.com/tags=a=b, c=d", "--annotation", "pod:sidecar.istio.io/inject=false",
+    "--annotation", "namespace:openshift.io/node-selector=",
+    "--namespace-labels", "istio-injection=disabled,pod-security.kubernetes.io/audit=privileged",
+    "--namespace-labels", "pod-security.kubernetes.io/enforce=privileged",
+    "--node-selector", "pool=test,zone=a",
+    "--toleration", "dedicated=qualification:NoSchedule", "--toleration", "gpu", "--toleration", "empty=",
+    "--toleration", "gone:NoExecute",
+    "--image-pull-secret", "there/pull",
+]  # fmt: skip
+MEANT = Wishes(
+    labels=(("cost-centre", "4711"), ("example.com/owner", "")),
+    annotations=(
+        Annotation(On.SERVICE, "cloud.example.com/tags", "a=b, c=d"),
+        Annotation(On.POD, "sidecar.istio.io/inject", "false"),
+        Annotation(On.NAMESPACE, "openshift.io/node-selector", ""),
+    ),
+    namespace_labels=(
+        ("istio-injection", "disabled"),
+        ("pod-security.kubernetes.io/audit", "privileged"),
+        ("pod-security.kubernetes.io/enforce", "privileged"),
+    ),
+    node_selector=(("pool", "test"), ("zone", "a")),
+    tolerations=(
+        Toleration("dedicated", "qualification", "NoSchedule"),
+        Toleration("gpu"),
+        Toleration("empty", ""),
+        Toleration("gone", None, "NoExecute"),
+    ),
+    pull_secret="there/pull",  # noqa: S106
+)
+
+
+def test_what_they_mean() -> None:
+    assert wishes(*ALL) == MEANT
+
+
+def test_their_words_mean_the_same_again() -> None:
+    """The command that repeats a run, and the pytest session that esipp starts, are made of them."""
+    assert wishes(*MEANT.words()) == MEANT
+    words = shlex.split(settings(*ALL).repeat)
+    assert settings_of(options(*words[2:])).wishes == MEANT
+
+
+def test_reports_have_them_as_facts() -> None:
+    assert MEANT.facts() == {
+        "created.labels": "cost-centre=4711, example.com/owner=",
+        "created.annotations": "cloud.example.com/tags=a=b, c=d, pod:sidecar.istio.io/inject=false, "
+        "namespace:openshift.io/node-selector=",
+        "created.namespace-labels": "istio-injection=disabled, pod-security.kubernetes.io/audit=privileged, "
+        "pod-security.kubernetes.io/enforce=privileged",
+        "created.tolerations": "dedicated=qualification:NoSchedule, gpu, empty=, gone:NoExecute",
+        "created.pulls-with": "there/pull",
+        "nodes.selected-by": "pool=test, zone=a",
+    }
+
+
+@pytest.mark.parametrize("key", [NAME, f"{PREFIX}/{NAME}", "a.b-c/x.Y_z-1", "1/1"])
+def test_the_longest_and_oddest_keys_are_taken(key: str) -> None:
+    assert len(PREFIX) <= LONGEST_PREFIX
+    assert wishes(f"--label={key}={NAME}").labels == ((key, NAME),)
+
+
+def test_a_prefix_has_capitals_with_annotations_only() -> None:
+    """The API server folds the keys of annotations before it looks at them (ValidateAnnotations)."""
+    assert wishes("--annotation=Example.com/x=v").annotations
+    with pytest.raises(PreflightError, match="is no key"):
+        settings("--label=Example.com/x=v")
+    with pytest.raises(PreflightError, match="the suite's own"):
+        settings("--annotation=Esipp.dev/owner=v")
+
+
+KEYS = ["", "/x", "x/", "a/b/c", "-x", "x-", "x y", "ä", f"{NAME}n", f"{PREFIX}.pp/x", "a..b/x", "a_b/x"]
+BAD = [
+    *((f"--{option}={key}=v", "is no key") for key in KEYS for option in ("label", "annotation", "node-selector")),
+    *((f"--label=x={value}", "cannot be the value of x") for value in ("a b", "-a", "a-", f"{NAME}n", "a/b", "ä")),
+    ("--label=x", "'x' has no value"),
+    ("--annotation=pod:x", "'x' has no value"),
+    ("--annotation=service:x=v", "is no key"),
+    ("--node-selector=a=b,c", "'c' has no value"),
+    ("--label=esipp.dev/run=x", "esipp.dev/run is the suite's own"),
+    ("--label=more.esipp.dev/x=x", "is the suite's own"),
+    ("--label=app.kubernetes.io/managed-by=me", "is the suite's own"),
+    ("--annotation=esipp.dev/owner=x", "is the suite's own"),
+    ("--annotation=namespace:esipp.dev/owner=x", "is the suite's own"),
+    ("--namespace-labels=esipp.dev/run=x", "is the suite's own"),
+    ("--label=kubernetes.io/metadata.name=x", "Kubernetes' own"),
+    ("--namespace-labels=kubernetes.io/metadata.name=x", "Kubernetes' own"),
+    ("--label=service.kubernetes.io/service-proxy-name=x", "Kubernetes' own"),
+    ("--label=pod-template-hash=x", "Kubernetes' own"),
+    ("--label=pod-security.kubernetes.io/audit=restricted", "is for namespaces"),
+    ("--namespace-labels=pod-security.kubernetes.io/enforce=baseline", "enforces baseline"),
+    (f"--annotation=x={'y' * MOST_ANNOTATIONS}", "more than an object may have"),
+    ("--toleration=", "'' is no key"),
+    ("--toleration=a:Never", "'Never' is no effect"),
+    ("--toleration=a:", "'' is no effect"),
+    ("--toleration=a=b c", "cannot be the value"),
+    ("--toleration=node.kubernetes.io/unschedulable", "cordoned, or not well"),
+    ("--image-pull-secret=pull", "names no Secret"),
+    ("--image-pull-secret=a/b/c", "names no Secret"),
+    ("--image-pull-secret=A/b", "names no Secret"),
+    ("--image-pull-secret=a.b/c", "names no Secret"),
+    ("--image-pull-secret=file:", "names no Secret"),
+    ("--image-registry=https://example.com", "is no registry"),
+    ("--image-registry=registry", "is no registry"),
+    ("--image-registry=example.com:0", "is no registry"),
+    ("--image-registry=example.com:port", "is no registry"),
+    ("--image-registry=example.com/a:tag", "is no registry"),
+    ("--image-registry=example.com/A", "is no registry"),
+    ("--image-registry=example.com//a", "is no registry"),
+]
+
+
+@pytest.mark.parametrize(("word", "sentence"), BAD, ids=[word[:60] for word, _ in BAD])
+def test_bad_input_is_one_sentence_a_hint_and_exit_code_4(word: str, sentence: str) -> None:
+    with pytest.raises(PreflightError) as refused:
+        settings(word)
+    assert sentence in refused.value.sentence
+    assert refused.value.sentence.count("\n") == 0
+    assert refused.value.hint
+    assert refused.value.exit_code is ExitCode.USAGE
+
+
+@pytest.mark.parametrize("option", ["--label", "--namespace-labels", "--annotation", "--node-selector"])
+def test_two_values_for_one_key_are_refused(option: str) -> None:
+    with pytest.raises(PreflightError, match=f"{option} gives x twice"):
+        settings(option, "x=1", option, "x=2")
+    assert wishes(option, "x=1", option, "x=1") != Wishes()
+
+
+def test_an_annotation_may_be_on_services_and_on_pods() -> None:
+    assert len(wishes("--annotation", "x=1", "--annotation", "pod:x=2").annotations) == 2
+
+
+# --------------------------------------------------------------------------------------------- what rows set themselves
+GIVEN = {
+    "service.beta.kubernetes.io/load-balancer-source-ranges",
+    "service.alpha.kubernetes.io/external-traffic",
+    "service.beta.kubernetes.io/external-traffic",
+    "service.beta.kubernetes.io/healthcheck-nodeport",
+    "kubectl.kubernetes.io/last-applied-configuration",
+}
+
+
+def test_the_annotations_that_rows_are_about_are_known() -> None:
+    assert given_by_rows("annotations").keys() >= GIVEN
+
+
+@pytest.mark.parametrize("key", sorted(GIVEN))
+def test_an_annotation_that_a_row_sets_is_refused_with_the_row(key: str) -> None:
+    with pytest.raises(PreflightError) as refused:
+        settings(f"--annotation={key}=x")
+    row = given_by_rows("annotations")[key]
+    assert f"the row {row} sets {key} itself" in refused.value.sentence
+    assert wishes(f"--annotation=pod:{key}=x").annotations, "of pods no row says anything"
+
+
+def test_a_label_that_a_row_sets_is_refused_with_the_row() -> None:
+    ((key, row),) = given_by_rows("labels").items()
+    for option in ("--label", "--namespace-labels"):
+        with pytest.raises(PreflightError, match=f"the row {row} sets the label {key} itself"):
+            settings(f"{option}={key}=x")
+
+
+# -------------------------------------------------------------------------------------------------------------- images
+@pytest.mark.parametrize(
+    ("image", "registry", "found"),
+    [
+        ("localhost/esipp/echoserver:1", "r.example", "r.example/esipp/echoserver:1"),
+        ("localhost/esipp/echoserver:1", "r.example:5000/mirror/", "r.example:5000/mirror/esipp/echoserver:1"),
+        ("echo:1", "r.example", "r.example/library/echo:1"),
+        ("esipp/echo", "localhost", "localhost/esipp/echo"),
+        ("docker.io/echo@sha256:ab", "r.example", "r.example/library/echo@sha256:ab"),
+        ("r.example/esipp/echoserver:1", "r.example", "r.example/esipp/echoserver:1"),
+    ],
+)
+def test_an_image_at_a_registry(image: str, registry: str, found: str) -> None:
+    assert settings("--image", image, "--image-registry", registry).image == found
+
+
+def test_a_registry_alone_has_this_versions_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: Any = options("--image-registry", "r.example/mirror")
+    given.image = ""
+    assert settings_of(given).image == this_version().replace("localhost", "r.example/mirror")
+
+
+def test_effects_are_those_of_kubernetes() -> None:
+    for effect in EFFECTS:
+        assert wishes(f"--toleration=x:{effect}").tolerations == (Toleration("x", None, effect),)
