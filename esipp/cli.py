@@ -19,6 +19,8 @@ from esipp.comparing.commands import add_diff, add_merge
 from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CLEANING, OF_ROWS
 from esipp.implementation import FIELDS, read_implementation
+from esipp.in_pod import credentials as in_pod
+from esipp.in_pod.command import add_fetch
 from esipp.redaction import redact
 from esipp.report.command import add_parsers as add_report_commands
 from esipp.report.pages import rows_page
@@ -34,6 +36,7 @@ def add_run_options(group: Any) -> None:
     add = getattr(group, "addoption", None) or group.add_argument
     add("--context", default=None, metavar="NAME", help="kubeconfig context of the cluster; required, no default")
     add("--kubeconfig", default=None, metavar="FILE", help="kubeconfig file (default: $KUBECONFIG, ~/.kube/config)")
+    add_in_cluster(add)
     add(
         "--image",
         default=os.environ.get("ESIPP_IMAGE", ""),
@@ -114,14 +117,22 @@ def add_run_options(group: Any) -> None:
     )
 
 
+def add_in_cluster(add: Any) -> None:
+    """``--in-cluster``, in place of ``--context``."""
+    add(
+        "--in-cluster",
+        action="store_true",
+        help="in place of --context, in a pod: the cluster that it runs in, as the pod's service account",
+    )
+
+
 def settings_of(options: Any) -> Settings:
     """The settings that parsed options say.
 
     Raises:
         PreflightError: a value makes no sense.
     """
-    if not options.context:
-        raise PreflightError("No cluster is named.", "--context NAME; nothing is run against a cluster by default.")
+    context, kubeconfig = in_pod.named(options.context, options.kubeconfig, options.in_cluster)
     if not 1 <= options.samples <= 10_000:
         raise PreflightError(f"--samples {options.samples} is out of range.", "1 to 10000.")
     if not 1 <= options.moves <= 1000:
@@ -130,8 +141,9 @@ def settings_of(options: Any) -> Settings:
         raise PreflightError(f"--lane '{options.lane}' cannot be part of a folder's name.", "letters, digits, - and .")
     read_ranges(options.source_ranges)
     return Settings(
-        context=options.context,
-        kubeconfig=options.kubeconfig,
+        context=context,
+        kubeconfig=kubeconfig,
+        in_cluster=options.in_cluster,
         image=options.image,
         lane=options.lane,
         out=options.out,
@@ -252,8 +264,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog=OF_CLEANING,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    clean.add_argument("--context", required=True, metavar="NAME", help="kubeconfig context of the cluster")
+    clean.add_argument("--context", default=None, metavar="NAME", help="kubeconfig context of the cluster; required")
     clean.add_argument("--kubeconfig", default=None, metavar="FILE")
+    add_in_cluster(clean.add_argument)
     clean.add_argument("--run", default=None, metavar="ID", help="only this run's; it stands in the namespace's name")
     clean.add_argument(
         "--force", action="store_true", help="also what belongs to a run that is at work on this machine"
@@ -263,6 +276,7 @@ def _parser() -> argparse.ArgumentParser:
     add_report_commands(commands)
     add_diff(commands)
     add_merge(commands)
+    add_fetch(commands)
     return parser
 
 
@@ -345,7 +359,8 @@ def _qualify(options: argparse.Namespace) -> int:
     # told here, a misfit leaves no run folder
     examine(Cluster(settings.context, settings.kubeconfig), settings, {row.suite for row in chosen})
     arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=no", "-r", "N", f"--rootdir={HOUSE}"]
-    arguments += ["-c", str(HOUSE / "pyproject.toml"), f"--context={settings.context}", f"--image={settings.image}"]
+    arguments += ["-c", str(HOUSE / "pyproject.toml"), f"--image={settings.image}"]
+    arguments += ["--in-cluster"] if settings.in_cluster else [f"--context={settings.context}"]
     arguments += [f"--lane={settings.lane}", f"--outside={settings.outside}", f"--samples={settings.samples}"]
     arguments += [f"--moves={settings.moves}", f"--seed={settings.seed}"]
     arguments += [f"--fail-on={settings.fail_on.value}", *(f"--without={name}" for name in settings.without)]
@@ -353,7 +368,7 @@ def _qualify(options: argparse.Namespace) -> int:
     arguments += [f"--source-ranges={settings.source_ranges}"]
     arguments += ["--redact-cloud-ids"] if settings.redact_cloud_ids else []
     arguments += [f"--implementation={name}={value}" for name, value in settings.implementation]
-    arguments += [f"--kubeconfig={settings.kubeconfig}"] if settings.kubeconfig else []
+    arguments += [f"--kubeconfig={settings.kubeconfig}"] if settings.kubeconfig and not settings.in_cluster else []
     arguments += [f"--out={settings.out}"] if settings.out else []
     arguments += [f"--junit={options.junit}"] if options.junit else []
     arguments += [f"--alluredir={options.alluredir}"] if options.alluredir else []
@@ -390,5 +405,6 @@ def _clean(options: argparse.Namespace) -> int:
     from esipp.cluster import Cluster
     from esipp.sweeping import clean
 
-    clean(Cluster(options.context, options.kubeconfig), options.run, options.force, print)
+    cluster = Cluster(*in_pod.named(options.context, options.kubeconfig, options.in_cluster))
+    clean(cluster, options.run, options.force, print)
     return int(ExitCode.CONFORMANT)

@@ -15,6 +15,7 @@ from esipp.disruption.features import disruption_features
 from esipp.disruption.marks import CORDONED_BY
 from esipp.errors import HarnessError, PreflightError
 from esipp.facts import proxy_facts
+from esipp.in_pod.credentials import NO_CLIENT_OUTSIDE
 from esipp.interoperability.dns import dns_feature
 from esipp.loadbalancers.reference import Reference
 from esipp.loadbalancers.reference import find as find_reference
@@ -126,6 +127,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
         facts[name], decided[name] = fact.value, fact.decided
     network = _outside_network(settings, list(nodes.values()))
     features = _features(nodes, roles, network, services)
+    features |= _of_a_pod(settings, features)
     reference = find_reference(network, cluster.server) if network else None
     features |= _reference_features(reference)
     components, notes = find_components(cluster, version, raw)
@@ -232,6 +234,14 @@ def _outside_network(settings: Settings, nodes: list[Node]) -> str | None:
             f"--outside {settings.outside} is unknown.", "it is auto, none, or docker:NETWORK for containers."
         )
     return find_network(nodes)
+
+
+def _of_a_pod(settings: Settings, features: Mapping[str, Feature]) -> dict[str, Feature]:
+    """Why there is no client outside, where the run itself stands inside."""
+    if not settings.in_cluster or features["vantage.outside"].present:
+        return {}
+    outside = ("vantage.outside", "vantage.outside.two-addresses")
+    return dict.fromkeys(outside, Feature(False, NO_CLIENT_OUTSIDE, ours=True))
 
 
 def _reference_features(reference: Reference | None) -> dict[str, Feature]:

@@ -30,6 +30,7 @@ DEFAULT_MOVES = 30
 class Settings:
     """What a user says of a run.
 
+    ``in_cluster`` says that context and kubeconfig are the own ones of the pod that the run is in.
     ``outside`` is ``auto`` (containers on kind's docker network if the nodes are such), ``none``, or
     ``docker:NETWORK``. ``without`` are features to be taken as missing. ``samples`` is the number of connections a
     path gets in the judged window, ``moves`` how often each load balancer has to follow
@@ -53,12 +54,15 @@ class Settings:
     redact_cloud_ids: bool = False
     implementation: Pairs = ()
     source_ranges: str = "auto"
+    in_cluster: bool = False
 
     @property
     def repeat(self) -> str:
         """The command that repeats this run, up to the rows; $ESIPP_REPEAT is its start where something wraps esipp."""
-        start = os.environ.get("ESIPP_REPEAT") or f"esipp run --context {shlex.quote(self.context)}"
-        told = {"--kubeconfig": self.kubeconfig, "--outside": self.outside, "--samples": str(self.samples)}
+        cluster = "--in-cluster" if self.in_cluster else f"--context {shlex.quote(self.context)}"
+        start = os.environ.get("ESIPP_REPEAT") or f"esipp run {cluster}"
+        kubeconfig = None if self.in_cluster else self.kubeconfig
+        told = {"--kubeconfig": kubeconfig, "--outside": self.outside, "--samples": str(self.samples)}
         told["--moves"] = str(self.moves)
         usual = {"--kubeconfig": None, "--outside": "auto", "--samples": str(DEFAULT_SAMPLES)}
         usual["--moves"] = str(DEFAULT_MOVES)
@@ -152,7 +156,7 @@ class Run:
             left_out_core_rows=left_out,
         )
         if not self.settings.out:
-            _point(runs / "latest", self.folder.name)
+            point(runs / "latest", self.folder.name)
 
     def record(self, record: str, **fields: object) -> None:
         """Write a record to the ledger."""
@@ -243,7 +247,7 @@ class Run:
         return said
 
 
-def _point(link: Path, target: str) -> None:
+def point(link: Path, target: str) -> None:
     """Make ``runs/latest`` point at the newest run, in one step; a file system without links goes without."""
     fresh = link.with_name(f".latest-{secrets.token_hex(4)}")
     with contextlib.suppress(OSError):
