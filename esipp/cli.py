@@ -17,10 +17,11 @@ from esipp import __version__, listing
 from esipp.catalog import HOUSE, SUITES, all_rows, suite_names
 from esipp.comparing.commands import add_diff, add_merge
 from esipp.errors import EsippError, ExitCode, PreflightError
+from esipp.excluding import add_exclude, as_words, read_exclusions
 from esipp.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CLEANING, OF_ROWS
 from esipp.implementation import FIELDS, read_implementation
 from esipp.in_pod import credentials as in_pod
-from esipp.in_pod.command import add_fetch
+from esipp.in_pod.command import add_fetch, add_in_cluster
 from esipp.redaction import redact
 from esipp.report.command import add_parsers as add_report_commands
 from esipp.report.pages import rows_page
@@ -64,6 +65,7 @@ def add_run_options(group: Any) -> None:
         metavar="FEATURE",
         help="take a feature as missing, its rows are unsupported (load-balancer, family.ipv6 ...); repeatable",
     )
+    add_exclude(add)
     add(
         "--samples", type=int, default=DEFAULT_SAMPLES, metavar="N", help="connections a path gets in the judged window"
     )
@@ -117,15 +119,6 @@ def add_run_options(group: Any) -> None:
     )
 
 
-def add_in_cluster(add: Any) -> None:
-    """``--in-cluster``, in place of ``--context``."""
-    add(
-        "--in-cluster",
-        action="store_true",
-        help="in place of --context, in a pod: the cluster that it runs in, as the pod's service account",
-    )
-
-
 def settings_of(options: Any) -> Settings:
     """The settings that parsed options say.
 
@@ -144,6 +137,7 @@ def settings_of(options: Any) -> Settings:
         context=context,
         kubeconfig=kubeconfig,
         in_cluster=options.in_cluster,
+        exclude=read_exclusions(options.exclude, {row.id for row in all_rows()}) if options.exclude else (),
         image=options.image,
         lane=options.lane,
         out=options.out,
@@ -322,6 +316,15 @@ def select(patterns: Sequence[str]) -> list[Row]:
     return [row for row in rows if not patterns or row.id in chosen]
 
 
+def rows_named(arguments: Sequence[str]) -> list[str]:
+    """The rows that options of ``esipp run`` name.
+
+    Raises:
+        SystemExit: there is no such option.
+    """
+    return list(_parser().parse_args(["run", *arguments]).rows)
+
+
 def check_run(arguments: Sequence[str]) -> None:
     """Refuse what ``esipp run`` would refuse of its command line, without a cluster.
 
@@ -364,6 +367,7 @@ def _qualify(options: argparse.Namespace) -> int:
     arguments += [f"--lane={settings.lane}", f"--outside={settings.outside}", f"--samples={settings.samples}"]
     arguments += [f"--moves={settings.moves}", f"--seed={settings.seed}"]
     arguments += [f"--fail-on={settings.fail_on.value}", *(f"--without={name}" for name in settings.without)]
+    arguments += [f"--exclude={word}" for word in as_words(settings.exclude)]
     arguments += ["--allow-disruptive"] if settings.allow_disruptive else []
     arguments += [f"--source-ranges={settings.source_ranges}"]
     arguments += ["--redact-cloud-ids"] if settings.redact_cloud_ids else []

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from esipp import __version__
 from esipp.errors import EsippError, ExitCode
+from esipp.excluding import Exclusions, as_words
 from esipp.implementation import Pairs, as_json
 from esipp.model import Cell
 from esipp.observation import Verdict
@@ -30,13 +31,13 @@ DEFAULT_MOVES = 30
 class Settings:
     """What a user says of a run.
 
-    ``in_cluster`` says that context and kubeconfig are the own ones of the pod that the run is in.
-    ``outside`` is ``auto`` (containers on kind's docker network if the nodes are such), ``none``, or
-    ``docker:NETWORK``. ``without`` are features to be taken as missing. ``samples`` is the number of connections a
-    path gets in the judged window, ``moves`` how often each load balancer has to follow
-    a pod up, and as often down; ``seed`` chooses which. ``allow_disruptive`` allows what others on the
-    cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account. ``implementation`` is
-    what the user says was tested. ``source_ranges`` is who may use the VIPs (``source_ranges.decide``).
+    ``in_cluster`` says that context and kubeconfig are the own ones of the pod that the run is in. ``outside`` is
+    ``auto`` (containers on kind's docker network if the nodes are such), ``none``, or ``docker:NETWORK``. ``without``
+    are features to be taken as missing, ``exclude`` rows to be left out, with a reason each (excluding.py). ``samples``
+    is the number of connections a path gets in the judged window, ``moves`` how often each load balancer has to follow
+    a pod up, and as often down; ``seed`` chooses which. ``allow_disruptive`` allows what others on the cluster would
+    notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account. ``implementation`` is what the user
+    says was tested. ``source_ranges`` is who may use the VIPs (``source_ranges.decide``).
     """
 
     context: str
@@ -55,6 +56,7 @@ class Settings:
     implementation: Pairs = ()
     source_ranges: str = "auto"
     in_cluster: bool = False
+    exclude: Exclusions = ()
 
     @property
     def repeat(self) -> str:
@@ -74,6 +76,7 @@ class Settings:
         words += [f"--implementation {shlex.quote(f'{name}={value}')}" for name, value in self.implementation]
         words += [f"--source-ranges {self.source_ranges}"] if self.source_ranges != "auto" else []
         words += [f"--without {name}" for name in self.without]
+        words += [f"--exclude {shlex.quote(word)}" for word in as_words(self.exclude)]
         return " ".join([start, *words])
 
 

@@ -1,4 +1,4 @@
-"""``esipp fetch``: the report of the Job that ran in a cluster, and its exit code."""
+"""What the command line has for pods: ``--in-cluster``, and ``esipp fetch``, which brings a Job's report."""
 
 import argparse
 from pathlib import Path
@@ -17,6 +17,15 @@ EXIT_CODES = """exit codes are those of the run:
   4  wrong usage, no such Job, or it is still running; or the cluster was not fit to be asked
   5  no row was selected
 """
+
+
+def add_in_cluster(add: Any) -> None:
+    """``--in-cluster``, in place of ``--context``."""
+    add(
+        "--in-cluster",
+        action="store_true",
+        help="in place of --context, in a pod: the cluster that it runs in, as the pod's service account",
+    )
 
 
 def add_fetch(commands: Any) -> None:
