@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any, Self
 
 from esipp.errors import ExitCode
 from esipp.in_pod.parcel import pack
@@ -25,25 +26,33 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 class Asking:
-    """``esipp run`` as a child, to which the signals that end us are handed on: it removes what it made."""
+    """``esipp run`` as a child, to which the signals that end us are handed on: it removes what it made.
+
+    Within the context no signal is lost; ``ended`` says that one came. The first process of a container is not ended by
+    one for which it has no handler.
+    """
 
     def __init__(self) -> None:
         self.ended = False
         self._process: subprocess.Popen[bytes] | None = None
+        self._kept: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._kept = {number: signal.signal(number, self._end) for number in ENDING}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._kept.items():
+            signal.signal(number, handler)
 
     def run(self, options: Sequence[str], folder: Path) -> tuple[int, Path | None]:
         """Run it in a folder; returns its exit code, and the run's folder if it made one."""
         before = set(_runs(folder))
-        kept = {number: signal.signal(number, self._end) for number in ENDING}
-        try:
-            command = [sys.executable, "-m", "esipp", "run", "--in-cluster", *options]
-            self._process = subprocess.Popen(command, cwd=folder)
-            if self.ended:  # it came while the child was started
-                self._process.terminate()
-            code = self._process.wait()
-        finally:
-            for number, handler in kept.items():
-                signal.signal(number, handler)
+        command = [sys.executable, "-m", "esipp", "run", "--in-cluster", *options]
+        self._process = subprocess.Popen(command, cwd=folder)
+        if self.ended:  # it came while the child was started
+            self._process.terminate()
+        code = self._process.wait()
         made = [run for run in _runs(folder) if run not in before]
         return code if code >= 0 else int(ExitCode.HARNESS), made[-1] if made else None
 
@@ -63,12 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run, pack, wait; returns the run's exit code."""
     own, options = _split(sys.argv[1:] if arguments is None else arguments)
     told = _parser().parse_args(own)
-    asking = Asking()
-    code, run = asking.run(options, told.folder)
-    if run is None:
-        return code  # it was refused, and the log says why
-    parcel = pack(run, told.folder / ARCHIVE, code)
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    with Asking() as asking:
+        code, run = asking.run(options, told.folder)
+        if run is None:
+            return code  # it was refused, and the log says why
+        parcel = pack(run, told.folder / ARCHIVE, code)
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     parcel.write(told.folder / PARCEL)
     if asking.ended or not told.linger:
         return code

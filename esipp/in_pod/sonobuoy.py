@@ -33,13 +33,14 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
     promised.parent.mkdir()
     # There, and red, whatever happens: a run that is refused has no folder, and one that is killed writes no report.
     refuse(str(promised), HarnessError("esipp run did not begin.", "the plugin's log says why."))
-    code, run = Asking().run([*options, "--junit", str(promised)], work)
-    if run is not None and not (run / promised.name).exists():
-        shutil.copy(promised, run)
-    pack(run or promised.parent, results / ARCHIVE, code)
-    half = results / f"{DONE}.half"
-    half.write_text(str(results / ARCHIVE), encoding="utf-8")
-    half.replace(results / DONE)
+    with Asking() as asking:
+        code, run = asking.run([*options, "--junit", str(promised)], work)
+        if run is not None and not (run / promised.name).exists():
+            shutil.copy(promised, run)
+        pack(run or promised.parent, results / ARCHIVE, code)
+        half = results / f"{DONE}.half"
+        half.write_text(str(results / ARCHIVE), encoding="utf-8")
+        half.replace(results / DONE)
     print(f"esipp ended with exit code {code}; {results / ARCHIVE} is for Sonobuoy's worker.", flush=True)
     return 0
 
