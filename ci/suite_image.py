@@ -44,6 +44,7 @@ def provide(there: Surroundings, where: Places, journal: Journal) -> str:
         way, base = Official(where, journal), None
     image = build(there, base, journal)
     way.load(there, image)
+    way.tidy(image)
     return image
 
 

@@ -11,8 +11,8 @@ from esipp.report.reading import read_run
 from esipp.rows import Status
 from tests.incluster.inside import PLUGIN, Inside
 
-FEW = ("--suite", "source_ip", "--suite", "health_checks", "--samples", "20")
-ONE = ("--samples", "20", "clusterip.cluster.tcp.ipv4")
+FEW = ("--suite", "source_ip", "--suite", "health_checks", "--samples", "20", "--exclude", "clusterip.itp-local=why")
+ONE = ("--samples", "20", "clusterip.tcp.ipv4")
 RUN_SECONDS = 1200
 
 
@@ -33,6 +33,7 @@ def test_a_job_asks_its_cluster_and_its_report_is_fetched(inside: Inside, tmp_pa
     unsupported = [each for each in run.verdicts.values() if each.status is Status.UNSUPPORTED]
     assert len(passed) > 100
     assert any(NO_CLIENT_OUTSIDE in each.reason for each in unsupported)
+    assert any(each.reason == "left out by --exclude: why" for each in unsupported)
     assert all("outside" not in each.cell or each.status is Status.UNSUPPORTED for each in run.verdicts.values())
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
 

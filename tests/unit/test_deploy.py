@@ -16,6 +16,7 @@ from esipp.cli import _parser, check_run
 from esipp.in_pod import job, sonobuoy
 from esipp.in_pod.command import JOB, NAMESPACE
 from esipp.in_pod.state import CONTAINER
+from tests.incluster.test_inside import FEW, ONE
 
 Json = dict[str, Any]
 DEPLOY, WORKFLOW = HOUSE / "deploy", HOUSE / ".github" / "workflows" / "conformance.yaml"
@@ -77,7 +78,7 @@ def test_what_the_containers_run_is_there_and_takes_their_options(the_job: Json,
     own, options = split(container["args"])
     assert job._parser().parse_args(own).linger == 86400
     image = ["--image", container["env"][0]["value"]]
-    for words in (options, plugin["spec"]["args"]):
+    for words in (options, plugin["spec"]["args"], FEW, ONE):
         check_run([*IN_CLUSTER, *image, *words])
 
 
