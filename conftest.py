@@ -43,8 +43,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the run, if a cluster is named; be ended by SIGTERM and SIGHUP as by Ctrl-C, so that teardown runs."""
-    context = config.getoption("context")
-    if context is None or config.option.collectonly:
+    named = config.getoption("context") is not None or config.getoption("in_cluster")
+    if not named or config.option.collectonly:
         return
     if getattr(config.option, "numprocesses", None) or hasattr(config, "workerinput"):
         raise pytest.UsageError("the suites arrange once and observe all rows at once: run them without -n")

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import fcntl
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -23,7 +24,7 @@ from ci.places import CONTEXT, Places, cores, places
 from ci.step import Journal, SetupError, guarded, interrupt_children, resume
 from ci.surroundings import Surroundings
 from ci.ways import Hermetic, Official, Way, choose
-from esipp.cli import check_run
+from esipp.cli import check_run, rows_named
 from esipp.errors import EsippError
 
 INTERRUPTED = 2
@@ -43,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     with contextlib.ExitStack() as stack:
         try:
             lane = lane_file.load(options.lane, options.kubernetes)
-            _check(more)
+            _check(lane, more)
             stack.enter_context(_only_one(where))
             shutil.rmtree(where.logs, ignore_errors=True)
             journal = Journal(where.logs)
@@ -63,10 +64,10 @@ def split(arguments: list[str]) -> tuple[list[str], list[str]]:
     return arguments[:at], arguments[at + 1 :]
 
 
-def _check(more: list[str]) -> None:
+def _check(lane: Lane, more: list[str]) -> None:
     """Refuse what ``esipp run`` would refuse, before there is a cluster."""
     try:
-        check_run([*more, "--context", CONTEXT])
+        check_run(suite_command(lane, "echo:1", more)[2:])
     except EsippError as error:
         raise SetupError(error.sentence, error.hint) from None
 
@@ -103,6 +104,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Places, journal: Journal) -> int:
     keep = options.keep or options.up
+    for word, chosen in (("only", lane.include), ("without", lane.exclude)):
+        for each in chosen:
+            journal.line(f"         {word} {each.row}: {each.reason}")
     way = choose(options.path, lane, where, journal)
     journal.line(
         f"lane {lane.name} ({lane.description}), Kubernetes {lane.kubernetes}, {way.name} path, "
@@ -192,14 +196,17 @@ def suite_command(lane: Lane, image: str, more: Sequence[str] = ()) -> list[str]
     """Return the command that runs the lane's suites on its cluster; ``more`` are further options of it."""
     command = ["esipp", "run", "--context", CONTEXT, "--image", image, "--lane", lane.name, "--fail-on", lane.fail_on]
     command.append("--allow-disruptive")  # the cluster is there for nothing else
-    return [*command, *(part for suite in lane.suites for part in ("--suite", suite)), *more]
+    command += [part for suite in lane.suites for part in ("--suite", suite)]
+    command += [f"--exclude={each.row}={each.reason}" for each in lane.exclude]
+    named = [] if rows_named(more) else [each.row for each in lane.include]  # whoever names rows wants those
+    return [*command, *more, *named]
 
 
 def _suite(there: Surroundings, lane: Lane, more: Sequence[str], journal: Journal) -> int:
     """Run the suite in the cluster's surroundings; its output is ours, and so is its exit code."""
     with journal.step("run the suite", speaks=True) as step:
         command = suite_command(lane, there.image, more)
-        step.say(" ".join(command))
+        step.say(shlex.join(command))
         argv = guarded([*there.prefix, *command], "TERM")
         process = subprocess.Popen(argv, env=account.environment(there, command), start_new_session=True)
         try:

@@ -5,15 +5,25 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import yaml
-
+from ci.lane_merge import EXCLUDE, INCLUDE, KEYS, merged
 from ci.places import CI, ROOT
 from ci.step import SetupError
+from esipp.cli import select
+from esipp.errors import PreflightError
 
 LANES = CI / "lanes"
 KNOWN_LOAD_BALANCERS = ("metallb-l2", "reference")
 LEVELS = ("core", "extended", "timed")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A row, by its id or a part of it, that a lane chooses or leaves out, and why."""
+
+    row: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -27,35 +37,15 @@ class Lane:
     load_balancers: tuple[str, ...]
     suites: tuple[str, ...]
     fail_on: str  # the least binding level whose failures make the lane fail
+    include: tuple[Choice, ...] = ()  # where there are any, only these rows are asked
+    exclude: tuple[Choice, ...] = ()
 
 
 def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
     """Read and check a lane; `kubernetes` overrides its version."""
-    names = sorted(path.stem for path in lanes.glob("*.yaml"))
-    if name not in names:
-        raise SetupError(f"There is no lane '{name}'.", f"the lanes of ci/lanes/ are: {', '.join(names)}")
+    data = merged(name, lanes)
     path = lanes / f"{name}.yaml"
-    try:
-        data = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        raise SetupError(
-            f"ci/lanes/{path.name} is not valid YAML: {error}.", "compare it with kind-iptables.yaml"
-        ) from error
-    wanted = {
-        "description": str,
-        "kind_config": str,
-        "kubernetes": str,
-        "load_balancers": list,
-        "suites": list,
-        "fail_on": str,
-    }
-    if not isinstance(data, dict):
-        raise SetupError(f"ci/lanes/{path.name} is not a mapping.", f"its keys are: {', '.join(wanted)}")
-    if unknown := sorted(str(key) for key in set(data) - set(wanted)):
-        raise SetupError(
-            f"ci/lanes/{path.name} has the unknown key '{unknown[0]}'.", f"known keys: {', '.join(wanted)}"
-        )
-    for key, kind in wanted.items():
+    for key, kind in KEYS.items():
         if not isinstance(data.get(key), kind):
             raise SetupError(
                 f"ci/lanes/{path.name}: '{key}' is missing or not a {kind.__name__}.", "see kind-iptables.yaml"
@@ -87,4 +77,19 @@ def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
         load_balancers=tuple(data["load_balancers"]),
         suites=tuple(data["suites"]),
         fail_on=data["fail_on"],
+        include=_choices(path.name, data.get(INCLUDE, [])),
+        exclude=_choices(path.name, data.get(EXCLUDE, [])),
     )
+
+
+def _choices(file: str, choices: list[dict[str, Any]]) -> tuple[Choice, ...]:
+    """The rows that a lane chooses or leaves out."""
+    found = tuple(Choice(str(each["row"]).strip(), " ".join(str(each["reason"]).split())) for each in choices)
+    for choice in found:
+        try:
+            select([choice.row])
+        except PreflightError:
+            raise SetupError(
+                f"ci/lanes/{file}: no row's id is or contains '{choice.row}'.", "'esipp list' prints them all."
+            ) from None
+    return found

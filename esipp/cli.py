@@ -19,8 +19,11 @@ from esipp.comparing.commands import add_diff, add_merge
 from esipp.deploying.images import add_images
 from esipp.deploying.options import add_deploying_options, read_image, read_wishes
 from esipp.errors import EsippError, ExitCode, PreflightError
+from esipp.excluding import add_exclude, as_words, read_exclusions
 from esipp.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CLEANING, OF_ROWS
 from esipp.implementation import FIELDS, read_implementation
+from esipp.in_pod import credentials as in_pod
+from esipp.in_pod.command import add_fetch, add_in_cluster
 from esipp.loadbalancers.command import add_load_balancers
 from esipp.loadbalancers.profiles.loading import provider
 from esipp.planning.command import add_plan
@@ -40,6 +43,7 @@ def add_run_options(group: Any) -> None:
     add = getattr(group, "addoption", None) or group.add_argument
     add("--context", default=None, metavar="NAME", help="kubeconfig context of the cluster; required, no default")
     add("--kubeconfig", default=None, metavar="FILE", help="kubeconfig file (default: $KUBECONFIG, ~/.kube/config)")
+    add_in_cluster(add)
     add(
         "--image",
         default=os.environ.get("ESIPP_IMAGE", ""),
@@ -76,6 +80,7 @@ def add_run_options(group: Any) -> None:
         metavar="FEATURE",
         help="take a feature as missing, its rows are unsupported (load-balancer, family.ipv6 ...); repeatable",
     )
+    add_exclude(add)
     add(
         "--samples", type=int, default=DEFAULT_SAMPLES, metavar="N", help="connections a path gets in the judged window"
     )
@@ -136,8 +141,7 @@ def settings_of(options: Any) -> Settings:
     Raises:
         PreflightError: a value makes no sense.
     """
-    if not options.context:
-        raise PreflightError("No cluster is named.", "--context NAME; nothing is run against a cluster by default.")
+    context, kubeconfig = in_pod.named(options.context, options.kubeconfig, options.in_cluster)
     if not 1 <= options.samples <= 10_000:
         raise PreflightError(f"--samples {options.samples} is out of range.", "1 to 10000.")
     if not 1 <= options.moves <= 1000:
@@ -150,8 +154,10 @@ def settings_of(options: Any) -> Settings:
     if options.provider:
         provider(options.provider)
     return Settings(
-        context=options.context,
-        kubeconfig=options.kubeconfig,
+        context=context,
+        kubeconfig=kubeconfig,
+        in_cluster=options.in_cluster,
+        exclude=read_exclusions(options.exclude, {row.id for row in all_rows()}) if options.exclude else (),
         image=read_image(options),
         lane=options.lane,
         out=options.out,
@@ -277,8 +283,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog=OF_CLEANING,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    clean.add_argument("--context", required=True, metavar="NAME", help="kubeconfig context of the cluster")
+    clean.add_argument("--context", default=None, metavar="NAME", help="kubeconfig context of the cluster; required")
     clean.add_argument("--kubeconfig", default=None, metavar="FILE")
+    add_in_cluster(clean.add_argument)
     clean.add_argument("--run", default=None, metavar="ID", help="only this run's; it stands in the namespace's name")
     clean.add_argument(
         "--force", action="store_true", help="also what belongs to a run that is at work on this machine"
@@ -288,6 +295,7 @@ def _parser() -> argparse.ArgumentParser:
     add_report_commands(commands)
     add_diff(commands)
     add_merge(commands)
+    add_fetch(commands)
     return parser
 
 
@@ -333,6 +341,15 @@ def select(patterns: Sequence[str]) -> list[Row]:
     return [row for row in rows if not patterns or row.id in chosen]
 
 
+def rows_named(arguments: Sequence[str]) -> list[str]:
+    """The rows that options of ``esipp run`` name.
+
+    Raises:
+        SystemExit: there is no such option.
+    """
+    return list(_parser().parse_args(["run", *arguments]).rows)
+
+
 def check_run(arguments: Sequence[str]) -> None:
     """Refuse what ``esipp run`` would refuse of its command line, without a cluster.
 
@@ -370,17 +387,19 @@ def _qualify(options: argparse.Namespace) -> int:
     # told here, a misfit leaves no run folder
     examine(Cluster(settings.context, settings.kubeconfig, settings.wishes), settings, {row.suite for row in chosen})
     arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=no", "-r", "N", f"--rootdir={HOUSE}"]
-    arguments += ["-c", str(HOUSE / "pyproject.toml"), f"--context={settings.context}", f"--image={settings.image}"]
+    arguments += ["-c", str(HOUSE / "pyproject.toml"), f"--image={settings.image}"]
+    arguments += ["--in-cluster"] if settings.in_cluster else [f"--context={settings.context}"]
     arguments += [f"--lane={settings.lane}", f"--outside={settings.outside}", f"--samples={settings.samples}"]
     arguments += [f"--moves={settings.moves}", f"--seed={settings.seed}"]
     arguments += [f"--fail-on={settings.fail_on.value}", *(f"--without={name}" for name in settings.without)]
+    arguments += [f"--exclude={word}" for word in as_words(settings.exclude)]
     arguments += ["--allow-disruptive"] if settings.allow_disruptive else []
     arguments += [f"--source-ranges={settings.source_ranges}"]
     arguments += [f"--provider={settings.provider}"] if settings.provider else []
     arguments += ["--redact-cloud-ids"] if settings.redact_cloud_ids else []
     arguments += settings.wishes.words()
     arguments += [f"--implementation={name}={value}" for name, value in settings.implementation]
-    arguments += [f"--kubeconfig={settings.kubeconfig}"] if settings.kubeconfig else []
+    arguments += [f"--kubeconfig={settings.kubeconfig}"] if settings.kubeconfig and not settings.in_cluster else []
     arguments += [f"--out={settings.out}"] if settings.out else []
     arguments += [f"--junit={options.junit}"] if options.junit else []
     arguments += [f"--alluredir={options.alluredir}"] if options.alluredir else []
@@ -417,5 +436,6 @@ def _clean(options: argparse.Namespace) -> int:
     from esipp.cluster import Cluster
     from esipp.sweeping import clean
 
-    clean(Cluster(options.context, options.kubeconfig), options.run, options.force, print)
+    cluster = Cluster(*in_pod.named(options.context, options.kubeconfig, options.in_cluster))
+    clean(cluster, options.run, options.force, print)
     return int(ExitCode.CONFORMANT)

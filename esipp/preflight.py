@@ -15,7 +15,9 @@ from esipp.dialect import CLUSTER_IPS_SINCE, NEWEST, read_version
 from esipp.disruption.features import disruption_features
 from esipp.disruption.marks import CORDONED_BY
 from esipp.errors import HarnessError, PreflightError
+from esipp.excluding import features_of
 from esipp.facts import proxy_facts
+from esipp.in_pod.credentials import NO_CLIENT_OUTSIDE
 from esipp.interoperability.dns import dns_feature
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected, detect
 from esipp.loadbalancers.profiles.loading import all_profiles, provider
@@ -145,6 +147,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     landed = standing.land(places, nodes.values())
     features = _features(nodes, roles, services)
     features |= standing.features(places, landed.values(), [f for f in Family if _has(features, f)])
+    features |= _of_a_pod(settings, features)
     reference = find_reference(network, cluster.server) if network else None
     features |= _reference_features(reference)
     components, notes = find_components(cluster, version, raw)
@@ -167,7 +170,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     features["node-ports.all-addresses"] = Feature(
         everywhere, f"node-port-addresses: {facts['node-port-addresses']} ({decided['node-port-addresses']})"
     )
-    features |= left_out(settings.without, features)
+    features |= left_out(settings.without, features) | features_of(settings.exclude)
     if not features[HOST_NETWORK].present:  # then there is no root and are no raw sockets either
         features |= dict.fromkeys(("packets", "sctp"), features[HOST_NETWORK])
     features |= version_features(version, all_rows())
@@ -255,6 +258,14 @@ def _service_families(cluster: Cluster, version: str = "") -> set[str] | None:
 
 def _has(features: Mapping[str, Feature], family: Family) -> bool:
     return features[f"family.{family.value.lower()}"].present
+
+
+def _of_a_pod(settings: Settings, features: Mapping[str, Feature]) -> dict[str, Feature]:
+    """Why there is no client outside, where the run itself stands inside."""
+    if not settings.in_cluster or features["vantage.outside"].present:
+        return {}
+    outside = ("vantage.outside", "vantage.outside.two-addresses")
+    return dict.fromkeys(outside, Feature(False, NO_CLIENT_OUTSIDE, ours=True))
 
 
 def _reference_features(reference: Reference | None) -> dict[str, Feature]:

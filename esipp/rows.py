@@ -7,6 +7,7 @@ the packages of the other suites.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Any
 
 
@@ -80,6 +81,9 @@ HOST_NETWORK = "host-network"
 
 KUBERNETES = "kubernetes."
 """How the features are called that stand for a version: ``kubernetes.1.28``."""
+
+EXCLUDED = "excluded."
+"""How those are called that stand for rows which the user leaves out (excluding.py): a pattern of ids follows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +163,7 @@ def missing_features(row: Row, features: Mapping[str, Feature]) -> dict[str, Fea
     unknown = Feature(False, "nobody looked for it")
     needed = row.features | ({HOST_NETWORK} if row.on_host_network and HOST_NETWORK in features else set())
     needed |= _of_vantages(row, features)
+    needed |= set(exclusions(row.id, features))
     found = {name: features.get(name, unknown) for name in sorted(needed)}
     return {name: feature for name, feature in found.items() if not feature.present}
 
@@ -180,8 +185,15 @@ def _of_vantages(row: Row, features: Mapping[str, Feature]) -> set[str]:
     return needed & features.keys()
 
 
+def exclusions(row: str, names: Iterable[str]) -> list[str]:
+    """Those among the names of features that stand for this row, by its id, being left out by the user."""
+    return [name for name in names if name.startswith(EXCLUDED) and fnmatchcase(row, name.removeprefix(EXCLUDED))]
+
+
 def say_missing(row: Row, missing: Mapping[str, Feature]) -> str:
-    """Why a row is unsupported, from what of its features is missing."""
+    """Why a row is unsupported, from what of its features is missing; the user's own word goes before."""
+    if excluded := exclusions(row.id, missing):
+        return "; ".join(missing[name].why for name in excluded)
     told = []
     for name, feature in missing.items():
         version = name.removeprefix(KUBERNETES)

@@ -12,6 +12,7 @@ from pathlib import Path
 from esipp import __version__
 from esipp.deploying.wishes import NOTHING, Wishes
 from esipp.errors import EsippError, ExitCode
+from esipp.excluding import Exclusions, as_words
 from esipp.implementation import Pairs, as_json
 from esipp.model import Cell
 from esipp.observation import Verdict
@@ -31,13 +32,15 @@ DEFAULT_MOVES = 30
 class Settings:
     """What a user says of a run; ``wishes`` is what is wanted of all that it creates, and of the nodes it uses.
 
-    ``outside`` is where clients outside stand: ``auto`` (containers on kind's docker network if the nodes are such),
-    ``none``, or places with commas between them (``probing.places``). ``without`` are features to be taken as missing.
-    ``samples`` is the number of connections a path gets in the judged window, ``moves`` how often each load balancer
-    has to follow a pod up, and as often down; ``seed`` chooses which. ``allow_disruptive`` allows what others on the
-    cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account. ``implementation`` is
-    what the user says was tested. ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``provider``
-    is the load balancer that the cluster is said to have (a profile's name or file); empty for what is found.
+    ``in_cluster`` says that context and kubeconfig are the own ones of the pod that the run is in. ``outside`` is where
+    clients outside stand: ``auto`` (containers on kind's docker network if the nodes are such), ``none``, or places
+    with commas between them (``probing.places``). ``without`` are features to be taken as missing, ``exclude`` rows to be
+    left out, with a reason each (excluding.py). ``samples`` is the number of connections a path gets in the judged
+    window, ``moves`` how often each load balancer has to follow a pod up, and as often down; ``seed`` chooses which.
+    ``allow_disruptive`` allows what others on the cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what
+    names a cloud's account. ``implementation`` is what the user says was tested. ``source_ranges`` is who may use the
+    VIPs (``source_ranges.decide``). ``provider`` is the load balancer that the cluster is said to have (a profile's
+    name or file); empty for what is found.
     """
 
     context: str
@@ -57,12 +60,16 @@ class Settings:
     implementation: Pairs = ()
     source_ranges: str = "auto"
     provider: str = ""
+    in_cluster: bool = False
+    exclude: Exclusions = ()
 
     @property
     def repeat(self) -> str:
         """The command that repeats this run, up to the rows; $ESIPP_REPEAT is its start where something wraps esipp."""
-        start = os.environ.get("ESIPP_REPEAT") or f"esipp run --context {shlex.quote(self.context)}"
-        told = {"--kubeconfig": self.kubeconfig, "--outside": self.outside, "--samples": str(self.samples)}
+        cluster = "--in-cluster" if self.in_cluster else f"--context {shlex.quote(self.context)}"
+        start = os.environ.get("ESIPP_REPEAT") or f"esipp run {cluster}"
+        kubeconfig = None if self.in_cluster else self.kubeconfig
+        told = {"--kubeconfig": kubeconfig, "--outside": self.outside, "--samples": str(self.samples)}
         told["--moves"] = str(self.moves)
         usual = {"--kubeconfig": None, "--outside": "auto", "--samples": str(DEFAULT_SAMPLES)}
         usual["--moves"] = str(DEFAULT_MOVES)
@@ -76,6 +83,7 @@ class Settings:
         words += [f"--source-ranges {self.source_ranges}"] if self.source_ranges != "auto" else []
         words += [f"--provider {shlex.quote(self.provider)}"] if self.provider else []
         words += [f"--without {name}" for name in self.without]
+        words += [f"--exclude {shlex.quote(word)}" for word in as_words(self.exclude)]
         return " ".join([start, *words])
 
 
@@ -161,7 +169,7 @@ class Run:
             left_out_core_rows=left_out,
         )
         if not self.settings.out:
-            _point(runs / "latest", self.folder.name)
+            point(runs / "latest", self.folder.name)
 
     def record(self, record: str, **fields: object) -> None:
         """Write a record to the ledger."""
@@ -259,7 +267,7 @@ class Run:
         return said
 
 
-def _point(link: Path, target: str) -> None:
+def point(link: Path, target: str) -> None:
     """Make ``runs/latest`` point at the newest run, in one step; a file system without links goes without."""
     fresh = link.with_name(f".latest-{secrets.token_hex(4)}")
     with contextlib.suppress(OSError):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from esipp.report.reading import RecordedRun
 from esipp.report.told_rows import ToldRow
-from esipp.rows import KUBERNETES, Level, Profile, Status
+from esipp.rows import KUBERNETES, Level, Profile, Status, exclusions
 
 OTHERWISE = "another reason"
 """What stands for a feature where a row was not tested and all that it needs is there."""
@@ -64,7 +64,8 @@ def missing(run: RecordedRun) -> list[Missing]:
     for row in run.rows:
         verdict = run.verdicts.get(row.id)
         if verdict is not None and verdict.status is Status.UNSUPPORTED:
-            for name in absent(run, row.features) or [OTHERWISE]:
+            names = exclusions(row.id, run.features) or absent(run, row.features)
+            for name in names or [OTHERWISE]:
                 rows.setdefault(name, []).append(row.id)
     return [_missing(run, name, sorted(own)) for name, own in sorted(rows.items())]
 

@@ -24,6 +24,7 @@ from ci.places import CI, Places, versions
 from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
 from ci.ways import official_image
+from esipp.cli import check_run
 
 LANE = {
     "description": "a lane",
@@ -56,6 +57,17 @@ def test_every_lane_of_the_repository_is_sound() -> None:
         ({"suites": ["nothing"]}, "suites/nothing"),
         ({"fail_on": None}, "'fail_on' is missing"),
         ({"fail_on": "all"}, "'fail_on' is 'all', which is no level"),
+        ({"extends": "nobody"}, "no lane 'nobody', which 'mine' extends"),
+        ({"extends": ["kind-ipv4"]}, "'extends' is no lane's name"),
+        ({"extends": "mine"}, "'mine' extends itself: mine extends mine"),
+        ({"exclude": "nodeport"}, "'exclude' is no list of rows"),
+        ({"exclude": []}, "'exclude' is no list of rows"),
+        ({"exclude": ["nodeport"]}, "an entry of 'exclude' names no row"),
+        ({"exclude": [{"reason": "why"}]}, "an entry of 'exclude' names no row"),
+        ({"exclude": [{"row": "nodeport"}]}, "'exclude' gives no reason for 'nodeport'"),
+        ({"include": [{"row": "nodeport", "reason": " "}]}, "'include' gives no reason for 'nodeport'"),
+        ({"exclude": [{"row": "nodeport", "reason": "why", "until": 1}]}, "unknown key 'until'"),
+        ({"include": [{"row": "nodeport.lokal", "reason": "why"}]}, "no row's id is or contains 'nodeport.lokal'"),
     ],
 )
 def test_a_lane_with_a_mistake_is_refused_with_the_mistake(
@@ -64,6 +76,46 @@ def test_a_lane_with_a_mistake_is_refused_with_the_mistake(
     with pytest.raises(SetupError, match=said) as refused:
         lane(tmp_path, **changes)
     assert refused.value.hint
+
+
+def heirs(tmp_path: Path, **lanes: dict[str, object]) -> None:
+    for name, said in lanes.items():
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(said))
+
+
+LEFT_OUT = [{"row": "nodeport.local", "reason": "our firewall"}]
+
+
+def test_a_lane_says_what_differs_from_the_one_it_extends(tmp_path: Path) -> None:
+    heirs(
+        tmp_path,
+        base={**LANE, "exclude": LEFT_OUT},
+        middle={"extends": "base", "description": "another", "fail_on": "extended"},
+        last={"extends": "middle", "suites": ["continuity"], "exclude": [{"row": "sctp", "reason": "no module"}]},
+    )
+    base, last = (lane_file.load(name, lanes=tmp_path) for name in ("base", "last"))
+    assert (last.name, last.description, last.fail_on, last.suites) == ("last", "another", "extended", ("continuity",))
+    assert (last.kind_config, last.kubernetes) == (base.kind_config, base.kubernetes)
+    assert [each.row for each in last.exclude] == ["nodeport.local", "sctp"], "what is left out below stays so"
+
+
+def test_lanes_that_extend_each_other_are_told_round(tmp_path: Path) -> None:
+    heirs(tmp_path, a={"extends": "b"}, b={"extends": "c"}, c={"extends": "b"})
+    with pytest.raises(SetupError, match="The lane 'b' extends itself: b extends c extends b"):
+        lane_file.load("a", lanes=tmp_path)
+
+
+def test_what_a_lane_chooses_is_what_the_run_is_asked(tmp_path: Path) -> None:
+    chosen = lane(tmp_path, include=[{"row": "clusterip", "reason": "all there is"}], exclude=LEFT_OUT)
+    command = suite_command(chosen, "echo:1", ["--moves", "10"])
+    assert command[-3:] == ["--moves", "10", "clusterip"]
+    assert "--exclude=nodeport.local=our firewall" in command
+    check_run(command[2:])
+
+
+def test_rows_that_somebody_names_go_before_those_of_the_lane(tmp_path: Path) -> None:
+    chosen = lane(tmp_path, include=[{"row": "clusterip", "reason": "all there is"}])
+    assert suite_command(chosen, "echo:1", ["nodeport.local"])[-1] == "nodeport.local"
 
 
 @pytest.mark.parametrize("level", ["core", "extended"])

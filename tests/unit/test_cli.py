@@ -123,7 +123,11 @@ BAD = [
     (["run", "--context", "kind-there", "--lane", "../up"], "cannot be part of a folder's name"),
     (["run", "--context", "kind-there", "--bogus"], "unrecognized arguments: --bogus"),
     (["list", "no-such-row"], "No row's id is or contains"),
+    (["run", "--context", "kind-there", "--exclude", "nodeport.local"], "has no reason"),
+    (["run", "--in-cluster"], "--in-cluster is for pods, and this is none"),
     (["clean", "--context", "kind-there"], "does not answer"),
+    (["clean"], "No cluster is named"),
+    (["fetch", "--context", "kind-there"], "does not answer"),
     (["frobnicate"], "invalid choice"),
     ([], "required"),
 ]

@@ -1,0 +1,92 @@
+"""What the file of a lane says, together with those that it extends: a mapping whose keys are known.
+
+``extends: NAME`` takes over all keys of another lane; what the own file has takes their place. Only ``exclude`` adds
+up: a row that is left out in the lane below stays so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ci.step import SetupError
+
+KEYS: dict[str, type] = {
+    "description": str,
+    "kind_config": str,
+    "kubernetes": str,
+    "load_balancers": list,
+    "suites": list,
+    "fail_on": str,
+}
+"""What a lane has to have, by itself or from the one that it extends."""
+
+EXTENDS, INCLUDE, EXCLUDE = "extends", "include", "exclude"
+MORE = (EXTENDS, INCLUDE, EXCLUDE)
+"""What it may have."""
+
+CHOICE = ("row", "reason")
+
+
+def merged(name: str, lanes: Path, heirs: tuple[str, ...] = ()) -> dict[str, Any]:
+    """All that a lane says.
+
+    Args:
+        name: of the lane.
+        lanes: the folder with all of them.
+        heirs: the lanes that extend it, the first one first.
+
+    Raises:
+        SetupError: there is no such lane, it says what makes no sense, or extends itself.
+    """
+    names = sorted(path.stem for path in lanes.glob("*.yaml"))
+    if name in heirs:
+        way = " extends ".join([*heirs[heirs.index(name) :], name])
+        raise SetupError(f"The lane '{name}' extends itself: {way}.", "one of them has to stand by itself.")
+    if name not in names:
+        whose = f", which '{heirs[-1]}' extends" if heirs else ""
+        raise SetupError(f"There is no lane '{name}'{whose}.", f"the lanes of ci/lanes/ are: {', '.join(names)}")
+    own = _read(lanes / f"{name}.yaml")
+    if EXTENDS not in own:
+        return own
+    if not isinstance(own[EXTENDS], str):
+        raise SetupError(f"ci/lanes/{name}.yaml: 'extends' is no lane's name.", "it is one name, not a list.")
+    below = merged(own[EXTENDS], lanes, (*heirs, name))
+    both = {**below, **own}
+    if added := [*below.get(EXCLUDE, []), *own.get(EXCLUDE, [])]:
+        both[EXCLUDE] = added
+    return both
+
+
+def _read(path: Path) -> dict[str, Any]:
+    known = (*KEYS, *MORE)
+    try:
+        data = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise SetupError(
+            f"ci/lanes/{path.name} is not valid YAML: {error}.", "compare it with kind-iptables.yaml"
+        ) from error
+    if not isinstance(data, dict):
+        raise SetupError(f"ci/lanes/{path.name} is not a mapping.", f"its keys are: {', '.join(known)}")
+    if unknown := sorted(str(key) for key in set(data) - set(known)):
+        raise SetupError(f"ci/lanes/{path.name} has the unknown key '{unknown[0]}'.", f"known keys: {', '.join(known)}")
+    for key in (INCLUDE, EXCLUDE):
+        if key in data:
+            _check_choices(path.name, key, data[key])
+    return data
+
+
+def _check_choices(file: str, key: str, choices: object) -> None:
+    """Every row that is chosen or left out has a reason, which whoever reads the lane, or its report, is told."""
+    hint = f"{key}: [{{row: nodeport.local, reason: why}}]"
+    if not isinstance(choices, list) or not choices:
+        raise SetupError(f"ci/lanes/{file}: '{key}' is no list of rows.", hint)
+    for choice in choices:
+        if not isinstance(choice, dict) or not str(choice.get("row") or "").strip():
+            raise SetupError(f"ci/lanes/{file}: an entry of '{key}' names no row.", hint)
+        if not str(choice.get("reason") or "").strip():
+            raise SetupError(f"ci/lanes/{file}: '{key}' gives no reason for '{choice['row']}'.", hint)
+        if unknown := sorted(str(each) for each in set(choice) - set(CHOICE)):
+            raise SetupError(f"ci/lanes/{file}: an entry of '{key}' has the unknown key '{unknown[0]}'.", hint)

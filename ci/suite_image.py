@@ -1,0 +1,72 @@
+"""`ci/suite-image`: build the image of the suite itself and load it into the kept cluster; prints its reference."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ci.hermetic import suite_base
+from ci.hermetic.store import Store, key_of
+from ci.places import ROOT, Places, places
+from ci.step import Journal, SetupError
+from ci.surroundings import Surroundings
+from ci.ways import Hermetic, Official, Way
+
+NAME = "localhost/esipp/suite"
+SOURCES = ("esipp", "fixtures", "suites", "conftest.py", "pyproject.toml", "images/esipp")
+"""What of the checkout goes into it, README and all."""
+
+
+def reference(base: str | None, kubectl: str) -> str:
+    """Name the image by its content, its base, and the image that its kubectl is of."""
+    return f"{NAME}:{key_of(*(ROOT / each for each in SOURCES), base, kubectl)}"
+
+
+def build(there: Surroundings, base: str | None, journal: Journal) -> str:
+    """Build the image if the engine does not have it, with the nodes' kubectl, and return its reference."""
+    image = reference(base, there.node_image)
+    if there.ask("docker", "image", "inspect", "--format", "{{.Id}}", image) is None:
+        with journal.step("build the suite's image") as step:
+            options = ["--build-arg", f"KUBECTL={there.node_image}"]
+            options += ["--build-arg", f"BASE={base}"] if base else []
+            file = ROOT / "images" / "esipp" / "Dockerfile"
+            there.run(step, "docker", "build", "--file", file, "--tag", image, *options, ROOT)
+    return image
+
+
+def provide(there: Surroundings, where: Places, journal: Journal) -> str:
+    """Build the image as the kept cluster was built, load it into its nodes, and return its reference."""
+    if there.path == "hermetic":
+        hermetic = Hermetic(where, journal)
+        way: Way = hermetic
+        base: str | None = suite_base.make(hermetic.echo_base(there.kubernetes), Store(where), hermetic.engine, journal)
+    else:
+        way, base = Official(where, journal), None
+    image = build(there, base, journal)
+    way.load(there, image)
+    way.tidy(image)
+    return image
+
+
+def main() -> int:
+    """Do so for the kept cluster."""
+    where = places()
+    there = Surroundings.load(where)
+    try:
+        if not there:
+            raise SetupError("There is no kept cluster.", "ci/conformance --up starts one")
+        told, sys.stdout = sys.stdout, sys.stderr  # what is done is told beside, the reference may be captured
+        try:
+            image = provide(there, where, Journal(where.logs / "suite-image"))
+        finally:
+            sys.stdout = told
+    except SetupError as error:
+        error.show()
+        return 4
+    print(image)
+    return 0
+
+
+if __name__ == "__main__":
+    os.umask(0o022)
+    sys.exit(main())

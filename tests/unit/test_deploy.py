@@ -1,0 +1,205 @@
+"""What is applied and what pipelines run: it names what there is, with the rights of docs/rbac.yaml and no others."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ci import lane_file, suite_requirements
+from ci.lane import split
+from ci.lane_merge import KEYS
+from esipp.catalog import HOUSE
+from esipp.cli import _parser, check_run
+from esipp.in_pod import job, sonobuoy
+from esipp.in_pod.command import JOB, NAMESPACE
+from esipp.in_pod.state import CONTAINER
+from tests.incluster.test_inside import FEW, ONE
+
+Json = dict[str, Any]
+DEPLOY, WORKFLOW = HOUSE / "deploy", HOUSE / ".github" / "workflows" / "conformance.yaml"
+IN_CLUSTER = ["--context", "c"]  # what the pod's own account stands for is not there in a test
+
+
+def loaded(path: Path) -> Any:
+    (found,) = yaml.safe_load_all(path.read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def the_job() -> Json:
+    return dict(loaded(DEPLOY / "job.yaml"))
+
+
+@pytest.fixture(scope="module")
+def plugin() -> Json:
+    return dict(loaded(DEPLOY / "sonobuoy-plugin.yaml"))
+
+
+def pod_of(the_job: Json) -> Json:
+    return dict(the_job["spec"]["template"]["spec"])
+
+
+# ---------------------------------------------------------------------------------------------------------- as a Job
+def test_the_job_has_the_account_of_the_page_and_brings_no_rights() -> None:
+    rights = list(yaml.safe_load_all((HOUSE / "docs" / "rbac.yaml").read_text()))
+    (account,) = [each for each in rights if each["kind"] == "ServiceAccount"]
+    made = list(yaml.safe_load_all((DEPLOY / "job.yaml").read_text()))
+    assert [each["kind"] for each in made] == ["Job"]
+    assert made[0]["metadata"]["namespace"] == account["metadata"]["namespace"] == NAMESPACE
+    assert pod_of(made[0])["serviceAccountName"] == account["metadata"]["name"]
+    assert pod_of(made[0])["automountServiceAccountToken"] is True
+    assert account["automountServiceAccountToken"] is False, "nobody else's pod gets it"
+
+
+def test_fetch_looks_for_that_job(the_job: Json) -> None:
+    assert (the_job["metadata"]["namespace"], the_job["metadata"]["name"]) == (NAMESPACE, JOB)
+    options = _parser().parse_args(["fetch", "--context", "c"])
+    assert (options.namespace, options.job) == (NAMESPACE, JOB)
+    (container,) = pod_of(the_job)["containers"]
+    assert container["name"] == CONTAINER
+
+
+def test_it_is_ready_when_its_report_is_and_may_clean_up_when_it_is_ended(the_job: Json) -> None:
+    pod = pod_of(the_job)
+    (container,) = pod["containers"]
+    assert container["readinessProbe"]["exec"]["command"] == ["test", "-f", str(job.FOLDER / job.PARCEL)]
+    assert the_job["spec"]["backoffLimit"] == 0
+    assert pod["restartPolicy"] == "Never"
+    assert pod["terminationGracePeriodSeconds"] >= 120
+
+
+def test_what_the_containers_run_is_there_and_takes_their_options(the_job: Json, plugin: Json) -> None:
+    (container,) = pod_of(the_job)["containers"]
+    for each, module in ((container, job), (plugin["spec"], sonobuoy)):
+        assert each["command"] == ["python3", "-m", module.__name__]
+    own, options = split(container["args"])
+    assert job._parser().parse_args(own).linger == 86400
+    image = ["--image", container["env"][0]["value"]]
+    for words in (options, plugin["spec"]["args"], FEW, ONE):
+        check_run([*IN_CLUSTER, *image, *words])
+
+
+def test_its_pod_is_restricted_and_all_that_it_writes_to_is_mounted(the_job: Json, plugin: Json) -> None:
+    pod = pod_of(the_job)
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    own = {each["name"] for each in pod["volumes"]}
+    of_the_plugin = {each["name"] for each in plugin["extra-volumes"]} | {"results"}
+    for each, volumes in ((pod["containers"][0], own), (plugin["spec"], of_the_plugin)):
+        context = each["securityContext"]
+        assert (context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]) == (False, True)
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert "/tmp" in {mount["mountPath"] for mount in each["volumeMounts"]}  # noqa: S108 - the pod's own
+        assert {mount["name"] for mount in each["volumeMounts"]} <= volumes
+    assert all("emptyDir" in each for each in pod["volumes"]), "restricted allows it, and nothing else is needed"
+    assert str(job.FOLDER) in {mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+
+
+# -------------------------------------------------------------------------------------------------------- by Sonobuoy
+SONOBUOYS = {"driver", "plugin-name", "result-format", "result-files", "description", "source-url", "skip-cleanup"}
+
+
+def test_the_plugin_says_what_sonobuoy_knows(plugin: Json) -> None:
+    assert set(plugin) <= {"sonobuoy-config", "spec", "extra-volumes", "podSpec", "config-map"}
+    config = plugin["sonobuoy-config"]
+    assert set(config) <= SONOBUOYS
+    assert (config["driver"], config["result-format"], config["result-files"]) == ("Job", "junit", ["junit.xml"])
+    mounts = {mount["name"]: mount["mountPath"] for mount in plugin["spec"]["volumeMounts"]}
+    assert mounts["results"] == sonobuoy.RESULTS
+
+
+# ----------------------------------------------------------------------------------------------------------- the image
+def test_the_image_has_what_a_run_needs_of_the_pinned_packages_and_nothing_else() -> None:
+    wanted = suite_requirements.chosen(suite_requirements.needed(project()), (HOUSE / "requirements.txt").read_text())
+    kept = (HOUSE / "images" / "esipp" / "requirements.txt").read_text()
+    assert kept == suite_requirements.HEAD + wanted, "python -m ci.suite_requirements > images/esipp/requirements.txt"
+    names = set(re.findall(r"^([a-z0-9-]+)==", kept, re.MULTILINE))
+    assert {"kubernetes", "pytest", "scapy", "urllib3"} <= names
+    assert not names & {"mypy", "ruff", "hypothesis", "pyroute2"}
+    assert "://" not in kept
+
+
+def project() -> dict[str, list[str]]:
+    import tomllib
+
+    return dict(tomllib.loads((HOUSE / "pyproject.toml").read_text())["project"])
+
+
+def test_all_that_the_image_copies_is_let_into_its_context() -> None:
+    allowed = {line[1:] for line in (HOUSE / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = set()
+    for line in (HOUSE / "images" / "esipp" / "Dockerfile").read_text().splitlines():
+        if line.startswith("COPY ") and "--from" not in line:
+            copied |= set(line.split()[1:-1])
+    assert copied == allowed
+    assert all((HOUSE / each).exists() for each in copied)
+
+
+def test_the_images_bases_are_named_by_digest_and_stand_elsewhere_too() -> None:
+    text = (HOUSE / "images" / "esipp" / "Dockerfile").read_text()
+    named = dict(re.findall(r"^ARG (\w+)=(\S+@sha256:[0-9a-f]{64})$", text, re.MULTILINE))
+    assert named["BASE"] in (HOUSE / "images" / "echoserver" / "Dockerfile").read_text()
+    assert named["KUBECTL"].removeprefix("docker.io/") in (HOUSE / "ci" / "versions.toml").read_text()
+
+
+# ------------------------------------------------------------------------------------------------------------ pipelines
+COMMAND = re.compile(r"\./(ci/[\w-]+)([^|&;\n]*)")
+PLACEHOLDERS = {"$LANE": "kind-ipv4", "${{ matrix.lane }}": "kind-ipv4"}
+
+
+def commands(path: Path) -> list[tuple[str, list[str]]]:
+    """The commands of this repository that a file runs, with their options."""
+    text = path.read_text()
+    for placeholder, value in PLACEHOLDERS.items():
+        text = text.replace(placeholder, value)
+    return [(name, shlex.split(rest)) for name, rest in COMMAND.findall(text)]
+
+
+@pytest.mark.parametrize("path", [WORKFLOW, DEPLOY / "gitlab-ci.example.yml"], ids=lambda path: path.name)
+def test_a_pipeline_runs_what_there_is_with_options_that_are_taken(path: Path) -> None:
+    found = commands(path)
+    assert any(name == "ci/conformance" for name, _ in found)
+    for name, words in found:
+        assert (HOUSE / name).stat().st_mode & 0o100, f"{name} can be run"
+        own, options = split(words)
+        if name == "ci/conformance" and "--down" not in own:
+            lane = own[own.index("--lane") + 1]
+            assert lane_file.load(lane).name == lane
+            check_run([*IN_CLUSTER, *options])
+    for words in re.findall(r"esipp (run|fetch|merge|clean) (.*)", path.read_text()):
+        asked = shlex.split(" ".join(words).partition("||")[0].partition("&&")[0].partition(" #")[0])
+        _parser().parse_args(asked)
+
+
+def test_every_lane_has_its_runner_in_each_pipeline() -> None:
+    of_github = loaded(WORKFLOW)["jobs"]["lane"]["strategy"]["matrix"]["lane"]
+    (of_gitlab,) = loaded(DEPLOY / "gitlab-ci.example.yml")["kind"]["parallel"]["matrix"]
+    kinds = sorted(path.stem for path in lane_file.LANES.glob("kind-*.yaml"))
+    assert sorted(of_github) == sorted(of_gitlab["LANE"]) == kinds
+
+
+def test_actions_are_pinned_by_digest_with_their_version_beside() -> None:
+    used = re.findall(r"uses: (\S+)(.*)", WORKFLOW.read_text())
+    assert len(used) > 5
+    for action, comment in used:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action), action
+        assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), f"{action} says not of which version"
+
+
+def test_the_workflow_may_only_read_and_keeps_each_report() -> None:
+    workflow = loaded(WORKFLOW)
+    assert workflow["permissions"] == {"contents": "read"}
+    steps = workflow["jobs"]["lane"]["steps"]
+    (keeping,) = [step for step in steps if "upload-artifact" in step.get("uses", "")]
+    assert keeping["if"] == "always()"
+    assert "runs/2*" in keeping["with"]["path"]
+
+
+def test_the_page_of_lanes_names_every_key() -> None:
+    page = (HOUSE / "ci" / "README.md").read_text()
+    for key in ("extends", "include", "exclude"):
+        assert f"{key}:" in page
+    assert set(KEYS) >= {"kind_config", "fail_on"}

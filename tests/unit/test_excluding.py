@@ -1,0 +1,106 @@
+"""Rows that a user leaves out: each with a reason, which is their verdict's, and never as if they had passed."""
+
+from pathlib import Path
+
+import pytest
+
+from esipp.cli import _parser, settings_of
+from esipp.deciding import give_verdict
+from esipp.errors import ExitCode, PreflightError
+from esipp.excluding import as_words, features_of, read_exclusions
+from esipp.judge import Evidence, judge
+from esipp.observation import Verdict
+from esipp.report.conclusion import conclude
+from esipp.report.profiles import missing
+from esipp.rows import Feature, Level, Row, Status, missing_features
+from esipp.run import Run
+from esipp.topology import Topology
+from tests.unit.report_world import made, some_rows
+from tests.unit.world import CELLS
+
+IDS = [cell.id for cell in CELLS]
+ROW = next(cell for cell in CELLS if cell.id == "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
+OTHER = next(cell for cell in CELLS if cell.id == "nodeport.local.udp.ipv4.outside-1-to-endpoint-node")
+
+
+def decided(row: Row, *words: str) -> Verdict:
+    def look() -> None:
+        raise AssertionError("it was looked at")
+
+    has = {name: Feature(True, "there") for name in row.features}
+    return give_verdict(row, has | features_of(read_exclusions(words, IDS)), {}, look)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("word", [ROW.id, "nodeport.local.tcp", "outside-1-to-endpoint-node"])
+def test_a_row_is_left_out_by_its_id_or_a_part_of_it(word: str) -> None:
+    verdict = decided(ROW, f"{word}=our firewall")
+    assert verdict.status is Status.UNSUPPORTED
+    assert verdict.reason == "left out by --exclude: our firewall"
+    assert verdict.left_out
+
+
+@pytest.mark.parametrize("word", [OTHER.id, "nodeport.cluster"])
+def test_others_are_asked(word: str) -> None:
+    with pytest.raises(AssertionError, match="it was looked at"):
+        decided(ROW, f"{word}=our firewall")
+
+
+def test_a_whole_id_means_that_row_only() -> None:
+    short = "a.b"
+    found = features_of(read_exclusions([f"{short}=x"], [short, "a.b-2"]))
+    assert [name.removeprefix("excluded.") for name in found] == [short]
+    parts = features_of(read_exclusions(["a.=x"], [short, "a.b-2"]))
+    assert [name.removeprefix("excluded.") for name in parts] == ["*a.*"]
+
+
+def test_the_users_word_goes_before_what_is_missing_besides() -> None:
+    given = features_of(read_exclusions([f"{ROW.id}=our firewall"], IDS))
+    verdict = judge(ROW, Evidence({}, Topology(), given, 20))
+    assert len(missing_features(ROW, given)) > 1
+    assert verdict.reason == "left out by --exclude: our firewall"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nodeport.local"], "has no reason"),
+        (["nodeport.local="], "has no reason"),
+        (["nodeport.local= "], "has no reason"),
+        (["=because"], "has no reason"),
+        (["nodeport.lokal=because"], "no row's id is or contains 'nodeport.lokal'"),
+        (["*=because"], "no row's id"),
+        (["nodeport.local=because", "nodeport.local=also"], "twice"),
+    ],
+)
+def test_an_exclusion_without_a_row_or_a_reason_is_refused(words: list[str], said: str) -> None:
+    with pytest.raises(PreflightError, match=said) as refused:
+        read_exclusions(words, IDS)
+    assert refused.value.hint
+
+
+def test_a_core_row_that_is_left_out_makes_the_result_partial() -> None:
+    assert ROW.level is Level.CORE
+    said = conclude([decided(ROW, f"{ROW.id}=why"), Verdict(OTHER.id, Level.CORE, Status.PASS, "c", "c")], 0)
+    assert (said.result, said.exit_code) == ("partial", ExitCode.CONFORMANT)
+
+
+def test_it_comes_from_the_command_line_and_goes_into_the_one_that_repeats_the_run() -> None:
+    words = [f"{ROW.id}=our firewall", "nodeport.cluster=no = sign is lost"]
+    options = ["run", "--context", "c", "--image", "e:1", *(f"--exclude={word}" for word in words)]
+    settings = settings_of(_parser().parse_args(options))
+    assert as_words(settings.exclude) == words
+    assert f"--exclude '{words[0]}' --exclude '{words[1]}'" in settings.repeat
+
+
+def test_a_report_tells_the_rows_by_the_reason(tmp_path: Path) -> None:
+    rows = some_rows()[:3]
+    given = features_of(read_exclusions([f"{row.id}={why}" for row, why in zip(rows, "aab", strict=True)], IDS))
+
+    def tell(run: Run) -> None:
+        for name, feature in given.items():
+            run.record("feature", name=name, present=False, why=feature.why, ours=feature.ours)
+
+    said = {row.id: give_verdict(row, given, {}, lambda: pytest.fail("asked")) for row in rows}
+    found = missing(made(tmp_path, rows, said, more=tell))
+    told = {row: (each.why, each.ours) for each in found for row in each.rows}
+    assert told == {row.id: (f"left out by --exclude: {why}", True) for row, why in zip(rows, "aab", strict=True)}

@@ -1,0 +1,305 @@
+"""The report's way out of a cluster: whose turn it is, in a sentence; and it arrives whole, or is not said to."""
+
+import io
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from esipp.cli import main
+from esipp.cluster import ApiError, UnreachableError
+from esipp.errors import EsippError, ExitCode, HarnessError, PreflightError
+from esipp.in_pod import fetch
+from esipp.in_pod.job import ARCHIVE, FETCHED, PARCEL
+from esipp.in_pod.parcel import Parcel, pack, read, unpack
+from esipp.in_pod.state import Stage, state_of
+from tests.unit.report_world import failing, made, some_rows
+
+Json = dict[str, Any]
+JOB: Json = {"metadata": {"name": "esipp"}, "spec": {}, "status": {}}
+
+
+def pod(state: Json | None = None, *, ready: bool = False, name: str = "esipp-x", at: str = "1", **status: Any) -> Json:
+    containers = [] if state is None else [{"name": "esipp", "state": state, "ready": ready}]
+    return {
+        "metadata": {"name": name, "creationTimestamp": f"2026-01-01T00:00:0{at}Z"},
+        "status": {"phase": "Running", "containerStatuses": containers, **status},
+    }
+
+
+RUNNING = {"running": {"startedAt": "2026-01-01T00:00:05Z"}}
+ENDED = {"terminated": {"exitCode": 1, "reason": "Error"}}
+UNSCHEDULABLE = [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: too little memory."}]
+FAILED = {"conditions": [{"type": "Failed", "status": "True", "message": "Job was active longer than it may."}]}
+
+
+@pytest.mark.parametrize(
+    ("job", "pods", "stage", "said"),
+    [
+        (None, [], Stage.OVER, "There is no Job 'esipp'."),
+        (JOB, [], Stage.WAITING, "has no pod yet"),
+        ({**JOB, "spec": {"suspend": True}}, [], Stage.WAITING, "is suspended"),
+        ({**JOB, "status": FAILED}, [], Stage.OVER, "has failed and has no pod any more: Job was active longer"),
+        (JOB, [pod(RUNNING)], Stage.WAITING, "still running, since 2026-01-01T00:00:05Z."),
+        (JOB, [pod(RUNNING, ready=True)], Stage.READY, "is ready"),
+        (JOB, [pod(ENDED)], Stage.OVER, "ended with exit code 1, and its report is gone with it."),
+        (
+            JOB,
+            [pod({"terminated": {"exitCode": 137, "reason": "OOMKilled"}})],
+            Stage.OVER,
+            "ended with exit code 137 (OOMKilled)",
+        ),
+        (
+            JOB,
+            [pod({"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image."}}, phase="Pending")],
+            Stage.WAITING,
+            "The pod esipp-x has not started: ImagePullBackOff: Back-off pulling image.",
+        ),
+        (
+            JOB,
+            [pod(phase="Pending", conditions=UNSCHEDULABLE)],
+            Stage.WAITING,
+            "has not started: 0/3 nodes are available: too little memory.",
+        ),
+        (
+            JOB,
+            [pod(phase="Failed", reason="Evicted", message="The node was low on memory.")],
+            Stage.OVER,
+            "ended without a report: The node was low on memory.",
+        ),
+    ],
+)
+def test_how_a_job_stands_is_one_sentence(job: Json | None, pods: list[Json], stage: Stage, said: str) -> None:
+    found = state_of("esipp", job, pods)
+    assert found.stage is stage
+    assert said in found.sentence
+    assert found.sentence.endswith(".")
+    assert not found.sentence.endswith("..")
+
+
+def test_of_several_pods_the_newest_counts() -> None:
+    assert state_of("esipp", JOB, [pod(RUNNING, name="new", at="2", ready=True), pod(ENDED, name="old")]).pod == "new"
+
+
+def test_a_pod_that_goes_away_is_not_fetched_from() -> None:
+    leaving = pod(RUNNING, ready=True)
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"
+    assert state_of("esipp", JOB, [leaving]).stage is Stage.OVER
+
+
+class There:
+    """A cluster with one Job, whose pod is in another state each time one looks."""
+
+    context = "kind-there"
+    kubeconfig = None
+
+    def __init__(self, *states: Json | Exception | None) -> None:
+        self.states, self.watched = list(states), 0.0
+
+    def request(self, _method: str, path: str) -> Json:
+        assert path == "/apis/batch/v1/namespaces/ours/jobs/esipp"
+        now = self.states[0]
+        if isinstance(now, Exception):
+            raise now
+        if now is None:
+            raise ApiError(404, "NotFound", "jobs.batch not found", f"GET {path}")
+        return JOB
+
+    def list(self, path: str, **query: str) -> list[Json]:
+        assert (path, query) == ("/api/v1/namespaces/ours/pods", {"labelSelector": "job-name=esipp"})
+        now = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        assert isinstance(now, dict)
+        return [now]
+
+    def watch(self, _path: str, *, budget: float, **_: str) -> Iterator[tuple[str, Json]]:
+        self.watched = budget
+        yield from (("MODIFIED", {}) for _ in range(len(self.states)))
+
+
+def asked(there: There, seconds: float = 0) -> str:
+    cluster: Any = there
+    return fetch.ready_pod(cluster, "ours", "esipp", seconds)
+
+
+def test_a_report_that_waits_is_not_waited_for() -> None:
+    there = There(pod(RUNNING, ready=True))
+    assert asked(there, 60) == "esipp-x"
+    assert there.watched == 0
+
+
+def test_one_that_is_not_there_yet_is_waited_for_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    there = There(pod(phase="Pending"), pod(RUNNING), pod(RUNNING, ready=True))
+    assert asked(there, 60) == "esipp-x"
+    assert there.watched == 60
+    assert "Waiting for 60 s at most" in capsys.readouterr().err
+
+
+REFUSED = pod({"terminated": {"exitCode": int(ExitCode.USAGE), "reason": "Error"}})
+
+
+@pytest.mark.parametrize(
+    ("states", "seconds", "kind", "sentence", "hint"),
+    [
+        ([None], 0, PreflightError, "There is no Job", "--namespace and --job"),
+        ([pod(RUNNING)], 0, PreflightError, "still running", "--wait SECONDS"),
+        ([pod(RUNNING)], 5, PreflightError, "still running", "logs -f job/esipp"),
+        ([pod(RUNNING), pod(ENDED)], 5, HarnessError, "is gone with it", "logs esipp-x"),
+        ([REFUSED], 0, PreflightError, "exit code 4", "logs esipp-x"),
+        ([ApiError(403, "Forbidden", "may not", "GET")], 0, PreflightError, "refused: may not", "get jobs"),
+        ([UnreachableError("refused")], 0, HarnessError, "stopped answering", "up"),
+    ],
+)
+def test_what_cannot_be_fetched_is_told_in_a_sentence_with_a_hint(
+    states: list[Any], seconds: float, kind: type[EsippError], sentence: str, hint: str
+) -> None:
+    with pytest.raises(EsippError, match=sentence) as refused:
+        asked(There(*states), seconds)
+    assert type(refused.value) is kind
+    assert hint in refused.value.hint
+
+
+# ---------------------------------------------------------------------------------------------------------- transfer
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run's folder in a pod whose commands are run here; its report waits."""
+    monkeypatch.chdir(tmp_path)
+    inside = tmp_path / "pod"
+    folder = inside / "runs" / "20260101T000000Z-in"
+    (folder / "rows" / "one").mkdir(parents=True)
+    (folder / "ledger.jsonl").write_text("{}\n")
+    (folder / "rows" / "one" / "slice.pcap").write_bytes(bytes(range(256)) * 40)
+    pack(folder, inside / ARCHIVE, 1).write(inside / PARCEL)
+    monkeypatch.setattr(fetch, "FOLDER", inside)
+    return folder
+
+
+def shim(tmp_path: Path, script: str) -> list[str]:
+    """What stands before a command in place of kubectl exec."""
+    path = tmp_path / "shim"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return [str(path)]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(each.relative_to(folder)): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+def test_the_folder_arrives_as_it_was_and_the_pod_is_let_go(run: Path, tmp_path: Path) -> None:
+    folder = fetch.fetch(["env"], None)
+    assert folder == Path("runs") / run.name
+    assert files(folder) == files(run)
+    assert (Path("runs") / "latest").resolve() == folder.resolve()
+    assert (tmp_path / "pod" / FETCHED).exists()
+    assert sorted(each.name for each in Path("runs").iterdir()) == [run.name, "latest"], "nothing half is left"
+
+
+def test_a_connection_that_breaks_is_taken_up_where_it_broke(run: Path, tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    enter = shim(tmp_path, f'echo "$@" >>{calls}; if [ "$1" = tail ]; then "$@" | head -c 300; else "$@"; fi')
+    assert files(fetch.fetch(enter, tmp_path / "mine")) == files(run)
+    asked = [line.split()[2] for line in calls.read_text().splitlines() if line.startswith("tail")]
+    assert asked[:3] == ["+1", "+301", "+601"]
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ('[ "$1" = tail ] && { echo "error: lost" >&2; exit 1; }; exec "$@"', "0 of .* bytes did. error: lost."),
+        ('[ "$1" = tail ] || exec "$@"; "$@" | tr "\\0" "\\1"', "is another one"),
+        ('[ "$1" = tail ] || exec "$@"; "$@"; echo more', "is another one"),
+        ('echo "error: forbidden" >&2; exit 1', "cannot be entered: error: forbidden."),
+        ("echo hello", "cannot be read"),
+    ],
+)
+def test_what_does_not_arrive_whole_is_not_kept(run: Path, tmp_path: Path, script: str, said: str) -> None:
+    with pytest.raises(HarnessError, match=said) as refused:
+        fetch.fetch(shim(tmp_path, script), None)
+    assert refused.value.hint
+    assert not (tmp_path / "pod" / FETCHED).exists(), "the pod keeps it"
+    assert not list(Path("runs").glob("*"))
+
+
+def test_a_folder_that_is_there_is_not_overwritten(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(PreflightError, match="is there already"):
+        fetch.fetch(["env"], tmp_path / "mine")
+
+
+def test_without_kubectl_it_is_told(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(PreflightError, match="no no-such-kubectl on PATH"):
+        fetch.fetch([str(tmp_path / "no-such-kubectl").rpartition("/")[2]], None)
+
+
+# ------------------------------------------------------------------------------------------------------- the archive
+def archive(tmp_path: Path, *entries: tuple[str, Callable[[tarfile.TarInfo], None]]) -> Path:
+    path = tmp_path / "bad.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        for name, change in entries:
+            entry = tarfile.TarInfo(name)
+            change(entry)
+            tar.addfile(entry, io.BytesIO(b"x" * entry.size))
+    return path
+
+
+def a_file(entry: tarfile.TarInfo) -> None:
+    entry.size = 1
+
+
+def a_link(entry: tarfile.TarInfo) -> None:
+    entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/passwd"
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("run/../../up", a_file),
+        ("/etc/cron.d/x", a_file),
+        ("other/file", a_file),
+        ("run/link", a_link),
+    ],
+)
+def test_nothing_is_written_beside_the_folder(
+    name: str, change: Callable[[tarfile.TarInfo], None], tmp_path: Path
+) -> None:
+    target = tmp_path / "runs" / "run"
+    with pytest.raises(HarnessError, match="which no run writes"):
+        unpack(archive(tmp_path, ("run/fine", a_file), (name, change)), "run", target)
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_what_is_no_archive_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "bad.tar.gz"
+    path.write_bytes(b"\x1f\x8b cut")
+    with pytest.raises(HarnessError, match="cannot be unpacked"):
+        unpack(path, "run", tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["../up", "/etc", "..", "a/b", ""])
+def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
+    Parcel(name, 0, 1, "0").write(tmp_path / "parcel.json")
+    with pytest.raises(HarnessError, match="no name of a run's folder"):
+        read((tmp_path / "parcel.json").read_text())
+
+
+def test_fetching_ends_as_the_run_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = some_rows()[:3]
+    made(tmp_path / "run", rows, failing())
+
+    class Answers:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def version(self) -> str:
+            return "v1.36.3"
+
+    told: list[tuple[object, ...]] = []
+    monkeypatch.setattr("esipp.cluster.Cluster", Answers)
+    monkeypatch.setattr(fetch, "bring", lambda _cluster, *words: told.append(words) or tmp_path / "run")
+    assert main(["fetch", "--context", "c", "--wait", "9"]) == ExitCode.NOT_CONFORMANT
+    assert told == [("esipp-account", "esipp", 9, None)]
+    assert "NONCONFORMANT" in capsys.readouterr().out

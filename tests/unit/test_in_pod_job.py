@@ -1,0 +1,153 @@
+"""What a pod's container does: the report waits to be fetched, the exit code is the run's, signals are handed on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from esipp.catalog import HOUSE
+from esipp.in_pod import sonobuoy
+from esipp.in_pod.job import ARCHIVE, FETCHED, PARCEL
+from esipp.in_pod.parcel import read
+
+RUN = """
+import sys, pathlib
+run = pathlib.Path("runs/20260101T000000Z-in")
+run.mkdir(parents=True)
+(run / "ledger.jsonl").write_text("{}")
+(pathlib.Path("asked")).write_text(" ".join(sys.argv[1:]))
+"""
+FAILS = RUN + "sys.exit(1)"
+REFUSED = "import sys; sys.exit(4)"
+KILLED = RUN + "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+STOPPED = (
+    "import signal, sys\n"
+    "def stop(*_):\n    exec(RUN)\n    sys.exit(2)\n"
+    f"RUN = {RUN!r}\n"
+    "signal.signal(signal.SIGTERM, stop)\nprint('asking', flush=True)\nsignal.pause()"
+)
+
+
+def stands_in(folder: Path, script: str) -> None:
+    """A module in the child's folder, which Python finds first, stands in for ``esipp run``."""
+    (folder / "esipp").mkdir()
+    (folder / "esipp" / "__init__.py").touch()
+    (folder / "esipp" / "__main__.py").write_text(script)
+
+
+@contextmanager
+def job(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "esipp.in_pod.job", "--folder", str(folder), *options]
+    with subprocess.Popen(
+        command, cwd=HOUSE, env={**os.environ, "PYTHONPATH": str(HOUSE)}, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def said(process: subprocess.Popen[str], word: str) -> bool:
+    """Read until a line has this word."""
+    assert process.stdout is not None
+    return any(word in line for line in process.stdout)
+
+
+def test_the_report_waits_and_its_container_ends_as_the_run_did(tmp_path: Path) -> None:
+    stands_in(tmp_path, FAILS)
+    with job(tmp_path, "--linger", "100", "--", "--samples", "20") as process:
+        assert said(process, "The report is ready")
+        assert process.poll() is None
+        parcel = read((tmp_path / PARCEL).read_text())
+        assert (parcel.name, parcel.exit_code) == ("20260101T000000Z-in", 1)
+        assert parcel.size == (tmp_path / ARCHIVE).stat().st_size
+        assert (tmp_path / "asked").read_text() == "run --in-cluster --samples 20"
+        (tmp_path / FETCHED).touch()
+        assert said(process, "The report was fetched.")
+        assert process.wait() == 1
+
+
+def test_nobody_has_to_come_for_it(tmp_path: Path) -> None:
+    stands_in(tmp_path, FAILS)
+    with job(tmp_path, "--linger", "1") as process:
+        assert said(process, "Nobody fetched the report.")
+        assert process.wait() == 1
+
+
+def test_a_container_that_is_deleted_does_not_wait_any_longer(tmp_path: Path) -> None:
+    stands_in(tmp_path, FAILS)
+    with job(tmp_path, "--linger", "1000") as process:
+        assert said(process, "The report is ready")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 1
+
+
+def test_a_run_that_is_ended_may_remove_what_it_made(tmp_path: Path) -> None:
+    stands_in(tmp_path, STOPPED)
+    with job(tmp_path, "--linger", "1000") as process:
+        assert said(process, "asking")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 2
+    assert read((tmp_path / PARCEL).read_text()).exit_code == 2
+
+
+def test_a_run_that_was_refused_leaves_nothing_to_wait_for(tmp_path: Path) -> None:
+    stands_in(tmp_path, REFUSED)
+    with job(tmp_path) as process:
+        assert process.wait() == 4
+    assert not (tmp_path / PARCEL).exists()
+
+
+def test_a_run_that_was_killed_is_a_fault_of_the_harness(tmp_path: Path) -> None:
+    stands_in(tmp_path, KILLED)
+    with job(tmp_path, "--linger", "0") as process:
+        assert process.wait() == 3
+    assert read((tmp_path / PARCEL).read_text()).exit_code == 3
+
+
+# ------------------------------------------------------------------------------------------------- Sonobuoy's contract
+REPORTS = RUN + "(run / 'junit.xml').write_text('<testsuites name=\"of the run\"/>'); sys.exit(1)"
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        (REPORTS, "of the run"),
+        (REFUSED, "esipp run did not begin."),
+        (KILLED, "esipp run did not begin."),
+    ],
+    ids=["ended", "refused", "killed"],
+)
+def test_sonobuoy_gets_one_tarball_with_a_junit_file_and_then_the_done_file(
+    script: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results, work = tmp_path / "results", tmp_path / "work"
+    work.mkdir()
+    stands_in(work, script)
+    monkeypatch.setattr("tempfile.mkdtemp", lambda **_: str(work))
+    assert sonobuoy.main(["--lane", "sonobuoy"], {"SONOBUOY_RESULTS_DIR": str(results)}) == 0
+    assert sorted(each.name for each in results.iterdir()) == ["done", "esipp.tar.gz"]
+    archive = Path((results / "done").read_text())
+    assert archive == results / "esipp.tar.gz", "the whole path, and nothing else"
+    with tarfile.open(archive) as tar:
+        (junit,) = [entry for entry in tar if entry.name.endswith(".xml")]
+        assert Path(junit.name).name == "junit.xml"
+        file = tar.extractfile(junit)
+        assert file is not None
+        assert told in file.read().decode()
+
+
+def test_the_file_that_is_promised_to_sonobuoy_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stands_in(tmp_path, RUN)
+    monkeypatch.setattr("tempfile.mkdtemp", lambda **_: str(tmp_path))
+    sonobuoy.main(["--samples", "20"], {"SONOBUOY_RESULTS_DIR": str(tmp_path / "results")})
+    asked = (tmp_path / "asked").read_text().split()
+    assert asked == ["run", "--in-cluster", "--samples", "20", "--junit", str(tmp_path / "refused" / "junit.xml")]
+    assert json.loads((tmp_path / "runs" / "20260101T000000Z-in" / "ledger.jsonl").read_text()) == {}
