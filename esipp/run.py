@@ -34,8 +34,8 @@ class Settings:
 
     ``in_cluster`` says that context and kubeconfig are the own ones of the pod that the run is in. ``outside`` is where
     clients outside stand: ``auto`` (containers on kind's docker network if the nodes are such), ``none``, or places
-    with commas between them (``probing.places``). ``without`` are features to be taken as missing, ``exclude`` rows to be
-    left out, with a reason each (excluding.py). ``samples`` is the number of connections a path gets in the judged
+    with commas between them (``probing.places``). ``without`` are features to be taken as missing, ``exclude`` rows to
+    be left out, with a reason each (excluding.py). ``samples`` is the number of connections a path gets in the judged
     window, ``moves`` how often each load balancer has to follow a pod up, and as often down; ``seed`` chooses which.
     ``allow_disruptive`` allows what others on the cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what
     names a cloud's account. ``implementation`` is what the user says was tested. ``source_ranges`` is who may use the

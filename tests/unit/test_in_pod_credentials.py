@@ -14,11 +14,11 @@ from esipp.cluster import ApiError, Cluster, kubeconfig_arguments
 from esipp.errors import ExitCode, PreflightError
 from esipp.in_pod import credentials
 from esipp.in_pod.credentials import CONTEXT, HOST, NO_CLIENT_OUTSIDE, PORT, config_of, named
-from esipp.model import Role
-from esipp.preflight import _features, _of_a_pod
+from esipp.preflight import _of_a_pod
+from esipp.probing import standing
+from esipp.probing.places import Kind, Place
 from esipp.redaction import redact
 from esipp.run import Settings
-from esipp.topology import Node
 
 IN_POD = {HOST: "10.96.0.1", PORT: "443"}
 FIRST, SECOND = "eyJhbGciOiJSUzI1NiJ9.first.signature", "eyJhbGciOiJSUzI1NiJ9.second.signature"
@@ -213,22 +213,18 @@ def test_no_token_reaches_a_report(asked: tuple[Server, Cluster], pod: Path, rot
 
 
 # -------------------------------------------------------------------------------------------------- nobody is outside
-NODES = {name: Node(name, {}, frozenset()) for name in "ab"}
-ROLES = {Role.ENDPOINT_NODE: "a", Role.BARE_NODE: "b", Role.OTHER_NODE: "b"}
-
-
 @pytest.mark.parametrize(
     ("in_cluster", "network", "why"),
     [
         (True, None, NO_CLIENT_OUTSIDE),
         (False, None, "no client outside the cluster is known"),
-        (True, "kind", "containers on docker network kind"),
+        (True, "kind", str(Place(Kind.DOCKER, "kind"))),
     ],
 )
 def test_a_run_inside_has_no_client_outside_unless_it_is_given_some(
     in_cluster: bool, network: str | None, why: str
 ) -> None:
-    found = _features(NODES, ROLES, network, None)
+    found = standing.features((Place(Kind.DOCKER, network),) if network else (), [], [])
     found |= _of_a_pod(Settings("c", in_cluster=in_cluster), found)
     for name in ("vantage.outside", "vantage.outside.two-addresses"):
         assert (found[name].present, found[name].why) == (network is not None, why)
