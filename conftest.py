@@ -36,7 +36,7 @@ pytest_plugins = [
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of a run; ``esipp run`` has the same ones."""
-    from esipp.cli import add_run_options
+    from esipp.options import add_run_options
 
     add_run_options(parser.getgroup("esipp", "qualifying a cluster"))
 
@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if getattr(config.option, "numprocesses", None) or hasattr(config, "workerinput"):
         raise pytest.UsageError("the suites arrange once and observe all rows at once: run them without -n")
-    from esipp.cli import settings_of
+    from esipp.options import settings_of
 
     try:
         with junit.promised(config.option.junit):

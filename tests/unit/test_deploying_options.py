@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from esipp.cli import settings_of
 from esipp.deploying.given import given_by_rows
 from esipp.deploying.images import this_version
 from esipp.deploying.options import EFFECTS
 from esipp.deploying.syntax import LONGEST_NAME, LONGEST_PREFIX, MOST_ANNOTATIONS
 from esipp.deploying.wishes import Annotation, On, Toleration, Wishes
 from esipp.errors import ExitCode, PreflightError
+from esipp.options import settings_of
 from esipp.run import Settings
 
 NAME, PREFIX = "n" * LONGEST_NAME, ".".join(["p" * 62] * 4)

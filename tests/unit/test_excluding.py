@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from esipp.cli import _parser, settings_of
+from esipp.cli import _parser
 from esipp.deciding import give_verdict
 from esipp.errors import ExitCode, PreflightError
 from esipp.excluding import as_words, features_of, read_exclusions
 from esipp.judge import Evidence, judge
 from esipp.observation import Verdict
+from esipp.options import settings_of
 from esipp.report.conclusion import conclude
 from esipp.report.profiles import missing
 from esipp.rows import Feature, Level, Row, Status, missing_features

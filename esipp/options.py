@@ -1,0 +1,156 @@
+"""The options of ``esipp run``, for its own command line and pytest's alike, and the settings that they say."""
+
+import os
+import secrets
+from typing import Any
+
+from esipp.catalog import all_rows
+from esipp.deploying.options import add_deploying_options, read_image, read_wishes
+from esipp.errors import PreflightError
+from esipp.excluding import add_exclude, read_exclusions
+from esipp.implementation import FIELDS, read_implementation
+from esipp.in_pod import credentials as in_pod
+from esipp.in_pod.command import add_in_cluster
+from esipp.loadbalancers.profiles.loading import provider
+from esipp.probing.places import AUTO, read_places
+from esipp.rows import Binding
+from esipp.run import DEFAULT_MOVES, DEFAULT_SAMPLES, Settings
+from esipp.source_ranges import read as read_ranges
+
+
+def add_run_options(group: Any) -> None:
+    """The options of a run, for argparse and pytest alike."""
+    add = getattr(group, "addoption", None) or group.add_argument
+    add("--context", default=None, metavar="NAME", help="kubeconfig context of the cluster; required, no default")
+    add("--kubeconfig", default=None, metavar="FILE", help="kubeconfig file (default: $KUBECONFIG, ~/.kube/config)")
+    add_in_cluster(add)
+    add(
+        "--image",
+        default=os.environ.get("ESIPP_IMAGE", ""),
+        metavar="REFERENCE",
+        help="the echo image as the nodes know it (default: $ESIPP_IMAGE)",
+    )
+    add("--lane", default="run", metavar="NAME", help="name of this set-up; it is part of the run folder's name")
+    add("--out", default=None, metavar="DIR", help="the run's folder (default: runs/<time>-<lane>)")
+    add(
+        "--junit",
+        default=None,
+        metavar="FILE",
+        help="JUnit XML here too, beside the run's folder: there, and red, whatever happens, also without a cluster",
+    )
+    add(
+        "--outside",
+        action="append",
+        default=None,
+        metavar="WHERE",
+        help="where clients outside the cluster stand, in order, with commas or repeated: machine (this one), "
+        "ssh:[USER@]HOST[:PORT], docker:NETWORK; or auto (containers beside kind's nodes, the default), or none",
+    )
+    add(
+        "--provider",
+        default="",
+        metavar="NAME|FILE.toml",
+        help="which load balancer the cluster has, as docs/load-balancers.md names them, or a profile of your own: how "
+        "long to wait for it, and what to expect (default: what is found)",
+    )
+    add(
+        "--without",
+        action="append",
+        default=[],
+        metavar="FEATURE",
+        help="take a feature as missing, its rows are unsupported (load-balancer, family.ipv6 ...); repeatable",
+    )
+    add_exclude(add)
+    add(
+        "--samples", type=int, default=DEFAULT_SAMPLES, metavar="N", help="connections a path gets in the judged window"
+    )
+    add(
+        "--moves",
+        type=int,
+        default=DEFAULT_MOVES,
+        metavar="N",
+        help=f"moves up, and as many down, that each load balancer has to follow (default: {DEFAULT_MOVES})",
+    )
+    add(
+        "--seed",
+        type=int,
+        default=None,
+        metavar="N",
+        help="of everything that is chosen at random: which pod moves when (default: a new one, told in the report)",
+    )
+    add(
+        "--allow-disruptive",
+        action="store_true",
+        help="also what others on the cluster would notice: nodes are cordoned, drained of our pods and excluded from "
+        "load balancers for a while, kube-proxy, speakers and kubelets restarted, the API server is away for 30 s",
+    )
+    add(
+        "--redact-cloud-ids",
+        action="store_true",
+        help="put pseudonyms for what names a cloud's account: provider, project and subscription ids, nodes' names, "
+        "hosts of load balancers and API server; so the report may be published. IP addresses are kept, those of this "
+        "machine too: they are the evidence",
+    )
+    add(
+        "--source-ranges",
+        default="auto",
+        metavar="WHO",
+        help="who may use the VIPs, by loadBalancerSourceRanges: clients (the run's own), off (everybody), or CIDRs "
+        "with commas between them (default: auto, which is clients, but off where nodes are kind's)",
+    )
+    add(
+        "--implementation",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"what is tested, for the conformance report: {', '.join(FIELDS)}; repeatable",
+    )
+    add(
+        "--fail-on",
+        choices=[each.value for each in Binding],
+        default=Binding.CORE.value,
+        help="whose failures make the run fail: core rows, also extended ones, also those that hold a time against a "
+        "bound, for which the machine should be idle otherwise (default: core)",
+    )
+    add_deploying_options(add)
+
+
+def settings_of(options: Any) -> Settings:
+    """The settings that parsed options say.
+
+    Raises:
+        PreflightError: a value makes no sense.
+    """
+    context, kubeconfig = in_pod.named(options.context, options.kubeconfig, options.in_cluster)
+    if not 1 <= options.samples <= 10_000:
+        raise PreflightError(f"--samples {options.samples} is out of range.", "1 to 10000.")
+    if not 1 <= options.moves <= 1000:
+        raise PreflightError(f"--moves {options.moves} is out of range.", "1 to 1000.")
+    if not options.lane.replace("-", "").replace(".", "").isalnum():
+        raise PreflightError(f"--lane '{options.lane}' cannot be part of a folder's name.", "letters, digits, - and .")
+    read_ranges(options.source_ranges)
+    outside = ",".join(options.outside or [AUTO])
+    read_places(outside)
+    if options.provider:
+        provider(options.provider)
+    return Settings(
+        context=context,
+        kubeconfig=kubeconfig,
+        in_cluster=options.in_cluster,
+        exclude=read_exclusions(options.exclude, {row.id for row in all_rows()}) if options.exclude else (),
+        image=read_image(options),
+        lane=options.lane,
+        out=options.out,
+        outside=outside,
+        provider=options.provider,
+        without=tuple(options.without),
+        samples=options.samples,
+        fail_on=Binding(options.fail_on),
+        moves=options.moves,
+        allow_disruptive=options.allow_disruptive,
+        redact_cloud_ids=options.redact_cloud_ids,
+        implementation=read_implementation(options.implementation),
+        source_ranges=options.source_ranges,
+        wishes=read_wishes(options),
+        seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
+    )
