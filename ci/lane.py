@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from ci import account, cluster, lane_file, loadbalancer, metallb, network
 from ci.hermetic import coredns
-from ci.lane_file import Lane
+from ci.lane_file import METALLB, REFERENCE, Lane
 from ci.places import CONTEXT, Places, cores, places
 from ci.step import Journal, SetupError, guarded, interrupt_children, resume
 from ci.surroundings import Surroundings
@@ -29,7 +29,6 @@ from esipp.errors import EsippError
 
 INTERRUPTED = 2
 SETUP_FAILED = 4
-REFERENCE = "reference"  # among a lane's load balancers
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
@@ -155,7 +154,7 @@ def _renew(kept: Surroundings, way: Way, lane: Lane, where: Places, journal: Jou
         way.load(kept, image)
     if REFERENCE in lane.load_balancers:
         base = way.balancer_base() if isinstance(way, Hermetic) else None
-        loadbalancer.renew(kept, loadbalancer.build(kept, base, journal), journal)
+        loadbalancer.renew(kept, loadbalancer.build(kept, base, journal), journal, lane.balancer_options)
     account.install(kept, journal)
     there = replace(kept, image=image)
     there.save(where)
@@ -177,9 +176,11 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
         image = echo.result()
         loading = pool.submit(way.load, there, image)
         balancer = building.result() if building else None
-        starting = pool.submit(loadbalancer.install, there, balancer, journal) if balancer else None
+        own = lane.balancer_options
+        starting = pool.submit(loadbalancer.install, there, balancer, journal, own) if balancer else None
         account.install(there, journal)
-        metallb.install(there, prepared.metallb_manifest, journal)
+        if METALLB in lane.load_balancers:
+            metallb.install(there, prepared.metallb_manifest, journal)
         cluster.await_nodes(there, journal)
         loading.result()
         if starting:
@@ -197,6 +198,8 @@ def suite_command(lane: Lane, image: str, more: Sequence[str] = ()) -> list[str]
     command = ["esipp", "run", "--context", CONTEXT, "--image", image, "--lane", lane.name, "--fail-on", lane.fail_on]
     command.append("--allow-disruptive")  # the cluster is there for nothing else
     command += [part for suite in lane.suites for part in ("--suite", suite)]
+    command += ["--provider", lane.dressed_as] if lane.dressed_as else []
+    command += ["--moves", str(lane.moves)] if lane.moves and "--moves" not in more else []
     command += [f"--exclude={each.row}={each.reason}" for each in lane.exclude]
     named = [] if rows_named(more) else [each.row for each in lane.include]  # whoever names rows wants those
     return [*command, *more, *named]

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci.lane_merge import EXCLUDE, INCLUDE, KEYS, merged
+from ci import dressing
+from ci.lane_merge import DRESSED, EXCLUDE, INCLUDE, KEYS, MOVES, merged
 from ci.places import CI, ROOT
 from ci.step import SetupError
 from esipp.cli import select
 from esipp.errors import PreflightError
 
 LANES = CI / "lanes"
-KNOWN_LOAD_BALANCERS = ("metallb-l2", "reference")
+METALLB, REFERENCE = "metallb-l2", "reference"
+KNOWN_LOAD_BALANCERS = (METALLB, REFERENCE)
 LEVELS = ("core", "extended", "timed")
 
 
@@ -39,6 +41,13 @@ class Lane:
     fail_on: str  # the least binding level whose failures make the lane fail
     include: tuple[Choice, ...] = ()  # where there are any, only these rows are asked
     exclude: tuple[Choice, ...] = ()
+    dressed_as: str = ""  # the profile of a cloud's load balancer, which the reference one then plays
+    moves: int | None = None  # of pods, up and as often down; by default those of `esipp run`
+
+    @property
+    def balancer_options(self) -> list[str]:
+        """What the reference load balancer is started with here."""
+        return dressing.options(self.dressed_as) if self.dressed_as else []
 
 
 def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
@@ -69,7 +78,17 @@ def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
         raise SetupError(
             f"ci/lanes/{path.name}: 'fail_on' is '{data['fail_on']}', which is no level.", f"known: {', '.join(LEVELS)}"
         )
-    return Lane(
+    dressed, moves = data.get(DRESSED, ""), data.get(MOVES)
+    if not isinstance(dressed, str):
+        raise SetupError(f"ci/lanes/{path.name}: '{DRESSED}' is no profile's name.", "esipp load-balancers lists them.")
+    if dressed and data["load_balancers"] != [REFERENCE]:
+        raise SetupError(
+            f"ci/lanes/{path.name} is dressed as {dressed}, but has another load balancer than the reference one.",
+            f"load_balancers: [{REFERENCE}]; which one would serve Services that name no class?",
+        )
+    if moves is not None and not (isinstance(moves, int) and moves > 0):
+        raise SetupError(f"ci/lanes/{path.name}: '{MOVES}' is no number of moves.", "a whole number above 0.")
+    lane = Lane(
         name=name,
         description=data["description"],
         kind_config=config,
@@ -79,7 +98,11 @@ def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
         fail_on=data["fail_on"],
         include=_choices(path.name, data.get(INCLUDE, [])),
         exclude=_choices(path.name, data.get(EXCLUDE, [])),
+        dressed_as=dressed,
+        moves=moves,
     )
+    _ = lane.balancer_options  # a profile that cannot be worn is told before there is a cluster
+    return lane
 
 
 def _choices(file: str, choices: list[dict[str, Any]]) -> tuple[Choice, ...]:

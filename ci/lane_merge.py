@@ -23,8 +23,8 @@ KEYS: dict[str, type] = {
 }
 """What a lane has to have, by itself or from the one that it extends."""
 
-EXTENDS, INCLUDE, EXCLUDE = "extends", "include", "exclude"
-MORE = (EXTENDS, INCLUDE, EXCLUDE)
+EXTENDS, INCLUDE, EXCLUDE, DRESSED, MOVES = "extends", "include", "exclude", "dressed_as", "moves"
+MORE = (EXTENDS, INCLUDE, EXCLUDE, DRESSED, MOVES)
 """What it may have."""
 
 CHOICE = ("row", "reason")

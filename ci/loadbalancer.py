@@ -27,6 +27,7 @@ ADMIN_PORT = 9000
 ADMIN_LABEL = "esipp.dev/load-balancer"  # value: the admin port
 SERVER_LABEL = "esipp.dev/balances"  # value: the cluster's API server, as the kubeconfig has it
 OPTIONS_LABEL = "esipp.dev/options"  # value: what it was given beyond what it has by itself
+OWN_LABEL = "esipp.dev/own-options"  # value: what its lane always gives it
 # Always the same, so that neighbours who learned a VIP from its predecessor are right about it.
 MAC = "02:65:73:69:70:70"
 READY_SECONDS = 60.0
@@ -69,8 +70,8 @@ def build(there: Surroundings, base: str | None, journal: Journal) -> str:
     return reference
 
 
-def install(there: Surroundings, image: str, journal: Journal) -> None:
-    """Give it an account and start it; returns when it knows the cluster's nodes and Services."""
+def install(there: Surroundings, image: str, journal: Journal, own: Sequence[str] = ()) -> None:
+    """Give it an account and start it, with the lane's own options; returns when it knows nodes and Services."""
     hint = f"ci/enter docker logs {NAME}"
     with journal.step("start the reference load balancer", hint=hint) as step:
         path = step.log.with_suffix(".yaml")
@@ -79,18 +80,19 @@ def install(there: Surroundings, image: str, journal: Journal) -> None:
         wait = ["--namespace", NAME, f"--timeout={READY_SECONDS:.0f}s"]
         kubectl(there, step, "wait", f"secret/{NAME}", "--for=jsonpath={.data.token}", *wait)
         _write_credentials(there, places())
-        run(there, image)
+        run(there, image, own=own)
         step.note = ", ".join(pools(there))
 
 
-def renew(there: Surroundings, image: str, journal: Journal) -> None:
-    """See that a standing cluster has it, of this image, with these settings and without faults."""
+def renew(there: Surroundings, image: str, journal: Journal, own: Sequence[str] = ()) -> None:
+    """See that a standing cluster has it, of this image, with these settings and options, and without faults."""
     found = _inspect(there)
-    if found and found["State"]["Running"] and found["Config"]["Image"] == image and not _options(found):
+    if found and found["State"]["Running"] and found["Config"]["Image"] == image:
         has = found["HostConfig"]["Sysctls"]
-        if all(has.get(name) == str(value) for name, value in SYSCTLS.items()):
+        same = all(has.get(name) == str(value) for name, value in SYSCTLS.items())
+        if same and not _options(found) and _options(found, OWN_LABEL) == list(own):
             return
-    install(there, image, journal)
+    install(there, image, journal, own)
 
 
 def restart(there: Surroundings, options: Sequence[str] = ()) -> None:
@@ -98,13 +100,13 @@ def restart(there: Surroundings, options: Sequence[str] = ()) -> None:
     found = _inspect(there)
     if not found:
         raise SetupError("There is no reference load balancer to start again.", "ci/conformance --up starts one")
-    run(there, found["Config"]["Image"], options)
+    run(there, found["Config"]["Image"], options, _options(found, OWN_LABEL))
 
 
-def run(there: Surroundings, image: str, options: Sequence[str] = ()) -> None:
+def run(there: Surroundings, image: str, options: Sequence[str] = (), own: Sequence[str] = ()) -> None:
     """Start the container in place of the one that is there, and wait until it serves."""
     remove(there)
-    _docker(there, *container(there, image, options))
+    _docker(there, *container(there, image, options, own))
     deadline = time.monotonic() + READY_SECONDS
     while True:
         told = _docker(there, "logs", NAME)
@@ -123,8 +125,8 @@ def remove(there: Surroundings) -> None:
         _docker(there, "rm", "--force", NAME)
 
 
-def container(there: Surroundings, image: str, options: Sequence[str]) -> list[str]:
-    """Say how docker runs it."""
+def container(there: Surroundings, image: str, options: Sequence[str], own: Sequence[str] = ()) -> list[str]:
+    """Say how docker runs it: with the lane's own options, and with more, which take their place."""
     version = (there.ask("docker", "version", "--format", "{{.Server.APIVersion}}") or "").strip()
     parts = tuple(int(part) for part in version.split(".") if part.isdigit())
     settings = [f"{name}={value}" for name, value in SYSCTLS.items()]
@@ -142,10 +144,11 @@ def container(there: Surroundings, image: str, options: Sequence[str]) -> list[s
     command += [part for setting in settings for part in ("--sysctl", setting)]
     command += ["--label", f"{ADMIN_LABEL}={ADMIN_PORT}", "--label", f"{SERVER_LABEL}={_server(there)}"]
     command += ["--label", f"{OPTIONS_LABEL}={json.dumps(list(options))}"]
+    command += ["--label", f"{OWN_LABEL}={json.dumps(list(own))}"]
     command += ["--volume", f"{credentials(places())}:/credentials:ro", image]
     command += ["--server", f"https://{CLUSTER}-control-plane:6443", "--ca", "/credentials/ca.crt"]
     command += ["--token", "/credentials/token", "--admin", str(ADMIN_PORT)]
-    return [*command, *(part for pool in pools(there) for part in ("--pool", pool)), *options]
+    return [*command, *(part for pool in pools(there) for part in ("--pool", pool)), *own, *options]
 
 
 def pools(there: Surroundings) -> list[str]:
@@ -210,8 +213,8 @@ def _inspect(there: Surroundings) -> dict[str, Any] | None:
     return found[0] if found else None
 
 
-def _options(found: dict[str, Any]) -> list[str]:
-    told: list[str] = json.loads(found["Config"]["Labels"].get(OPTIONS_LABEL, "[]"))
+def _options(found: dict[str, Any], label: str = OPTIONS_LABEL) -> list[str]:
+    told: list[str] = json.loads((found["Config"].get("Labels") or {}).get(label, "[]"))
     return told
 
 

@@ -66,8 +66,8 @@ class ReferenceWord(Word):
 
     def checking(self, balancer: Balancer) -> Checking:
         """How it checks the nodes, as it tells itself."""
-        if balancer is Balancer.DEFAULT:
-            return Checking()
+        if balancer is Balancer.DEFAULT and "default" not in self._settings:
+            return Checking()  # another one's
         return Checking(float(self._settings["period"]), int(self._settings["unhealthy"]))
 
     def decisions(self, balancer: Balancer) -> Sequence[Decision]:

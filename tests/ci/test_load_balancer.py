@@ -92,19 +92,27 @@ def test_newer_engines_take_an_interface_s_settings_with_the_network(api: str, n
 
 
 @pytest.mark.parametrize(
-    ("image", "running", "options", "sysctls", "again"),
+    ("image", "running", "options", "own", "sysctls", "again"),
     [
-        ("lb:1", True, [], {}, False),
-        ("lb:0", True, [], {}, True),
-        ("lb:1", False, [], {}, True),
-        ("lb:1", True, ["x"], {}, True),
-        ("lb:1", True, [], {"net.ipv4.fib_multipath_hash_policy": "1"}, True),
+        ("lb:1", True, [], ["a"], {}, False),
+        ("lb:0", True, [], ["a"], {}, True),
+        ("lb:1", False, [], ["a"], {}, True),
+        ("lb:1", True, ["x"], ["a"], {}, True),
+        ("lb:1", True, [], [], {}, True),
+        ("lb:1", True, [], ["a"], {"net.ipv4.fib_multipath_hash_policy": "1"}, True),
     ],
 )
 def test_a_standing_one_is_left_alone_unless_it_is_another(
-    monkeypatch: pytest.MonkeyPatch, image: str, running: bool, options: list[str], sysctls: dict[str, str], again: bool
+    monkeypatch: pytest.MonkeyPatch,
+    image: str,
+    *,
+    running: bool,
+    options: list[str],
+    own: list[str],
+    sysctls: dict[str, str],
+    again: bool,
 ) -> None:
-    labels = {"esipp.dev/options": json.dumps(options)}
+    labels = {"esipp.dev/options": json.dumps(options), "esipp.dev/own-options": json.dumps(own)}
     settings = {name: str(value) for name, value in loadbalancer.SYSCTLS.items()} | sysctls
     container = {
         "State": {"Running": running},
@@ -112,16 +120,17 @@ def test_a_standing_one_is_left_alone_unless_it_is_another(
         "HostConfig": {"Sysctls": settings},
     }
     installed: list[str] = []
-    monkeypatch.setattr(loadbalancer, "install", lambda there, image, journal: installed.append(image))
-    loadbalancer.renew(there(container=container), "lb:1", None)  # type: ignore[arg-type]
+    monkeypatch.setattr(loadbalancer, "install", lambda there, image, journal, own: installed.append(image))
+    loadbalancer.renew(there(container=container), "lb:1", None, ["a"])  # type: ignore[arg-type]
     assert installed == (["lb:1"] if again else [])
 
 
 def test_it_is_started_again_with_its_image_and_other_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[tuple[str, tuple[str, ...]]] = []
-    monkeypatch.setattr(loadbalancer, "run", lambda there, image, options: ran.append((image, tuple(options))))
-    loadbalancer.restart(there(container={"Config": {"Image": "lb:7"}}), ["--fault", "slow"])
-    assert ran == [("lb:7", ("--fault", "slow"))]
+    ran: list[tuple[str, list[str], list[str]]] = []
+    monkeypatch.setattr(loadbalancer, "run", lambda there, image, *options: ran.append((image, *options)))
+    labels = {"esipp.dev/own-options": '["--default", "reference-ecmp"]'}
+    loadbalancer.restart(there(container={"Config": {"Image": "lb:7", "Labels": labels}}), ["--fault", "slow"])
+    assert ran == [("lb:7", ["--fault", "slow"], ["--default", "reference-ecmp"])]
     with pytest.raises(SetupError, match="no reference load balancer"):
         loadbalancer.restart(there())
 

@@ -1,0 +1,52 @@
+"""Kind dressed as a cloud: the reference load balancer with a cloud's class, period and thresholds, by its profile.
+
+A lane's ``dressed_as`` names the profile. What the reference cannot take over is the cloud's own health check under
+policy Cluster (it has one period for both, and asks kube-proxy over HTTP), its addresses, and what its API takes.
+"""
+
+from __future__ import annotations
+
+from ci.step import SetupError
+from esipp.errors import EsippError
+from esipp.loadbalancers.profiles.loading import provider
+from esipp.loadbalancers.profiles.model import Class, LoadBalancer
+
+FORWARDER, PROXY = "reference-ecmp", "reference-proxy"
+NEEDED = ("--period", "--unhealthy")  # which make the bound; the others have a default of the reference's own
+HEADERS = {"proxy-v1": "reference-proxy-v1", "proxy-v2": "reference-proxy-v2"}
+"""The class of the reference that sends this PROXY protocol header."""
+
+
+def options(profile: str) -> list[str]:
+    """What the reference load balancer is started with, so that it does as the profile says.
+
+    Raises:
+        SetupError: there is no such profile, or its health checks have no figures.
+    """
+    try:
+        found = provider(profile)
+    except EsippError as error:
+        raise SetupError(error.sentence, error.hint) from None
+    check = found.local
+    figures = {
+        "--period": check.period,
+        "--timeout": check.timeout or check.period,
+        "--healthy": check.healthy,
+        "--unhealthy": check.unhealthy,
+    }
+    unknown = [name.removeprefix("--") for name in NEEDED if figures[name] is None]
+    if unknown or not check.on:
+        what = f"names no {unknown[0]}" if unknown else "are off"
+        raise SetupError(
+            f"The reference load balancer cannot be dressed as {profile}: its health checks under Local {what}.",
+            "esipp load-balancers lists profiles; a variant with a monitor has figures.",
+        )
+    return ["--default", class_of(found), *(f"{name}={told.value:g}" for name, told in figures.items() if told)]
+
+
+def class_of(profile: LoadBalancer) -> str:
+    """The class of the reference that does with packets as the profile's load balancer does."""
+    if profile.kind is Class.FORWARDER:
+        return FORWARDER
+    headers = profile.datapath.out_of_band.value if profile.datapath.out_of_band else ()
+    return next((HEADERS[each] for each in headers if each in HEADERS), PROXY)

@@ -1,0 +1,81 @@
+"""Kind dressed as a cloud: what the reference load balancer is given for a profile, and what a lane may say of it."""
+
+from pathlib import Path
+
+import pytest
+
+from ci import dressing, lane, lane_file, loadbalancer
+from ci.step import SetupError
+from esipp.loadbalancers.profiles.loading import provider
+from images.loadbalancer.balancer import settings
+
+AS = sorted(path.stem for path in lane_file.LANES.glob("as-*.yaml"))
+WORN = {
+    "as-gke": ("reference-ecmp", 32.0),
+    "as-aks": ("reference-ecmp", 15.0),
+    "as-eks-nlb": ("reference-ecmp", 30.0),
+    "as-eks-clb": ("reference-proxy", 70.0),
+    "as-octavia": ("reference-proxy", 20.0),
+}
+"""The class that each lane's balancer has, and its bound in seconds: peers.md, section 4."""
+
+
+def test_every_cloud_of_the_seeds_has_a_lane() -> None:
+    assert set(WORN) == set(AS)
+
+
+@pytest.mark.parametrize("name", AS)
+def test_the_reference_takes_over_class_and_bound_of_the_profile(name: str) -> None:
+    worn = lane_file.load(name)
+    given = settings.parse(["--server", "https://x", *worn.balancer_options])
+    assert given.default is not None
+    bound = (given.unhealthy + 1) * given.period
+    assert (given.default.value, bound) == WORN[name]
+    assert bound == provider(worn.dressed_as).local.bound
+    command = lane.suite_command(worn, "echo:1")
+    assert command[command.index("--provider") + 1] == worn.dressed_as
+    assert command[command.index("--moves") + 1] == str(worn.moves)
+
+
+def test_a_profile_that_sends_a_proxy_header_is_worn_with_it() -> None:
+    assert dressing.class_of(provider("aws-clb-proxy")) == "reference-proxy-v1"
+    assert dressing.class_of(provider("haproxy-proxy-v2")) == "reference-proxy-v1"
+
+
+@pytest.mark.parametrize(
+    ("profile", "told"),
+    [
+        ("metallb-l2", "its health checks under Local names no period"),
+        ("octavia-amphora", "its health checks under Local are off"),
+        ("nobody", "nobody"),
+    ],
+)
+def test_what_cannot_be_worn_is_told(profile: str, told: str) -> None:
+    with pytest.raises(SetupError, match=told):
+        dressing.options(profile)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("dressed_as: gke-legacy\n", "has another load balancer than the reference one"),
+        ("dressed_as: [gke-legacy]\n", "'dressed_as' is no profile's name"),
+        ("moves: many\n", "'moves' is no number of moves"),
+        ("moves: 0\n", "'moves' is no number of moves"),
+    ],
+)
+def test_a_lane_that_makes_no_sense_is_refused(tmp_path: Path, more: str, told: str) -> None:
+    (tmp_path / "kind-iptables.yaml").write_text((lane_file.LANES / "kind-iptables.yaml").read_text())
+    (tmp_path / "mine.yaml").write_text(f"extends: kind-iptables\n{more}")
+    with pytest.raises(SetupError, match=told):
+        lane_file.load("mine", lanes=tmp_path)
+
+
+def test_faults_come_after_what_the_lane_gives_and_both_are_kept_apart() -> None:
+    from tests.ci.test_load_balancer import options_of, there
+
+    command = loadbalancer.container(there(), "lb:1", ["--period", "80"], own=["--default", "reference-ecmp"])
+    assert command[-4:] == ["--default", "reference-ecmp", "--period", "80"]
+    labels = options_of(command, "--label")
+    assert 'esipp.dev/options=["--period", "80"]' in labels
+    assert 'esipp.dev/own-options=["--default", "reference-ecmp"]' in labels
