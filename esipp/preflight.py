@@ -22,8 +22,9 @@ from esipp.interoperability.dns import dns_feature
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected, detect
 from esipp.loadbalancers.profiles.loading import all_profiles, provider
 from esipp.loadbalancers.profiles.model import LoadBalancer
-from esipp.loadbalancers.reference import Reference
+from esipp.loadbalancers.reference import DEFAULT, Reference
 from esipp.loadbalancers.reference import find as find_reference
+from esipp.loadbalancers.views import CLOUDS, provider_of
 from esipp.model import Balancer, Family, Role
 from esipp.pod_security import host_network_feature
 from esipp.probing import standing
@@ -31,7 +32,7 @@ from esipp.probing.hosts import Landed
 from esipp.probing.places import Place
 from esipp.redaction import learn_cloud
 from esipp.rights import PAGE, lacking, needed, rights_features
-from esipp.rows import HOST_NETWORK, KUBERNETES, Feature
+from esipp.rows import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, Feature
 from esipp.run import Settings
 from esipp.topology import MARKS, Node, cast_roles, marked, read_node
 from esipp.versions import check_age, version_features
@@ -154,9 +155,11 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     balancer = detect(all_profiles(), raw, workloads_of(components), _told(settings))
     for name, fact in balancer.facts().items():
         facts[name], decided[name] = fact.value, fact.decided
+    told: Mapping[str, Any] = {}
     if reference:
         components.append(reference_component(reference))
-        facts["load-balancer.reference"], decided["load-balancer.reference"] = _settings_of(reference)
+        told, facts["load-balancer.reference"], decided["load-balancer.reference"] = _settings_of(reference)
+    features[HEALTH_VIEW] = health_view_feature(nodes.values(), told)
     features[HOST_NETWORK] = host_network_feature(cluster)
     features["external-ips"] = _external_ips(cluster)
     features["dns"] = dns_feature(cluster)
@@ -275,8 +278,26 @@ def _reference_features(reference: Reference | None) -> dict[str, Feature]:
     return {f"load-balancer.{each.value}": found for each in Balancer if each is not Balancer.DEFAULT}
 
 
-def _settings_of(reference: Reference) -> tuple[str, str]:
-    """How it checks health, as it tells itself.
+def health_view_feature(nodes: Iterable[Node], reference: Mapping[str, Any]) -> Feature:
+    """Whether the cluster's own load balancer can be asked for its view: by its cloud's tool, or as the reference one.
+
+    Args:
+        nodes: the cluster's.
+        reference: the settings of the reference load balancer, if there is one.
+    """
+    if DEFAULT in reference:
+        return Feature(True, "the reference load balancer serves Services that name no class")
+    provider = provider_of(nodes)
+    if provider not in CLOUDS:
+        return Feature(False, f"nobody knows how to ask the load balancer of provider '{provider or 'unknown'}'")
+    program = CLOUDS[provider].tool.program
+    if shutil.which(program) is None:
+        return Feature(False, f"'{program}' is not on PATH, by which it would be asked", ours=True)
+    return Feature(True, f"'{program}' is on PATH")
+
+
+def _settings_of(reference: Reference) -> tuple[Mapping[str, Any], str, str]:
+    """How it checks health, as it tells itself: the settings, and the same as a fact.
 
     Raises:
         PreflightError: it stands there and does not answer.
@@ -287,7 +308,7 @@ def _settings_of(reference: Reference) -> tuple[str, str]:
         raise PreflightError(silent.sentence, silent.hint) from None
     words = [f"{name} {value}" for name, value in told["settings"].items()]
     words += [f"fault {name}" for name in told.get("faults") or []]
-    return ", ".join(words), f"its admin endpoint (container {reference.container})"
+    return told["settings"], ", ".join(words), f"its admin endpoint (container {reference.container})"
 
 
 def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: set[str] | None) -> dict[str, Feature]:

@@ -76,6 +76,9 @@ family, or not with raw sockets, features of their own say it: see ``_of_vantage
 RAW_SOCKETS = f"{OUTSIDE}.raw-sockets"
 """That clients outside may open raw sockets, which SCTP needs; nobody looks for it where they are containers."""
 
+HEALTH_VIEW = "load-balancer.health-view"
+"""That the cluster's own load balancer can be asked what it thinks of each node."""
+
 HOST_NETWORK = "host-network"
 """The feature that rows need which rest on our agents: a cluster may admit no such pods."""
 

@@ -21,6 +21,8 @@ from esipp.model import Family
 
 ADMIN_LABEL = "esipp.dev/load-balancer"
 SERVER_LABEL = "esipp.dev/balances"
+DEFAULT = "default"
+"""The setting that names the class of Services that name none: then it is the cluster's own load balancer."""
 ASK_SECONDS = 15.0
 SILENCE_SECONDS = 10.0  # the stream has a sign of life every two
 DOCKER_SECONDS = 30.0

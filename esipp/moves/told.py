@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.convergence import Budget, Reading, converge
-from esipp.loadbalancers.reference import Reference, Stream
+from esipp.loadbalancers.reference import DEFAULT, Reference, Stream
 from esipp.model import Balancer, Family
 from esipp.moves import scene
 from esipp.moves.checks import Checking
@@ -66,8 +66,8 @@ class ReferenceWord(Word):
 
     def checking(self, balancer: Balancer) -> Checking:
         """How it checks the nodes, as it tells itself."""
-        if balancer is Balancer.DEFAULT and "default" not in self._settings:
-            return Checking()  # another one's
+        if not self._serves(balancer):
+            return Checking()
         return Checking(float(self._settings["period"]), int(self._settings["unhealthy"]))
 
     def decisions(self, balancer: Balancer) -> Sequence[Decision]:
@@ -82,7 +82,7 @@ class ReferenceWord(Word):
         """
         nodes = {name: each["nodes"] for name, each in self._own().items()}
         for balancer, driver in drivers.items():
-            if balancer is Balancer.DEFAULT or not driver.counted:
+            if not self._serves(balancer) or not driver.counted:
                 continue
             found = {}
             for what, name in (
@@ -115,6 +115,10 @@ class ReferenceWord(Word):
         converge(look, LET_GO)
         for balancer, vips in left.items():
             self._views[balancer] = {**self.views(balancer), What.FREED: Health(vips, frozenset())}
+
+    def _serves(self, balancer: Balancer) -> bool:
+        """Whether it is this one; the cluster's own is another, unless it was told to be that."""
+        return balancer is not Balancer.DEFAULT or DEFAULT in self._settings
 
     def _own(self) -> dict[str, Json]:
         """What it knows of our own services, by name."""

@@ -7,7 +7,7 @@ from esipp.errors import PreflightError
 from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.model import Balancer, Family, Role
 from esipp.preflight import left_out
-from esipp.rows import HOST_NETWORK, KUBERNETES, Feature, Row
+from esipp.rows import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, Feature, Row
 from esipp.topology import Node, cast_roles, with_control_plane
 from esipp.versions import asked_version, version_features
 
@@ -15,6 +15,9 @@ MANAGED = frozenset({"gke", "aks", "eks"})
 """Platforms whose control planes are no nodes that anybody sees."""
 
 ASSUMED = "assumed: only a cluster can tell"
+WITH_A_TOOL = ("GCE", "AWS", "Azure", "OpenStack")
+"""Systems whose load balancers are asked by their cloud's own command-line tool (loadbalancers.views)."""
+
 NEWEST = "v99.0"
 
 ADDRESS = {Family.IPV4: "192.0.2.{}", Family.IPV6: "2001:db8::{}"}
@@ -108,6 +111,9 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
     found["families.dual"] = Feature(len(set(families)) > 1, f"families asked for: {_list(families)}")
     found["nodes.three"] = Feature(asked.nodes > 2, f"{asked.nodes} nodes take pods")
     found["load-balancer"] = Feature(True, profile.name)
+    asked_by_tool = profile.system in WITH_A_TOOL
+    assumed = "its cloud's own command-line tool is on PATH and logged in" if asked_by_tool else "no tool is known"
+    found[HEALTH_VIEW] = Feature(asked_by_tool, assumed)
     beside = "the reference load balancer stands beside kind's nodes only"
     for each in Balancer:
         if each is not Balancer.DEFAULT:

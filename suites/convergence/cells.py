@@ -2,7 +2,7 @@
 
 from esipp.model import Balancer, Family
 from esipp.moves.rows import PROXIES, REHASHED, WEIGHED, MoveRow, What
-from esipp.rows import Difference, Level
+from esipp.rows import HEALTH_VIEW, Difference, Level
 from suites.convergence.words import *
 
 BALANCERS = (Balancer.DEFAULT, Balancer.ECMP, Balancer.PROXY)
@@ -11,7 +11,8 @@ AT_VIP = (
     What.STEERS, What.PLACE, What.SOURCE, What.BLACK_HOLE, What.NO_LOSS, What.BALANCE, What.TIMES_UP, What.TIMES_DOWN,
 )  # fmt: skip
 AT_NODES = (What.HEALTH, What.PATH, What.PLACE, What.SOURCE)
-VIEWS = (What.VIEW_LOCAL, What.VIEW_CLUSTER, What.FREED)
+OWN_VIEWS = (What.VIEW_LOCAL, What.VIEW_CLUSTER)
+VIEWS = (*OWN_VIEWS, What.FREED)
 
 NO_PROMISE = {Balancer.DEFAULT: (What.BLACK_HOLE, What.NO_LOSS, What.BALANCE)}
 """What a cluster's own load balancer does not promise, as far as anybody knows: it is recorded. MetalLB, say, makes no
@@ -47,6 +48,7 @@ def row(balancer: Balancer, what: What, place: str, family: Family | None, level
     """One row; its features follow from whom it is about."""
     reference = balancer is not Balancer.DEFAULT
     needed = {"vantage.outside", f"load-balancer.{balancer.value}" if reference else "load-balancer"}
+    needed |= {HEALTH_VIEW} if what in OWN_VIEWS and not reference else set()
     sentence, *references = said
     return MoveRow(
         id=f"{SUITE}.{balancer.value}.{place}.{what.value}",
@@ -83,5 +85,5 @@ def of_view(balancer: Balancer, what: What) -> MoveRow:
 CELLS = [
     *(at_vip(balancer, what, family) for balancer in BALANCERS for family in Family for what in AT_VIP),
     *(at_nodes(balancer, what) for balancer in BALANCERS for what in AT_NODES),
-    *(of_view(balancer, what) for balancer in BALANCERS if balancer is not Balancer.DEFAULT for what in VIEWS),
+    *(of_view(each, what) for each in BALANCERS for what in (OWN_VIEWS if each is Balancer.DEFAULT else VIEWS)),
 ]

@@ -24,7 +24,7 @@ ROLES = {Role.ENDPOINT_NODE: "a", Role.BARE_NODE: "b", Role.OTHER_NODE: "c"}
 
 def test_every_balancer_has_the_rows_of_each_family_and_of_its_nodes() -> None:
     of_default = [row for row in CELLS if row.balancer is Balancer.DEFAULT]
-    assert len(of_default) == 2 * 8 + 4
+    assert len(of_default) == 2 * 8 + 4 + 2
     assert all("load-balancer" in row.features for row in of_default)
     proxy = {row.id: row for row in CELLS if row.balancer is Balancer.PROXY}
     assert proxy["convergence.reference-proxy.ipv4.source"].level is Level.EXTENDED

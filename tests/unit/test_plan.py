@@ -50,12 +50,16 @@ def test_every_row_is_asked_or_unsupported_once(profile: LoadBalancer) -> None:
     assert json.loads(json.dumps(as_json(made)))["provider"] == profile.name
 
 
+OF_A_VIEW = 1
+"""The Cluster service whose view only a cloud's balancer has: on kind nobody can be asked for it."""
+
+
 def test_as_many_load_balancers_as_a_run_makes() -> None:
     made = of("reference-forward", disruptive=True, families=BOTH)
     services = world.services().values()
     balanced = [each["spec"] for each in services if each["spec"]["type"] == "LoadBalancer"]
     classes = [spec.get("loadBalancerClass", "") for spec in balanced]
-    assert made.made.balancers == classes.count("") > 20
+    assert made.made.balancers == classes.count("") - OF_A_VIEW > 20
     assert made.made.unserved == classes.count("esipp.dev/nobody") > 5
     assert made.made.reference == sum(name.startswith("esipp.dev/reference") for name in classes) > 5
     assert made.made.clients == 2

@@ -10,7 +10,7 @@ from esipp.errors import PreflightError
 from esipp.health.model import Place
 from esipp.health.props import places_of
 from esipp.model import Role
-from esipp.preflight import _features, _service_families, examine
+from esipp.preflight import _features, _service_families, examine, health_view_feature
 from esipp.rows import Feature
 from esipp.run import Settings
 from esipp.topology import MARKS, Node
@@ -132,3 +132,30 @@ def test_what_a_killed_run_left_cordoned_is_said(annotations: dict[str, str] | N
     with pytest.raises(PreflightError) as refused:
         examine(cast(Cluster, Small(annotations)), Settings(context="home"))
     assert hint in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("scheme", "on_path", "reference", "present", "ours", "why"),
+    [
+        ("kind", True, {}, False, False, "nobody knows how to ask the load balancer of provider 'kind'"),
+        ("aws", True, {}, True, False, "'aws' is on PATH"),
+        ("gce", False, {}, False, True, "'gcloud' is not on PATH"),
+        ("kind", False, {"default": "reference-ecmp"}, True, False, "the reference load balancer serves Services"),
+        ("kind", False, {"period": 1.0}, False, False, "nobody knows how to ask"),
+    ],
+)
+def test_whether_the_own_balancer_can_be_asked(
+    monkeypatch: pytest.MonkeyPatch,
+    scheme: str,
+    reference: dict[str, Any],
+    why: str,
+    *,
+    on_path: bool,
+    present: bool,
+    ours: bool,
+) -> None:
+    monkeypatch.setattr("esipp.preflight.shutil.which", lambda name: f"/bin/{name}" if on_path else None)
+    nodes = [Node(name, {}, frozenset(), provider_id=f"{scheme}://x/{name}") for name in "ab"]
+    found = health_view_feature(nodes, reference)
+    assert (found.present, found.ours) == (present, ours)
+    assert found.why.startswith(why)
