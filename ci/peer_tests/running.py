@@ -23,6 +23,9 @@ PROCESSES = cores() + 2
 """Specs side by side. Upstream's hack/ginkgo-e2e.sh has 25: on four cores its processes and their pods then hold up the
 API server of a kind cluster for so long that neither side gets answers in time."""
 
+WORKERS = 3
+"""As kind's own run of these tests tells them: else only the first process counts the nodes, and others skip specs."""
+
 GRACE = 120.0
 """Seconds upstream's run has for tidying up after its time is over."""
 
@@ -52,7 +55,7 @@ def command(built: Upstream, names: Sequence[str], folder: Path, limit: float, k
         "--silence-skips",
     ]
     runner += [f"--focus={focus}", str(built.e2e), "--"]
-    runner += ["--provider=skeleton", f"--kubeconfig={kubeconfig}", f"--context={CONTEXT}"]
+    runner += ["--provider=skeleton", f"--kubeconfig={kubeconfig}", f"--context={CONTEXT}", f"--num-nodes={WORKERS}"]
     return [*runner, f"--report-dir={folder}", "--report-complete-ginkgo"]
 
 
