@@ -124,7 +124,7 @@ REFUSALS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("tool", "said", "why"), REFUSALS, ids=lambda each: str(each)[:40])
+@pytest.mark.parametrize(("tool", "said", "why"), REFUSALS, ids=lambda each: getattr(each, "program", str(each)[:40]))
 def test_why_it_does_not_answer_is_known_by_its_words(tool: Tool, said: str, why: Why, tmp_path: Path) -> None:
     words = next(iter(sorted(tool.reads)))
     fake = Fake(tmp_path, tool.program).when(words[0], refused(said))
