@@ -231,7 +231,8 @@ def _qualify(options: argparse.Namespace) -> int:
     import pytest
 
     from esipp.cluster import Cluster
-    from esipp.preflight import check_without_cluster, examine
+    from esipp.fitness import check_without_cluster
+    from esipp.preflight import examine
 
     settings = settings_of(options)
     check_without_cluster(settings)
