@@ -17,12 +17,13 @@ from esipp.probing import standing
 from esipp.probing.hosts import Landed
 from esipp.probing.places import Place
 from esipp.redaction import learn_cloud
-from esipp.rights import PAGE, lacking, needed
+from esipp.rights import PAGE, Right, lacking, needed
 from esipp.run import Settings
 from esipp.topology import Node, cast_roles, read_node
 from esipp.versions import check_age
 
 LEAST_DISK = 100 * 1024 * 1024
+HINT_RIGHTS = f"{PAGE} is an account that holds what a run needs: kubectl apply it, and see docs/rights.md."
 
 
 def check_without_cluster(settings: Settings) -> None:
@@ -90,8 +91,17 @@ def check_server(cluster: Cluster) -> str:
         PreflightError: it does not answer, or is too old.
     """
     version = cluster.version()
-    check_age(read_version(version) or NEWEST)
+    check_version(version)
     return version
+
+
+def check_version(version: str) -> None:
+    """Make sure that a server, by its version, is not older than what is asked of it.
+
+    Raises:
+        PreflightError: it is.
+    """
+    check_age(read_version(version) or NEWEST)
 
 
 @contextlib.contextmanager
@@ -107,21 +117,27 @@ def answered(cluster: Cluster) -> Iterator[None]:
         raise PreflightError(f"The API server refused: {refused.message}", "see the account's rights.") from None
 
 
-def check_rights(cluster: Cluster, settings: Settings, suites: Iterable[str]) -> int:
-    """How many rights these suites need, all of which the account holds.
+def check_rights(cluster: Cluster, settings: Settings, suites: Iterable[str]) -> None:
+    """Make sure that the account holds the rights that these suites need.
 
     Raises:
         PreflightError: it lacks some: all of them are named.
     """
-    wanted = needed(suites, disruptive=settings.allow_disruptive)
-    with answered(cluster):
-        missing = lacking(cluster, wanted)
-    if missing:
+    if missing := missing_rights(cluster, settings, suites):
         raise PreflightError(
             f"The account of context '{cluster.context}' lacks these rights: {', '.join(map(str, missing))}.",
-            f"{PAGE} is an account that holds what a run needs: kubectl apply it, and see docs/rights.md.",
+            HINT_RIGHTS,
         )
-    return len(wanted)
+
+
+def missing_rights(cluster: Cluster, settings: Settings, suites: Iterable[str]) -> list[Right]:
+    """The rights without which these suites cannot be run, and which the account lacks.
+
+    Raises:
+        PreflightError: the API server does not tell.
+    """
+    with answered(cluster):
+        return lacking(cluster, needed(suites, disruptive=settings.allow_disruptive))
 
 
 def list_nodes(cluster: Cluster) -> list[dict[str, Any]]:
@@ -136,13 +152,18 @@ def list_nodes(cluster: Cluster) -> list[dict[str, Any]]:
     return raw
 
 
+def read_nodes(raw: list[dict[str, Any]], settings: Settings) -> dict[str, Node]:
+    """The nodes by name, as the user's wishes have them."""
+    return {item["metadata"]["name"]: read_node(item, settings.wishes) for item in raw}
+
+
 def check_nodes(raw: list[dict[str, Any]], settings: Settings) -> tuple[dict[str, Node], dict[Role, str]]:
     """The nodes, and who plays which part.
 
     Raises:
         PreflightError: fewer than two can take pods.
     """
-    nodes = {item["metadata"]["name"]: read_node(item, settings.wishes) for item in raw}
+    nodes = read_nodes(raw, settings)
     try:
         return nodes, cast_roles(nodes.values())
     except ValueError:

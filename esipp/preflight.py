@@ -135,7 +135,7 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     told: Mapping[str, Any] = {}
     if reference:
         components.append(reference_component(reference))
-        told, facts["load-balancer.reference"], decided["load-balancer.reference"] = _settings_of(reference)
+        told, facts["load-balancer.reference"], decided["load-balancer.reference"] = ask_reference(reference)
     features[HEALTH_VIEW] = health_view_feature(nodes.values(), told)
     features[HOST_NETWORK] = host_network_feature(cluster)
     features["external-ips"] = _external_ips(cluster)
@@ -264,7 +264,7 @@ def health_view_feature(nodes: Iterable[Node], reference: Mapping[str, Any]) -> 
     return Feature(True, f"'{program}' is on PATH")
 
 
-def _settings_of(reference: Reference) -> tuple[Mapping[str, Any], str, str]:
+def ask_reference(reference: Reference) -> tuple[Mapping[str, Any], str, str]:
     """How it checks health, as it tells itself: the settings, and the same as a fact.
 
     Raises:

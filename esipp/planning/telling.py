@@ -10,6 +10,7 @@ from esipp.planning.plan import RUN, Plan, Work
 from esipp.rows import Level, Row
 
 WIDTH, LABEL = 100, 15
+CLEAN = "esipp clean --context NAME"
 Json = dict[str, Any]
 
 
@@ -30,7 +31,7 @@ def as_text(made: Plan) -> Iterator[str]:
     whole = bound(profile.local)
     hole = f"at most {whole} after a node's 503: (N+1) x period" if profile.local.on else f"nothing bounds it ({whole})"
     yield from line("black hole", hole + rise)
-    yield from line("waiting", "; ".join(_waits(made)))
+    yield from line("waiting", "; ".join(waits(made)))
     yield from line("made at once", ", ".join(things(made)))
     yield from line("time", f"about {minutes(made.seconds)}")
     for part in made.parts:
@@ -48,7 +49,8 @@ def _must_see(profile: LoadBalancer) -> str:
     return f"under Local {sources_seen(path.local.value)}{out}; under Cluster {sources_seen(path.cluster.value)}"
 
 
-def _waits(made: Plan) -> Iterator[str]:
+def waits(made: Work) -> Iterator[str]:
+    """How long is waited, and for what."""
     patience = made.patience
     if patience.remark:
         yield patience.remark
@@ -66,7 +68,7 @@ def things(made: Work) -> Iterator[str]:
     yield f"{counts.clients} clients outside"
 
 
-def left(made: Work, command: str = "esipp clean --context NAME") -> Iterator[str]:
+def left(made: Work, command: str = CLEAN) -> Iterator[str]:
     """What stays behind if a run is killed, and what removes it."""
     namespace = f"namespace esipp-{RUN} with all that is in it"
     if made.made.balancers:
@@ -98,9 +100,20 @@ def line(label: str, text: str) -> Iterator[str]:
 
 def as_json(made: Plan) -> Json:
     """The plan for a program."""
-    profile, patience = made.profile, made.patience
+    profile = made.profile
     return {
         "provider": profile.name,
+        "assumed": list(made.assumed),
+        "bound": profile.local.bound if profile.local.on else None,
+        "up": profile.rise,
+        **work_as_json(made),
+    }
+
+
+def work_as_json(made: Work, command: str = CLEAN) -> Json:
+    """What a run would do, for a program."""
+    patience = made.patience
+    return {
         "rows": made.rows,
         "asked": [row.id for row in made.asked],
         "unsupported": [{"why": why, "rows": [row.id for row in rows]} for why, rows in made.unsupported.items()],
@@ -108,12 +121,9 @@ def as_json(made: Plan) -> Json:
             {"outcome": limit.outcome.value, "why": limit.why, "rows": [row.id for row in rows]}
             for limit, rows in made.limited
         ],
-        "assumed": list(made.assumed),
-        "bound": profile.local.bound if profile.local.on else None,
-        "up": profile.rise,
         "waiting": {"vip": patience.assigned, "answers": patience.answering, "removal": patience.removed},
         "made": vars(made.made),
         "seconds": round(made.seconds),
         "parts": [vars(part) for part in made.parts],
-        "left": list(left(made)),
+        "left": list(left(made, command)),
     }
