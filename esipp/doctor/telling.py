@@ -47,7 +47,7 @@ def _work(report: Report, work: Work) -> Iterator[str]:
     yield from line("rows", f"{len(work.asked)} of {work.rows} would be asked: {levels_of(work.asked)}")
     if report.left_out:
         yield from line(
-            "", f"PARTIAL at best: {report.left_out} core rows are left out by what is asked for, or from where"
+            "", f"PARTIAL at best: {report.left_out} core rows are left out on our side (options, clients, rights)"
         )
     for why, rows in sorted(work.unsupported.items(), key=lambda each: -len(each[1])):
         yield from line("unsupported", f"{len(rows)} ({levels_of(rows)}) {why}")
