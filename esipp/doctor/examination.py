@@ -1,5 +1,6 @@
 """The doctor's way through everything: preflight's steps, none of which ends it, and then what a run would do."""
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -34,6 +35,8 @@ from esipp.rows import Level, Row, missing_features
 from esipp.run import Settings
 from esipp.topology import with_control_plane
 
+RUN_WORDS, CLEAN_WORDS = "esipp run", "esipp clean"
+
 NEEDS_SERVER = (
     "clock, rights, nodes, families, data plane, image on nodes, quota, limits, admission, network policies, outside, "
     "load balancers, left-overs"
@@ -48,11 +51,7 @@ def examine_all(settings: Settings, rows: Sequence[Row], asked: Sequence[str]) -
         rows: those that it would be asked for.
         asked: the same, and what else is no setting, as words of ``esipp run``.
     """
-    where = "--in-cluster" if settings.in_cluster else f"--context {shlex.quote(settings.context)}"
-    if settings.kubeconfig and not settings.in_cluster:
-        where += f" --kubeconfig {shlex.quote(settings.kubeconfig)}"
-    command = " ".join([settings.repeat, *map(shlex.quote, asked)])
-    report = Report(command, f"esipp clean {where}")
+    report = Report(" ".join([settings.repeat, *map(shlex.quote, asked)]), clean_command(settings))
     KNOWN.cloud.wanted = settings.redact_cloud_ids
     learn_cloud(settings.context, ())
     cluster = report.must("kubeconfig", lambda: Cluster(settings.context, settings.kubeconfig, settings.wishes))
@@ -65,6 +64,15 @@ def examine_all(settings: Settings, rows: Sequence[Row], asked: Sequence[str]) -
         return report
     examine_cluster(report, cluster, version, settings, rows)
     return report
+
+
+def clean_command(settings: Settings) -> str:
+    """What removes the left-overs of such runs; begun as ``Settings.repeat`` is where something wraps esipp."""
+    start = os.environ.get("ESIPP_REPEAT", "")
+    where = "--in-cluster" if settings.in_cluster else f"--context {shlex.quote(settings.context)}"
+    command = start.replace(RUN_WORDS, CLEAN_WORDS, 1) if RUN_WORDS in start else f"{CLEAN_WORDS} {where}"
+    told = settings.kubeconfig if not settings.in_cluster else None
+    return f"{command} --kubeconfig {shlex.quote(told)}" if told else command
 
 
 def _here(report: Report, settings: Settings, version: str) -> None:

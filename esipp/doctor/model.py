@@ -92,7 +92,7 @@ class Report:
         try:
             return look()
         except EsippError as misfit:
-            self.checks.append(no(name, misfit.sentence, misfit.hint or "see the sentence."))
+            self.checks.append(no(name, misfit.sentence, misfit.hint or "mend that, and ask again."))
         except UnreachableError as silent:
             self.checks.append(no(name, f"The API server stopped answering: {silent}", "is it overloaded?"))
         except ApiError as refused:

@@ -10,7 +10,7 @@ import pytest
 
 from esipp.cli import main
 from esipp.deploying.wishes import Wishes
-from esipp.doctor.examination import examine_all
+from esipp.doctor.examination import clean_command, examine_all
 from esipp.doctor.model import Grade
 from esipp.doctor.telling import age, as_json, as_text
 from esipp.errors import PreflightError
@@ -288,6 +288,14 @@ def test_the_command_that_would_run_is_told_whole(monkeypatch: pytest.MonkeyPatc
         "esipp run --context nobody --kubeconfig /nowhere --samples 20"
         f" --image {IMAGE} '--junit=a b.xml' --seed=7 --suite=source_ip nodeport.local"
     ]
+
+
+def test_what_wraps_esipp_wraps_the_cleaning_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ESIPP_REPEAT", "./ci/enter esipp run --context kind-esipp")
+    assert clean_command(HOME) == "./ci/enter esipp clean --context kind-esipp"
+    monkeypatch.delenv("ESIPP_REPEAT")
+    assert clean_command(replace(HOME, kubeconfig="a b")) == "esipp clean --context home --kubeconfig 'a b'"
+    assert clean_command(replace(HOME, kubeconfig="made", in_cluster=True)) == "esipp clean --in-cluster"
 
 
 @pytest.mark.parametrize(
