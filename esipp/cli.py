@@ -1,4 +1,4 @@
-"""The command ``esipp``: run, plan, list, explain, load-balancers, images, clean, judge, report, summary."""
+"""The command ``esipp``: run, doctor, plan, list, explain, load-balancers, images, clean, judge, report, summary."""
 
 import argparse
 import contextlib
@@ -15,13 +15,14 @@ from esipp import __version__, listing
 from esipp.catalog import HOUSE, SUITES, all_rows, suite_names
 from esipp.comparing.commands import add_diff, add_merge
 from esipp.deploying.images import add_images
+from esipp.doctor.command import add_doctor, add_run_arguments
 from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.excluding import as_words
 from esipp.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CLEANING, OF_ROWS
 from esipp.in_pod import credentials as in_pod
 from esipp.in_pod.command import add_fetch, add_in_cluster
 from esipp.loadbalancers.command import add_load_balancers
-from esipp.options import add_run_options, settings_of
+from esipp.options import settings_of
 from esipp.planning.command import add_plan
 from esipp.redaction import redact
 from esipp.report.command import add_parsers as add_report_commands
@@ -94,10 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser(
         "run", help="qualify a cluster", epilog=OF_A_RUN, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    run.add_argument("rows", nargs="*", metavar="ROW", help="ids of rows, or parts of them (default: all rows)")
-    run.add_argument("--suite", action="append", default=[], choices=suite_names(), help="only this suite; repeatable")
-    add_run_options(run)
-    run.add_argument("--alluredir", default=None, metavar="DIR", help="Allure results, written while the run goes on")
+    add_run_arguments(run, suite_names())
     run.set_defaults(command=_run)
 
     listed = commands.add_parser(
@@ -132,6 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     explaining.set_defaults(command=_explain)
     add_load_balancers(commands)
     add_plan(commands, select, suite_names())
+    add_doctor(commands, select, suite_names())
 
     clean = commands.add_parser(
         "clean",
@@ -231,7 +230,8 @@ def _qualify(options: argparse.Namespace) -> int:
     import pytest
 
     from esipp.cluster import Cluster
-    from esipp.preflight import check_without_cluster, examine
+    from esipp.fitness import check_without_cluster
+    from esipp.preflight import examine
 
     settings = settings_of(options)
     check_without_cluster(settings)

@@ -355,6 +355,10 @@ class Cluster:
         self._dialect = dialect_of(version)
         return version
 
+    def date(self) -> str:
+        """The server's clock as the ``Date`` of an answer (RFC 9110) says it, in whole seconds; empty if none does."""
+        return str(self._send("GET", VERSION, None, None, READ_TIMEOUT).headers.get("Date") or "")
+
     @property
     def dialect(self) -> Dialect:
         """What is spoken to this server; chosen by its version, once.

@@ -27,6 +27,9 @@ OLDEST = (1, 4)
 NEWEST = (9999, 0)
 """What a server is taken for whose version cannot be read: one of today."""
 
+NEWEST_RUN = (1, 36)
+"""The newest on which whole runs were made."""
+
 FIELDS_SINCE, ANNOTATIONS_UNTIL = (1, 7), (1, 8)
 DRY_RUN_SINCE, APPLY_SINCE = (1, 13), (1, 16)
 """On by default: dry run as beta in 1.13 (before 1.12 a server ignores the parameter, and creates the object), server-

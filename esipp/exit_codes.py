@@ -41,3 +41,10 @@ OF_CLEANING = """exit codes:
   4  wrong usage, or the cluster does not answer or does not let us in
 """
 """``clean``."""
+
+OF_A_DOCTOR = """exit codes:
+  0  fit: a run could begin; there may be warnings
+  2  interrupted
+  4  wrong usage, or not fit: a line says 'no'
+"""
+"""``doctor``: nothing is created, and nothing is judged."""

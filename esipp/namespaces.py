@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge, waiting
@@ -148,11 +148,16 @@ def _what_holds(cluster: Cluster, path: str) -> str:
     return f": {'; '.join(waits)}" if any(waits) else ""
 
 
+def of_runs(cluster: Cluster) -> list[dict[str, Any]]:
+    """The namespaces of all runs, as the API server lists them."""
+    selector = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
+    return cluster.list("/api/v1/namespaces", labelSelector=selector)
+
+
 def left_behind(cluster: Cluster) -> dict[str, tuple[str, str]]:
     """The namespaces of earlier runs: name, and with it the run's id and its owner (``host/pid``)."""
-    selector = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
     found = {}
-    for item in cluster.list("/api/v1/namespaces", labelSelector=selector):
+    for item in of_runs(cluster):
         metadata = item["metadata"]
         found[metadata["name"]] = (
             metadata.get("labels", {}).get(RUN_LABEL, ""),

@@ -1,10 +1,8 @@
 """What is checked before anything is created, and what is written down about the cluster, with how it was decided."""
 
-import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from esipp.catalog import all_rows
@@ -13,10 +11,18 @@ from esipp.components import BALANCER, Component, find_components, node_facts, r
 from esipp.deploying.pull_secret import load
 from esipp.dialect import CLUSTER_IPS_SINCE, NEWEST, read_version
 from esipp.disruption.features import disruption_features
-from esipp.disruption.marks import CORDONED_BY
 from esipp.errors import HarnessError, PreflightError
 from esipp.excluding import features_of
 from esipp.facts import proxy_facts
+from esipp.fitness import (
+    Outside,
+    answered,
+    check_nodes,
+    check_outside,
+    check_rights,
+    check_server,
+    list_nodes,
+)
 from esipp.in_pod.credentials import NO_CLIENT_OUTSIDE
 from esipp.interoperability.dns import dns_feature
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected, detect
@@ -30,14 +36,11 @@ from esipp.pod_security import host_network_feature
 from esipp.probing import standing
 from esipp.probing.hosts import Landed
 from esipp.probing.places import Place
-from esipp.redaction import learn_cloud
-from esipp.rights import PAGE, lacking, needed, rights_features
+from esipp.rights import rights_features
 from esipp.rows import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, Feature
 from esipp.run import Settings
-from esipp.topology import MARKS, Node, cast_roles, marked, read_node
-from esipp.versions import check_age, version_features
-
-LEAST_DISK = 100 * 1024 * 1024
+from esipp.topology import MARKS, Node, marked
+from esipp.versions import version_features
 
 
 @dataclass(frozen=True)
@@ -73,70 +76,46 @@ def _on_node(nodes: Mapping[str, Node], node: str, command: list[str]) -> list[s
     return ["docker", "exec", nodes[node].provider_id.rpartition("/")[2], *command] if kind else None
 
 
-def check_without_cluster(settings: Settings) -> None:
-    """What can be known before the cluster is asked.
-
-    Raises:
-        PreflightError: no image named, no kubectl, no disk space.
-    """
-    if not settings.image:
-        raise PreflightError(
-            "No echo image is named.",
-            "--image REFERENCE or $ESIPP_IMAGE; ./ci/conformance --keep builds one and tells how to use it.",
-        )
-    if not re.fullmatch(r"[a-z0-9][a-zA-Z0-9./:_@-]*", settings.image):
-        raise PreflightError(
-            f"'{settings.image}' is no image reference.", "it looks like host/name:tag or name@sha256:…"
-        )
-    if shutil.which("kubectl") is None:
-        raise PreflightError("There is no kubectl on PATH.", "clients in pods are reached by 'kubectl exec'.")
-    folder = Path(settings.out or "runs").absolute()
-    while not folder.exists():
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free
-    if free < LEAST_DISK:
-        raise PreflightError(
-            f"Only {free // 2**20} MiB are free where the run would be written ({folder}).",
-            f"free at least {LEAST_DISK // 2**20} MiB, or name another place with --out.",
-        )
-
-
 def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) -> Findings:
-    """Ask the cluster everything that decides whether and what can be run, of these suites.
+    """Ask the cluster everything that decides whether and what can be run, of these suites; the first misfit ends it.
+
+    ``esipp doctor`` takes the same steps, and goes on after a misfit.
 
     Raises:
         PreflightError: unreachable, rights missing, or too few schedulable nodes.
     """
-    version = cluster.version()
-    check_age(read_version(version) or NEWEST)
-    try:
-        missing = lacking(cluster, needed(suites, disruptive=settings.allow_disruptive))
-        if missing:
-            raise PreflightError(
-                f"The account of context '{cluster.context}' lacks these rights: {', '.join(map(str, missing))}.",
-                f"{PAGE} is an account that holds what a run needs: kubectl apply it, and see docs/rights.md.",
-            )
-        granted = rights_features(cluster)
-        raw = cluster.list("/api/v1/nodes")
-    except UnreachableError as silent:
-        raise PreflightError(
-            f"The API server {cluster.server} stopped answering: {silent}.", "is it overloaded?"
-        ) from None
-    except ApiError as refused:
-        raise PreflightError(f"The API server refused: {refused.message}", "see the account's rights.") from None
-    learn_cloud(cluster.context, raw)
+    version = check_server(cluster)
+    check_rights(cluster, settings, suites)
+    raw = list_nodes(cluster)
     load(cluster, settings.wishes.pull_secret, settings.image)  # what cannot be had is told before anything is made
-    nodes = {item["metadata"]["name"]: read_node(item, settings.wishes) for item in raw}
-    try:
-        roles = cast_roles(nodes.values())
-    except ValueError:
-        fit = sorted(node.name for node in nodes.values() if node.schedulable and node.chosen)
-        chosen = " that --node-selector leaves" if settings.wishes.node_selector else ""
-        number = sum(node.chosen for node in nodes.values())
-        raise PreflightError(
-            f"Only {len(fit)} of {number} nodes{chosen} can take pods ({', '.join(fit) or 'none'}); two are needed.",
-            _hint_of_too_few(raw, cluster.context),
-        ) from None
+    nodes, roles = check_nodes(raw, settings)
+    outside = check_outside(settings, nodes)
+    reference = find_reference(outside.network, cluster.server) if outside.network else None
+    return look_around(cluster, settings, Seen(version, raw, nodes, roles, outside, reference))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the steps before ``look_around`` found: version, nodes as listed and as read, roles, what stands outside."""
+
+    version: str
+    raw: list[dict[str, Any]]
+    nodes: Mapping[str, Node]
+    roles: Mapping[Role, str]
+    outside: Outside
+    reference: Reference | None
+
+
+def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
+    """Facts and features: what the cluster has, and so which rows can be asked.
+
+    Raises:
+        PreflightError: it stopped answering, the reference load balancer does not answer, or ``--without`` names
+            nothing that there is.
+    """
+    with answered(cluster):
+        granted = rights_features(cluster)
+    version, raw, nodes, roles, reference = seen.version, seen.raw, seen.nodes, seen.roles, seen.reference
     facts = {"kubernetes": version, "nodes": str(len(nodes)), **_versions(raw)}
     decided = dict.fromkeys(facts, "API server /version and node status")
     given = settings.wishes.facts()
@@ -144,12 +123,10 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     services = _service_families(cluster, version)
     for name, fact in {**node_facts(raw, services), **proxy_facts(cluster)}.items():
         facts[name], decided[name] = fact.value, fact.decided
-    places, network = standing.resolve(settings.outside, list(nodes.values()))
-    landed = standing.land(places, nodes.values())
+    places, network, landed = seen.outside.places, seen.outside.network, seen.outside.landed
     features = _features(nodes, roles, services)
     features |= standing.features(places, landed.values(), [f for f in Family if _has(features, f)])
     features |= _of_a_pod(settings, features)
-    reference = find_reference(network, cluster.server) if network else None
     features |= _reference_features(reference)
     components, notes = find_components(cluster, version, raw)
     balancer = detect(all_profiles(), raw, workloads_of(components), _told(settings))
@@ -158,7 +135,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     told: Mapping[str, Any] = {}
     if reference:
         components.append(reference_component(reference))
-        told, facts["load-balancer.reference"], decided["load-balancer.reference"] = _settings_of(reference)
+        told, facts["load-balancer.reference"], decided["load-balancer.reference"] = ask_reference(reference)
     features[HEALTH_VIEW] = health_view_feature(nodes.values(), told)
     features[HOST_NETWORK] = host_network_feature(cluster)
     features["external-ips"] = _external_ips(cluster)
@@ -207,15 +184,6 @@ def left_out(without: Iterable[str], features: Mapping[str, Feature]) -> dict[st
         if name not in features:
             raise PreflightError(f"--without {name}: there is no such feature.", f"known: {', '.join(features)}")
     return {name: Feature(False, "left out by --without", ours=True) for name in without}
-
-
-def _hint_of_too_few(raw: list[dict[str, Any]], context: str) -> str:
-    """What to do where too few nodes can take pods."""
-    cordoned = sorted(n["metadata"]["name"] for n in raw if CORDONED_BY in (n["metadata"].get("annotations") or {}))
-    if cordoned:
-        return f"a run left {', '.join(cordoned)} cordoned: esipp clean --context {context} takes that back."
-    two = "one Linux node must have an endpoint and one must not"
-    return f"{two}: add a worker, remove its taint or cordon, or name its taint with --toleration."
 
 
 def _versions(raw: list[dict[str, Any]]) -> dict[str, str]:
@@ -296,7 +264,7 @@ def health_view_feature(nodes: Iterable[Node], reference: Mapping[str, Any]) -> 
     return Feature(True, f"'{program}' is on PATH")
 
 
-def _settings_of(reference: Reference) -> tuple[Mapping[str, Any], str, str]:
+def ask_reference(reference: Reference) -> tuple[Mapping[str, Any], str, str]:
     """How it checks health, as it tells itself: the settings, and the same as a fact.
 
     Raises:

@@ -104,6 +104,11 @@ def needed(suites: Iterable[str], *, disruptive: bool) -> tuple[Right, ...]:
     return tuple(dict.fromkeys((*OF_EVERY_RUN, *of_suites, *(OF_DISRUPTIONS if disruptive else ()))))
 
 
+def needed_by(right: Right) -> tuple[str, ...]:
+    """The suites that cannot be run without a right; none where every run needs it, or nothing but disruptions."""
+    return () if right in OF_EVERY_RUN else tuple(suite for suite, rights in OF_SUITES.items() if right in rights)
+
+
 def all_rights() -> frozenset[Right]:
     """All that any run makes use of."""
     of_features = (right for those in OF_FEATURES.values() for right in those)

@@ -12,7 +12,7 @@ from esipp.loadbalancers.patience import Patience, patience_of
 from esipp.loadbalancers.profiles.model import LoadBalancer, Outcome
 from esipp.model import Balancer, ServiceType, Vantage, paths_of
 from esipp.planning import limits
-from esipp.planning.imagined import Asked, Imagined, imagine
+from esipp.planning.imagined import Asked, imagine
 from esipp.props import Ground
 from esipp.rows import HOST_NETWORK, Feature, Row, missing_features, say_missing
 from esipp.stage import Stage, speakers_of_sctp
@@ -53,28 +53,24 @@ class Part:
     why: str
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a run would do.
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a run would do on a cluster, seen or imagined.
 
     Args:
-        profile: where.
         rows: how many are asked for.
         asked: those that would be asked.
         unsupported: those that would not, and why.
         limited: those that are asked, and what is predicted of them; a row stands under its worst limit.
-        assumed: features that are taken to be there.
         made: what would exist at once.
         patience: how long is waited.
         parts: where the time goes.
     """
 
-    profile: LoadBalancer
     rows: int
     asked: tuple[Row, ...]
     unsupported: Mapping[str, tuple[Row, ...]]
     limited: tuple[limits.Limited, ...]
-    assumed: tuple[str, ...]
     made: Made
     patience: Patience
     parts: tuple[Part, ...]
@@ -85,6 +81,19 @@ class Plan:
         return sum(part.seconds for part in self.parts)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Plan(Work):
+    """What a run would do where a load balancer is.
+
+    Args:
+        profile: the load balancer.
+        assumed: features that are taken to be there.
+    """
+
+    profile: LoadBalancer
+    assumed: tuple[str, ...]
+
+
 def plan(asked: Asked) -> Plan:
     """The plan.
 
@@ -92,30 +101,51 @@ def plan(asked: Asked) -> Plan:
         PreflightError: what is asked makes no sense.
     """
     cluster = imagine(asked)
-    missing = {row.id: missing_features(row, cluster.features) for row in asked.rows}
-    able = tuple(row for row in asked.rows if not missing[row.id])
+    ground = Ground(RUN, "image", cluster.nodes, cluster.roles, cluster.features)
+    work = work_of(asked.rows, ground, [asked.profile], asked.samples, asked.moves)
+    return Plan(profile=asked.profile, assumed=cluster.assumed, **vars(work))
+
+
+def work_of(
+    rows: Sequence[Row],
+    ground: Ground,
+    profiles: Sequence[LoadBalancer],
+    samples: int,
+    moves: int,
+    *,
+    sure: bool = True,
+) -> Work:
+    """What a run would do there.
+
+    Args:
+        rows: those that are asked for.
+        ground: the cluster; its roles with that of the control plane.
+        profiles: what its load balancer is taken for. Only where it is one, it predicts anything of rows.
+        samples, moves: as of a run.
+        sure: whether somebody said that it is that load balancer: only then what it carries not is unsupported.
+    """
+    missing = {row.id: missing_features(row, ground.features) for row in rows}
+    able = tuple(row for row in rows if not missing[row.id])
     unsupported: dict[str, list[Row]] = {}
-    for row in asked.rows:
+    for row in rows:
         if missing[row.id]:
             unsupported.setdefault(say_missing(row, _first(missing[row.id])), []).append(row)
-    limited = limits.limited(asked.profile, able)
-    gone = {row.id for limit, rows in limited if limit.outcome is Outcome.UNSUPPORTED for row in rows}
-    for limit, rows in limited:
-        if limit.outcome is Outcome.UNSUPPORTED:
-            unsupported.setdefault(limit.why, []).extend(rows)
+    (profile,) = profiles if len(profiles) == 1 else (None,)
+    limited = limits.limited(profile, able) if profile else []
+    gone = {row.id for limit, rows in limited if sure and limit.outcome is Outcome.UNSUPPORTED for row in rows}
+    for limit, hit in limited:
+        if sure and limit.outcome is Outcome.UNSUPPORTED:
+            unsupported.setdefault(limit.why, []).extend(hit)
     able = tuple(row for row in able if row.id not in gone)
-    patience = patience_of([asked.profile])
-    made = _made(able, cluster)
-    return Plan(
-        asked.profile,
-        len(asked.rows),
-        able,
-        {why: tuple(rows) for why, rows in unsupported.items()},
-        tuple((limit, rows) for limit, rows in limited if limit.outcome is not Outcome.UNSUPPORTED),
-        cluster.assumed,
-        made,
-        patience,
-        tuple(_parts(asked, able, made)),
+    made = _made(able, ground)
+    return Work(
+        rows=len(rows),
+        asked=able,
+        unsupported={why: tuple(those) for why, those in unsupported.items()},
+        limited=tuple((limit, hit) for limit, hit in limited if not sure or limit.outcome is not Outcome.UNSUPPORTED),
+        made=made,
+        patience=patience_of(profiles, sure=sure),
+        parts=tuple(_parts(able, made, profiles, samples, moves)),
     )
 
 
@@ -125,12 +155,11 @@ def _first(missing: Mapping[str, Feature]) -> dict[str, Feature]:
 
 
 # ------------------------------------------------------------------------------------------------------- what is made
-def _made(rows: Sequence[Row], cluster: Imagined) -> Made:
+def _made(rows: Sequence[Row], ground: Ground) -> Made:
     paths = sorted({path for row in rows for path in paths_of(row)}, key=lambda path: path.key)
-    ground = Ground(RUN, "image", cluster.nodes, cluster.roles, cluster.features)
     props = props_of(rows, ground)
-    hosted = cluster.features[HOST_NETWORK].present
-    stage = Stage(cast(Cluster, None), RUN, "image", cluster.nodes, cluster.roles, hosted=hosted)
+    hosted = ground.features[HOST_NETWORK].present
+    stage = Stage(cast(Cluster, None), ground.run, ground.image, ground.nodes, ground.roles, hosted=hosted)
     objects = {path.object_name: path.service for path in paths if path.service}
     kinds: Counter[str] = Counter()
     for service in objects.values():
@@ -157,24 +186,29 @@ def _kind_of(service: Json) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------- how long it takes
-def _parts(asked: Asked, rows: Sequence[Row], made: Made) -> Iterator[Part]:
-    """What a run takes on an idle machine, with what its seconds follow from."""
-    phases = expected(rows, asked.samples, asked.moves)
+def _parts(
+    rows: Sequence[Row], made: Made, profiles: Sequence[LoadBalancer], samples: int, moves: int
+) -> Iterator[Part]:
+    """What a run takes on an idle machine, with what its seconds follow from; of several load balancers the most."""
+    phases = expected(rows, samples, moves)
     per_move = next(each.move for each in PHASES if each.phase == "moves")
     moving = phases.pop("moves", None)
     yield Part(
         "asking", sum(phases.values()),
-        f"{len(rows)} rows, {asked.samples} connections a path, {len(phases)} phases, as measured on kind",
+        f"{len(rows)} rows, {samples} connections a path, {len(phases)} phases, as measured on kind",
     )  # fmt: skip
     if moving is not None:
-        profile = asked.profile
-        own = sum(each for each in (profile.local.bound if profile.local.on else None, profile.rise) if each)
-        each = max(per_move, own)
+        each = max([per_move, *(_move(profile) for profile in profiles)])
         yield Part(
-            "moves", moving + asked.moves * (each - per_move),
-            f"{asked.moves} up and {asked.moves} down, {each:g} s for both: what was measured on kind, "
+            "moves", moving + moves * (each - per_move),
+            f"{moves} up and {moves} down, {each:g} s for both: what was measured on kind, "
             "or the bound and \"up\" together, if they are more",
         )  # fmt: skip
-    usual = asked.profile.times.usual
-    if made.balancers and usual:
-        yield Part("load balancers", usual.value[1], f"{made.balancers} are made side by side, so once what one takes")
+    usual = max((profile.times.usual.value[1] for profile in profiles if profile.times.usual), default=None)
+    if made.balancers and usual is not None:
+        yield Part("load balancers", usual, f"{made.balancers} are made side by side, so once what one takes")
+
+
+def _move(profile: LoadBalancer) -> float:
+    """Seconds that a load balancer takes to follow a pod up, and down."""
+    return sum(each for each in (profile.local.bound if profile.local.on else None, profile.rise) if each)

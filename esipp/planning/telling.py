@@ -6,40 +6,41 @@ from typing import Any
 
 from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.loadbalancers.profiles.words import asks, bound, seconds, sources_seen
-from esipp.planning.plan import RUN, Plan
+from esipp.planning.plan import RUN, Plan, Work
 from esipp.rows import Level, Row
 
 WIDTH, LABEL = 100, 15
+CLEAN = "esipp clean --context NAME"
 Json = dict[str, Any]
 
 
 def as_text(made: Plan) -> Iterator[str]:
     """The plan for a person."""
     profile = made.profile
-    yield from _line("plan for", f"{profile.name}: {profile.title}; no cluster was asked")
-    yield from _line("rows", f"{len(made.asked)} of {made.rows} would be asked: {_levels(made.asked)}")
+    yield from line("plan for", f"{profile.name}: {profile.title}; no cluster was asked")
+    yield from line("rows", f"{len(made.asked)} of {made.rows} would be asked: {levels_of(made.asked)}")
     for why, rows in sorted(made.unsupported.items(), key=lambda each: -len(each[1])):
-        yield from _line("unsupported", f"{len(rows)} ({_levels(rows)}) {why}")
+        yield from line("unsupported", f"{len(rows)} ({levels_of(rows)}) {why}")
     for limit, rows in made.limited:
-        yield from _line(limit.outcome.value, f"{len(rows)} ({_levels(rows)}) {limit.why}")
+        yield from line(limit.outcome.value, f"{len(rows)} ({levels_of(rows)}) {limit.why}")
     if made.assumed:
-        yield from _line("assumed", f"{', '.join(made.assumed)}: a cluster may lack them")
-    yield from _line("pods must see", _must_see(profile))
-    yield from _line("health checks", f"of Local {asks(profile.local)}; of Cluster {asks(profile.cluster)}")
+        yield from line("assumed", f"{', '.join(made.assumed)}: a cluster may lack them")
+    yield from line("pods must see", _must_see(profile))
+    yield from line("health checks", f"of Local {asks(profile.local)}; of Cluster {asks(profile.cluster)}")
     rise = f"; traffic to a new pod's node within {seconds(profile.rise)}" if profile.rise else ""
     whole = bound(profile.local)
     hole = f"at most {whole} after a node's 503: (N+1) x period" if profile.local.on else f"nothing bounds it ({whole})"
-    yield from _line("black hole", hole + rise)
-    yield from _line("waiting", "; ".join(_waits(made)))
-    yield from _line("made at once", ", ".join(_things(made)))
-    yield from _line("time", f"about {_minutes(made.seconds)}")
+    yield from line("black hole", hole + rise)
+    yield from line("waiting", "; ".join(waits(made)))
+    yield from line("made at once", ", ".join(things(made)))
+    yield from line("time", f"about {minutes(made.seconds)}")
     for part in made.parts:
-        yield from _line("", f"{_minutes(part.seconds)} {part.name}: {part.why}")
-    for text in _left(made):
-        yield from _line("if killed", text)
+        yield from line("", f"{minutes(part.seconds)} {part.name}: {part.why}")
+    for text in left(made):
+        yield from line("if killed", text)
     for trap in profile.traps:
-        yield from _line("mind", trap.text)
-    yield from _line("run it", f"esipp run --context NAME --image REFERENCE --provider {profile.name}")
+        yield from line("mind", trap.text)
+    yield from line("run it", f"esipp run --context NAME --image REFERENCE --provider {profile.name}")
 
 
 def _must_see(profile: LoadBalancer) -> str:
@@ -48,7 +49,8 @@ def _must_see(profile: LoadBalancer) -> str:
     return f"under Local {sources_seen(path.local.value)}{out}; under Cluster {sources_seen(path.cluster.value)}"
 
 
-def _waits(made: Plan) -> Iterator[str]:
+def waits(made: Work) -> Iterator[str]:
+    """How long is waited, and for what."""
     patience = made.patience
     if patience.remark:
         yield patience.remark
@@ -56,7 +58,8 @@ def _waits(made: Plan) -> Iterator[str]:
     yield f"{seconds(patience.removed)} for removal"
 
 
-def _things(made: Plan) -> Iterator[str]:
+def things(made: Work) -> Iterator[str]:
+    """What exists at once, at most."""
     counts = made.made
     yield f"{counts.balancers} load balancers at most" + (" (all together; each costs)" if counts.balancers else "")
     yield from [f"{counts.reference} of the reference load balancer"] if counts.reference else []
@@ -65,28 +68,31 @@ def _things(made: Plan) -> Iterator[str]:
     yield f"{counts.clients} clients outside"
 
 
-def _left(made: Plan) -> Iterator[str]:
-    """What stays behind, and what removes it."""
+def left(made: Work, command: str = CLEAN) -> Iterator[str]:
+    """What stays behind if a run is killed, and what removes it."""
     namespace = f"namespace esipp-{RUN} with all that is in it"
     if made.made.balancers:
         namespace += f"; so {made.made.balancers} load balancers go on, and go on to cost"
-    yield f"{namespace}: esipp clean --context NAME removes it"
+    yield f"{namespace}: {command} removes it"
     if made.made.clients:
         yield "the clients outside: the same command, on the same machine"
     if any("disruptive" in row.features for row in made.asked):
         yield "what was disturbed is undone by a watchdog within seconds; the same command looks after it again"
 
 
-def _levels(rows: Iterable[Row]) -> str:
+def levels_of(rows: Iterable[Row]) -> str:
+    """How many of each level: ``3 core, 1 record``."""
     levels = [row.level for row in rows]
     return ", ".join(f"{levels.count(level)} {level.value}" for level in Level if level in levels) or "none"
 
 
-def _minutes(value: float) -> str:
+def minutes(value: float) -> str:
+    """Seconds, or whole minutes of two and more."""
     return f"{value / 60:.0f} min" if value >= 120 else f"{value:.0f} s"
 
 
-def _line(label: str, text: str) -> Iterator[str]:
+def line(label: str, text: str) -> Iterator[str]:
+    """A label and what is said under it, wrapped."""
     yield from textwrap.wrap(
         f"{label:<{LABEL}}{text}", WIDTH, subsequent_indent=" " * LABEL, break_on_hyphens=False, break_long_words=False
     )
@@ -94,9 +100,20 @@ def _line(label: str, text: str) -> Iterator[str]:
 
 def as_json(made: Plan) -> Json:
     """The plan for a program."""
-    profile, patience = made.profile, made.patience
+    profile = made.profile
     return {
         "provider": profile.name,
+        "assumed": list(made.assumed),
+        "bound": profile.local.bound if profile.local.on else None,
+        "up": profile.rise,
+        **work_as_json(made),
+    }
+
+
+def work_as_json(made: Work, command: str = CLEAN) -> Json:
+    """What a run would do, for a program."""
+    patience = made.patience
+    return {
         "rows": made.rows,
         "asked": [row.id for row in made.asked],
         "unsupported": [{"why": why, "rows": [row.id for row in rows]} for why, rows in made.unsupported.items()],
@@ -104,12 +121,9 @@ def as_json(made: Plan) -> Json:
             {"outcome": limit.outcome.value, "why": limit.why, "rows": [row.id for row in rows]}
             for limit, rows in made.limited
         ],
-        "assumed": list(made.assumed),
-        "bound": profile.local.bound if profile.local.on else None,
-        "up": profile.rise,
         "waiting": {"vip": patience.assigned, "answers": patience.answering, "removal": patience.removed},
         "made": vars(made.made),
         "seconds": round(made.seconds),
         "parts": [vars(part) for part in made.parts],
-        "left": list(_left(made)),
+        "left": list(left(made, command)),
     }

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 import esipp.cluster
+import esipp.fitness
 import esipp.judge
 import esipp.preflight
 import esipp.rows
@@ -56,7 +57,7 @@ def pretend(ending: str) -> None:
     esipp.run.Run.keep = keep_with_a_probe  # type: ignore[method-assign]
     esipp.judge.judge = judge  # type: ignore[assignment]
     esipp.preflight.examine = examine
-    esipp.preflight.check_without_cluster = lambda *_: None
+    esipp.fitness.check_without_cluster = lambda *_: None
     esipp.cluster.Cluster = lambda *_: None  # type: ignore[assignment,misc]
     esipp.rows.missing_features = lambda *_: {"everything": None}  # type: ignore[assignment,dict-item,return-value]
 

@@ -13,8 +13,9 @@ from esipp.loadbalancers.profiles.model import LoadBalancer, Outcome
 from esipp.model import Family
 from esipp.moves.rows import MoveRow
 from esipp.planning.imagined import Asked, imagine
-from esipp.planning.plan import Plan, plan
+from esipp.planning.plan import Plan, plan, work_of
 from esipp.planning.telling import as_json, as_text
+from esipp.props import Ground
 from esipp.rows import Level, Row
 from tests.unit import deployed_world as world
 
@@ -82,6 +83,28 @@ def test_what_is_not_carried_is_unsupported() -> None:
     assert all("ipv6" in row.id for row in six)
     assert {row.suite for row in six} >= {"source_ip", "convergence", "continuity"}
     assert any(row.id.startswith("nodeport.local.tcp.ipv6") for row in made.asked), "only VIPs are not carried"
+
+
+def test_what_was_only_found_is_not_told_what_it_cannot_carry() -> None:
+    made = imagine(Asked(named("gce"), ROWS))
+    ground = Ground("RUN", "image", made.nodes, made.roles, made.features)
+    sure, guess = (work_of(ROWS, ground, [named("gce")], 200, 30, sure=sure) for sure in (True, False))
+    assert "gce carries no SCTP" in sure.unsupported
+    assert "gce carries no SCTP" not in guess.unsupported
+    assert any(limit.why == "gce carries no SCTP" and rows for limit, rows in guess.limited), "told all the same"
+    assert len(guess.asked) > len(sure.asked)
+
+
+def test_where_several_may_be_meant_nothing_is_predicted_and_the_slowest_counts() -> None:
+    made = imagine(Asked(named("eks-nlb-instance"), ROWS))
+    ground = Ground("RUN", "image", made.nodes, made.roles, made.features)
+    both = work_of(ROWS, ground, [named("metallb-l2"), named("eks-nlb-instance")], 200, 30, sure=False)
+    one = work_of(ROWS, ground, [named("eks-nlb-instance")], 200, 30, sure=False)
+    assert (both.limited, bool(one.limited)) == ((), True)
+    assert both.seconds == pytest.approx(one.seconds)
+    nobody = work_of(ROWS, ground, [], 200, 30)
+    assert nobody.seconds < both.seconds
+    assert nobody.patience.assigned == 60.0
 
 
 def test_udp_at_azure_under_cluster_has_no_probe() -> None:

@@ -3,7 +3,9 @@
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -118,3 +120,8 @@ def test_clients_in_pods_are_started_by_the_same_kubeconfig(private: Private, tm
     stage: Any = SimpleNamespace(cluster=Cluster("home", str(told)), namespace="esipp-x")
     words = Clients(stage, None, {}).exec_command("backend", ["true"])
     assert words[:5] == ["kubectl", "--context", "home", "--kubeconfig", str(told)]
+
+
+def test_the_servers_clock_is_told_by_its_answers(private: Private, tmp_path: Path) -> None:
+    told = Cluster("home", str(private.kubeconfig(tmp_path, **{"tls-server-name": NAME}))).date()
+    assert abs(parsedate_to_datetime(told).timestamp() - time.time()) < 3600

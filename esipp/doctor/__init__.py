@@ -1,0 +1,1 @@
+"""``esipp doctor``: all that can be told of a run before anything is created; and nothing is created."""

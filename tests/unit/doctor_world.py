@@ -1,0 +1,113 @@
+"""A cluster for the doctor: what it lists is said, and whether it refuses or changes what is tried by a dry run."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from esipp.catalog import all_rows
+from esipp.cluster import ApiError, UnreachableError
+from esipp.doctor import examination
+from esipp.doctor.examination import examine_all
+from esipp.doctor.model import Check, Grade, Report
+from esipp.labels import MANAGED_BY, OWNER, RUN_LABEL
+from esipp.rights import Right, all_rights
+from esipp.rows import Row
+from esipp.run import Settings
+from tests.unit.rights_world import Guarded, node
+
+Json = dict[str, Any]
+
+ROWS = all_rows()
+IMAGE = "example.com/echo:1"
+HOME = Settings(context="home", outside="none", image=IMAGE)
+
+LISTS = frozenset(Right("list", each) for each in ("resourcequotas", "limitranges", "pods"))
+
+
+def named(name: str, namespace: str = "", **more: Any) -> Json:
+    return {"metadata": {"name": name, **({"namespace": namespace} if namespace else {})}, **more}
+
+
+def cordoned(name: str, number: int) -> Json:
+    return {**node(name, number), "spec": {"unschedulable": True}}
+
+
+def of_run(run: str, made: str, owner: str) -> Json:
+    labels = {**MANAGED_BY, RUN_LABEL: run}
+    return {
+        "metadata": {
+            "name": f"esipp-{run}", "labels": labels, "annotations": {OWNER: owner}, "creationTimestamp": made,
+        }
+    }  # fmt: skip
+
+
+class Asked(Guarded):
+    """See the module.
+
+    Args:
+        rights: the account's.
+        lists: what is there, by path.
+        dry: what becomes of what is created, by the end of the path; an exception is raised.
+        date: of all answers.
+    """
+
+    def __init__(
+        self,
+        rights: Iterable[Right] = all_rights() | LISTS,
+        lists: Mapping[str, list[Json]] | None = None,
+        dry: Mapping[str, Json | Exception] | None = None,
+        date: str = "",
+    ) -> None:
+        super().__init__(rights)
+        self.lists, self.dry, self.told = dict(lists or {}), dict(dry or {}), date
+        self.sent: list[tuple[str, str, Mapping[str, str]]] = []
+        self.silent = ""
+
+    def date(self) -> str:
+        return self.told
+
+    def request(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Json | None = None
+    ) -> Json:
+        self.sent.append((method, path, dict(query or {})))
+        if self.silent and self.silent in path:
+            raise UnreachableError("no answer")
+        answer = super().request(method, path, query=query, body=body)
+        if method == "POST":
+            made = self.dry.get(path.rpartition("/")[2], answer)
+            if isinstance(made, Exception):
+                raise made
+            return made
+        if method == "GET" and path in self.lists:
+            items = self.lists[path]
+            if "labelSelector" in (query or {}):
+                items = [item for item in items if RUN_LABEL in (item["metadata"].get("labels") or {})]
+            return {"items": items}
+        return answer
+
+
+def refusal(message: str, status: int = 403) -> ApiError:
+    return ApiError(status, "Forbidden", message, "POST")
+
+
+def examined(
+    monkeypatch: pytest.MonkeyPatch, cluster: Asked, settings: Settings = HOME, rows: list[Row] | None = None
+) -> Report:
+    """What the doctor finds of it."""
+    monkeypatch.setattr(examination, "Cluster", lambda *_: cluster)
+    monkeypatch.setattr("esipp.doctor.left.outside.left_behind", lambda _server: {})
+    return examine_all(settings, ROWS if rows is None else rows, [])
+
+
+def of(report: Report, name: str) -> list[Check]:
+    return [check for check in report.checks if check.name == name]
+
+
+def the(report: Report, name: str) -> Check:
+    (check,) = of(report, name)
+    return check
+
+
+def grades(report: Report, grade: Grade) -> set[str]:
+    return {check.name for check in report.checks if check.grade is grade}

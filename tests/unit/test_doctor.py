@@ -1,0 +1,313 @@
+"""``esipp doctor``: every check is tried, whatever the others say; and nothing is ever created."""
+
+import json
+import socket
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from esipp.cli import main
+from esipp.deploying.wishes import Wishes
+from esipp.doctor.examination import clean_command, examine_all
+from esipp.doctor.model import Grade
+from esipp.doctor.telling import age, as_json, as_text
+from esipp.errors import PreflightError
+from esipp.namespaces import owner
+from esipp.rights import OF_SUITES, SLICES, all_rights
+from esipp.rows import HOST_NETWORK, Level
+from tests.unit.doctor_world import (
+    HOME,
+    IMAGE,
+    LISTS,
+    ROWS,
+    Asked,
+    cordoned,
+    examined,
+    grades,
+    named,
+    of,
+    of_run,
+    refusal,
+    the,
+)
+from tests.unit.rights_world import node
+from tests.unit.test_cli import KUBECONFIG
+
+NODES = "/api/v1/nodes"
+
+
+def text(report: Any) -> str:
+    return " ".join(" ".join(as_text(report)).split())
+
+
+# ------------------------------------------------------------ a fit cluster
+def test_a_fit_cluster_is_told_with_what_a_run_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = examined(monkeypatch, Asked())
+    assert (report.fit, int(report.exit_code), grades(report, Grade.NO)) == (True, 0, set())
+    assert report.work is not None
+    assert all(check.hint for check in report.checks if check.grade is not Grade.OK)
+    assert not any(check.hint for check in report.checks if check.grade is Grade.OK)
+    named_rows = sum(len(rows) for rows in report.work.unsupported.values()) + len(report.work.asked)
+    assert named_rows == len(ROWS)
+    said = text(report)
+    assert f"{len(report.work.asked)} of {len(ROWS)} would be asked" in said
+    assert f"{report.work.made.balancers} load balancers at most" in said
+    assert "if killed namespace esipp-RUN" in said
+    assert "esipp clean --context home removes it" in said
+    assert f"run it esipp run --context home --outside none --image {IMAGE}" in said
+
+
+def test_what_is_sent_creates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Asked()
+    examined(monkeypatch, cluster, replace(HOME, allow_disruptive=True))
+    assert {method for method, _, _ in cluster.sent} == {"GET", "POST"}
+    posts = [(path, query) for method, path, query in cluster.sent if method == "POST"]
+    assert [query for _, query in posts] == [{"dryRun": "All"}] * len(posts)
+    assert {path.rpartition("/")[2] for path, _ in posts} == {"namespaces", "services", "pods"}
+
+
+def test_unsupported_rows_are_counted_by_feature_and_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = examined(monkeypatch, Asked())
+    assert report.work is not None
+    ((why, rows),) = [each for each in report.work.unsupported.items() if "needs vantage.outside:" in each[0]]
+    core = sum(row.level is Level.CORE for row in rows)
+    assert f"{len(rows)} ({core} core" in text(report)
+    assert all("vantage.outside" in row.features for row in rows), why
+    assert report.left_out >= core > 0
+    told = json.loads(as_json(report))
+    (group,) = [each for each in told["work"]["unsupported"] if each["why"] == why]
+    assert group["levels"]["core"] == core
+    assert told["fit"] is True
+    assert told["core_rows_left_out"] == report.left_out
+
+
+def test_fewer_rows_make_fewer_load_balancers(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row for row in ROWS if row.id == "nodeport.local.tcp.ipv4.pod-on-other-node-to-endpoint-node"]
+    report = examined(monkeypatch, Asked(), rows=rows)
+    assert report.work is not None
+    assert (len(report.work.asked), report.work.made.balancers) == (1, 0)
+    assert "go on to cost" not in text(report)
+
+
+# ------------------------------------------------------------ what stands in the way
+@pytest.fixture
+def unreachable(tmp_path: Path) -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG.replace("PORT", str(port)))
+    return str(path)
+
+
+def test_an_api_server_that_does_not_answer_is_said_once_and_all_else_is_looked_at(
+    unreachable: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["doctor", "--context", "kind-there", "--kubeconfig", unreachable, "--image", "", "--format", "json"])
+    told = json.loads(capsys.readouterr().out)
+    assert code == 4
+    by_name = {check["name"]: check for check in told["checks"]}
+    assert len(by_name) == len(told["checks"]), "once each"
+    assert by_name["API server"]["grade"] == "no"
+    assert "does not answer" in by_name["API server"]["sentence"]
+    assert by_name["image"]["sentence"] == "No echo image is named."
+    assert {"disk", "kubectl"} <= by_name.keys()
+    assert "they need the API server" in by_name["all else"]["sentence"]
+    assert (told["work"], told["fit"]) == (None, False)
+
+
+def test_no_such_context(unreachable: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--context", "other", "--kubeconfig", unreachable, "--image", IMAGE]) == 4
+    said = capsys.readouterr().out
+    assert "no   kubeconfig       There is no context 'other'" in said
+    assert "not fit" in said
+    assert "run it" not in said
+
+
+def test_rights_that_are_lacking_are_told_with_the_rows_that_need_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = {*SLICES, *(right for right in OF_SUITES["compatibility"] if right.verb == "update")}
+    report = examined(monkeypatch, Asked((all_rights() | LISTS) - lost))
+    check = the(report, "rights")
+    assert check.grade is Grade.NO
+    count = sum(row.suite == "convergence" for row in ROWS)
+    assert f"convergence, {count} rows" in check.sentence
+    assert "update services (for health_checks" in check.sentence
+    assert "docs/rbac.yaml" in check.hint
+    assert report.work is not None, "what would be asked is told nevertheless"
+    assert not report.fit
+
+
+def test_rights_that_others_need_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row for row in ROWS if row.suite == "source_ip"]
+    report = examined(monkeypatch, Asked((all_rights() | LISTS) - set(OF_SUITES["convergence"])), rows=rows)
+    assert the(report, "rights").grade is Grade.OK
+
+
+def test_an_account_that_may_nothing_is_told_so_and_nothing_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = examined(monkeypatch, Asked(()))
+    assert {"rights", "nodes"} <= grades(report, Grade.NO)
+    assert f"all {len(ROWS)} rows" in the(report, "rights").sentence
+    assert {"quota", "limits", "left-overs"} <= grades(report, Grade.WARN)
+    assert report.work is None
+    assert "what would be asked is not known" in text(report)
+
+
+def test_one_node_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = examined(monkeypatch, Asked(lists={NODES: [node("a", 1), cordoned("b", 2)]}))
+    first, second = of(report, "nodes")
+    assert first.grade is Grade.NO
+    assert "Only 1 of 2 nodes can take pods (a); two are needed." in first.sentence
+    assert "1 is cordoned" in second.sentence
+    assert {"data plane", "load balancer", "families", "pods", "quota"} <= {check.name for check in report.checks}
+    assert report.work is None
+
+
+def test_two_nodes_are_enough_and_worth_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = examined(monkeypatch, Asked(lists={NODES: [node("a", 1), node("b", 2)]}))
+    assert the(report, "nodes").grade is Grade.WARN
+    assert report.fit
+    assert report.work is not None
+    assert any("nodes.three" in why for why in report.work.unsupported)
+
+
+def test_no_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = examined(monkeypatch, Asked(), replace(HOME, image=""))
+    assert grades(report, Grade.NO) == {"image"}
+    assert the(report, "image").sentence == "No echo image is named."
+    assert report.work is not None
+
+
+def test_nothing_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = the(examined(monkeypatch, Asked()), "outside")
+    assert (check.grade, check.sentence) == (Grade.WARN, "no client outside the cluster is known")
+    assert "--outside machine" in check.hint
+
+
+def test_an_outside_that_is_not_there_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PreflightError("There is no docker network 'x'.", "known: none.")
+
+    monkeypatch.setattr("esipp.fitness.standing.resolve", refuse)
+    check = the(examined(monkeypatch, Asked(), replace(HOME, outside="docker:x")), "outside")
+    assert (check.grade, check.sentence) == (Grade.NO, "There is no docker network 'x'.")
+
+
+def test_a_provider_that_contradicts_what_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    gke = [node(name, number) for number, name in enumerate("abc", 1)]
+    for each in gke:
+        each["metadata"]["labels"] = {"cloud.google.com/gke-nodepool": "x"}
+    report = examined(monkeypatch, Asked(lists={NODES: gke}), replace(HOME, provider="aws-clb"))
+    told, contradiction = of(report, "load balancer")
+    assert told.sentence.startswith("aws-clb (--provider; found: gke")
+    assert "class proxy" in told.sentence
+    assert contradiction.grade is Grade.WARN
+    assert "--provider says aws-clb, which is of" in contradiction.sentence
+    assert "the nodes are of gke" in contradiction.sentence
+    assert report.work is not None
+    assert "aws-clb carries no SCTP or UDP" in report.work.unsupported, "what was told counts"
+
+
+def test_a_feature_that_there_is_not_is_told_and_all_else_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = examined(monkeypatch, Asked(), replace(HOME, without=("nonsense",)))
+    assert grades(report, Grade.NO) == {"features"}
+    assert the(report, "features").sentence == "--without nonsense: there is no such feature."
+    assert report.work is not None
+
+
+def test_a_server_that_falls_silent_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Asked()
+    cluster.silent = NODES
+    report = examined(monkeypatch, cluster)
+    assert grades(report, Grade.NO) == {"nodes"}
+    assert "stopped answering" in the(report, "nodes").sentence
+    assert {"rights", "services", "quota"} <= {check.name for check in report.checks}
+
+
+def test_a_server_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Asked()
+    monkeypatch.setattr(cluster, "version", lambda: "v1.3.9")
+    report = examined(monkeypatch, cluster)
+    assert the(report, "API server").sentence.startswith("Kubernetes 1.3 cannot preserve")
+    assert not report.fit
+
+
+def test_a_pull_secret_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    wishes = Wishes(pull_secret="there/pull")  # noqa: S106
+    report = examined(monkeypatch, Asked(), replace(HOME, wishes=wishes))
+    check = the(report, "pull secret")
+    assert check.grade is Grade.NO
+    assert "lacks these rights" in check.sentence
+
+
+def test_a_cluster_without_agents_is_asked_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = examined(monkeypatch, Asked(dry={"namespaces": refusal("no such label")}))
+    assert the(report, "namespace").grade is Grade.WARN
+    assert report.work is not None
+    assert any(f"needs {HOST_NETWORK}" in why for why in report.work.unsupported)
+    assert report.fit
+
+
+# ------------------------------------------------------------ left-overs
+def test_what_earlier_runs_left_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("esipp.doctor.left.time.time", lambda: 1_800_000_000.0)
+    old = of_run("0101-000000-aaaa", "2027-01-15T05:00:00Z", "elsewhere/1")  # three hours before
+    mine = of_run("0101-000000-bbbb", "2027-01-15T08:00:00Z", owner())
+    report = examined(monkeypatch, Asked(lists={"/api/v1/namespaces": [named("default"), old, mine]}))
+    first, second = report.left_over
+    assert (first.age, first.alive, second.alive) == (10_800.0, False, True)
+    said = text(report)
+    assert "left over namespace esipp-0101-000000-aaaa of run 0101-000000-aaaa, 3 h old: " in said
+    assert "esipp clean --context home --run 0101-000000-aaaa" in said
+    check = the(report, "left-overs")
+    assert check.grade is Grade.WARN
+    assert check.sentence.startswith("1 of earlier runs")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(None, ""), (5.0, "5 s"), (60.0, "1 min"), (7200.0, "2 h"), (86400.0 * 3, "3 d")]
+)
+def test_ages(seconds: float | None, words: str) -> None:
+    assert age(seconds) == words
+
+
+# ------------------------------------------------------------ the command line
+def test_the_command_that_would_run_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def examine(settings: Any, rows: Any, asked: list[str]) -> Any:
+        report = examine_all(replace(settings, context="nobody"), rows, asked)
+        seen.append(report.command)
+        return report
+
+    monkeypatch.setattr("esipp.doctor.command.examine_all", examine)
+    words = ["--samples", "20", "--seed", "7", "--junit", "a b.xml", "--suite", "source_ip", "nodeport.local"]
+    assert main(["doctor", "--context", "c", "--kubeconfig", "/nowhere", "--image", IMAGE, *words]) == 4
+    assert seen == [
+        "esipp run --context nobody --kubeconfig /nowhere --samples 20"
+        f" --image {IMAGE} '--junit=a b.xml' --seed=7 --suite=source_ip nodeport.local"
+    ]
+
+
+def test_what_wraps_esipp_wraps_the_cleaning_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ESIPP_REPEAT", "./ci/enter esipp run --context kind-esipp")
+    assert clean_command(HOME) == "./ci/enter esipp clean --context kind-esipp"
+    monkeypatch.delenv("ESIPP_REPEAT")
+    assert clean_command(replace(HOME, kubeconfig="a b")) == "esipp clean --context home --kubeconfig 'a b'"
+    assert clean_command(replace(HOME, kubeconfig="made", in_cluster=True)) == "esipp clean --in-cluster"
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--context", "c", "no-such-row"], ["--context", "c", "--suite", "convergence", "nodeport.local.tcp"]]
+)
+def test_wrong_usage_is_4(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", *words]) == 4
+    assert "hint:" in capsys.readouterr().err
+
+
+def test_no_secret_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = examined(monkeypatch, Asked(dry={"pods": refusal("denied: token=abcdef0123456789")}))
+    for said in (text(report), as_json(report)):
+        assert "denied" in said
+        assert "abcdef0123456789" not in said

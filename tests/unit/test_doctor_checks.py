@@ -1,0 +1,236 @@
+"""The doctor's checks one by one: what they say of clusters and machines that differ."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from esipp.cluster import NOT_THERE, ApiError, Cluster
+from esipp.deploying.wishes import Toleration, Wishes
+from esipp.doctor import admission, here, nodes, surroundings
+from esipp.doctor.model import Check, Grade
+from esipp.manifests import agent_pod
+from esipp.model import Role
+from esipp.planning.plan import Made
+from esipp.rights import WELCOME
+from esipp.topology import cast_roles, read_node
+from tests.unit.doctor_world import IMAGE, ROWS, Asked, cordoned, named, refusal
+from tests.unit.rights_world import node
+
+Json = dict[str, Any]
+
+SPACES = "/api/v1/namespaces"
+MADE = Made(balancers=20, reference=5, unserved=5, services=40, pods=30, clients=2)
+
+
+def asked(**more: Any) -> Cluster:
+    return cast(Cluster, Asked(**more))
+
+
+# ------------------------------------------------------------ this machine
+@pytest.mark.parametrize(
+    ("client", "server", "grade"),
+    [
+        ("v1.36.1", "v1.36.0", Grade.OK),
+        ("v1.35.9", "v1.36.0", Grade.OK),
+        ("v1.37.0", "v1.36.0-gke.1", Grade.OK),
+        ("v1.34.0", "v1.36.0", Grade.WARN),
+        ("v1.34.0", "", Grade.OK),
+        ("", "v1.36.0", Grade.WARN),
+    ],
+)
+def test_kubectl_and_server_are_one_minor_version_apart_at_most(client: str, server: str, grade: Grade) -> None:
+    assert here.of_kubectl("/bin/kubectl", client, server).grade is grade
+
+
+@pytest.mark.parametrize(
+    ("script", "version"),
+    [
+        ('echo \'{"clientVersion": {"gitVersion": "v1.36.2"}}\'', "v1.36.2"),
+        ("echo nonsense", ""),
+        ("echo '{}'; exit 1", ""),
+    ],
+)
+def test_kubectl_is_asked_for_its_version(tmp_path: Path, script: str, version: str) -> None:
+    program = tmp_path / "kubectl"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    assert here.kubectl_version(str(program)) == version
+    assert here.kubectl_version(str(tmp_path / "none")) == ""
+
+
+NOON = 1_800_000_000.0
+DATE = "Fri, 15 Jan 2027 08:00:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("began", "took", "grade", "words"),
+    [
+        (NOON + 0.5, 0.1, Grade.OK, "agree"),
+        (NOON + 5.9, 0.1, Grade.OK, "agree"),  # the server may have been in the last of its second
+        (NOON + 7.5, 0.1, Grade.WARN, "6 s ahead of"),
+        (NOON - 20.0, 0.0, Grade.WARN, "20 s behind"),
+        (NOON - 20.0, 16.0, Grade.OK, "agree"),  # an answer that took so long tells no more
+    ],
+)
+def test_clocks(began: float, took: float, grade: Grade, words: str) -> None:
+    times = iter((began, began + took))
+    check = here.of_clock(asked(date=DATE), lambda: next(times))
+    assert check.grade is grade
+    assert words in check.sentence
+
+
+def test_a_server_without_a_clock() -> None:
+    assert here.of_clock(asked(date="")).sentence == "the API server does not tell its time"
+
+
+# ------------------------------------------------------------ nodes
+def tainted(name: str, number: int, key: str) -> Json:
+    return {**node(name, number), "spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}}
+
+
+def with_images(item: Json, *images: str) -> Json:
+    return {**item, "status": {**item["status"], "images": [{"names": [image]} for image in images]}}
+
+
+def test_nodes_are_told_with_why_they_take_no_pods() -> None:
+    raw = [node("a", 1), node("b", 2), cordoned("c", 3), tainted("d", 4, "gpu"), node("e", 5)]
+    raw[4]["status"]["nodeInfo"]["operatingSystem"] = "windows"
+    said = nodes.of_nodes(raw, {Role.ENDPOINT_NODE: "a"}, Wishes()).sentence
+    assert said.startswith("2 of 5 take pods (architecture unknown): endpoint-node a")
+    assert said.endswith("1 is cordoned; 1 has the taint gpu; 1 runs windows")
+    assert nodes.why_not(raw[3], Wishes(tolerations=(Toleration("gpu"),))) == ""
+    assert nodes.why_not(raw[0], Wishes(node_selector=(("pool", "x"),))) == "not chosen by --node-selector"
+
+
+def test_two_architectures_need_two_images() -> None:
+    raw = [node(name, number) for number, name in enumerate("abc", 1)]
+    for item, kind in zip(raw, ("amd64", "arm64", "amd64"), strict=True):
+        item["status"]["nodeInfo"]["architecture"] = kind
+    check = nodes.of_nodes(raw, cast_roles(map(read_node, raw)), Wishes())
+    assert (check.grade, "amd64 and arm64" in check.hint) == (Grade.WARN, True)
+
+
+@pytest.mark.parametrize(
+    ("reference", "listed", "there"),
+    [
+        ("example.com/echo:1", "example.com/echo:1", True),
+        ("echo", "docker.io/library/echo:latest", True),
+        ("me/echo:2", "docker.io/me/echo:2", True),
+        ("example.com/echo", "example.com/echo:latest", True),
+        ("example.com/echo:1", "example.com/echo:2", False),
+        ("example.com/echo@sha256:aa", "example.com/echo@sha256:aa", True),
+        ("localhost:5000/echo:1", "localhost:5000/echo:1", True),
+    ],
+)
+def test_an_image_is_known_by_all_its_names(reference: str, listed: str, there: bool) -> None:
+    raw = [with_images(node("a", 1), listed), with_images(node("b", 2), listed, "other:1")]
+    check = of_image(reference, raw)
+    assert check.grade is (Grade.OK if there else Grade.WARN)
+
+
+def of_image(reference: str, raw: list[Json]) -> Check:
+    return nodes.of_image(reference, raw, {item["metadata"]["name"]: read_node(item) for item in raw}, "by themselves")
+
+
+def test_what_nodes_do_not_tell_of_may_be_there() -> None:
+    whole = with_images(node("a", 1), IMAGE)
+    many = with_images(node("b", 2), *(f"other:{number}" for number in range(nodes.MOST_IMAGES)))
+    check = of_image(IMAGE, [whole, many])
+    assert "not told of by 1 of 2 nodes (b), which tell of their 50 largest" in check.sentence
+    assert "50 largest" not in of_image(IMAGE, [whole, node("b", 2)]).sentence
+    assert "nobody can pull from localhost" in of_image("localhost/esipp/echo:1", [whole]).hint
+
+
+# ------------------------------------------------------------ versions
+@pytest.mark.parametrize(
+    ("version", "grade", "words"),
+    [
+        ("v1.36.3", Grade.OK, "https://home is v1.36.3"),
+        ("v1.21.0", Grade.WARN, "loadBalancerClass"),
+        ("v1.99.0", Grade.WARN, "the newest that a whole run was made on is 1.36"),
+        ("master", Grade.WARN, "no version that can be read"),
+    ],
+)
+def test_versions(version: str, grade: Grade, words: str) -> None:
+    check = surroundings.of_version(version, "https://home")
+    assert (check.grade, words in check.sentence) == (grade, True)
+
+
+def test_rights_that_a_run_does_without_cost_rows_or_facts() -> None:
+    (status,) = [right for right in surroundings.WISHED if right.resource == "services/status"]
+    count = sum("rights.services-status" in row.features for row in ROWS)
+    assert f"{count} rows are unsupported" in surroundings.of_welcome([status], ROWS).sentence
+    assert "less explains a failure" in surroundings.of_welcome(WELCOME[:1], ROWS).sentence
+    assert surroundings.of_welcome([], ROWS).grade is Grade.OK
+
+
+# ------------------------------------------------------------ admission
+def tried(answer: Json | Exception) -> Check:
+    return admission.of_pod(asked(dry={"pods": answer}), "a", IMAGE)
+
+
+def test_a_pod_that_is_admitted_as_it_is() -> None:
+    check = tried(agent_pod("x", "run", "a", IMAGE, raw=True))
+    assert check.grade is Grade.OK
+    assert "admitted as it is" in check.sentence
+
+
+@pytest.mark.parametrize(
+    ("answer", "grade", "words"),
+    [
+        (refusal('pods "x" is forbidden: violates PodSecurity "restricted:latest"'), Grade.OK, "our own has another"),
+        (refusal('admission webhook "policy.example.com" denied the request: root'), Grade.WARN, "denied the request"),
+        (ApiError(501, NOT_THERE, "Kubernetes 1.9 knows no dry run", "POST"), Grade.WARN, "cannot be tried"),
+        ({"spec": {"containers": [{"name": "echo"}, {"name": "istio-proxy"}]}}, Grade.WARN, "istio-proxy"),
+        ({"spec": {"initContainers": [{"name": "init"}], "containers": [{"name": "echo"}]}}, Grade.WARN, "init"),
+    ],
+    ids=str,
+)
+def test_a_pod_that_is_not(answer: Json | Exception, grade: Grade, words: str) -> None:
+    check = tried(answer)
+    assert (check.grade, words in check.sentence) == (grade, True)
+
+
+def test_a_load_balancer_that_is_refused() -> None:
+    check = admission.of_service(asked(dry={"services": refusal("exceeded quota: lb")}))
+    assert (check.grade, "exceeded quota: lb" in check.sentence) == (Grade.WARN, True)
+    assert admission.of_service(asked()).grade is Grade.OK
+
+
+def quotas(*where: str, **hard: str) -> dict[str, list[Json]]:
+    hard = {name.replace("_", "."): value for name, value in hard.items()}
+    spaces = [named(each) for each in ("kube-system", "default", "team")]
+    return {SPACES: spaces, "/api/v1/resourcequotas": [named("q", each, spec={"hard": hard}) for each in where]}
+
+
+@pytest.mark.parametrize(
+    ("lists", "grade", "words"),
+    [
+        (quotas("team", services_loadbalancers="1"), Grade.OK, "no ResourceQuota stands in every namespace"),
+        (quotas("team", "default", services_loadbalancers="29"), Grade.WARN, "services.loadbalancers 29, and 30"),
+        (quotas("team", "default", services_loadbalancers="30", pods="1k"), Grade.OK, "into which a run fits"),
+        (quotas("team", "default", limits_cpu="4"), Grade.WARN, "limits.cpu, which pods of ours have not"),
+        (quotas("team", "default", pods="7", services="69"), Grade.WARN, "pods 7, and 30 are needed; services 69"),
+    ],
+)
+def test_quotas(lists: dict[str, list[Json]], grade: Grade, words: str) -> None:
+    check = admission.of_quota(asked(lists=lists), MADE)
+    assert (check.grade, words in check.sentence) == (grade, True), check.sentence
+
+
+def test_what_one_namespace_has_no_other_gets() -> None:
+    lists = {SPACES: [named("default")], "/api/v1/limitranges": [named("l", "default")]}
+    assert admission.of_limits(asked(lists=lists)).grade is Grade.OK
+    lists = {SPACES: [named("default"), named("b")], "/api/v1/limitranges": [named("l", "default"), named("l", "b")]}
+    assert "has the LimitRange l" in admission.of_limits(asked(lists=lists)).sentence
+
+
+@pytest.mark.parametrize(("may", "grade"), [(True, Grade.OK), (False, Grade.WARN)])
+def test_policies_that_every_namespace_has_are_lifted(may: bool, grade: Grade) -> None:
+    path = "/apis/networking.k8s.io/v1/networkpolicies"
+    cluster = Asked(lists={SPACES: [named("a"), named("b")], path: [named("deny", "a"), named("deny", "b")]})
+    if not may:
+        cluster.rights = frozenset(r for r in cluster.rights if (r.verb, r.resource) != ("create", "networkpolicies"))
+    check = admission.of_policies(cast(Cluster, cluster))
+    assert (check.grade, "NetworkPolicy deny" in check.sentence) == (grade, True)
