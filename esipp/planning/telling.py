@@ -17,11 +17,11 @@ def as_text(made: Plan) -> Iterator[str]:
     """The plan for a person."""
     profile = made.profile
     yield from _line("plan for", f"{profile.name}: {profile.title}; no cluster was asked")
-    yield from _line("rows", f"{len(made.asked)} of {made.rows} would be asked: {_levels(made.asked)}")
+    yield from _line("rows", f"{len(made.asked)} of {made.rows} would be asked: {levels(made.asked)}")
     for why, rows in sorted(made.unsupported.items(), key=lambda each: -len(each[1])):
-        yield from _line("unsupported", f"{len(rows)} ({_levels(rows)}) {why}")
+        yield from _line("unsupported", f"{len(rows)} ({levels(rows)}) {why}")
     for limit, rows in made.limited:
-        yield from _line(limit.outcome.value, f"{len(rows)} ({_levels(rows)}) {limit.why}")
+        yield from _line(limit.outcome.value, f"{len(rows)} ({levels(rows)}) {limit.why}")
     if made.assumed:
         yield from _line("assumed", f"{', '.join(made.assumed)}: a cluster may lack them")
     yield from _line("pods must see", _must_see(profile))
@@ -32,9 +32,9 @@ def as_text(made: Plan) -> Iterator[str]:
     yield from _line("black hole", hole + rise)
     yield from _line("waiting", "; ".join(_waits(made)))
     yield from _line("made at once", ", ".join(_things(made)))
-    yield from _line("time", f"about {_minutes(made.seconds)}")
+    yield from _line("time", f"about {minutes(made.seconds)}")
     for part in made.parts:
-        yield from _line("", f"{_minutes(part.seconds)} {part.name}: {part.why}")
+        yield from _line("", f"{minutes(part.seconds)} {part.name}: {part.why}")
     for text in _left(made):
         yield from _line("if killed", text)
     for trap in profile.traps:
@@ -77,12 +77,14 @@ def _left(made: Plan) -> Iterator[str]:
         yield "what was disturbed is undone by a watchdog within seconds; the same command looks after it again"
 
 
-def _levels(rows: Iterable[Row]) -> str:
+def levels(rows: Iterable[Row]) -> str:
+    """How many rows of each level: ``2 core, 1 record``."""
     levels = [row.level for row in rows]
     return ", ".join(f"{levels.count(level)} {level.value}" for level in Level if level in levels) or "none"
 
 
-def _minutes(value: float) -> str:
+def minutes(value: float) -> str:
+    """Seconds as a plan tells them: whole minutes, from two on."""
     return f"{value / 60:.0f} min" if value >= 120 else f"{value:.0f} s"
 
 
