@@ -110,10 +110,10 @@ def _known(plans: Sequence[Plan]) -> Iterator[str]:
         for limit, rows in each.limited:
             why = limit.why.removeprefix(f"{each.profile.name} ")
             limits.setdefault((limit.outcome.value, why), []).append(f"`{each.profile.name}` {_count(rows)}")
-            sources[why] = limit.sources
+            sources[why] = (*sources.get(why, ()), *limit.sources)
         for trap in each.profile.traps:
             traps.setdefault(trap.text, []).append(f"`{each.profile.name}`")
-            sources[trap.text] = trap.sources
+            sources[trap.text] = (*sources.get(trap.text, ()), *trap.sources)
     yield "| outcome | what | where, and how many rows | source, grade |"
     yield "|---|---|---|---|"
     for (outcome, why), where in limits.items():
@@ -128,7 +128,7 @@ def _cited(sources: Iterable[Source]) -> str:
         name = source.text.partition(": ")[0]
         return f"{f'[{name}]({source.url})' if source.url else name}, {source.grade.value}"
 
-    return "; ".join(map(one, sources))
+    return "; ".join(dict.fromkeys(map(one, sources)))
 
 
 def _core(rows: Iterable[Row]) -> int:

@@ -144,6 +144,12 @@ def test_profiles_lanes_and_files_that_are_named_are_there(page: Path) -> None:
             assert set(named) <= set(names())
 
 
+def test_a_limit_of_several_profiles_cites_all_their_sources() -> None:
+    line = next(line for line in (FOLDER / "bare-metal.md").read_text().splitlines() if "`kube-vip` 6 (" in line)
+    assert "kube-vip.io" in line
+    assert "metallb.io" in line
+
+
 def test_the_index_names_every_guide() -> None:
     text = (FOLDER / "README.md").read_text()
     for guide in GUIDES:
