@@ -202,7 +202,16 @@ def rows_named(arguments: Sequence[str]) -> list[str]:
     Raises:
         SystemExit: there is no such option.
     """
-    return list(_parser().parse_args(["run", *arguments]).rows)
+    return list(understood(["run", *arguments]).rows)
+
+
+def understood(arguments: Sequence[str]) -> argparse.Namespace:
+    """What a command line says, without doing it.
+
+    Raises:
+        SystemExit: there is no such command or option.
+    """
+    return _parser().parse_args(arguments)
 
 
 def check_run(arguments: Sequence[str]) -> None:
@@ -212,7 +221,7 @@ def check_run(arguments: Sequence[str]) -> None:
         PreflightError: a value makes no sense, or no row is called so.
         SystemExit: there is no such option.
     """
-    options = _parser().parse_args(["run", *arguments])
+    options = understood(["run", *arguments])
     settings_of(options)
     select(options.rows)
 

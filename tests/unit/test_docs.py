@@ -2,6 +2,8 @@
 
 import re
 import tomllib
+from collections import Counter
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from esipp.rows import Level
 from tests.unit.world import CELLS
 
 PAGES = sorted(
-    [HOUSE / "README.md", *HOUSE.glob("docs/*.md"), *HOUSE.glob("images/*/README.md"), *HOUSE.glob("ci/*.md")]
+    [HOUSE / "README.md", *HOUSE.glob("docs/**/*.md"), *HOUSE.glob("images/*/README.md"), *HOUSE.glob("ci/*.md")]
 )
 
 
@@ -52,11 +54,25 @@ def test_a_line_names_the_levels_and_references_of_its_rows() -> None:
     assert [listed[number.strip()] for number in numbers] == list(cell.references)
 
 
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """What a link may name in a page: its headings, as GitHub makes anchors of them."""
+    found: Counter[str] = Counter()
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for heading in re.findall(r"^#+ +(.+)$", text, re.MULTILINE):
+        found[re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")] += 1
+    return frozenset(name if n == 0 else f"{name}-{n}" for name, count in found.items() for n in range(count))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(HOUSE)))
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", page.read_text()):
+        if "://" in target:
+            continue
+        there = page.parent / target if target else page
+        assert there.exists(), f"{page.name} links to {target}"
+        if anchor:
+            assert anchor in anchors(there.resolve()), f"{page.name} links to {target}#{anchor}"
 
 
 def test_every_dependency_is_pinned_and_justified() -> None:

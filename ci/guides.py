@@ -1,0 +1,163 @@
+"""What guides say of plans and profiles: tables between two comments, written here and nowhere by hand.
+
+``python -m ci.guides`` writes them anew; a test holds them against what it would write. A comment names the table, the
+profiles and options of ``esipp plan``: ``<!-- planned: haproxy --without load-balancer -->`` … ``<!-- end -->``.
+"""
+
+import argparse
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from itertools import takewhile
+
+from esipp.catalog import HOUSE, all_rows
+from esipp.loadbalancers.profiles.loading import named
+from esipp.loadbalancers.profiles.model import Source
+from esipp.loadbalancers.profiles.words import bound, seconds
+from esipp.planning.imagined import Asked
+from esipp.planning.plan import Plan, plan
+from esipp.planning.telling import minutes
+from esipp.rows import Level, Row
+
+FOLDER = HOUSE / "docs" / "guides"
+BLOCK = re.compile(r"<!-- (?P<table>[a-z ]+): (?P<words>[^>]*) -->\n(?P<body>.*?)<!-- end -->", re.DOTALL)
+
+Table = Callable[[Sequence[Plan]], Iterator[str]]
+
+
+@cache
+def planned_at(name: str, without: tuple[str, ...]) -> Plan:
+    """The plan of all rows, as ``esipp plan --provider NAME --without FEATURE`` makes it."""
+    return plan(Asked(named(name), all_rows(), without=without))
+
+
+def rewritten(text: str) -> str:
+    """A guide with its tables made anew."""
+    return BLOCK.sub(_block, text)
+
+
+def _block(found: re.Match[str]) -> str:
+    parser = argparse.ArgumentParser(prog=found["table"], exit_on_error=False)
+    parser.add_argument("names", nargs="+")
+    parser.add_argument("--without", action="append", default=[])
+    options = parser.parse_args(shlex.split(found["words"]))
+    plans = [planned_at(name, tuple(options.without)) for name in options.names]
+    lines = "\n".join(TABLES[found["table"]](plans))
+    return f"<!-- {found['table']}: {found['words']} -->\n\n{lines}\n\n<!-- end -->"
+
+
+def _planned(plans: Sequence[Plan]) -> Iterator[str]:
+    """What is asked and made, and how long it takes."""
+    yield from _head("planned, not measured", plans)
+    yield _row("rows asked", (f"{len(each.asked)} of {each.rows}, {_core(each.asked)} core" for each in plans))
+    yield _row("**load balancers** at once, at most", (f"**{each.made.balancers}**" for each in plans))
+    yield _row("other Services, pods", (_others(each) for each in plans))
+    yield _row("**minutes** in all, about", (f"**{minutes(each.seconds)}**" for each in plans))
+    yield _row("of them asking, moves, balancers", (_parts(each) for each in plans))
+    yield _row("waits at most for a VIP, an answer, removal", (_waits(each) for each in plans))
+    yield _row("black hole under Local, at most", (bound(each.profile.local) for each in plans))
+    yield _row("traffic to a new pod's node within", (_rise(each) for each in plans))
+
+
+def _others(made: Plan) -> str:
+    return f"{made.made.services + made.made.unserved + made.made.reference}, {made.made.pods}"
+
+
+def _parts(made: Plan) -> str:
+    took = {part.name: minutes(part.seconds) for part in made.parts}
+    return ", ".join(took.get(name, "-") for name in ("asking", "moves", "load balancers"))
+
+
+def _waits(made: Plan) -> str:
+    patience = made.patience
+    return ", ".join(map(seconds, (patience.assigned, patience.answering, patience.removed)))
+
+
+def _rise(made: Plan) -> str:
+    return seconds(made.profile.rise) if made.profile.rise else "-"
+
+
+def _left_out(plans: Sequence[Plan]) -> Iterator[str]:
+    """Which rows are unsupported, by why; of a reason that several features share, their names are told together."""
+    counts: dict[str, dict[str, list[Row]]] = {}
+    features: dict[str, set[str]] = {}
+    for each in plans:
+        for told, rows in each.unsupported.items():
+            needs = re.fullmatch(r"needs ([\w.-]+)(?:: (.*))?", told.removeprefix(f"{each.profile.name} "))
+            why = (needs[2] or f"needs {needs[1]}") if needs else told.removeprefix(f"{each.profile.name} ")
+            counts.setdefault(why, {}).setdefault(each.profile.name, []).extend(rows)
+            features.setdefault(why, set()).update({needs[1]} if needs else ())
+    yield from _head("`unsupported`, because", plans)
+    for why, by in sorted(counts.items(), key=lambda each: -max(map(len, each[1].values()))):
+        yield _row(why + _features(sorted(features[why])), (_count(by.get(each.profile.name, [])) for each in plans))
+
+
+def _features(names: Sequence[str]) -> str:
+    """Features in brackets; of many what they have in common."""
+    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    told = names if len(names) < 3 else ["".join(letters[0] for letters in same) + "…"]
+    return f" (`{'`, `'.join(told)}`)" if told else ""
+
+
+def _known(plans: Sequence[Plan]) -> Iterator[str]:
+    """Limits and traps of the profiles, each with where it holds and where it is from."""
+    limits: dict[tuple[str, str], list[str]] = {}
+    traps: dict[str, list[str]] = {}
+    sources: dict[str, tuple[Source, ...]] = {}
+    for each in plans:
+        for limit, rows in each.limited:
+            why = limit.why.removeprefix(f"{each.profile.name} ")
+            limits.setdefault((limit.outcome.value, why), []).append(f"`{each.profile.name}` {_count(rows)}")
+            sources[why] = (*sources.get(why, ()), *limit.sources)
+        for trap in each.profile.traps:
+            traps.setdefault(trap.text, []).append(f"`{each.profile.name}`")
+            sources[trap.text] = (*sources.get(trap.text, ()), *trap.sources)
+    yield "| outcome | what | where, and how many rows | source, grade |"
+    yield "|---|---|---|---|"
+    for (outcome, why), where in limits.items():
+        yield f"| **{outcome}** | {why} | {', '.join(where)} | {_cited(sources[why])} |"
+    for text, where in traps.items():
+        everywhere = len(where) == len(plans)
+        yield f"| mind | {text} | {'all' if everywhere else ', '.join(where)} | {_cited(sources[text])} |"
+
+
+def _cited(sources: Iterable[Source]) -> str:
+    def one(source: Source) -> str:
+        name = source.text.partition(": ")[0]
+        return f"{f'[{name}]({source.url})' if source.url else name}, {source.grade.value}"
+
+    return "; ".join(dict.fromkeys(map(one, sources)))
+
+
+def _core(rows: Iterable[Row]) -> int:
+    return sum(row.level is Level.CORE for row in rows)
+
+
+def _count(rows: Sequence[Row]) -> str:
+    return f"{len(rows)} ({_core(rows)} core)" if rows else "-"
+
+
+def _head(what: str, plans: Sequence[Plan]) -> Iterator[str]:
+    yield _row(what, (f"`{each.profile.name}`" for each in plans))
+    yield "|---" * (len(plans) + 1) + "|"
+
+
+def _row(name: str, cells: Iterable[str]) -> str:
+    return f"| {' | '.join([name, *cells])} |"
+
+
+TABLES: dict[str, Table] = {"planned": _planned, "left out": _left_out, "known": _known}
+"""By the word that a guide names it by."""
+
+
+def main() -> int:
+    """Write all guides anew."""
+    for guide in sorted(FOLDER.glob("*.md")):
+        guide.write_text(rewritten(guide.read_text()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
