@@ -1,6 +1,5 @@
 """Commands, names, figures and symptoms of the guides are those of this checkout."""
 
-import argparse
 import ast
 import re
 import shlex
@@ -19,8 +18,6 @@ GUIDES = sorted(FOLDER.glob("*.md"))
 PAGES = sorted([HOUSE / "README.md", *HOUSE.glob("docs/**/*.md")])
 OWN = FOLDER / "your-own-provider.md"
 CLOUDS = [FOLDER / f"{name}.md" for name in ("gke", "aks", "eks", "openstack", "bare-metal")]
-TO_COME = {"doctor": "run"}
-"""Commands that guides name before they are there, and whose options they take."""
 
 
 def name_of(page: Path) -> str:
@@ -60,7 +57,7 @@ def put(word: str, known: dict[str, str]) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_are_understood(page: Path) -> None:
-    assert not [shlex.join(words) for words in (*commands(page), *mentioned(page)) if not is_taken(words)]
+    assert not [shlex.join(words) for words in (*commands(page), *mentioned(page)) if not is_understood(words)]
 
 
 def mentioned(page: Path) -> list[list[str]]:
@@ -72,19 +69,9 @@ def mentioned(page: Path) -> list[list[str]]:
 
 def is_taken(words: list[str]) -> bool:
     try:
-        return bool(taken(words))
+        return bool(understood(words))
     except SystemExit as ended:
         return not ended.code  # --help
-
-
-def taken(words: list[str]) -> argparse.Namespace:
-    """What a command line says; of a command that is to come, by the options of the one that it is like."""
-    try:
-        return understood(words)
-    except SystemExit as ended:
-        if words[0] not in TO_COME or not ended.code:
-            raise
-        return understood([TO_COME[words[0]], *words[1:]])
 
 
 @pytest.mark.parametrize("page", [*CLOUDS, OWN], ids=name_of)
@@ -96,7 +83,7 @@ def test_runs_plans_and_profiles_of_a_guide_are_accepted(
     told = {words[0] for words in commands(page)}
     assert {"run", "plan", "doctor"} <= told
     for words in commands(page):
-        options = taken(words)
+        options = understood(words)
         if words[0] in ("run", "doctor"):
             check_run(words[1:])
             keys = {each.key for each in provider(options.provider).annotations}
