@@ -37,6 +37,11 @@ def test_the_reference_takes_over_class_and_bound_of_the_profile(name: str) -> N
     assert command[command.index("--moves") + 1] == str(worn.moves)
 
 
+def test_one_that_is_not_dressed_is_patient_with_a_busy_machine() -> None:
+    given = settings.parse(["--server", "https://x", *lane_file.load("kind-iptables").balancer_options])
+    assert (given.default, given.timeout, given.period, given.unhealthy) == (None, lane_file.PATIENCE, 1.0, 2)
+
+
 def test_a_profile_that_sends_a_proxy_header_is_worn_with_it() -> None:
     assert dressing.class_of(provider("aws-clb-proxy")) == "reference-proxy-v1"
     assert dressing.class_of(provider("haproxy-proxy-v2")) == "reference-proxy-v1"
