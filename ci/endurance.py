@@ -84,7 +84,7 @@ answer shows is judged as before.
 
 def surroundings() -> dict[str, Any]:
     """What every record tells of where and when it was made."""
-    asked = ["git", "describe", "--always", "--dirty", "--abbrev=7"]
+    asked = ["git", "rev-parse", "--short=7", "HEAD"]
     done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     there = Surroundings.load(places())
     return {
