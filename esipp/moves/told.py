@@ -75,11 +75,22 @@ class ReferenceWord(Word):
         return self._decisions.setdefault(scene.service_name(balancer), [])
 
     def look(self, drivers: Mapping[Balancer, Driver]) -> None:
-        """Ask for the view of the nodes now, after the moves.
+        """Ask for the view of the nodes after the moves, until it is as it should be or its checks have had their time.
 
         Raises:
             HarnessError: it does not answer.
         """
+
+        def ask() -> Reading:
+            self._look(drivers)
+            wrong = [each for of in self._views.values() for each in of.values() if each.healthy != each.should]
+            return Reading(not wrong, f"{len(wrong)} views are not as they should be")
+
+        period, failures = float(self._settings.get("period", 0.0)), int(self._settings.get("unhealthy", 0))
+        converge(ask, Budget("the load balancer's own view", (failures + 1) * period, need=1, spacing=0.2))
+
+    def _look(self, drivers: Mapping[Balancer, Driver]) -> None:
+        """Ask for the view of the nodes now."""
         nodes = {name: each["nodes"] for name, each in self._own().items()}
         for balancer, driver in drivers.items():
             if not self._serves(balancer) or not driver.counted:

@@ -50,6 +50,33 @@ def test_the_view_of_a_cluster_service_is_held_against_the_clusters_nodes(nodes:
     assert EXCLUDED in MARKS
 
 
+@pytest.mark.parametrize(("default", "seen"), [("reference-ecmp", {"a"}), (None, None)])
+def test_a_view_has_as_long_as_the_checks_take_and_the_default_class_one_if_it_is_this_balancer(
+    default: str | None, seen: set[str] | None
+) -> None:
+    looks: list[None] = []
+
+    def view() -> Any:
+        looks.append(None)
+        nodes = ["a", "b"] if len(looks) < 3 else ["a"]  # it takes three looks until b is out
+        names = {scene.service_name(Balancer.DEFAULT): nodes, scene.cluster_service_name(Balancer.DEFAULT): ["a"]}
+        return {
+            "services": [
+                {"namespace": "ns", "name": name, "nodes": [{"node": node, "healthy": True} for node in of]}
+                for name, of in names.items()
+            ]
+        }
+
+    reference: Any = SimpleNamespace(view=view)
+    settings: Any = {"period": 5.0, "unhealthy": 2} | ({"default": default} if default else {})
+    word = ReferenceWord(reference, "ns", [NODES[0]], settings)
+    observing = SimpleNamespace(vip=dict.fromkeys(Family))
+    driver: Any = SimpleNamespace(counted={Family.IPV4: 1}, open_nodes={"a"}, observing=observing)
+    word.look({Balancer.DEFAULT: driver})
+    found = word.views(Balancer.DEFAULT)
+    assert (found[What.VIEW_LOCAL].healthy if found else None) == seen
+
+
 @pytest.mark.parametrize("left", [{}, {"IPv4": "192.0.2.77"}])
 def test_vips_of_a_deleted_service_are_asked_for_until_they_are_gone(
     left: dict[str, str], monkeypatch: pytest.MonkeyPatch
