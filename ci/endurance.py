@@ -73,8 +73,11 @@ account in temporary files, and removes them when its process ends; by its code,
 * The echo server closed a connection after five seconds, which is less than its client now waits; it is twelve.
 * A node that was lost for a while takes readiness from its pods and not from their containers. The window is then not
   judged, as when a container was not ready.
-* The stability window of the health checks waits ten seconds for an answer: it asks whether one is ever wrong. How soon
-  they answer is asked by the other window, within two.
+* Health checks have ten seconds for an answer in the long window, which asks whether one is ever wrong, and beside
+  their neighbours' changes. In the short one they have ten if they answered within two at least once while all settled;
+  those that never did have two.
+* The reference load balancer gives a health check five seconds, not one: a service proxy that stood still had all nodes
+  taken out, and what was dialled through the proxies was lost.
 * Our own pods get 120 s to be ready, VIPs, listeners and probers 60 s each.
 
 No probe is made again. A connection that never gets an answer is counted as before, whoever is patient, and what an

@@ -1,7 +1,7 @@
 """Asking health checks: where they are, all questions in one window, and what the nodePort of the same node gives."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -178,13 +178,13 @@ class Asker:
                 job = Job(question.key, "tcp", host, port, SAMPLES, patience, spacing=SPACING, brief=True)
                 flying[question.key] = self.clients.probers[question.client.name].submit(job)
         seen.nodes = self.places
-        seen.answers, seen.obstacles = self._ask(questions, SAMPLES, SPACING)
+        seen.answers, seen.obstacles = self._ask(questions, SAMPLES, SPACING, self.prompt)
         seen.served = {key: tuple(future.result(timeout=BOUND)) for key, future in flying.items()}
         for situation in {question.situation for question in questions}:
             seen.services[situation] = (self.stage.namespace, service_name(situation))
 
     def _ask(
-        self, questions: Mapping[Question, str], count: int, spacing: float
+        self, questions: Mapping[Question, str], count: int, spacing: float, patient: Collection[str] = ()
     ) -> tuple[dict[str, tuple[Answer, ...]], dict[str, str]]:
         flying: dict[str, Future[list[Json]]] = {}
         obstacles: dict[str, str] = {}
@@ -198,7 +198,7 @@ class Asker:
                 *target,
                 count=count,
                 spacing=spacing,
-                timeout=ANSWER_TIMEOUT if count > 1 and question.key in self.prompt else TIMEOUT,
+                timeout=ANSWER_TIMEOUT if question.key in patient else TIMEOUT,
                 method=question.method,
                 url=question.url,
             )
