@@ -280,12 +280,20 @@ def udp_server(serve: Callable[[socket.socket, bytes, Any], object], family: str
             thread.join(PATIENCE)
 
 
+HELD: list[socket.socket] = []  # ports that nobody listens on, as long as these tests run
+
+
 def closed_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    """A port that nobody listens on."""
-    with socket.socket(socket.AF_INET6, kind) as sock:
-        sock.bind(("::", 0))
-        port: int = sock.getsockname()[1]
-        return port
+    """A port that nobody listens on; a server of the test may, and no one else: other tests take ports beside us."""
+    sock = socket.socket(socket.AF_INET6, kind)
+    if kind == socket.SOCK_STREAM:  # a bound datagram socket would be one that listens
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        HELD.append(sock)
+    sock.bind(("::", 0))
+    port: int = sock.getsockname()[1]
+    if kind != socket.SOCK_STREAM:
+        sock.close()
+    return port
 
 
 def document(nonce: str, **more: Any) -> Line:

@@ -416,7 +416,7 @@ def test_they_leave_no_sockets() -> None:
 
 @pytest.mark.parametrize("mode", ["stop", "serve:0.5"])
 def test_a_server_that_stops(prober: Prober, mode: str) -> None:
-    with EchoServer("--on-sigterm", mode) as server:
+    with EchoServer("--on-sigterm", mode, "--tcp", str(closed_port())) as server:  # nobody takes it after the server
         job = prober.give("lasting", "127.0.0.1", server.ports["tcp"], count=200, spacing=0.01)
         prober.wait_for(lambda line: line.get("id") == job)
         told = time.monotonic()
