@@ -132,9 +132,9 @@ CAUSES = {
         "whose /16 the nodes are too, and the spec takes every address there for a rewritten one."
     ),
     "LoadBalancers ExternalTrafficPolicy: Local should only target nodes with endpoints": (
-        "A false alarm wherever nodes have addresses of two families: its Service has one, IPv4, and the spec wants 200 "
-        "of its health check at the endpoint node's IPv6 address, too, where kube-proxy rightly serves none. Its other "
-        "nodes pass there because no answer counts as not 200."
+        "A false alarm wherever nodes have addresses of two families: its Service has one, IPv4, and the spec wants "
+        "200 of its health check at the endpoint node's IPv6 address, too, where kube-proxy rightly serves none. The "
+        "other nodes pass there because no answer counts as not 200."
     ),
     "LoadBalancers should handle load balancer cleanup finalizer for service": (
         "A false alarm here: the finalizer belongs to cloud controllers, MetalLB sets none."
