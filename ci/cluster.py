@@ -29,8 +29,11 @@ def config_of(lane: Lane, *, hermetic: bool) -> str:
     """Return the lane's kind config, with what only the hermetic path needs merged in."""
     config: dict[str, Any] = yaml.safe_load(lane.kind_config.read_text())
     if hermetic:
-        # ci/hermetic/coredns.py deploys it; naming skipPhases replaces kind's own, which is preflight.
-        skip = {"kind": "InitConfiguration", "skipPhases": ["preflight", "addon/coredns"]}
+        # ci/hermetic/coredns.py deploys it; naming skipPhases replaces kind's own: preflight, and a kube-proxy that is
+        # not wanted.
+        phases = ["preflight", "addon/coredns"]
+        phases += ["addon/kube-proxy"] if config.get("networking", {}).get("kubeProxyMode") == "none" else []
+        skip = {"kind": "InitConfiguration", "skipPhases": phases}
         config["kubeadmConfigPatches"] = [*config.get("kubeadmConfigPatches", []), yaml.safe_dump(skip)]
     return yaml.safe_dump(config, sort_keys=False)
 
