@@ -25,6 +25,7 @@ from ci.step import Journal, SetupError, output
 from ci.surroundings import Surroundings
 
 RUNNING_GIGABYTES = 6.0
+CILIUM_GIGABYTES = 6.0  # more: every node has a copy of its images, and unpacks it
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ class Hermetic:
     def prepare(self, lane: Lane, *, fresh: bool) -> Prepared:
         """Install, start, build: each only where needed."""
         builder = Builder(lane.kubernetes, Store(self.places, fresh=fresh), self.engine, self.journal)
-        need_space(self.places.cache, RUNNING_GIGABYTES, "running a cluster")
+        more = CILIUM_GIGABYTES if lane.data_plane.has_cilium else 0.0
+        need_space(self.places.cache, RUNNING_GIGABYTES + more, "running a cluster")
         builder.check()
         apt.install_needed(self.journal)
         self.engine.start(self.journal)

@@ -70,6 +70,13 @@ def test_kubeadm_brings_no_kube_proxy_where_none_is_wanted() -> None:
         assert {"preflight", "addon/coredns"} <= set(skipped)
 
 
+def test_a_kept_cluster_of_other_values_is_another_one() -> None:
+    lanes = [lane_file.load(name) for name in ("kind-cilium", "kind-cilium-dsr")]
+    assert len({cluster.config_of(lane, hermetic=True) for lane in lanes}) == len(lanes)
+    again = replace(lanes[0], data_plane=replace(lanes[0].data_plane, cilium_values={}))
+    assert cluster.config_of(lanes[0], hermetic=True) == cluster.config_of(again, hermetic=True)
+
+
 def _skipped(patch: str) -> list[str]:
     found: list[str] = yaml.safe_load(patch).get("skipPhases", [])
     return found
