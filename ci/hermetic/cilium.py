@@ -63,18 +63,18 @@ def make(base: str, store: Store, engine: Engine, journal: Journal) -> str:
         store.places.tmp.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="cilium-", dir=store.places.tmp) as folder:
             context = Path(folder)
-            _agent(step, engine, built, root / "root.tar", context / "agent")
-            _operator(step, engine, built, context / "operator")
+            rootfs = f"localhost/esipp/cilium-rootfs:{apt.rootfs_key('cilium')}"
+            engine.docker(step, "import", "--change", PATH_ENV, root / "root.tar", rootfs)
+            _agent(step, engine, built, rootfs, context / "agent")
+            _operator(step, engine, built, rootfs, context / "operator")
             _take_in(step, engine, base, image, context / "images.tar")
-        engine.docker(step, "image", "rm", *names())
+        engine.docker(step, "image", "rm", "--no-prune", rootfs, *names())
     prune_images(engine, NODE_NAME, image)
     return image
 
 
-def _agent(step: Step, engine: Engine, built: Path, root: Path, context: Path) -> None:
+def _agent(step: Step, engine: Engine, built: Path, rootfs: str, context: Path) -> None:
     """Lay the agent's image out as Cilium's own build does, on Debian instead of its builder's images."""
-    rootfs = f"localhost/esipp/cilium-rootfs:{apt.rootfs_key('cilium')}"
-    engine.docker(step, "import", "--change", PATH_ENV, root, rootfs)
     files = built / "files"
     for name in ("cilium-agent", "cilium-dbg", "cilium-mount"):
         place(built / name, context / "root/usr/bin" / name)
@@ -84,14 +84,13 @@ def _agent(step: Step, engine: Engine, built: Path, root: Path, context: Path) -
     shutil.copytree(files / "bpf", context / "root/var/lib/cilium/bpf", copy_function=shutil.copyfile)
     lines = [f"FROM {rootfs}", "COPY root/ /", "RUN ln -s cilium-dbg /usr/bin/cilium", 'CMD ["/usr/bin/cilium-dbg"]']
     _build(step, engine, context, names()[0], lines)
-    engine.docker(step, "image", "rm", "--no-prune", rootfs)
 
 
-def _operator(step: Step, engine: Engine, built: Path, context: Path) -> None:
-    """One program in an otherwise empty image."""
+def _operator(step: Step, engine: Engine, built: Path, rootfs: str, context: Path) -> None:
+    """One program, on the layer that the agent's image begins with: a node has that only once."""
     name = "cilium-operator-generic"
     place(built / name, context / "root/usr/bin" / name)
-    _build(step, engine, context, names()[1], ["FROM scratch", PATH_ENV, "COPY root/ /", f'CMD ["/usr/bin/{name}"]'])
+    _build(step, engine, context, names()[1], [f"FROM {rootfs}", "COPY root/ /", f'CMD ["/usr/bin/{name}"]'])
 
 
 def _build(step: Step, engine: Engine, context: Path, image: str, lines: list[str]) -> None:

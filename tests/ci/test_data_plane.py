@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 import yaml
@@ -9,8 +10,9 @@ import yaml
 from ci import cilium, cluster, data_plane, lane_file
 from ci.hermetic import cilium as hermetic_cilium
 from ci.hermetic import golang
+from ci.hermetic.engine import Engine
 from ci.places import versions
-from ci.step import SetupError
+from ci.step import SetupError, Step
 
 PLAIN = {"networking": {"ipFamily": "dual", "kubeProxyMode": "iptables"}}
 BARE = {"networking": {"ipFamily": "dual", "kubeProxyMode": "none", "disableDefaultCNI": True}}
@@ -116,3 +118,43 @@ def test_the_chart_and_the_images_are_of_the_version_that_is_pinned() -> None:
 
 def test_the_node_image_is_named_by_the_one_below() -> None:
     assert hermetic_cilium.node_image("node:1") != hermetic_cilium.node_image("node:2")
+
+
+class Builder:
+    """An engine that is told what to build, and keeps what lay there."""
+
+    def __init__(self) -> None:
+        self.built: dict[str, tuple[str, dict[str, bool]]] = {}
+
+    def docker(self, _step: Step, *args: object) -> None:
+        """A Dockerfile's text, and every file with whether it can be run."""
+        context = Path(str(args[-1]))
+        files = [path for path in (context / "root").rglob("*") if path.is_file()]
+        found = {f"/{path.relative_to(context / 'root')}": bool(path.stat().st_mode & 0o111) for path in files}
+        self.built[str(args[2])] = ((context / "Dockerfile").read_text(), found)
+
+
+def test_ciliums_images_have_everything_where_its_chart_looks_for_it(tmp_path: Path) -> None:
+    built = tmp_path / "built"
+    for name in golang.cilium().programs:
+        (built / name).parent.mkdir(exist_ok=True)
+        (built / name).write_text(name)
+    for name in (*hermetic_cilium.SCRIPTS, "bpf/lib/common.h"):
+        (built / "files" / name).parent.mkdir(parents=True, exist_ok=True)
+        (built / "files" / name).write_text(name)
+    engine, step = Builder(), Step("build", tmp_path / "log")
+    hermetic_cilium._agent(step, cast(Engine, engine), built, "rootfs:1", tmp_path / "agent")
+    hermetic_cilium._operator(step, cast(Engine, engine), built, "rootfs:1", tmp_path / "operator")
+    (agent, files), (operator, its) = (engine.built[name] for name in hermetic_cilium.names())
+    assert agent.splitlines()[0] == operator.splitlines()[0] == "FROM rootfs:1"
+    assert files == {
+        "/usr/bin/cilium-agent": True,
+        "/usr/bin/cilium-dbg": True,
+        "/usr/bin/cilium-mount": True,
+        "/opt/cni/bin/cilium-cni": True,
+        "/init-container.sh": True,
+        "/install-plugin.sh": True,
+        "/cni-uninstall.sh": True,
+        "/var/lib/cilium/bpf/lib/common.h": False,
+    }
+    assert its == {"/usr/bin/cilium-operator-generic": True}
