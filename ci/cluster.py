@@ -11,7 +11,7 @@ import yaml
 
 from ci.hermetic.store import key_of
 from ci.lane_file import Lane
-from ci.places import CLUSTER, CONTEXT, ROOT, Places
+from ci.places import CI, CLUSTER, CONTEXT, ROOT, Places
 from ci.step import Journal, SetupError, Step
 from ci.surroundings import Surroundings
 
@@ -29,10 +29,16 @@ def config_of(lane: Lane, *, hermetic: bool) -> str:
     """Return the lane's kind config, with what only the hermetic path needs merged in."""
     config: dict[str, Any] = yaml.safe_load(lane.kind_config.read_text())
     if hermetic:
-        # ci/hermetic/coredns.py deploys it; naming skipPhases replaces kind's own, which is preflight.
-        skip = {"kind": "InitConfiguration", "skipPhases": ["preflight", "addon/coredns"]}
+        # ci/hermetic/coredns.py deploys it; naming skipPhases replaces kind's own: preflight, and a kube-proxy that is
+        # not wanted.
+        phases = ["preflight", "addon/coredns"]
+        phases += ["addon/kube-proxy"] if config.get("networking", {}).get("kubeProxyMode") == "none" else []
+        skip = {"kind": "InitConfiguration", "skipPhases": phases}
         config["kubeadmConfigPatches"] = [*config.get("kubeadmConfigPatches", []), yaml.safe_dump(skip)]
-    return yaml.safe_dump(config, sort_keys=False)
+    text = yaml.safe_dump(config, sort_keys=False)
+    if lane.data_plane.has_cilium:  # a kept cluster is not that of other values
+        text += f"# Cilium's values: {key_of(CI / 'cilium-values.yaml', dict(lane.data_plane.cilium_values))}\n"
+    return text
 
 
 def write_config(lane: Lane, places: Places, *, hermetic: bool) -> Path:

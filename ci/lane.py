@@ -17,9 +17,9 @@ from dataclasses import replace
 from types import FrameType
 from typing import NoReturn
 
-from ci import account, cluster, lane_file, loadbalancer, metallb, network
+from ci import account, cilium, cluster, lane_file, loadbalancer, metallb, network, router
 from ci.hermetic import coredns
-from ci.lane_file import METALLB, REFERENCE, Lane
+from ci.lane_file import METALLB, METALLB_BGP, REFERENCE, Lane
 from ci.places import CONTEXT, Places, cores, places
 from ci.step import Journal, SetupError, guarded, interrupt_children, resume
 from ci.surroundings import Surroundings
@@ -141,6 +141,7 @@ def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Place
 def _fits(kept: Surroundings, way: Way, lane: Lane, where: Places) -> bool:
     """Say whether the kept cluster is the one wanted, and healthy."""
     same = (kept.path, kept.lane, kept.node_image) == (way.name, lane.name, way.expected_image(lane))
+    same = same and (METALLB_BGP not in lane.load_balancers or router.runs(kept))
     return same and cluster.made_as(lane, where, hermetic=way.name == "hermetic") and cluster.healthy(kept)
 
 
@@ -172,6 +173,8 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
         building = pool.submit(loadbalancer.build, there, prepared.balancer_base, journal) if wanted else None
         cluster.create(there, config, journal, where.logs)
         network.give_second_addresses(there, journal)
+        if prepared.cilium:  # no pod gets an address before
+            cilium.install(there, prepared.cilium, lane, journal)
         naming = pool.submit(coredns.install, there, journal) if isinstance(way, Hermetic) else None
         image = echo.result()
         loading = pool.submit(way.load, there, image)
@@ -181,6 +184,10 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
         account.install(there, journal)
         if METALLB in lane.load_balancers:
             metallb.install(there, prepared.metallb_manifest, journal)
+        if METALLB_BGP in lane.load_balancers:
+            peer = router.start(there, router.build(there, prepared.router_base, journal), journal)
+            metallb.install(there, prepared.metallb_manifest, journal, peer)
+            router.await_sessions(there, journal)
         cluster.await_nodes(there, journal)
         loading.result()
         if starting:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci import dressing
+from ci import data_plane, dressing
+from ci.data_plane import DataPlane
 from ci.lane_merge import DRESSED, EXCLUDE, INCLUDE, KEYS, MOVES, merged
 from ci.places import CI, ROOT
 from ci.step import SetupError
@@ -15,8 +16,8 @@ from esipp.cli import select
 from esipp.errors import PreflightError
 
 LANES = CI / "lanes"
-METALLB, REFERENCE = "metallb-l2", "reference"
-KNOWN_LOAD_BALANCERS = (METALLB, REFERENCE)
+METALLB, METALLB_BGP, REFERENCE = "metallb-l2", "metallb-bgp", "reference"
+KNOWN_LOAD_BALANCERS = (METALLB, METALLB_BGP, REFERENCE)
 PATIENCE = 5
 """Seconds that the reference load balancer gives a health check: what answers late on a busy machine is not sick, and a
 node that has no pod says 503 at once. Dressed as a cloud it has the cloud's."""
@@ -47,6 +48,7 @@ class Lane:
     exclude: tuple[Choice, ...] = ()
     dressed_as: str = ""  # the profile of a cloud's load balancer, which the reference one then plays
     moves: int | None = None  # of pods, up and as often down; by default those of `esipp run`
+    data_plane: DataPlane = field(default_factory=DataPlane)
 
     @property
     def balancer_options(self) -> list[str]:
@@ -76,6 +78,11 @@ def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
             f"ci/lanes/{path.name} names the unknown load balancer '{strange[0]}'.",
             f"known: {', '.join(KNOWN_LOAD_BALANCERS)}",
         )
+    if {METALLB, METALLB_BGP} <= set(data["load_balancers"]):
+        raise SetupError(
+            f"ci/lanes/{path.name} has MetalLB announce by both of its protocols.",
+            "which one would serve Services that name no class?",
+        )
     if missing := [suite for suite in data["suites"] if not (ROOT / "suites" / str(suite)).is_dir()]:
         raise SetupError(f"ci/lanes/{path.name} names suites/{missing[0]}, which does not exist.", "see suites/")
     if data["fail_on"] not in LEVELS:
@@ -104,6 +111,7 @@ def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
         exclude=_choices(path.name, data.get(EXCLUDE, [])),
         dressed_as=dressed,
         moves=moves,
+        data_plane=data_plane.read(path.name, data, config),
     )
     _ = lane.balancer_options  # a profile that cannot be worn is told before there is a cluster
     return lane

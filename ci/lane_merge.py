@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from ci import data_plane
 from ci.step import SetupError
 
 KEYS: dict[str, type] = {
@@ -24,7 +25,7 @@ KEYS: dict[str, type] = {
 """What a lane has to have, by itself or from the one that it extends."""
 
 EXTENDS, INCLUDE, EXCLUDE, DRESSED, MOVES = "extends", "include", "exclude", "dressed_as", "moves"
-MORE = (EXTENDS, INCLUDE, EXCLUDE, DRESSED, MOVES)
+MORE = (EXTENDS, INCLUDE, EXCLUDE, DRESSED, MOVES, *data_plane.KEYS)
 """What it may have."""
 
 CHOICE = ("row", "reason")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ import yaml
 
 from ci import network
 from ci.cluster import kubectl
+from ci.containers import docker, forwarding, inspect
 from ci.hermetic.store import key_of
 from ci.places import CLUSTER, CONTEXT, ROOT, Places, places
 from ci.step import Journal, SetupError
@@ -31,9 +31,7 @@ OWN_LABEL = "esipp.dev/own-options"  # value: what its lane always gives it
 # Always the same, so that neighbours who learned a VIP from its predecessor are right about it.
 MAC = "02:65:73:69:70:70"
 READY_SECONDS = 60.0
-DOCKER_SECONDS = 120.0
 SHARES = 16384  # a node has 1024
-PER_ENDPOINT = (1, 46)  # from this version of the engine's API on an interface's sysctls are its endpoint's
 # Addresses, protocol and ports, which make a connection. By these fields, as routers do, and not by the policy that has
 # the same: that believes the hash which a sender on this machine gave its socket, and gives anew when it sends again.
 CONNECTION = 0x37
@@ -52,7 +50,6 @@ SYSCTLS = {
     "net.ipv4.conf.all.rp_filter": 0,
     "net.ipv4.conf.default.rp_filter": 0,
 }
-OF_THE_INTERFACE = "net.ipv4.conf.{}.send_redirects=0"
 
 
 def image_reference(base: str | None) -> str:
@@ -86,7 +83,7 @@ def install(there: Surroundings, image: str, journal: Journal, own: Sequence[str
 
 def renew(there: Surroundings, image: str, journal: Journal, own: Sequence[str] = ()) -> None:
     """See that a standing cluster has it, of this image, with these settings and options, and without faults."""
-    found = _inspect(there)
+    found = inspect(there, NAME)
     if found and found["State"]["Running"] and found["Config"]["Image"] == image:
         has = found["HostConfig"]["Sysctls"]
         same = all(has.get(name) == str(value) for name, value in SYSCTLS.items())
@@ -97,7 +94,7 @@ def renew(there: Surroundings, image: str, journal: Journal, own: Sequence[str] 
 
 def restart(there: Surroundings, options: Sequence[str] = ()) -> None:
     """Start it again with more options than it has by itself, ``--fault slow`` say; without any as it was."""
-    found = _inspect(there)
+    found = inspect(there, NAME)
     if not found:
         raise SetupError("There is no reference load balancer to start again.", "ci/conformance --up starts one")
     run(there, found["Config"]["Image"], options, _options(found, OWN_LABEL))
@@ -106,13 +103,13 @@ def restart(there: Surroundings, options: Sequence[str] = ()) -> None:
 def run(there: Surroundings, image: str, options: Sequence[str] = (), own: Sequence[str] = ()) -> None:
     """Start the container in place of the one that is there, and wait until it serves."""
     remove(there)
-    _docker(there, *container(there, image, options, own))
+    docker(there, *container(there, image, options, own))
     deadline = time.monotonic() + READY_SECONDS
     while True:
-        told = _docker(there, "logs", NAME)
+        told = docker(there, "logs", NAME)
         if any(line.startswith("ready:") for line in told.splitlines()):
             return
-        found = _inspect(there)
+        found = inspect(there, NAME)
         if not found or not found["State"]["Running"] or time.monotonic() > deadline:
             raise SetupError(f"The reference load balancer does not get ready: {told[-300:]}", f"docker logs {NAME}")
         time.sleep(0.1)
@@ -120,21 +117,14 @@ def run(there: Surroundings, image: str, options: Sequence[str] = (), own: Seque
 
 def remove(there: Surroundings) -> None:
     """Stop and remove the container, if there is one; what is in the cluster goes with the cluster."""
-    if _inspect(there):
-        _docker(there, "stop", "-t", "5", NAME)
-        _docker(there, "rm", "--force", NAME)
+    if inspect(there, NAME):
+        docker(there, "stop", "-t", "5", NAME)
+        docker(there, "rm", "--force", NAME)
 
 
 def container(there: Surroundings, image: str, options: Sequence[str], own: Sequence[str] = ()) -> list[str]:
     """Say how docker runs it: with the lane's own options, and with more, which take their place."""
-    version = (there.ask("docker", "version", "--format", "{{.Server.APIVersion}}") or "").strip()
-    parts = tuple(int(part) for part in version.split(".") if part.isdigit())
-    settings = [f"{name}={value}" for name, value in SYSCTLS.items()]
-    on = "kind"
-    if parts >= PER_ENDPOINT:
-        on = f"name=kind,driver-opt=com.docker.network.endpoint.sysctls={OF_THE_INTERFACE.format('IFNAME')}"
-    else:
-        settings.append(OF_THE_INTERFACE.format(network.INTERFACE))
+    on, settings = forwarding(there, SYSCTLS)
     command = ["run", "--detach", "--name", NAME, "--hostname", NAME, "--network", on, "--mac-address", MAC]
     command += ["--restart", "no", "--read-only", "--tmpfs", "/run:mode=0755"]
     # An instrument: it must not be late with its checks because the machine is busy.
@@ -207,28 +197,6 @@ def _server(there: Surroundings) -> str:
     return told.strip()
 
 
-def _inspect(there: Surroundings) -> dict[str, Any] | None:
-    told = there.ask("docker", "container", "inspect", NAME)
-    found: list[dict[str, Any]] = json.loads(told) if told else []
-    return found[0] if found else None
-
-
 def _options(found: dict[str, Any], label: str = OPTIONS_LABEL) -> list[str]:
     told: list[str] = json.loads((found["Config"].get("Labels") or {}).get(label, "[]"))
     return told
-
-
-def _docker(there: Surroundings, *arguments: str) -> str:
-    """Run docker there and return what it says, on both streams."""
-    done = subprocess.run(
-        [*there.prefix, "docker", *arguments],
-        env=there.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=DOCKER_SECONDS,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise SetupError(f"docker {arguments[0]} failed: {done.stdout.strip()[-300:]}", "is the docker engine alive?")
-    return done.stdout

@@ -1,4 +1,8 @@
-"""MetalLB in L2 mode, with pools inside the kind network's subnets, of the families that the cluster has."""
+"""MetalLB, in L2 mode or in BGP mode.
+
+In L2 mode it has pools inside the kind network's subnets, of the families that the cluster has. Its own BGP (not FRR's)
+announces IPv4 only: its pool is of the range that `router.py` routes.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from ci import network
+from ci import network, router
 from ci.cluster import kubectl
 from ci.places import CONTEXT, Places, versions
 from ci.step import Journal, SetupError
@@ -48,10 +52,14 @@ def fetch_manifest(places: Places, journal: Journal) -> Path:
     return path
 
 
-def install(there: Surroundings, manifest: Path, journal: Journal) -> None:
-    """Install MetalLB and give it its pools; returns when it has accepted them and every speaker runs."""
+def install(there: Surroundings, manifest: Path, journal: Journal, peer: str = "") -> None:
+    """Install MetalLB and give it its pools; returns when it has accepted them and every speaker runs.
+
+    Args:
+        peer: the router that it announces its addresses to by BGP; without one it answers for them itself (L2).
+    """
     hint = f"ci/enter kubectl --context {CONTEXT} -n {NAMESPACE} get pods -o wide"
-    with journal.step("install MetalLB, L2 mode", hint=hint) as step:
+    with journal.step(f"install MetalLB, {'BGP' if peer else 'L2'} mode", hint=hint) as step:
         path = step.log.with_suffix(".yaml")
         path.write_text(hastened(manifest.read_text()))
         kubectl(there, step, "apply", "--server-side", "--filename", path)
@@ -65,11 +73,12 @@ def install(there: Surroundings, manifest: Path, journal: Journal) -> None:
         kubectl(there, step, "rollout", "status", "deployment/controller", *wait)
         kubectl(there, step, "rollout", "status", "daemonset/speaker", *wait)
         addresses = [address for found in network.node_addresses(there).values() for address in found]
-        ranges = network.pools(network.of_the_cluster(network.subnets(there), addresses))
+        own = network.pools(network.of_the_cluster(network.subnets(there), addresses))
+        ranges = [router.POOL] if peer else own
         # The webhook answers only some time after its pod is ready, when every node's proxy knows it.
         apply = [*there.prefix, "kubectl", "--context", CONTEXT, "apply", "--server-side", "--filename"]
         path = step.log.with_suffix(".pools.yaml")
-        path.write_text(yaml.safe_dump_all(_objects(ranges)))
+        path.write_text(yaml.safe_dump_all(objects(ranges, peer)))
         deadline = time.monotonic() + READY_SECONDS
         refused = (0, 1)  # by the webhook, for now
         while step.run([*apply, path], env=there.environment, ok=refused if time.monotonic() < deadline else (0,)):
@@ -100,10 +109,16 @@ def hastened(manifest: str) -> str:
     return yaml.safe_dump_all(documents)
 
 
-def _objects(ranges: list[str]) -> list[dict[str, object]]:
+def objects(ranges: list[str], peer: str = "") -> list[dict[str, object]]:
+    """Describe the pool and how it is announced: to a peer by BGP, or by answering ARP and NDP."""
     version = "metallb.io/v1beta1"
     name = {"name": "esipp", "namespace": NAMESPACE}
-    return [
-        {"apiVersion": version, "kind": "IPAddressPool", "metadata": name, "spec": {"addresses": ranges}},
-        {"apiVersion": version, "kind": "L2Advertisement", "metadata": name, "spec": {"ipAddressPools": ["esipp"]}},
-    ]
+    pool: dict[str, object] = {"apiVersion": version, "kind": "IPAddressPool", "metadata": name}
+    announced: dict[str, object] = {"apiVersion": version, "metadata": name, "spec": {"ipAddressPools": ["esipp"]}}
+    pool["spec"] = {"addresses": ranges}
+    if not peer:
+        return [pool, {**announced, "kind": "L2Advertisement"}]
+    session: dict[str, object] = {"myASN": router.AS, "peerASN": router.AS, "peerAddress": peer}
+    session |= {"holdTime": f"{router.HOLD_SECONDS}s", "keepaliveTime": f"{router.KEEPALIVE_SECONDS}s"}
+    talks: dict[str, object] = {"apiVersion": "metallb.io/v1beta2", "kind": "BGPPeer", "metadata": name}
+    return [pool, {**talks, "spec": session}, {**announced, "kind": "BGPAdvertisement"}]

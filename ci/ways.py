@@ -11,18 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ci import account, cluster, loadbalancer, metallb
-from ci.hermetic import apt, balancer_base
+from ci import account, cluster, loadbalancer, metallb, router, tools
+from ci.cilium import Chart
+from ci.hermetic import apt, balancer_base, router_base
+from ci.hermetic import cilium as hermetic_cilium
 from ci.hermetic.engine import Engine
 from ci.hermetic.images import Builder, prune_images
 from ci.hermetic.store import Store, need_space
 from ci.hermetic.thin import thin
-from ci.lane_file import Lane
+from ci.lane_file import METALLB_BGP, Lane
 from ci.places import CLUSTER, Places, versions
 from ci.step import Journal, SetupError, output
 from ci.surroundings import Surroundings
 
 RUNNING_GIGABYTES = 6.0
+CILIUM_GIGABYTES = 6.0  # more: every node has a copy of its images, and unpacks it
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Prepared:
     metallb_manifest: Path
     echo_base: str | None
     balancer_base: str | None
+    router_base: str | None = None
+    cilium: Chart | None = None  # where the lane has it
 
 
 class Way(Protocol):
@@ -75,7 +80,8 @@ class Hermetic:
 
     def expected_image(self, lane: Lane) -> str:
         """Name the node image by what it is built from."""
-        return Builder(lane.kubernetes, Store(self.places), self.engine, self.journal).node_image
+        image = Builder(lane.kubernetes, Store(self.places), self.engine, self.journal).node_image
+        return hermetic_cilium.node_image(image) if lane.data_plane.has_cilium else image
 
     def clear(self) -> None:
         """Stop an engine that is still there, with its namespace, mounts and containers; empty the half-built."""
@@ -88,7 +94,8 @@ class Hermetic:
     def prepare(self, lane: Lane, *, fresh: bool) -> Prepared:
         """Install, start, build: each only where needed."""
         builder = Builder(lane.kubernetes, Store(self.places, fresh=fresh), self.engine, self.journal)
-        need_space(self.places.cache, RUNNING_GIGABYTES, "running a cluster")
+        more = CILIUM_GIGABYTES if lane.data_plane.has_cilium else 0.0
+        need_space(self.places.cache, RUNNING_GIGABYTES + more, "running a cluster")
         builder.check()
         apt.install_needed(self.journal)
         self.engine.start(self.journal)
@@ -98,12 +105,18 @@ class Hermetic:
             balancing = pool.submit(balancer_base.make, builder.store, self.engine, self.journal)
             built = builder.all()
             base = balancing.result()
+        routed = METALLB_BGP in lane.load_balancers
+        routing = router_base.make(builder.store, self.engine, self.journal) if routed else None
+        node_image, chart = built.node_image, None
+        if lane.data_plane.has_cilium:
+            node_image = hermetic_cilium.make(node_image, builder.store, self.engine, self.journal)
+            chart = hermetic_cilium.chart(builder.store, self.journal)
         for program in (built.kind, built.kubectl):
             link = self.engine.bin / program.name
             link.unlink(missing_ok=True)
             link.symlink_to(program)
-        there = Surroundings(self.name, lane.name, lane.kubernetes, built.node_image)
-        return Prepared(there, built.metallb_manifest, built.base_image, base)
+        there = Surroundings(self.name, lane.name, lane.kubernetes, node_image)
+        return Prepared(there, built.metallb_manifest, built.base_image, base, routing, chart)
 
     def echo_base(self, lane_kubernetes: str) -> str:
         """Name the base image of a standing cluster."""
@@ -177,6 +190,7 @@ class Official:
         self._find_kind()
         there = Surroundings(self.name, "", "", "")
         loadbalancer.remove(there)
+        router.remove(there)
         if CLUSTER in (there.ask("kind", "get", "clusters") or "").split():
             with self.journal.step("clear away the cluster that an earlier run left") as step:
                 cluster.delete(there, step)
@@ -193,7 +207,8 @@ class Official:
         if version != lane.kubernetes:
             self.journal.line(f"         kind publishes no image of {lane.kubernetes}: this runs on {version}.")
         there = Surroundings(self.name, lane.name, version, image)
-        return Prepared(there, metallb.fetch_manifest(self.places, self.journal), None, None)
+        chart = tools.chart(self.bin, self.journal) if lane.data_plane.has_cilium else None
+        return Prepared(there, metallb.fetch_manifest(self.places, self.journal), None, None, cilium=chart)
 
     def load(self, there: Surroundings, image: str) -> None:
         """Let kind do it."""
@@ -206,8 +221,10 @@ class Official:
         """Delete the cluster."""
         with self.journal.step("remove the cluster") as step:
             loadbalancer.remove(there)
+            router.remove(there)
             cluster.delete(there, step)
         loadbalancer.forget_credentials(self.places)
+        router.forget_settings(self.places)
         account.forget(self.places)
         self.places.cluster_file.unlink(missing_ok=True)
 

@@ -14,17 +14,21 @@ LOG_LINES = 500
 
 NETWORK_ADDON = re.compile(r"cni|kindnet|calico|cilium|flannel|weave|antrea|ovn|router|network|canal|aws-node")
 
+KUBE_PROXY = {"mode": "proxyMode", "config": "configz"}
+"""What it tells of itself on its node, at 10249."""
+
 OnNode = Callable[[str, list[str]], list[str] | None]
 """From a node's name and a command to the command that runs it there, as seen from here; None if there is no way."""
 
 
-def cluster_collectors(cluster: Cluster, namespace: str, *, since: float) -> list[Collector]:
+def cluster_collectors(cluster: Cluster, namespace: str, *, since: float, service_proxy: str = "") -> list[Collector]:
     """What the API server knows of a run.
 
     Args:
         cluster: whose.
         namespace: the run's own.
         since: seconds since the run began; older lines of logs are not wanted.
+        service_proxy: which there is, as far as it is known.
     """
     ours, system = f"/api/v1/namespaces/{namespace}", "/api/v1/namespaces/kube-system"
     paths = {
@@ -35,8 +39,9 @@ def cluster_collectors(cluster: Cluster, namespace: str, *, since: float) -> lis
         "events": f"{ours}/events",
         "networkpolicies": f"/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies",
         "nodes": "/api/v1/nodes",
-        "kube-proxy-configmap": f"{system}/configmaps/kube-proxy",
     }
+    proxys = "cilium-config" if service_proxy == "cilium" else "kube-proxy"
+    paths["cilium-configmap" if service_proxy == "cilium" else "kube-proxy-configmap"] = f"{system}/configmaps/{proxys}"
     found = [Collector(f"kubernetes/{name}.json", _object(cluster, path)) for name, path in paths.items()]
     logs: dict[str, tuple[str, Callable[[Json], bool]]] = {
         "echo": (ours, lambda _: True),
@@ -74,10 +79,10 @@ def node_collectors(
         "sysctl": ["sh", "-c", "cd /proc/sys/net; grep -s . ipv4/conf/*/rp_filter ipv[46]/conf/*/forwarding"],
         "conntrack": ["sh", "-c", tracked.format("ipv4")],
         "conntrack-6": ["sh", "-c", tracked.format("ipv6")],
-        "kube-proxy-mode": ["sh", "-c", ask.format("proxyMode")],
-        "kube-proxy-config": ["sh", "-c", ask.format("configz")],
         "kubelet": ["journalctl", "-u", "kubelet", "-n", str(LOG_LINES), "--no-pager"],
     }  # fmt: skip
+    if not proxy_mode.startswith("eBPF"):
+        commands |= {f"kube-proxy-{name}": ["sh", "-c", ask.format(url)] for name, url in KUBE_PROXY.items()}
     if proxy_mode != "nftables":
         commands |= {"iptables": ["iptables-save", "-c"], "ip6tables": ["ip6tables-save", "-c"]}
     if proxy_mode not in ("iptables", "ipvs"):

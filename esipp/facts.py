@@ -3,12 +3,13 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
+from esipp import cilium
 from esipp.cluster import ApiError, Cluster, UnreachableError
+from esipp.fact import Fact as Fact
 from esipp.model import AddressClass, EntryKind, Path, Vantage
 from esipp.observation import Observation
 from esipp.probing.jobs import Job
@@ -19,32 +20,74 @@ PROXY_CONFIG = "ConfigMap kube-system/kube-proxy"
 PROXY_MODE = ("127.0.0.1", 10249, "/proxyMode")
 """Where kube-proxy tells its mode, on the node itself (upstream.md §2.6)."""
 
+WHERE = "DaemonSets of all namespaces"
+"""How it is found which of them there are."""
+
 ADD_ONS = (
     *("kindnet", "calico-node", "cilium", "antrea-agent", "ovnkube-node", "weave-net", "kube-flannel-ds"),
     *("aws-node", "azure-cni", "kube-router", "esipp-network"),
 )
 """DaemonSets by which network add-ons are known."""
 
-
-@dataclass(frozen=True)
-class Fact:
-    """What was found, and how that was decided."""
-
-    value: str
-    decided: str
+NO_PROXIES = ("kindnet", "weave-net", "kube-flannel-ds", "aws-node", "azure-cni", "esipp-network")
+"""Those among them that never carry Services themselves."""
 
 
 def proxy_facts(cluster: Cluster) -> dict[str, Fact]:
     """The service proxy and its settings, from what kubeadm and add-ons leave in kube-system."""
-    facts = _daemon_sets(cluster)
+    names, unread = _daemon_sets(cluster)
+    facts = {"network-add-on": _network_add_on(names, unread)}
+    settings = _kube_proxys_settings(cluster)
+    if names is not None and "cilium" not in names:
+        proxy = (
+            Fact("kube-proxy", WHERE) if "kube-proxy" in names else Fact("unknown", f"{WHERE}: none by a known name")
+        )
+        return {"service-proxy": proxy} | facts | settings
+    config, why = _ciliums_config(cluster)
+    replaced = cilium.replaces_kube_proxy(config)
+    if replaced:
+        settings = settings | cilium.read_config(config)
+    elif config:
+        settings["cilium.kube-proxy-replacement"] = cilium.read_config(config)["cilium.kube-proxy-replacement"]
+    elif names is not None and "kube-proxy" not in names:  # what kubeadm has left of one that is gone is nobody's
+        settings = {name: Fact("unknown", why) for name in settings}
+    return {"service-proxy": _which(names, unread, replaced=replaced, config=config, why=why)} | facts | settings
+
+
+def _which(names: set[str] | None, unread: str, *, replaced: bool, config: Mapping[str, Any], why: str) -> Fact:
+    """Who carries Services, where Cilium is or may be there."""
+    told = f"{cilium.CONFIG}, kube-proxy-replacement"
+    if names is None:
+        return Fact("cilium", f"{told}; {unread}") if replaced else Fact("unknown", unread)
+    if replaced:
+        beside = "; a DaemonSet kube-proxy is there too, but packets meet Cilium's programs first"
+        return Fact("cilium", f"{WHERE}; {told}" + (beside if "kube-proxy" in names else ""))
+    if "kube-proxy" in names:
+        return Fact("kube-proxy", f"{WHERE}; {told} is {config.get('kube-proxy-replacement', 'left out')}"
+                    if config else f"{WHERE}; {why}")  # fmt: skip
+    if config:
+        return Fact("unknown", f"{WHERE}: no kube-proxy; {told} is {config.get('kube-proxy-replacement', 'left out')}")
+    return Fact("cilium", f"{WHERE}: cilium and no kube-proxy; {why}")
+
+
+def _ciliums_config(cluster: Cluster) -> tuple[Mapping[str, Any], str]:
+    """The data of its ConfigMap; empty, and why, where it cannot be read."""
+    try:
+        data = cluster.request("GET", "/api/v1/namespaces/kube-system/configmaps/cilium-config").get("data")
+    except (ApiError, UnreachableError) as broken:
+        return {}, f"{cilium.CONFIG} cannot be read ({broken})"
+    return data or {}, f"{cilium.CONFIG} is empty"
+
+
+def _kube_proxys_settings(cluster: Cluster) -> dict[str, Fact]:
     try:
         data = cluster.request("GET", "/api/v1/namespaces/kube-system/configmaps/kube-proxy").get("data", {})
         config = yaml.safe_load(data.get("config.conf") or "") or {}
     except (ApiError, UnreachableError, yaml.YAMLError) as broken:
         unread = f"{PROXY_CONFIG} cannot be read ({broken})"
         names = ("proxy-mode", "detect-local", "node-port-addresses", "masquerade-all")
-        return facts | {name: Fact("unknown", unread) for name in names}
-    return facts | read_proxy_config(config)
+        return {name: Fact("unknown", unread) for name in names}
+    return read_proxy_config(config)
 
 
 def read_proxy_config(config: Mapping[str, Any]) -> dict[str, Fact]:
@@ -69,19 +112,39 @@ def read_proxy_config(config: Mapping[str, Any]) -> dict[str, Fact]:
     }
 
 
-def _daemon_sets(cluster: Cluster) -> dict[str, Fact]:
-    where = "DaemonSets of all namespaces"
+def _daemon_sets(cluster: Cluster) -> tuple[set[str] | None, str]:
+    """The names of all; None, and why, where they cannot be listed."""
     try:
-        names = {item["metadata"]["name"] for item in cluster.list("/apis/apps/v1/daemonsets")}
+        return {str(item["metadata"]["name"]) for item in cluster.list("/apis/apps/v1/daemonsets")}, ""
     except (ApiError, UnreachableError) as broken:
-        unread = Fact("unknown", f"{where} cannot be listed ({broken})")
-        return {"service-proxy": unread, "network-add-on": unread}
+        return None, f"{WHERE} cannot be listed ({broken})"
+
+
+def _network_add_on(names: set[str] | None, unread: str) -> Fact:
+    if names is None:
+        return Fact("unknown", unread)
     add_ons = sorted(name for name in names if name in ADD_ONS)
-    proxy = "kube-proxy" if "kube-proxy" in names else "cilium" if "cilium" in names else "unknown"
-    return {
-        "service-proxy": Fact(proxy, where),
-        "network-add-on": Fact(", ".join(add_ons) or "unknown", where + ("" if add_ons else ": none by a known name")),
-    }
+    return Fact(", ".join(add_ons) or "unknown", WHERE + ("" if add_ons else ": none by a known name"))
+
+
+def measured_facts(agents: Mapping[str, Prober], known: Mapping[str, str]) -> dict[str, Fact]:
+    """What only the service proxies themselves tell, on their nodes: kube-proxy's mode, or how Cilium's agents are.
+
+    Where none is known by name, the network add-on is none either, and nobody tells anything on the nodes, there is
+    ``none`` as far as can be found out.
+    """
+    if known.get("service-proxy") == "cilium":
+        return cilium.health(agents)
+    mode = measured_proxy_mode(agents)
+    if mode is not None:
+        return {"proxy-mode": mode}
+    if known.get("service-proxy") == "unknown" and known.get("network-add-on") in NO_PROXIES and agents:
+        told = cilium.health(agents)["cilium.health"]
+        if told.value == "refused":
+            port = PROXY_MODE[1]
+            how = f"{WHERE}: none by a known name; refused at {PROXY_MODE[0]}:{port}; {told.decided}"
+            return {"service-proxy": Fact("none", how)}
+    return {}
 
 
 def measured_proxy_mode(agents: Mapping[str, Prober]) -> Fact | None:

@@ -26,6 +26,7 @@ from esipp.fitness import (
 from esipp.in_pod.credentials import NO_CLIENT_OUTSIDE
 from esipp.interoperability.dns import dns_feature
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected, detect
+from esipp.loadbalancers.objects import objects_of
 from esipp.loadbalancers.profiles.loading import all_profiles, provider
 from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.loadbalancers.reference import DEFAULT, Reference
@@ -129,7 +130,9 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     features |= _of_a_pod(settings, features)
     features |= _reference_features(reference)
     components, notes = find_components(cluster, version, raw)
-    balancer = detect(all_profiles(), raw, workloads_of(components), _told(settings))
+    workloads = workloads_of(components)
+    objects = objects_of(cluster, all_profiles(), workloads)
+    balancer = detect(all_profiles(), raw, workloads, _told(settings), objects)
     for name, fact in balancer.facts().items():
         facts[name], decided[name] = fact.value, fact.decided
     told: Mapping[str, Any] = {}

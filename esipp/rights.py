@@ -41,7 +41,7 @@ def _rights(verbs: str, resource: str, group: str = "", namespace: str = "", nam
     return tuple(Right(verb, resource, group, namespace, name) for verb in verbs.split())
 
 
-DISCOVERY, COORDINATION = "discovery.k8s.io", "coordination.k8s.io"
+DISCOVERY, COORDINATION, METALLB = "discovery.k8s.io", "coordination.k8s.io", "metallb.io"
 SYSTEM = "kube-system"
 GATES = _rights("patch", "pods/status")
 SLICES = _rights("list watch", "endpointslices", DISCOVERY)
@@ -80,6 +80,9 @@ OF_FEATURES: Mapping[str, tuple[Right, ...]] = {"rights.services-status": _right
 
 WELCOME = (
     *_rights("get", "configmaps", "", SYSTEM, "kube-proxy"),
+    *_rights("get", "configmaps", "", SYSTEM, "cilium-config"),
+    *_rights("list", "bgpadvertisements", METALLB),
+    *_rights("list", "l2advertisements", METALLB),
     *_rights("list", "daemonsets", "apps"),
     *_rights("list", "endpointslices", DISCOVERY),
     *_rights("list", "events"),

@@ -86,7 +86,8 @@ DIFFERENCES = (
                 (("node-port-addresses", "primary"),),
                 NO_ANSWER,
                 "nodePorts are served at the node's primary addresses only",
-                "kube-proxy --nodeport-addresses, 'primary' by default in nftables mode; KEP-3866",
+                "kube-proxy --nodeport-addresses, 'primary' by default in nftables mode; KEP-3866; Cilium's "
+                "--nodeport-addresses, by default one address of each family and device",
             ),
         )
         for accepted in (CLIENT, NODE, CLIENT | NODE)

@@ -32,6 +32,12 @@ NODE_PACKAGES = (
     *("libseccomp2", "runc", "containernetworking-plugins"),
 )
 BALANCER_PACKAGES = ("python3", "python3-pyroute2", "haproxy", "iproute2")
+ROUTER_PACKAGES = ("bird2", "iproute2")
+# The agent compiles its programs on the node that they are for.
+CILIUM_PACKAGES = (
+    *("bash", "clang-19", "iptables", "ipset", "iproute2", "kmod", "bpftool", "mount", "util-linux", "procps"),
+    "ca-certificates",
+)
 AGNHOST_PACKAGES = ("curl", "wget", "netcat-openbsd", "iproute2")  # what upstream's tests call in its image
 SOURCES = Path("/etc/apt")
 POLICY = Path("/usr/sbin/policy-rc.d")
@@ -48,6 +54,8 @@ mkdir -p "$1"/opt/cni/bin
 for plugin in host-local loopback ptp portmap; do mv "$1"/usr/lib/cni/$plugin "$1"/opt/cni/bin/; done
 rm -rf "$1"/usr/lib/cni
 """
+# It calls the compiler by this name.
+CLANG = 'ln -s clang-19 "$1"/usr/bin/clang'
 
 
 def install_needed(journal: Journal) -> None:
@@ -85,7 +93,7 @@ def install(needed: Mapping[str, str], journal: Journal, why: str) -> None:
 
 
 def root_file_system(name: str, store: Store, journal: Journal) -> Path:
-    """Return the folder that holds `root.tar` of 'base', 'node', 'balancer' or 'agnhost'."""
+    """Return the folder that holds `root.tar` of 'base', 'node', 'balancer', 'router', 'cilium' or 'agnhost'."""
     return store.get(f"rootfs-{name}", rootfs_key(name), lambda out: _bootstrap(name, out, journal))
 
 
@@ -98,7 +106,10 @@ def rootfs_key(name: str) -> str:
 def _recipe(name: str) -> tuple[tuple[str, ...], list[str]]:
     if name == "node":
         return NODE_PACKAGES, [NODE_PLUGINS, TIDY]
-    return {"base": BASE_PACKAGES, "balancer": BALANCER_PACKAGES, "agnhost": AGNHOST_PACKAGES}[name], [TIDY]
+    if name == "cilium":
+        return CILIUM_PACKAGES, [CLANG, TIDY]
+    small = {"base": BASE_PACKAGES, "balancer": BALANCER_PACKAGES, "router": ROUTER_PACKAGES}
+    return {**small, "agnhost": AGNHOST_PACKAGES}[name], [TIDY]
 
 
 def _bootstrap(name: str, out: Path, journal: Journal) -> None:

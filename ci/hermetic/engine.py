@@ -187,7 +187,7 @@ class Engine:
             subprocess.run(["ip", "netns", "delete", self.name], check=False, capture_output=True)
         _remove_cgroups(self.name)
         self._lower_inotify()
-        for name in ("exec", "bin", "docker-config", "load-balancer"):
+        for name in ("exec", "bin", "docker-config", "load-balancer", "router"):
             shutil.rmtree(self.places.run / name, ignore_errors=True)
         for path in (self.config, self.socket, self.pidfile, self.kubeconfig, self.places.cluster_file):
             path.unlink(missing_ok=True)

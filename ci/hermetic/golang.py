@@ -182,6 +182,44 @@ def metallb() -> Build:
     )
 
 
+def cilium() -> Build:
+    """Cilium's programs, its BPF sources, scripts and chart.
+
+    Its own go.mod replaces three modules by forks that no proxy has; a main module's replacements alone count, so that
+    ours, which has none, builds it with what these were forked from.
+    """
+    module, version = "github.com/cilium/cilium", versions()["cilium"]["version"]
+    told = f"{version.removeprefix('v')} {versions()['cilium']['commit']}"  # as its own build does
+    return Build(
+        "cilium",
+        MODULES / "cilium",
+        module,
+        version,
+        {
+            "cilium-agent": f"{module}/daemon",
+            "cilium-operator-generic": f"{module}/operator",
+            "cilium-cni": f"{module}/plugins/cilium-cni",
+            "cilium-dbg": f"{module}/cilium-dbg",
+            "cilium-mount": f"{module}/tools/mount",
+        },
+        tags="osusergo,ipam_provider_operator",
+        defines=(f"'{module}/pkg/version.ciliumVersion={told}'",),
+        files=(
+            "install/kubernetes/cilium",
+            "bpf",
+            "images/cilium/init-container.sh",
+            "plugins/cilium-cni/install-plugin.sh",
+            "plugins/cilium-cni/cni-uninstall.sh",
+        ),
+    )
+
+
+def helm() -> Build:
+    """helm, which renders Cilium's chart."""
+    module = "helm.sh/helm/v3"
+    return Build("helm", MODULES / "helm", module, versions()["helm"]["version"], {"helm": f"{module}/cmd/helm"})
+
+
 def pause() -> Build:
     """The process that holds a pod's namespaces; upstream's is a C program, this is as much in Go."""
     return Build("pause", MODULES / "pause", "", "", {"pause": "."})

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from esipp.deciding import Decision, give_verdict, ours_failed, undecided
@@ -15,6 +16,9 @@ from esipp.observation import Observation, Outcome, Verdict
 from esipp.rows import Feature, Row, Status
 
 NOT_TOLD = "a document without serviceProxyHealthy"
+TWICE = "pods counted once for each family"
+"""What was seen where every count is twice the truth; whether the services have two families, the facts tell."""
+
 SILENT = (Outcome.TIMEOUT, Outcome.UNREACHABLE)
 SILENT_WORDS = {"timed out", Outcome.UNREACHABLE.value}
 REACHES_NOTHING = "{} does not reach that node at all: its reference listener is silent, too"
@@ -25,7 +29,7 @@ def judge(row: Row, seen: Seen, features: Mapping[str, Feature], facts: Mapping[
     if isinstance(row, QuestionRow):
         return give_verdict(row, features, facts, lambda: decide_question(row, seen), row.differences)
     assert isinstance(row, HealthTrialRow)
-    return give_verdict(row, features, facts, lambda: decide_trial(row, seen))
+    return give_verdict(row, features, facts, lambda: decide_trial(row, seen), row.differences)
 
 
 def tally(answers: Iterable[Answer], say: Callable[[Answer], str]) -> Counter[str]:
@@ -50,6 +54,12 @@ def all_of(row: Row, wanted: str, found: Counter[str], proof: str = "") -> Decis
         return Decision(Status.FLAKY, row.expected, observed, reason, worst, found)
     alone = worst if len(found) == 1 else ""  # a known difference explains no other one beside it
     return Decision(Status.FAIL, row.expected, observed, "", alone, found)
+
+
+def doubled(decided: Decision, wanted: str) -> Decision:
+    """The same decision; where every answer was ``wanted``, the count twice over, it says so."""
+    only = decided.status is Status.FAIL and set(decided.tally) == {wanted}
+    return replace(decided, seen=TWICE) if only else decided
 
 
 def our_own(row: Row, answers: Iterable[Answer]) -> Decision | None:
@@ -133,7 +143,9 @@ def _contract(row: QuestionRow, seen: Seen, answers: list[Answer]) -> Decision:
         About.PROXY: (healthy, "serviceProxyHealthy true"),
         About.DOCUMENT: (names, "application/json, " + "/".join(seen.services[row.question.situation])),
     }[row.about]
-    return all_of(row, wanted, tally(answers, say))
+    decided = all_of(row, wanted, tally(answers, say))
+    twice = {About.COUNT: f"localEndpoints {2 * pods}", About.WEIGHT: f"weight {2 * pods}"}.get(row.about)
+    return doubled(decided, twice) if twice and pods else decided
 
 
 def _truth(row: QuestionRow, seen: Seen, answers: Counter[str]) -> Decision:
@@ -252,7 +264,19 @@ def _placement(row: HealthTrialRow, seen: Seen, node: Node) -> Decision:
     if not took and said <= {"", *SILENT_WORDS} and seen.unreached(WATCHER, *node):
         return undecided(row, REACHES_NOTHING.format(WATCHER), observed)
     status = Status.FAIL if len(took) < len(asked) else Status.FLAKY
-    return Decision(status, row.expected, observed, "; ".join(late[:3]), "wrong")
+    twice = row.claim == "count" and all(
+        _right(followed) or _is_twice(followed, each.truth.get(node[0], 0)) for each, followed in asked
+    )
+    return Decision(status, row.expected, observed, "; ".join(late[:3]), TWICE if twice else "wrong")
+
+
+def _is_twice(followed: Followed, pods: int) -> bool:
+    """Whether a node came to twice the true count, and nothing else.
+
+    Before it did, it may have been taken for right: where one pod became two, the old count twice over is the new one.
+    """
+    said = {words for words in (followed.last, *followed.after) if words not in ("", "right")}
+    return pods > 0 and said == {f"localEndpoints {2 * pods}"}
 
 
 def _right(followed: Followed) -> bool:

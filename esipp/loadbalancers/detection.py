@@ -6,7 +6,7 @@ What is told goes before what is found; the result says which it was, and how it
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from esipp.facts import Fact
@@ -51,6 +51,7 @@ class Detected:
         told: whether a user said so.
         how: how it was decided.
         found: what was found, where something else was told.
+        objects: which collections of the API have something in them, of those that could be read.
     """
 
     platform: Fact
@@ -58,6 +59,7 @@ class Detected:
     told: bool = False
     how: str = "nothing by a known name"
     found: tuple[LoadBalancer, ...] = ()
+    objects: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def fact(self) -> Fact:
@@ -85,7 +87,11 @@ def _names(profiles: Iterable[LoadBalancer]) -> str:
 
 
 def detect(
-    known: Sequence[LoadBalancer], nodes: Sequence[Json], workloads: Collection[str], told: LoadBalancer | None = None
+    known: Sequence[LoadBalancer],
+    nodes: Sequence[Json],
+    workloads: Collection[str],
+    told: LoadBalancer | None = None,
+    objects: Mapping[str, bool] | None = None,
 ) -> Detected:
     """What is known before anything is created.
 
@@ -94,9 +100,10 @@ def detect(
         nodes: as the API server lists them.
         workloads: names of those that may serve load balancers, with the namespace where it is not kube-system.
         told: what a user said.
+        objects: which collections of the API have something in them, of those that could be read.
     """
-    platform = platform_of(nodes)
-    return _with(Detected(platform), *find(known, platform.value, workloads), told)
+    platform, objects = platform_of(nodes), objects or {}
+    return _with(Detected(platform, objects=objects), *find(known, platform.value, workloads, objects=objects), told)
 
 
 def look_again(
@@ -111,7 +118,8 @@ def look_again(
         services: Services of ours that name no class, as the API server has them.
     """
     told = before.profiles[0] if before.told else None
-    return _with(Detected(before.platform), *find(known, before.platform.value, workloads, services), told)
+    start = Detected(before.platform, objects=before.objects)
+    return _with(start, *find(known, before.platform.value, workloads, services, before.objects), told)
 
 
 def _with(start: Detected, found: tuple[LoadBalancer, ...], how: str, told: LoadBalancer | None) -> Detected:
@@ -152,10 +160,15 @@ def _of_node(node: Json) -> tuple[str, str]:
 
 # -------------------------------------------------------------------------------------------------------- the balancer
 def find(
-    known: Iterable[LoadBalancer], platform: str, workloads: Collection[str], services: Sequence[Json] = ()
+    known: Iterable[LoadBalancer],
+    platform: str,
+    workloads: Collection[str],
+    services: Sequence[Json] = (),
+    objects: Mapping[str, bool] | None = None,
 ) -> tuple[tuple[LoadBalancer, ...], str]:
     """The profiles that fit best, all of them where several do equally well, and by what."""
-    weighed = [(profile, _marks(profile.found, platform, workloads, services)) for profile in known]
+    there = objects or {}
+    weighed = [(profile, _marks(profile.found, platform, workloads, services, there)) for profile in known]
     scores = [(sum(weight for weight, _ in marks), profile, marks) for profile, marks in weighed]
     best = max((score for score, _, _ in scores), default=0)
     if not best:
@@ -166,9 +179,18 @@ def find(
     return tuple(profile for profile, _ in fitting), "; ".join(words)
 
 
-def _marks(marks: Marks, platform: str, workloads: Collection[str], services: Sequence[Json]) -> list[tuple[int, str]]:
+def _marks(
+    marks: Marks,
+    platform: str,
+    workloads: Collection[str],
+    services: Sequence[Json],
+    objects: Mapping[str, bool],
+) -> list[tuple[int, str]]:
     """The marks of a profile that are there, each with its weight and in words; none where it cannot be."""
     if marks.platforms and platform not in marks.platforms:
+        return []
+    own = [name for name in marks.objects if objects.get(name)]
+    if not own and any(name in objects for name in marks.objects):
         return []
     on_services = [_on_services(services, each) for each in ("classes", "finalizers", "annotations", "conditions",
                                                            "ip_modes", "hostnames")]  # fmt: skip
@@ -188,10 +210,16 @@ def _marks(marks: Marks, platform: str, workloads: Collection[str], services: Se
         found += [(OF_SERVICE, f"the Services' {title} {each}")] if each else []
     host = next((host for host in sorted(hosts) for pattern in marks.hostnames if re.search(pattern, host)), "")
     found += [(OF_SERVICE, "the form of the Services' hostname")] if host else []
-    pods = sorted(name for name in workloads for each in marks.workloads if re.fullmatch(f"(?:{each})(?:/.*)?", name))
+    pods = workloads_by(marks, workloads)
     found += [(OF_WORKLOAD, f"pods of {pods[0]}")] if pods else []
+    found += [(OF_WORKLOAD, f"objects in {name}") for name in own]
     found += [(OF_PLATFORM, f"what a Service gets on {platform}")] if marks.default else []
     return found
+
+
+def workloads_by(marks: Marks, workloads: Iterable[str]) -> list[str]:
+    """Those of the workloads by whose names it is known."""
+    return sorted(name for name in workloads for each in marks.workloads if re.fullmatch(f"(?:{each})(?:/.*)?", name))
 
 
 def _any(there: Collection[str], wanted: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ from esipp.health.model import About, HealthTrialRow, Place, Question, QuestionR
 from esipp.model import Client, Family, Vantage
 from esipp.rows import Level, Row
 from suites.cast import HOST_ON_OTHER_NODE, OUTSIDE_1, POD_ON_OTHER_NODE
+from suites.findings import COUNTED_TWICE
 from suites.health_checks.words import *
 
 SUITE = "health_checks"
@@ -39,6 +40,9 @@ def row(question: Question, about: About, level: Level, requirement: str, *refer
         features |= {f"nodes.second-address.{question.family.value.lower()}"}
         features |= {"node-ports.all-addresses"}
     differences = OTHER_WORDS if about is About.PROXY else ()
+    if about in (About.COUNT, About.WEIGHT) and question.local_pods:
+        # of several ports nobody has told yet what is counted
+        differences = (COUNTED_TWICE,) if question.situation is not Situation.SEVERAL_PORTS else ()
     return QuestionRow(
         id=f"healthcheck.{question.key}.{about.value}",
         requirement=requirement,
@@ -119,6 +123,7 @@ def trial(
         claim=claim,
         must=said.must,
         tripped_by=said.tripped_by,
+        differences=(COUNTED_TWICE,) if (name, claim) == ("placement", "count") else (),
         place=place,
         family=family,
     )

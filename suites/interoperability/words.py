@@ -7,6 +7,7 @@ from esipp.interoperability.model import MANY_SERVICES, InteropRow, Kind
 from esipp.model import Client, Family, Role
 from esipp.rows import Level
 from suites.cast import OUTSIDE_1, POD_ON_BARE_NODE, POD_ON_ENDPOINT_NODE, POD_ON_OTHER_NODE
+from suites.findings import COUNTED_TWICE
 from suites.sentences import WHO
 
 SUITE = "interoperability"
@@ -87,6 +88,7 @@ def trial(
         claim=claim,
         must=said.must.format(**words),
         tripped_by=said.tripped_by,
+        differences=(COUNTED_TWICE,) if claim == "document" and place is Place.ENDPOINT_NODE else (),
         place=place,
         family=family,
         kind=kind,

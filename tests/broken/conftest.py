@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ci import loadbalancer
+from ci import lane_file, loadbalancer
 from ci.places import places
 from ci.surroundings import Surroundings
 from tests.broken import score
@@ -83,6 +83,14 @@ def write_page(folder: Path, found: list[score.Score]) -> None:
 def scores() -> Path:
     """The folder of this session's scores and runs, the same for all workers."""
     return Path(os.environ[SCORES])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def netfilter() -> None:
+    """Breaks are rules of netfilter, or stop kube-proxy: where Cilium carries Services neither changes anything."""
+    there = Surroundings.load(places())
+    if there is not None and lane_file.load(there.lane).data_plane.has_cilium:
+        pytest.skip(f"not applicable to lane {there.lane}: packets for Services never meet netfilter, nor kube-proxy")
 
 
 @pytest.fixture(scope="session")

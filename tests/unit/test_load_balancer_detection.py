@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.cluster import ApiError
+from esipp.cluster import ApiError, Cluster
 from esipp.loadbalancers.contradictions import (
     ABOUT,
     Behaviour,
@@ -19,6 +19,7 @@ from esipp.loadbalancers.contradictions import (
     of_words,
 )
 from esipp.loadbalancers.detection import Detected, detect, find, look_again, platform_of
+from esipp.loadbalancers.objects import objects_of
 from esipp.loadbalancers.patience import USUAL, patience_of
 from esipp.loadbalancers.profiles.loading import all_profiles, named
 from esipp.model import AddressClass, Family
@@ -456,3 +457,56 @@ def test_a_contradiction_is_told_once_wherever_people_read(tmp_path: Path) -> No
     assert not any("another kind" in line for line in summary(run))
     assert run.header["provider"] == "gke-rbs"
     assert "--provider gke-rbs" in run.header["command"]
+
+
+# ------------------------------------------------------------------------------------------- by objects of its own
+METALLB = ["metallb-system/controller", "metallb-system/speaker"]
+BGP, L2 = "metallb.io/v1beta1/bgpadvertisements", "metallb.io/v1beta1/l2advertisements"
+
+
+@pytest.mark.parametrize(
+    ("objects", "names"),
+    [
+        ({BGP: True, L2: False}, "metallb-bgp"),
+        ({BGP: False, L2: True}, "metallb-l2"),
+        ({BGP: True, L2: True}, "metallb-bgp or metallb-l2"),
+        ({BGP: False, L2: False}, "unknown"),  # somebody else announces what it hands out
+        ({BGP: False}, "metallb-l2"),
+        ({}, "metallb-bgp or metallb-l2"),
+    ],
+)
+def test_by_which_protocol_metallb_announces_is_told_by_its_objects(objects: dict[str, bool], names: str) -> None:
+    seen = detect(KNOWN, KIND, METALLB, objects=objects)
+    assert seen.fact.value == names
+    assert look_again(KNOWN, seen, METALLB, [service(annotations=POOL)]).fact.value == names
+
+
+def test_how_it_was_decided_names_the_objects() -> None:
+    how = detect(KNOWN, KIND, METALLB, objects={BGP: True, L2: False}).fact.decided
+    assert how == f"pods of metallb-system/controller; objects in {BGP}"
+
+
+class Lists:
+    """A cluster that answers what is listed, or refuses with a status."""
+
+    def __init__(self, **answers: int) -> None:
+        self.answers, self.asked = answers, list[str]()
+
+    def request(self, _method: str, path: str, *, query: dict[str, str]) -> Json:
+        self.asked.append(path)
+        said = self.answers[path.rpartition("/")[2]]
+        if said > 1:
+            raise ApiError(said, "", "", path)
+        return {"items": [{}] * said}
+
+
+def test_objects_are_looked_for_where_their_pods_are() -> None:
+    cluster = Lists(bgpadvertisements=1, l2advertisements=0)
+    assert objects_of(cast(Cluster, cluster), KNOWN, METALLB) == {BGP: True, L2: False}
+    nobody = Lists()
+    assert objects_of(cast(Cluster, nobody), KNOWN, ["kube-vip-ds"]) == {}
+    assert nobody.asked == []
+
+
+def test_what_may_not_be_read_is_left_open_and_what_does_not_exist_is_empty() -> None:
+    assert objects_of(cast(Cluster, Lists(bgpadvertisements=403, l2advertisements=404)), KNOWN, METALLB) == {L2: False}

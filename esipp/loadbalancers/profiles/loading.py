@@ -312,6 +312,7 @@ class _Reader:
             workloads=texts.get("workloads", ()),
             hostnames=texts.get("hostnames", ()),
             needs=texts.get("needs", ()),
+            objects=texts.get("objects", ()),
             **sets,
         )
 

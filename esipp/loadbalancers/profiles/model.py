@@ -236,7 +236,9 @@ class Marks:
     """By what it is found: names of platforms, and patterns (Python's) of what it leaves on a cluster's objects.
 
     ``default`` is what a Service gets on these platforms where nothing says otherwise. ``annotations`` are keys, or
-    ``key=value``; of ``needs`` each must be there too, or one of several with " or " between them.
+    ``key=value``; of ``needs`` each must be there too, or one of several with " or " between them. ``objects`` are
+    collections of the API (``group/version/plural``) in which something is where it is at work: where they can be read
+    and are empty, it is not.
     """
 
     platforms: frozenset[str] = frozenset()
@@ -249,6 +251,7 @@ class Marks:
     ip_modes: frozenset[str] = frozenset()
     conditions: frozenset[str] = frozenset()
     needs: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,8 @@ SECTIONS = {
     "`policies`, `clients`, `what`",
     "[found]": "`platforms`, `default`, `workloads`, `classes`, `finalizers`, `annotations`, `hostnames`, `ip_modes`, "
     "`conditions`: by what it is known on a cluster; `needs`: annotations that must be there besides, for a "
-    "variant that is known as the one that it is like",
+    "variant that is known as the one that it is like; `objects`: collections of the API (`group/version/plural`) that "
+    "have something in them where it is at work",
 }
 """The form of a file; sections but the first, ``[sources]`` and ``[found]`` have ``source``."""
 
@@ -236,4 +237,6 @@ def _known_by(marks: Marks) -> str:
         parts = [f"{part} on {where}" for part in parts[:1]] + parts[1:]
     if marks.needs:
         parts.append(f"and {', '.join(f'`{each}`' for each in marks.needs)} besides")
+    if marks.objects:
+        parts.append(f"not where {', '.join(f'`{each}`' for each in marks.objects)} can be read and is empty")
     return "; ".join(parts)

@@ -1,0 +1,103 @@
+"""Cilium in place of the network add-on and of kube-proxy: its chart rendered, applied, and waited for.
+
+The chart is that of Cilium's Go module on both paths, pinned by `hermetic/modules/cilium/go.sum`. The images are those
+that it names: pulled where they can be, built into the nodes elsewhere (`hermetic/cilium.py`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ci.cluster import kubectl
+from ci.lane_file import Lane
+from ci.places import CI, CLUSTER, CONTEXT
+from ci.step import Journal, SetupError, output
+from ci.surroundings import Surroundings
+
+VALUES = CI / "cilium-values.yaml"
+READY_SECONDS = 300  # each agent compiles its programs on its node
+NAMESPACE = "kube-system"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What Cilium is installed with: helm, and the folder of its chart."""
+
+    helm: Path
+    folder: Path
+
+
+def values(lane: Lane) -> dict[str, Any]:
+    """The chart's values for a lane: those of every lane, then what follows from its kind config, then its own.
+
+    Raises:
+        SetupError: the kind config does not say which subnets pods have.
+    """
+    networking = yaml.safe_load(lane.kind_config.read_text())["networking"]
+    subnets = [net.strip() for net in str(networking.get("podSubnet") or "").split(",") if net.strip()]
+    if not subnets:
+        raise SetupError(
+            f"kind-configs/{lane.kind_config.name} has no podSubnet.", "Cilium has to know what not to masquerade"
+        )
+    here: dict[str, Any] = {"k8sServiceHost": f"{CLUSTER}-control-plane", "k8sServicePort": 6443}
+    for key, sign in (("ipv4", "."), ("ipv6", ":")):
+        its = next((net for net in subnets if sign in net.partition("/")[0]), "")
+        here[key] = {"enabled": bool(its)}
+        here |= {f"{key}NativeRoutingCIDR": its} if its else {}
+    return laid_over(laid_over(yaml.safe_load(VALUES.read_text()), here), lane.data_plane.cilium_values)
+
+
+def laid_over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay mappings over each other key by key, as helm does with several files of values."""
+    merged = copy.deepcopy(dict(base))
+    for key, value in more.items():
+        below = merged.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            merged[key] = laid_over(below, value)
+        else:
+            merged[key] = copy.deepcopy(value)
+    return merged
+
+
+def render(chart: Chart, lane: Lane, kubernetes: str, file: Path) -> str:
+    """Render the chart, with the values written to ``file``.
+
+    Raises:
+        SetupError: helm refuses.
+    """
+    file.write_text(yaml.safe_dump(values(lane), sort_keys=False))
+    command: list[str | Path] = [
+        chart.helm,
+        "template",
+        "cilium",
+        chart.folder,
+        "--namespace",
+        NAMESPACE,
+        "--values",
+        file,
+    ]
+    rendered = output([*command, "--kube-version", kubernetes], timeout=120)
+    if not rendered:
+        raise SetupError(
+            "helm does not render Cilium's chart.", f"{' '.join(map(str, command))} --kube-version {kubernetes}"
+        )
+    return rendered
+
+
+def install(there: Surroundings, chart: Chart, lane: Lane, journal: Journal) -> None:
+    """Install it; returns when every node's agent, and the operator, are ready."""
+    hint = f"ci/enter kubectl --context {CONTEXT} -n {NAMESPACE} logs daemonset/cilium --all-containers"
+    with journal.step("install Cilium", hint=hint) as step:
+        path = step.log.with_suffix(".yaml")
+        path.write_text(render(chart, lane, there.kubernetes, step.log.with_suffix(".values.yaml")))
+        kubectl(there, step, "apply", "--server-side", "--filename", path)
+        for what in ("daemonset/cilium", "deployment/cilium-operator"):
+            wait = ["rollout", "status", what, f"--timeout={READY_SECONDS}s", "--namespace", NAMESPACE]
+            kubectl(there, step, *wait)
+        step.note = f"{values(lane)['loadBalancer']['mode']} mode"

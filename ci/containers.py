@@ -1,0 +1,57 @@
+"""Containers of ours beside the nodes: on the kind network, and forwarding what they are sent."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from ci import network
+from ci.step import SetupError
+from ci.surroundings import Surroundings
+
+DOCKER_SECONDS = 120.0
+PER_ENDPOINT = (1, 46)  # from this version of the engine's API on an interface's sysctls are its endpoint's
+OF_THE_INTERFACE = "net.ipv4.conf.{}.send_redirects=0"
+
+
+def docker(there: Surroundings, *arguments: str) -> str:
+    """Run docker there and return what it says, on both streams.
+
+    Raises:
+        SetupError: it failed.
+    """
+    done = subprocess.run(
+        [*there.prefix, "docker", *arguments],
+        env=there.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=DOCKER_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SetupError(f"docker {arguments[0]} failed: {done.stdout.strip()[-300:]}", "is the docker engine alive?")
+    return done.stdout
+
+
+def inspect(there: Surroundings, name: str) -> dict[str, Any] | None:
+    """What docker knows of a container; None if there is none of that name."""
+    told = there.ask("docker", "container", "inspect", name)
+    found: list[dict[str, Any]] = json.loads(told) if told else []
+    return found[0] if found else None
+
+
+def forwarding(there: Surroundings, sysctls: Mapping[str, int]) -> tuple[str, list[str]]:
+    """How a container is put on the kind network so that it forwards: the network option, and all sysctls.
+
+    It tells no client to by-pass it: ``sysctls`` say so of all interfaces, and of its only one it is said here.
+    """
+    version = (there.ask("docker", "version", "--format", "{{.Server.APIVersion}}") or "").strip()
+    parts = tuple(int(part) for part in version.split(".") if part.isdigit())
+    settings = [f"{name}={value}" for name, value in sysctls.items()]
+    if parts >= PER_ENDPOINT:
+        its = OF_THE_INTERFACE.format("IFNAME")
+        return f"name=kind,driver-opt=com.docker.network.endpoint.sysctls={its}", settings
+    return "kind", [*settings, OF_THE_INTERFACE.format(network.INTERFACE)]

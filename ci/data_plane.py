@@ -1,0 +1,83 @@
+"""What of a lane makes its data plane: the network add-on, the service proxy, and the settings of these.
+
+Both are said by the lane, and its kind config has to fit: a cluster that kind gives an add-on of its own, or a
+kube-proxy, beside the one that is asked for would be another data plane than the lane's name says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ci.step import SetupError
+
+NETWORK, PROXY, VALUES = "network", "service_proxy", "cilium_values"
+KEYS = (NETWORK, PROXY, VALUES)
+"""The keys of a lane that are read here; none of them must be there."""
+
+BUILT_IN, CILIUM, KUBE_PROXY = "built-in", "cilium", "kube-proxy"
+NETWORKS = (BUILT_IN, CILIUM)
+PROXIES = (KUBE_PROXY, CILIUM)
+
+
+@dataclass(frozen=True)
+class DataPlane:
+    """Who carries a cluster's packets.
+
+    Args:
+        network: ``built-in`` is what kind applies: its own add-on, or on the hermetic path `network_addon.py`.
+        service_proxy: ``kube-proxy``, in the mode of the kind config, or ``cilium``.
+        cilium_values: of its chart, over those that all lanes have (`ci/cilium-values.yaml`).
+    """
+
+    network: str = BUILT_IN
+    service_proxy: str = KUBE_PROXY
+    cilium_values: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_cilium(self) -> bool:
+        """Whether Cilium is to be installed."""
+        return CILIUM in (self.network, self.service_proxy)
+
+
+def read(file: str, data: Mapping[str, Any], kind_config: Path) -> DataPlane:
+    """Read a lane's data plane, and hold it against its kind config.
+
+    Raises:
+        SetupError: it makes no sense, or the kind config has another one.
+    """
+    network = _one_of(file, data, NETWORK, NETWORKS)
+    proxy = _one_of(file, data, PROXY, PROXIES)
+    values = data.get(VALUES, {})
+    if not isinstance(values, dict):
+        raise SetupError(f"ci/lanes/{file}: '{VALUES}' is no mapping.", "as in the chart: {loadBalancer: {mode: dsr}}")
+    if (network == CILIUM) != (proxy == CILIUM):
+        raise SetupError(
+            f"ci/lanes/{file}: the network '{network}' with the service proxy '{proxy}' is not known here.",
+            f"cilium is both or neither: {NETWORK} and {PROXY}",
+        )
+    if values and network != CILIUM:
+        raise SetupError(f"ci/lanes/{file} has '{VALUES}', but no Cilium.", f"{NETWORK}: {CILIUM}")
+    networking = (yaml.safe_load(kind_config.read_text()) or {}).get("networking") or {}
+    for key, wanted, found in (
+        ("disableDefaultCNI", network != BUILT_IN, networking.get("disableDefaultCNI", False)),
+        ("kubeProxyMode", proxy != KUBE_PROXY, networking.get("kubeProxyMode") == "none"),
+    ):
+        if found is not wanted:
+            raise SetupError(
+                f"ci/lanes/{file}: kind-configs/{kind_config.name} and '{NETWORK}: {network}', '{PROXY}: {proxy}' "
+                f"do not fit: see {key} there.",
+                "disableDefaultCNI is true and kubeProxyMode none with Cilium, and neither without",
+            )
+    return DataPlane(network, proxy, values)
+
+
+def _one_of(file: str, data: Mapping[str, Any], key: str, known: tuple[str, ...]) -> str:
+    found = data.get(key, known[0])
+    if found not in known:
+        raise SetupError(f"ci/lanes/{file}: '{key}' is '{found}'.", f"known: {', '.join(known)}")
+    return str(found)

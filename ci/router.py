@@ -1,0 +1,180 @@
+"""A router beside the kind nodes: BIRD takes MetalLB's routes by BGP, and the kernel spreads connections over nodes.
+
+The range that it routes lies outside of the kind network's subnet. Whoever is on that network has this machine as its
+default gateway, in the network namespace of the docker engine: one route there brings clients to the router, those in
+containers and those on this machine. Nodes answer clients directly.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ci import network
+from ci.containers import docker, forwarding, inspect
+from ci.hermetic.store import key_of
+from ci.loadbalancer import SYSCTLS
+from ci.places import ROOT, Places, places
+from ci.step import Journal, SetupError
+from ci.surroundings import Surroundings
+
+SOURCE = ROOT / "images" / "router"
+IMAGE_NAME = "localhost/esipp/router"
+NAME = "esipp-router"
+ROUTED = "198.51.100.0/24"  # TEST-NET-2 (RFC 5737): nobody has it
+POOL = "198.51.100.1-198.51.100.100"
+AS = 64512  # of the nodes and of the router alike
+HOLD_SECONDS, KEEPALIVE_SECONDS = 9, 3  # how long a silent node is believed, and how often one speaks
+READY_SECONDS = 60.0
+HASHED = {name: value for name, value in SYSCTLS.items() if "nonlocal_bind" not in name and "unix" not in name}
+"""It forwards, hashes and stays silent as the reference load balancer does: see there why by these fields."""
+
+CONFIG = """log stderr all;
+protocol device {{}}
+# A next hop that a node of the same AS announces is looked up, and found on this network.
+protocol direct {{ ipv4; interface "{interface}"; }}
+protocol kernel {{
+  ipv4 {{ import none; export where source = RTS_BGP; }};
+  merge paths on;
+}}
+template bgp node {{
+  local as {number};
+  passive on;
+  hold time {hold};
+  ipv4 {{ import where net ~ [ {routed}{{32,32}} ]; export none; }};
+}}
+"""
+
+
+def image_reference(base: str | None) -> str:
+    """Name the image by its content and its base."""
+    return f"{IMAGE_NAME}:{key_of(SOURCE, base)}"
+
+
+def build(there: Surroundings, base: str | None, journal: Journal) -> str:
+    """Build the image if the engine does not have it, and return its reference."""
+    reference = image_reference(base)
+    if there.ask("docker", "image", "inspect", "--format", "{{.Id}}", reference) is None:
+        with journal.step("build the router's image") as step:
+            options = ["--build-arg", f"BASE={base}"] if base else []
+            there.run(step, "docker", "build", "--tag", reference, *options, SOURCE)
+    return reference
+
+
+def config(nodes: Mapping[str, Sequence[str]]) -> str:
+    """Write BIRD's configuration: one session a node, which the node's speaker opens.
+
+    Args:
+        nodes: the nodes' InternalIPs, by name.
+
+    Raises:
+        SetupError: a node has no IPv4 address, and MetalLB's own BGP knows no other.
+    """
+    text = CONFIG.format(interface=network.INTERFACE, number=AS, hold=HOLD_SECONDS, routed=ROUTED)
+    for node, addresses in sorted(nodes.items()):
+        four = [address for address in addresses if ipaddress.ip_address(address).version == 4]
+        if not four:
+            raise SetupError(f"Node {node} has no IPv4 address.", "MetalLB's own BGP mode announces IPv4 only")
+        text += f"protocol bgp {session(node)} from node {{ neighbor {four[0]} as {AS}; }}\n"
+    return text
+
+
+def session(node: str) -> str:
+    """Name a node's session as BIRD's names are: letters, digits and underscores."""
+    return "node_" + re.sub(r"\W", "_", node)
+
+
+def start(there: Surroundings, image: str, journal: Journal) -> str:
+    """Start the router, route the range to it, and return its address; sessions come once MetalLB is there."""
+    with journal.step("start the router", hint=f"ci/enter docker logs {NAME}") as step:
+        remove(there)
+        folder = settings(places())
+        folder.mkdir(parents=True, exist_ok=True)
+        text = config(network.node_addresses(there))
+        (folder / "bird.conf").write_text(text)
+        step.say(text)
+        docker(there, *container(there, image, folder))
+        deadline = time.monotonic() + READY_SECONDS
+        while there.ask("docker", "exec", NAME, "birdc", "-s", "/run/bird.ctl", "show", "status") is None:
+            if not runs(there) or time.monotonic() > deadline:
+                raise SetupError("The router does not start.", f"ci/enter docker logs {NAME}", step.log)
+            time.sleep(0.1)
+        address = _address(there)
+        step.say(docker(there, *on_this_machine(image, "route", "replace", ROUTED, "via", address)))
+        step.note = f"{ROUTED} via {address}"
+    return address
+
+
+def await_sessions(there: Surroundings, journal: Journal) -> None:
+    """Wait until every node's speaker has opened its session."""
+    hint = f"ci/enter docker exec {NAME} birdc -s /run/bird.ctl show protocols all"
+    with journal.step("wait for the nodes' BGP sessions", hint=hint) as step:
+        wanted = {session(node) for node in network.node_addresses(there)}
+        deadline = time.monotonic() + READY_SECONDS
+        while missing := wanted - established(
+            docker(there, "exec", NAME, "birdc", "-s", "/run/bird.ctl", "show", "protocols")
+        ):
+            if time.monotonic() > deadline:
+                raise SetupError(f"No BGP session of {', '.join(sorted(missing))}.", hint, step.log)
+            time.sleep(0.5)
+        step.note = f"{len(wanted)} of them"
+
+
+def established(told: str) -> set[str]:
+    """The sessions that are up, of what ``birdc show protocols`` says."""
+    rows = (line.split() for line in told.splitlines())
+    return {row[0] for row in rows if len(row) > 5 and row[1] == "BGP" and row[-1] == "Established"}
+
+
+def runs(there: Surroundings) -> bool:
+    """Say whether the router is there and at work."""
+    found = inspect(there, NAME)
+    return bool(found and found["State"]["Running"])
+
+
+def remove(there: Surroundings) -> None:
+    """Take the route and the container away, where they are."""
+    found = inspect(there, NAME)
+    if not found:
+        return
+    taking = on_this_machine(found["Config"]["Image"], "route", "del", ROUTED)
+    there.ask("docker", *taking)  # it may be gone with the network
+    docker(there, "rm", "--force", NAME)
+
+
+def forget_settings(where: Places) -> None:
+    """Remove its configuration."""
+    shutil.rmtree(settings(where), ignore_errors=True)
+
+
+def settings(where: Places) -> Path:
+    """Where its configuration lies."""
+    return where.run / "router"
+
+
+def container(there: Surroundings, image: str, folder: Path) -> list[str]:
+    """Say how docker runs it: it may set routes, open BGP's port, and nothing else."""
+    on, sysctls = forwarding(there, HASHED)
+    command = ["run", "--detach", "--name", NAME, "--hostname", NAME, "--network", on, "--restart", "no"]
+    command += ["--read-only", "--tmpfs", "/run:mode=0755", "--security-opt", "no-new-privileges"]
+    command += ["--cap-drop", "ALL", "--cap-add", "NET_ADMIN", "--cap-add", "NET_BIND_SERVICE", "--cap-add", "NET_RAW"]
+    command += [part for each in sysctls for part in ("--sysctl", each)]
+    return [*command, "--volume", f"{folder}:/router:ro", image]
+
+
+def on_this_machine(image: str, *arguments: str) -> list[str]:
+    """Say how `ip` is run where the engine is: that namespace has the bridge which is everybody's default gateway."""
+    command = ["run", "--rm", "--network", "host", "--read-only", "--cap-drop", "ALL", "--cap-add", "NET_ADMIN"]
+    return [*command, "--entrypoint", "ip", image, *arguments]
+
+
+def _address(there: Surroundings) -> str:
+    shown = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
+    told = docker(there, "inspect", "--format", shown, NAME).strip()
+    if not told:
+        raise SetupError("The router has no IPv4 address on the kind network.", f"ci/enter docker inspect {NAME}")
+    return told

@@ -1,0 +1,40 @@
+"""What the official path takes from Go modules beside kind: helm, and Cilium's chart."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from ci.cilium import Chart
+from ci.hermetic.golang import MODULES
+from ci.places import versions
+from ci.step import Journal, SetupError, output
+
+MODULE, CHART = "github.com/cilium/cilium", "install/kubernetes/cilium"
+DOWNLOAD_SECONDS = 600
+
+
+def chart(folder: Path, journal: Journal) -> Chart:
+    """Return helm, of PATH or built into ``folder``, and the chart's folder in Go's own cache.
+
+    Raises:
+        SetupError: there is no Go, or no module proxy is reached.
+    """
+    go = shutil.which("go")
+    if not go:
+        raise SetupError("Cilium's chart is taken from its Go module, and there is no Go.", "install Go")
+    with journal.step(f"fetch Cilium {versions()['cilium']['version']}'s chart and helm") as step:
+        step.hint = "is the Go module proxy reachable?"
+        helm = shutil.which("helm")
+        if not helm:
+            env = {**os.environ, "GOBIN": str(folder), "CGO_ENABLED": "0"}
+            step.run([go, "install", f"helm.sh/helm/v3/cmd/helm@{versions()['helm']['version']}"], env=env)
+            helm = str(folder / "helm")
+        # Go holds what it downloads there against go.sum.
+        told = output([go, "-C", MODULES / "cilium", "mod", "download", "-json", MODULE], timeout=DOWNLOAD_SECONDS)
+        where = str(json.loads(told).get("Dir") or "") if told else ""
+        if not where or not (Path(where) / CHART).is_dir():
+            raise SetupError(f"The Go module {MODULE} is not to be had.", step.hint, step.log)
+    return Chart(Path(helm), Path(where) / CHART)

@@ -1,0 +1,26 @@
+"""Objects of a load balancer's own kinds, which tell how it is at work: looked for where its pods are seen."""
+
+from collections.abc import Collection, Iterable
+
+from esipp.cluster import ApiError, Cluster, UnreachableError
+from esipp.loadbalancers.detection import workloads_by
+from esipp.loadbalancers.profiles.model import LoadBalancer
+
+NOT_FOUND = 404
+
+
+def objects_of(cluster: Cluster, known: Iterable[LoadBalancer], workloads: Collection[str]) -> dict[str, bool]:
+    """Which collections have something in them; those that may not be read, or cannot be now, are left out."""
+    seen = [profile.found for profile in known if workloads_by(profile.found, workloads)]
+    found: dict[str, bool] = {}
+    for name in sorted({name for marks in seen for name in marks.objects}):
+        try:
+            answer = cluster.request("GET", f"/apis/{name}", query={"limit": "1"})
+        except ApiError as refused:
+            if refused.status == NOT_FOUND:  # there is no such kind
+                found[name] = False
+        except UnreachableError:
+            pass
+        else:
+            found[name] = bool(answer.get("items"))
+    return found

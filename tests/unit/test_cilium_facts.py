@@ -1,0 +1,163 @@
+"""Who carries Services is found out and said how: kube-proxy, Cilium in its place, or nobody by a known name."""
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from esipp.cilium import read_config, replaces_kube_proxy
+from esipp.cluster import ApiError, Cluster
+from esipp.facts import measured_facts, proxy_facts
+from esipp.observation import Observation
+from esipp.probing.jobs import Job
+from esipp.probing.prober import Prober
+
+SNAT = {
+    "kube-proxy-replacement": "true",
+    "bpf-lb-mode": "snat",
+    "bpf-lb-acceleration": "disabled",
+    "bpf-lb-sock": "true",
+    "bpf-lb-sock-hostns-only": "true",
+    "routing-mode": "native",
+    "kube-proxy-replacement-healthz-bind-address": "[::]:10256",
+    "nodeport-addresses": "",
+}
+"""The ConfigMap of Cilium 1.18.6, as its chart renders it; only what is read."""
+
+KUBEADM = {"config.conf": "mode: nftables\nclusterCIDR: 10.244.0.0/16\n"}
+
+
+class Told:
+    """A cluster with these DaemonSets and ConfigMaps; None: they may not be listed."""
+
+    def __init__(self, names: list[str] | None, **configs: Mapping[str, str] | int) -> None:
+        self.names, self.configs = names, {name.replace("_", "-"): each for name, each in configs.items()}
+
+    def list(self, _path: str) -> list[dict[str, Any]]:
+        if self.names is None:
+            raise ApiError(403, "Forbidden", "no", "GET")
+        return [{"metadata": {"name": name}} for name in self.names]
+
+    def request(self, _method: str, path: str) -> dict[str, Any]:
+        found = self.configs.get(path.rpartition("/")[2], 404)
+        if isinstance(found, int):
+            raise ApiError(found, "NotFound" if found == 404 else "Forbidden", "no", f"GET {path}")
+        return {"data": dict(found)}
+
+
+def found(names: list[str] | None, **configs: Mapping[str, str] | int) -> dict[str, str]:
+    facts = proxy_facts(cast(Cluster, Told(names, **configs)))
+    assert all(fact.decided for fact in facts.values())
+    return {name: fact.value for name, fact in facts.items()}
+
+
+def test_cilium_in_kube_proxys_place_has_its_own_settings() -> None:
+    facts = found(["cilium"], cilium_config=SNAT)
+    assert facts["service-proxy"] == "cilium"
+    assert facts["network-add-on"] == "cilium"
+    assert facts["proxy-mode"] == "eBPF snat"
+    assert facts["node-port-addresses"] == "primary"
+    assert facts["detect-local"] == facts["masquerade-all"] == "not applicable"
+    assert facts["cilium.routing"] == "native"
+    assert facts["cilium.socket-balancing"] == "hosts only"
+    assert facts["cilium.kube-proxy-healthz-address"] == "[::]:10256"
+
+
+@pytest.mark.parametrize(("mode", "told"), [("dsr", "eBPF dsr"), ("hybrid", "eBPF hybrid"), ("", "eBPF snat")])
+def test_the_mode_is_told_and_snat_by_default(mode: str, told: str) -> None:
+    fact = read_config(SNAT | {"bpf-lb-mode": mode})["proxy-mode"]
+    assert fact.value == told
+    assert ("the default" in fact.decided) is (not mode)
+
+
+def test_sockets_are_balanced_wherever_kube_proxy_is_replaced() -> None:
+    said = {name: value for name, value in SNAT.items() if "sock" not in name}
+    assert read_config(said | {"bpf-lb-sock": "false"})["cilium.socket-balancing"].value == "hosts and pods"
+
+
+def test_addresses_of_node_ports_are_ciliums_own_word() -> None:
+    assert read_config(SNAT | {"nodeport-addresses": "10.0.0.0/8 fd00::/8"})["node-port-addresses"].value == (
+        "10.0.0.0/8,fd00::/8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "replaced"), [("true", True), ("strict", True), ("partial", True), ("false", False), ("disabled", False)]
+)
+def test_whether_it_replaces_kube_proxy(value: str, replaced: bool) -> None:
+    assert replaces_kube_proxy({"kube-proxy-replacement": value}) is replaced
+    assert not replaces_kube_proxy({})
+
+
+@pytest.mark.parametrize(
+    ("names", "configs", "proxy", "mode"),
+    [
+        (["kindnet", "kube-proxy"], {"kube_proxy": KUBEADM}, "kube-proxy", "nftables"),
+        (["cilium", "kube-proxy"], {"kube_proxy": KUBEADM, "cilium_config": {"kube-proxy-replacement": "false"}},
+         "kube-proxy", "nftables"),
+        (["cilium", "kube-proxy"], {"kube_proxy": KUBEADM, "cilium_config": SNAT}, "cilium", "eBPF snat"),
+        (["cilium", "kube-proxy"], {"kube_proxy": KUBEADM, "cilium_config": 403}, "kube-proxy", "nftables"),
+        (["cilium"], {"kube_proxy": KUBEADM, "cilium_config": SNAT}, "cilium", "eBPF snat"),
+        (["cilium"], {"kube_proxy": KUBEADM, "cilium_config": 403}, "cilium", "unknown"),
+        (["cilium"], {"cilium_config": {"kube-proxy-replacement": "false"}}, "unknown", "unknown"),
+        (["kindnet"], {}, "unknown", "unknown"),
+        (None, {"cilium_config": SNAT}, "cilium", "eBPF snat"),
+        (None, {"kube_proxy": KUBEADM}, "unknown", "nftables"),
+    ],
+)  # fmt: skip
+def test_who_carries_services(
+    names: list[str] | None, configs: dict[str, Mapping[str, str] | int], proxy: str, mode: str
+) -> None:
+    facts = found(names, **configs)
+    assert (facts["service-proxy"], facts["proxy-mode"]) == (proxy, mode)
+
+
+class Agent:
+    """An agent on whose node these ports answer so; others refuse."""
+
+    def __init__(self, **ports: int | str) -> None:
+        self.ports = {int(name[1:]): said for name, said in ports.items()}
+
+    def ask(self, job: Job) -> "Future[list[dict[str, Any]]]":
+        said = self.ports.get(job.port)
+        done: Future[list[dict[str, Any]]] = Future()
+        status = {"outcome": "answered", "response": {"status": said}}
+        done.set_result([status if said else {"outcome": "refused"}])
+        return done
+
+    def submit(self, job: Job) -> "Future[list[Observation]]":
+        done: Future[list[Observation]] = Future()
+        told = str(self.ports.get(job.port, "connection refused"))
+        done.set_result([cast(Observation, SimpleNamespace(detail=told))])
+        return done
+
+
+def measured(known: dict[str, str], **agents: Agent) -> dict[str, str]:
+    facts = measured_facts(cast(dict[str, Prober], agents), known)
+    return {name: fact.value for name, fact in facts.items()}
+
+
+CILIUM = {"service-proxy": "cilium", "network-add-on": "cilium"}
+UNKNOWN = {"service-proxy": "unknown", "network-add-on": "kindnet"}
+
+
+def test_ciliums_agents_are_asked_how_they_are() -> None:
+    well, ill = Agent(p9879=200, p10256=200), Agent(p9879=503)
+    assert measured(CILIUM, a=well, b=well) == {"cilium.health": "healthy", "cilium.kube-proxy-healthz": "200"}
+    assert measured(CILIUM, a=well, b=ill) == {"cilium.health": "mixed", "cilium.kube-proxy-healthz": "mixed"}
+    facts = measured_facts(cast(dict[str, Prober], {"a": well, "b": ill}), CILIUM)
+    assert facts["cilium.health"].decided == "http://127.0.0.1:9879/healthz: healthy on a, unhealthy on b"
+
+
+def test_kube_proxys_own_word_goes_before() -> None:
+    assert measured({"service-proxy": "kube-proxy"}, a=Agent(p10249="ipvs")) == {"proxy-mode": "ipvs"}
+    assert measured(UNKNOWN, a=Agent(p10249="iptables")) == {"proxy-mode": "iptables"}
+
+
+def test_none_is_said_only_where_nothing_could_be_one() -> None:
+    assert measured(UNKNOWN, a=Agent()) == {"service-proxy": "none"}
+    assert measured(UNKNOWN | {"network-add-on": "ovnkube-node"}, a=Agent()) == {}
+    assert measured(UNKNOWN, a=Agent(p9879=200)) == {}
+    assert measured(UNKNOWN) == {}

@@ -1,0 +1,128 @@
+"""What is a finding about one data plane is known there, a failure anywhere else, and hides nothing beside it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from esipp.catalog import HOUSE, all_rows
+from esipp.expiring import expired, of_verdicts
+from esipp.health.judge import judge
+from esipp.health.model import About, Place, Question, Situation
+from esipp.health.props import service_name
+from esipp.health.seen import Followed, Seen
+from esipp.interoperability.judge import judge as judge_interop
+from esipp.model import Family
+from esipp.observation import Verdict
+from esipp.rows import Status
+from suites.cast import OUTSIDE_1
+from suites.findings import COUNTED_TWICE
+from tests.unit import health_world as health
+from tests.unit import interop_world as interop
+
+BOTH = {"kubernetes": "v1.36.3", "service-proxy": "cilium", "families.services": "IPv4, IPv6"}
+OTHERS = (
+    BOTH | {"families.services": "IPv4"},
+    BOTH | {"service-proxy": "kube-proxy"},
+)
+HERE = Question(Situation.ONE_POD, Place.ENDPOINT_NODE, OUTSIDE_1, Family.IPV4)
+BARE = replace(HERE, place=Place.BARE_NODE)
+
+
+def said(row: str, seen: Seen, facts: Mapping[str, str] = BOTH) -> Verdict:
+    return judge(health.BY_ID[row], seen, health.FEATURES, facts)
+
+
+def told(question: Question, pods: int) -> Seen:
+    """The healthy world, where one question is told another count."""
+    return health.answering(question, health.say(pods, service_name(question.situation), status=200))
+
+
+@pytest.mark.parametrize("part", [About.COUNT, About.WEIGHT])
+def test_a_pod_that_is_counted_for_each_family_is_known_of_cilium(part: About) -> None:
+    row = health.about(HERE, part)
+    verdict = said(row, told(HERE, 2))
+    assert verdict.status is Status.KNOWN
+    assert verdict.reason.startswith("a finding: ")
+    assert "getLocalEndpointCount" in verdict.reference
+    assert [said(row, told(HERE, 2), facts).status for facts in OTHERS] == [Status.FAIL, Status.FAIL]
+
+
+@pytest.mark.parametrize("pods", [0, 3, 4])
+def test_another_count_is_no_finding(pods: int) -> None:
+    assert said(health.about(HERE, About.COUNT), told(HERE, pods)).status is Status.FAIL
+
+
+def test_now_and_then_is_no_finding() -> None:
+    seen = health.answering(HERE, health.honest(HERE), *told(HERE, 2).answers[HERE.key])
+    assert said(health.about(HERE, About.COUNT), seen).status is Status.FLAKY
+
+
+def test_nodes_without_pods_count_none() -> None:
+    assert said(health.about(BARE, About.COUNT), told(BARE, 1)).status is Status.FAIL
+
+
+def doubled(number: int, wrong: int = 2) -> Any:
+    """A round of the placement trial, one pod on the endpoint node, of which the count is told so often over."""
+    usual = health.played(number)
+    there = Followed(None, f"localEndpoints {wrong}")
+    counts = {node: there if node[0] is Place.ENDPOINT_NODE else followed for node, followed in usual.count.items()}
+    return replace(usual, truth={Place.ENDPOINT_NODE: 1}, count=counts)
+
+
+@pytest.mark.parametrize(("wrong", "status"), [(2, Status.KNOWN), (3, Status.FAIL)])
+def test_pods_that_move_are_counted_twice_wherever_they_are(wrong: int, status: Status) -> None:
+    seen = health.healthy()
+    seen.rounds = [doubled(number, wrong) for number in range(1, 21)]
+    rows = [row.id for row in health.TRIALS if (row.trial, row.claim) == ("placement", "count")]
+    found = {said(row, seen).status for row in rows}
+    assert status in found
+    assert found <= {status, Status.PASS}  # of nodes that never have any
+
+
+def test_documents_of_neighbours_and_of_many_are_known_as_well() -> None:
+    seen = interop.seen()
+    assert seen.neighbours
+    assert seen.many
+    home = (Place.ENDPOINT_NODE, Family.IPV4)
+    seen.neighbours.answers[home] = [interop.say(2, "neighbour-a", count=100)]
+    for name, nodes in seen.many.answers.items():
+        for node in [node for node in nodes if node[0] is Place.ENDPOINT_NODE]:
+            nodes[node] = [interop.say(2, name, count=2)]
+    rows = ("interop.neighbours.document.ipv4.endpoint-node", "interop.many.loadbalancer-local.document.endpoint-node")
+    for facts, status in ((BOTH, Status.KNOWN), (OTHERS[0], Status.FAIL)):
+        for row in rows:
+            assert judge_interop(interop.ROWS[row], seen, interop.FEATURES, facts).status is status
+
+
+# ---------------------------------------------------------------------------------------------- what is no longer so
+def test_a_finding_that_is_no_longer_seen_is_told() -> None:
+    rows = all_rows()
+    ids = {row.id for row in rows if COUNTED_TWICE in getattr(row, "differences", ())}
+    assert ids
+    [gone] = [each for each in expired(rows, BOTH, ids, {}) if each.reason == COUNTED_TWICE.reason]
+    assert set(gone.rows) == ids
+    assert "service-proxy cilium" in gone.sentence
+    assert expired(rows, BOTH, ids, {min(ids): COUNTED_TWICE.reason}) == []
+    assert expired(rows, OTHERS[1], ids, {}) == []
+    assert expired(rows, BOTH, set(), {}) == []
+
+
+def test_rows_that_could_not_be_asked_tell_nothing() -> None:
+    row = health.BY_ID[health.about(HERE, About.COUNT)]
+    for status, many in ((Status.PASS, 1), (Status.FAIL, 1), (Status.UNSUPPORTED, 0), (Status.INCONCLUSIVE, 0)):
+        verdict = Verdict(row.id, row.level, status, "", "", "")
+        assert len(of_verdicts([row], BOTH, {row.id: verdict})) == many
+
+
+REPORTS = sorted((HOUSE / "docs" / "samples").glob("*/conformance.yaml"))
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda path: path.parent.name)
+def test_every_difference_that_is_claimed_was_seen_in_the_recorded_runs(report: Any) -> None:
+    run = yaml.safe_load(report.read_text(encoding="utf-8"))
+    known = {test: each["reason"] for each in run["knownDifferences"] for test in each["tests"]}
+    rows = all_rows()
+    assert [each.sentence for each in expired(rows, run["cluster"]["facts"], {row.id for row in rows}, known)] == []
