@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci import dressing
-from ci.lane_merge import DRESSED, EXCLUDE, INCLUDE, KEYS, MOVES, merged
+from ci import dressing, needs
+from ci.lane_merge import DRESSED, EXCLUDE, INCLUDE, KEYS, MOVES, NEEDS, PUBLISHED, merged
 from ci.places import CI, ROOT
 from ci.step import SetupError
 from esipp.cli import select
@@ -47,6 +48,8 @@ class Lane:
     exclude: tuple[Choice, ...] = ()
     dressed_as: str = ""  # the profile of a cloud's load balancer, which the reference one then plays
     moves: int | None = None  # of pods, up and as often down; by default those of `esipp run`
+    needs: Mapping[str, str] = field(default_factory=dict)  # of the machine, and why
+    published: tuple[str, ...] = ()  # what is taken as it is published
 
     @property
     def balancer_options(self) -> list[str]:
@@ -92,6 +95,7 @@ def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
         )
     if moves is not None and not (isinstance(moves, int) and moves > 0):
         raise SetupError(f"ci/lanes/{path.name}: '{MOVES}' is no number of moves.", "a whole number above 0.")
+    needed = needs.read(path.name, data.get(NEEDS, {}))
     lane = Lane(
         name=name,
         description=data["description"],
@@ -104,6 +108,8 @@ def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
         exclude=_choices(path.name, data.get(EXCLUDE, [])),
         dressed_as=dressed,
         moves=moves,
+        needs=needed,
+        published=needs.published(path.name, data.get(PUBLISHED, []), needed),
     )
     _ = lane.balancer_options  # a profile that cannot be worn is told before there is a cluster
     return lane

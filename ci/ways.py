@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ci import account, cluster, loadbalancer, metallb
+from ci import account, cluster, loadbalancer, metallb, published
 from ci.hermetic import apt, balancer_base
 from ci.hermetic.engine import Engine
 from ci.hermetic.images import Builder, prune_images
@@ -177,6 +177,7 @@ class Official:
         self._find_kind()
         there = Surroundings(self.name, "", "", "")
         loadbalancer.remove(there)
+        published.remove(there)
         if CLUSTER in (there.ask("kind", "get", "clusters") or "").split():
             with self.journal.step("clear away the cluster that an earlier run left") as step:
                 cluster.delete(there, step)
@@ -206,6 +207,7 @@ class Official:
         """Delete the cluster."""
         with self.journal.step("remove the cluster") as step:
             loadbalancer.remove(there)
+            published.remove(there)
             cluster.delete(there, step)
         loadbalancer.forget_credentials(self.places)
         account.forget(self.places)
