@@ -8,7 +8,7 @@ from enum import Enum, StrEnum
 from functools import cached_property
 from typing import Any
 
-from esipp.rows import Profile, Row
+from esipp.rows import Nature, Profile, Row
 
 
 class AddressClass(StrEnum):
@@ -318,6 +318,7 @@ class Override:
     before: str = ""
     forwarded: bool = False
     resets: bool = False
+    nature: Nature = Nature.ALLOWED
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,6 +55,13 @@ class Status(StrEnum):
     ERROR = "error"
 
 
+class Nature(StrEnum):
+    """What a known difference is: ``allowed``, as the API's text does not forbid it, or a known ``defect``."""
+
+    ALLOWED = "allowed"
+    DEFECT = "known defect"
+
+
 @dataclass(frozen=True)
 class Difference:
     """A legitimate difference of a row that is no path: where all facts in ``when`` hold and ``seen`` is what was
@@ -66,6 +73,7 @@ class Difference:
     reason: str
     reference: str
     before: str = ""
+    nature: Nature = Nature.ALLOWED
 
 
 FAMILY = "family."
