@@ -49,35 +49,41 @@ def add(
     """Keep what runs show, and make the page again.
 
     Args:
-        runs: whole ones; one on kube-proxy's iptables must be among them.
+        runs: a whole one on kube-proxy's iptables must be among them; those that are not whole are passed over.
         lanes: of each lane where and when it was run: ``at``, ``commit``, ``cores``, ``seconds``.
         kept, page: where to.
 
     Returns:
-        What was kept, as a line.
+        What was kept, what was not, and which runs met the same data plane, a line each.
 
     Raises:
-        PreflightError: there is nothing to hold them against, or a run is not whole.
+        PreflightError: there is nothing to hold them against.
     """
-    if broken := [run for run in runs if not run.whole]:
-        told = broken[0].trouble[:1] or ["it has no closing record"]
-        raise PreflightError(
-            f"The run in {broken[0].folder} is not whole: {told[0]}.", "only whole runs can be kept; run it again."
-        )
-    planes = {plane_of(facts_of(run)): run for run in runs}
+    planes: dict[Plane, RecordedRun] = {}
+    alike: dict[Plane, list[str]] = {}
+    for run in (each for each in runs if each.whole):
+        plane = plane_of(facts_of(run))
+        planes[plane] = run
+        alike.setdefault(plane, []).append(str(run.header["lane"]))
     if not any(plane.is_reference for plane in planes):
         raise PreflightError(
-            "None of the runs is on kube-proxy in iptables mode, which others are held against.",
+            "None of the whole runs is on kube-proxy in iptables mode, which others are held against.",
             "run that lane together with these (kind-iptables).",
         )
     made = {
-        plane.name: tell(plane, planes, (lanes or {}).get(str(run.header["lane"]), {})) for plane, run in planes.items()
+        plane.name: tell(plane, planes, (lanes or {}).get(str(run.header["lane"]), {})) | {"alike": alike[plane][:-1]}
+        for plane, run in planes.items()
     }
     records = {record["plane"]: record for record in load(kept)} | made
     ordered = sorted(records.values(), key=_order)
     kept.write_text(json.dumps({"runs": ordered}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     page.write_text(render(ordered), encoding="utf-8")
-    return f"kept: {'; '.join(made)}"
+    told = [f"kept: {'; '.join(made)}"]
+    told += [
+        f"{', '.join(names)} met the same data plane: the last one counts" for names in alike.values() if len(names) > 1
+    ]
+    told += [f"not whole, and not kept: the run in {run.folder}" for run in runs if not run.whole]
+    return "\n".join(told)
 
 
 def _order(record: Record) -> tuple[Any, ...]:

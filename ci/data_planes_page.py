@@ -49,19 +49,19 @@ def render(records: Sequence[Record]) -> str:
 def _runs(records: Sequence[Record]) -> Iterable[str]:
     yield "\n## Runs\n"
     if records:
-        yield (
-            "\n| data plane | lane | run | at (UTC), commit | cores | minutes | came to | rows |\n|" + "---|" * 8 + "\n"
-        )
+        heads = ("", "data plane", "lane", "run", "at (UTC), commit", "cores", "minutes", "came to", "rows")
+        yield f"\n| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n"
     else:
         yield NONE
-    for each in records:
+    for number, each in enumerate(records, 1):
         minutes = f"{each['seconds'] / 60:.0f}" if each["seconds"] else "?"
         when = f"{each['at'] or '?'}, {each['commit'] or '?'}"
-        rows = ", ".join(f"{number} {status}" for status, number in each["counts"].items())
+        rows = ", ".join(f"{count} {status}" for status, count in each["counts"].items())
         result = f"{each['result']}: {each['why']}"
         cells = (each["plane"], each["lane"], each["run"], when, str(each["cores"] or "?"), minutes, result, rows)
-        yield f"| {' | '.join(map(prose, cells))} |\n"
-    if missing := sorted(_lanes() - {each["lane"] for each in records}):
+        yield f"| {number} | {' | '.join(map(prose, cells))} |\n"
+    ran = {name for each in records for name in (each["lane"], *each["alike"])}
+    if missing := sorted(_lanes() - ran):
         yield f"\nNot run and kept yet: the lanes {', '.join(map(code, missing))}.\n"
     if records:
         yield "\nHow the service proxy was found: "
@@ -124,9 +124,9 @@ def _claims(records: Sequence[Record]) -> Iterable[str]:
 def _seen(claim: Claim, records: Sequence[Record]) -> str:
     when = [list(pair) for pair in claim.when]
     told = []
-    for record in records:
+    for number, record in enumerate(records, 1):
         for each in record["claims"]:
             same = (each["when"], each["before"], each["reason"]) == (when, claim.before, claim.reason)
             if same and (each["seen"] or claim.binds):
-                told.append(f"{record['plane']}: {each['seen']} of {each['asked']} rows")
+                told.append(f"run {number}: {each['seen']} of {each['asked']} rows")
     return "; ".join(told) or "no run yet"

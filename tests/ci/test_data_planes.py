@@ -84,6 +84,7 @@ def test_what_changes_from_iptables_is_told_with_its_reason(tmp_path: Path) -> N
     assert f"| known defect | `{ROW}` | 1 |" in page
     assert SHORT_CIRCUIT.reason in page
     assert "| 2 | 15 |" in page, "cores and minutes"
+    assert "run 2: 1 of 1 rows" in page.split("## Known differences")[1]
     assert "`kind-nftables-1.32`" not in page.split("Not run and kept yet")[1].splitlines()[0]
 
 
@@ -98,9 +99,25 @@ def test_what_cannot_be_held_against_iptables_is_refused(tmp_path: Path) -> None
     with pytest.raises(PreflightError, match="iptables mode"):
         kept(tmp_path, run(NFTABLES, known()))
     broken = replace(IPTABLES_RUN, end=None)
-    with pytest.raises(PreflightError, match="not whole: it has no closing record"):
-        kept(tmp_path, broken)
+    with pytest.raises(PreflightError, match="None of the whole runs"):
+        kept(tmp_path, broken, run(NFTABLES, known()))
     assert not (tmp_path / "kept.json").exists()
+
+
+def test_what_is_not_whole_or_met_the_same_data_plane_is_told(tmp_path: Path) -> None:
+    same = run(FACTS, told(Status.PASS), "kind-1.32")
+    broken = replace(run(NFTABLES, known(), "kind-nftables-1.32"), end=None)
+    runs = [same, IPTABLES_RUN, broken]
+    said = data_planes.add(runs, {}, tmp_path / "kept.json", tmp_path / "page.md").splitlines()
+    assert said[1:] == [
+        "kind-1.32, kind-iptables met the same data plane: the last one counts",
+        "not whole, and not kept: the run in run",
+    ]
+    (record,) = data_planes.load(tmp_path / "kept.json")
+    assert (record["lane"], record["alike"]) == ("kind-iptables", ["kind-1.32"])
+    missing = render([record]).split("Not run and kept yet")[1].splitlines()[0]
+    assert "`kind-nftables-1.32`" in missing
+    assert "`kind-1.32`" not in missing
 
 
 def test_a_known_difference_that_a_run_does_not_show_is_named() -> None:
