@@ -15,14 +15,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+import yaml
+
 from ci import data_planes, lane_file
 from ci.expiry import expired
 from ci.lane import INTERRUPTED, SETUP_FAILED, split
+from ci.lane_merge import EXTENDS
 from ci.matrix_state import Ended, State
 from ci.places import CI, ROOT
 from ci.step import SetupError, guarded
@@ -43,6 +46,9 @@ WORDS = {
     5: "no row selected",
 }
 """What an exit code of `ci/conformance` says of a lane."""
+
+JUDGED = (0, 1, 3, 5)
+"""Exit codes of lanes whose runs came to their end."""
 
 Start = Callable[[list[str]], "subprocess.Popen[bytes]"]
 
@@ -78,9 +84,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def usual_lanes() -> list[str]:
-    """All lanes that are asked of every machine: neither dressed as a cloud, nor in need of what not all have."""
-    lanes = [lane_file.load(path.stem) for path in sorted(lane_file.LANES.glob("*.yaml"))]
-    return [lane.name for lane in lanes if not lane.dressed_as and not lane.needs]
+    """All lanes that are asked of every machine: neither dressed as a cloud, nor in need of what not all have.
+
+    Those that stand by themselves come first: others are held against them. Of lanes that differ in nothing but their
+    name and description (that of the default Kubernetes, and the one that has it by itself) only the first is asked.
+    """
+    names = sorted((path.stem for path in lane_file.LANES.glob("*.yaml")), key=lambda name: (_extends(name), name))
+    lanes = [lane for lane in map(lane_file.load, names) if not lane.dressed_as and not lane.needs]
+    bare = [replace(lane, name="", description="") for lane in lanes]
+    return [lane.name for number, lane in enumerate(lanes) if bare[number] not in bare[:number]]
+
+
+def _extends(name: str) -> bool:
+    return EXTENDS in yaml.safe_load((lane_file.LANES / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 def run(
@@ -136,6 +152,8 @@ def _run_one(lane: lane_file.Lane, state: State, stopping: Stopping, start: Star
         stopping.stop()
     code = process.wait()
     stopping.under_way = None
+    if stopping.asked and code not in JUDGED:
+        code = INTERRUPTED  # whatever broke off as it was told to stop
     return state.note(lane, key, code, time.monotonic() - began)
 
 

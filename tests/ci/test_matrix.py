@@ -29,8 +29,6 @@ class Lane:
     def wait(self) -> int:
         code = self._conformances.codes.get(self.name, 0)
         self._conformances.while_running(self.name)
-        if self.signals:
-            return 2
         if code in (0, 1):
             verdicts = report_world.failing() if code else {}
             report_world.made(self.folder, report_world.some_rows(), verdicts, lane=self.name)
@@ -47,7 +45,7 @@ class Conformances:
     """Starts lanes, and notes which."""
 
     def __init__(self, codes: Mapping[str, int] | None = None) -> None:
-        self.codes = codes or {}
+        self.codes = dict(codes or {})
         self.started: list[list[str]] = []
         self.lanes: list[Lane] = []
         self.while_running: Callable[[str], None] = lambda _name: None
@@ -122,10 +120,12 @@ def test_a_lane_that_fails_ends_it_unless_told_otherwise(state: State, *, keep_g
     assert report(LANES, ended, state, Stopping()) == 1
 
 
+@pytest.mark.parametrize("code", [2, 4, 130, -2])
 def test_an_interruption_ends_the_lane_under_way_and_begins_no_other(
-    state: State, capsys: pytest.CaptureFixture[str]
+    state: State, capsys: pytest.CaptureFixture[str], code: int
 ) -> None:
-    conformances, stopping = Conformances(), Stopping()
+    conformances, stopping = Conformances({}), Stopping()
+    conformances.codes["kind-nftables"] = code
     conformances.while_running = lambda name: stopping.stop() if name == "kind-nftables" else None
     ended = run(LANES, state, stopping, start=conformances.start)
     assert conformances.names == NAMES[:2]
@@ -163,8 +163,17 @@ def test_the_table_has_a_line_a_lane() -> None:
 
 def test_the_usual_lanes_need_nothing_in_particular() -> None:
     usual = usual_lanes()
-    assert {"kind-iptables", "kind-nftables", "kind-ipv6", "kind-1.32", "kind-1.34", "kind-1.36"} <= set(usual)
+    assert {"kind-iptables", "kind-nftables", "kind-ipv6", "kind-1.32", "kind-1.34"} <= set(usual)
     assert not {"kind-ipvs", "kind-calico", "kind-cloud-provider", "as-gke"} & set(usual)
+    assert usual[0] == "kind-iptables"
+
+
+def test_what_differs_in_its_name_only_is_run_once() -> None:
+    default = lane_file.load("kind-iptables").kubernetes
+    alike = [lane_file.load(f"kind-1.{minor}") for minor in range(32, 37)]
+    same = [lane.name for lane in alike if lane.kubernetes == default]
+    assert same == ["kind-1.36"]
+    assert "kind-1.36" not in usual_lanes()
 
 
 def test_a_wrong_lane_is_refused_before_anything_runs(capsys: pytest.CaptureFixture[str]) -> None:
