@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
@@ -11,6 +12,7 @@ import pytest
 from ci import lane_file, matrix
 from ci.matrix import Stopping, report, run, table, usual_lanes
 from ci.matrix_state import Ended, State
+from ci.places import ROOT
 from tests.unit import report_world
 
 LANES = [lane_file.load(name) for name in ("kind-iptables", "kind-nftables", "kind-1.32")]
@@ -195,3 +197,35 @@ def test_signals_are_as_before_when_it_is_over() -> None:
         signal.raise_signal(signal.SIGTERM)
     assert handlers() == before
     assert stopping.asked
+
+
+CONFORMANCE = """#!{python}
+import signal, sys
+signal.signal(signal.SIGINT, lambda *_: sys.exit(2))
+print("lane under way", flush=True)
+while True:
+    signal.pause()
+"""
+MATRIX = """import sys
+from pathlib import Path
+from ci import matrix
+matrix.CI = Path(sys.argv[1])
+sys.exit(matrix.main(["kind-iptables", "kind-nftables", "--state", sys.argv[2]]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_process_of_the_lane_and_all_of_it_is_told(tmp_path: Path, number: signal.Signals) -> None:
+    script = tmp_path / "conformance"
+    script.write_text(CONFORMANCE.format(python=sys.executable))
+    script.chmod(0o755)
+    command = [sys.executable, "-c", MATRIX, str(tmp_path), str(tmp_path / "state")]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert any("lane under way" in line for line in process.stdout)
+        process.send_signal(number)
+        told, said = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "kind-iptables  interrupted" in told
+    assert "goes on with kind-iptables, kind-nftables." in said
+    assert not (tmp_path / "state" / "kind-nftables.json").exists()
