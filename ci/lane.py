@@ -17,7 +17,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import NoReturn
 
-from ci import account, cilium, cluster, lane_file, loadbalancer, metallb, network, router
+from ci import account, cilium, cluster, lane_file, loadbalancer, metallb, needs, network, published, router
 from ci.hermetic import coredns
 from ci.lane_file import METALLB, METALLB_BGP, REFERENCE, Lane
 from ci.places import CONTEXT, Places, cores, places
@@ -106,7 +106,10 @@ def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Place
     for word, chosen in (("only", lane.include), ("without", lane.exclude)):
         for each in chosen:
             journal.line(f"         {word} {each.row}: {each.reason}")
+    if options.path != "auto":
+        needs.check(lane.name, lane.needs, options.path)  # before anybody asks for an engine
     way = choose(options.path, lane, where, journal)
+    needs.check(lane.name, lane.needs, way.name)
     journal.line(
         f"lane {lane.name} ({lane.description}), Kubernetes {lane.kubernetes}, {way.name} path, "
         f"{cores()} cores; logs in {where.logs}"
@@ -172,6 +175,7 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
         wanted = REFERENCE in lane.load_balancers
         building = pool.submit(loadbalancer.build, there, prepared.balancer_base, journal) if wanted else None
         cluster.create(there, config, journal, where.logs)
+        published.install(there, lane.published, where, journal)
         network.give_second_addresses(there, journal)
         if prepared.cilium:  # no pod gets an address before
             cilium.install(there, prepared.cilium, lane, journal)

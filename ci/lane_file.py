@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci import data_plane, dressing
+from ci import data_plane, dressing, needs
 from ci.data_plane import DataPlane
-from ci.lane_merge import DRESSED, EXCLUDE, INCLUDE, KEYS, MOVES, merged
+from ci.lane_merge import DRESSED, EXCLUDE, INCLUDE, KEYS, MOVES, NEEDS, PUBLISHED, merged
 from ci.places import CI, ROOT
 from ci.step import SetupError
 from esipp.cli import select
@@ -49,6 +50,8 @@ class Lane:
     dressed_as: str = ""  # the profile of a cloud's load balancer, which the reference one then plays
     moves: int | None = None  # of pods, up and as often down; by default those of `esipp run`
     data_plane: DataPlane = field(default_factory=DataPlane)
+    needs: Mapping[str, str] = field(default_factory=dict)  # of the machine, and why
+    published: tuple[str, ...] = ()  # what is taken as it is published
 
     @property
     def balancer_options(self) -> list[str]:
@@ -99,6 +102,7 @@ def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
         )
     if moves is not None and not (isinstance(moves, int) and moves > 0):
         raise SetupError(f"ci/lanes/{path.name}: '{MOVES}' is no number of moves.", "a whole number above 0.")
+    needed = needs.read(path.name, data.get(NEEDS, {}))
     lane = Lane(
         name=name,
         description=data["description"],
@@ -112,6 +116,8 @@ def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
         dressed_as=dressed,
         moves=moves,
         data_plane=data_plane.read(path.name, data, config),
+        needs=needed,
+        published=needs.published(path.name, data.get(PUBLISHED, []), needed),
     )
     _ = lane.balancer_options  # a profile that cannot be worn is told before there is a cluster
     return lane

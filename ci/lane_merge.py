@@ -25,7 +25,8 @@ KEYS: dict[str, type] = {
 """What a lane has to have, by itself or from the one that it extends."""
 
 EXTENDS, INCLUDE, EXCLUDE, DRESSED, MOVES = "extends", "include", "exclude", "dressed_as", "moves"
-MORE = (EXTENDS, INCLUDE, EXCLUDE, DRESSED, MOVES, *data_plane.KEYS)
+NEEDS, PUBLISHED = "needs", "published"
+MORE = (EXTENDS, INCLUDE, EXCLUDE, DRESSED, MOVES, NEEDS, PUBLISHED, *data_plane.KEYS)
 """What it may have."""
 
 CHOICE = ("row", "reason")

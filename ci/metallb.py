@@ -7,11 +7,8 @@ announces IPv4 only: its pool is of the range that `router.py` routes.
 from __future__ import annotations
 
 import base64
-import hashlib
 import secrets
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import yaml
@@ -19,7 +16,8 @@ import yaml
 from ci import network, router
 from ci.cluster import kubectl
 from ci.places import CONTEXT, Places, versions
-from ci.step import Journal, SetupError
+from ci.published import fetch
+from ci.step import Journal
 from ci.surroundings import Surroundings
 
 READY_SECONDS = 120
@@ -28,28 +26,7 @@ NAMESPACE = "metallb-system"
 
 def fetch_manifest(places: Places, journal: Journal) -> Path:
     """Return the released manifest, downloaded once and checked against its digest."""
-    pinned = versions()["metallb"]
-    path = places.artifacts / "metallb-manifest" / f"{pinned['sha256']}.yaml"
-    if not path.is_file():
-        with journal.step(f"download MetalLB {pinned['version']}'s manifest") as step:
-            try:
-                with urllib.request.urlopen(pinned["manifest"], timeout=30) as answer:  # noqa: S310 - https, pinned
-                    content = answer.read()
-            except (urllib.error.URLError, TimeoutError) as error:
-                raise SetupError(
-                    f"MetalLB's manifest could not be downloaded: {error}.", "is the internet reachable?"
-                ) from error
-            found = hashlib.sha256(content).hexdigest()
-            if found != pinned["sha256"]:
-                raise SetupError(
-                    f"MetalLB's manifest has the digest {found}.", "ci/versions.toml pins another one; do not use it"
-                )
-            path.parent.mkdir(parents=True, exist_ok=True)
-            half = path.with_suffix(".half")
-            half.write_bytes(content)
-            half.rename(path)
-            step.note = f"{len(content)} bytes"
-    return path
+    return fetch("MetalLB", versions()["metallb"], places, journal)
 
 
 def install(there: Surroundings, manifest: Path, journal: Journal, peer: str = "") -> None:

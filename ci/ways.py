@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ci import account, cluster, loadbalancer, metallb, router, tools
+from ci import account, cluster, loadbalancer, metallb, published, router, tools
 from ci.cilium import Chart
 from ci.hermetic import apt, balancer_base, router_base
 from ci.hermetic import cilium as hermetic_cilium
@@ -191,6 +191,7 @@ class Official:
         there = Surroundings(self.name, "", "", "")
         loadbalancer.remove(there)
         router.remove(there)
+        published.remove(there)
         if CLUSTER in (there.ask("kind", "get", "clusters") or "").split():
             with self.journal.step("clear away the cluster that an earlier run left") as step:
                 cluster.delete(there, step)
@@ -222,6 +223,7 @@ class Official:
         with self.journal.step("remove the cluster") as step:
             loadbalancer.remove(there)
             router.remove(there)
+            published.remove(there)
             cluster.delete(there, step)
         loadbalancer.forget_credentials(self.places)
         router.forget_settings(self.places)

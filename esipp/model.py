@@ -8,7 +8,7 @@ from enum import Enum, StrEnum
 from functools import cached_property
 from typing import Any
 
-from esipp.rows import Profile, Row
+from esipp.rows import Nature, Profile, Row
 
 
 class AddressClass(StrEnum):
@@ -307,8 +307,9 @@ class Control:
 class Override:
     """A legitimate difference: where all facts in ``when`` hold, ``accept`` is fine too, and the row is ``known``.
 
-    ``before`` limits it to Kubernetes versions older than that (``1.34``). ``forwarded`` excuses that packets reach a
-    backend whose answer the client cannot use, ``resets`` that connections were made and then reset.
+    ``before`` limits it to Kubernetes versions older than that (``1.34``, ``1.33.6``). ``forwarded`` excuses that
+    packets reach a backend whose answer the client cannot use, ``resets`` that connections were made and then reset.
+    ``nature`` says what it is.
     """
 
     when: tuple[tuple[str, str], ...]
@@ -318,6 +319,7 @@ class Override:
     before: str = ""
     forwarded: bool = False
     resets: bool = False
+    nature: Nature = Nature.ALLOWED
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ What is common to the rows of all suites is here; what a suite's rows say beside
 the packages of the other suites.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -55,10 +56,18 @@ class Status(StrEnum):
     ERROR = "error"
 
 
+class Nature(StrEnum):
+    """What a known difference is: ``allowed``, as the API's text does not forbid it, or a known ``defect``."""
+
+    ALLOWED = "allowed"
+    DEFECT = "known defect"
+
+
 @dataclass(frozen=True)
 class Difference:
     """A legitimate difference of a row that is no path: where all facts in ``when`` hold and ``seen`` is what was
-    seen, the row is ``known``, with reason and reference. ``before`` limits it to older Kubernetes (``1.34``).
+    seen, the row is ``known``, with reason and reference. ``before`` limits it to older Kubernetes (``1.34``,
+    ``1.33.6``), ``nature`` says what it is.
     """
 
     when: tuple[tuple[str, str], ...]
@@ -66,6 +75,7 @@ class Difference:
     reason: str
     reference: str
     before: str = ""
+    nature: Nature = Nature.ALLOWED
 
 
 FAMILY = "family."
@@ -214,6 +224,6 @@ def holds(when: Iterable[tuple[str, str]], before: str, facts: Mapping[str, str]
 
 
 def _version(text: str) -> tuple[int, ...]:
-    """Major and minor of ``v1.36.3``; of what cannot be read, one that is newer than all."""
-    parts = text.removeprefix("v").split(".")[:2]
-    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else (9999,)
+    """The numbers of ``v1.36.3-gke.1`` or ``1.34``; of what cannot be read, one that is newer than all."""
+    found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text)
+    return tuple(int(part) for part in found.groups() if part is not None) if found else (9999,)

@@ -59,6 +59,8 @@ SCTP = Need("1.19", "KEP-614: SCTP services, beta")
 DOCUMENT = Need("1.7", "kubernetes/kubernetes#44053: health checks answer with a JSON document")
 AFFINITY = Need("1.8", "kubernetes/kubernetes#49850: sessionAffinityConfig")
 AFFINITY_CLAIMS = ("default-seconds", "zero", "more-than-a-day")
+IP_MODE = Need("1.30", "KEP-1860: status.loadBalancer.ingress.ipMode, beta")
+PROXIES = (Balancer.PROXY, Balancer.PROXY_FORWARDED_FOR, Balancer.PROXY_V1, Balancer.PROXY_V2)
 FIELD_RULES = Need(
     "1.7", "kubernetes/kubernetes#41162: the port is a field, and is validated when a Service is created"
 )
@@ -79,6 +81,12 @@ def _is_short_cut(path: Path) -> bool:
     )
 
 
+def _is_sent_to_a_proxy(path: Path) -> bool:
+    """Whether a client in the cluster is to reach a proxy by its VIP, and not be served by its own node instead."""
+    inside = path.client.vantage is not Vantage.OUTSIDE and path.entry.kind is EntryKind.VIP
+    return inside and path.service is not None and path.service.balancer in PROXIES
+
+
 OF_PATHS: tuple[tuple[Callable[[Path], bool], Need], ...] = (
     (lambda p: _is_local(p, ServiceType.NODE_PORT), Need("1.5", "the Local policy on type NodePort; tutorial of 1.5")),
     (lambda p: p.family is Family.IPV6, IPV6),
@@ -91,6 +99,7 @@ OF_PATHS: tuple[tuple[Callable[[Path], bool], Need], ...] = (
     (lambda p: bool(p.service and p.service.families), FAMILIES),
     (lambda p: bool(p.service and p.service.internal), Need("1.22", "KEP-2086: internalTrafficPolicy, beta")),
     (lambda p: bool(p.service and p.service.balancer is not Balancer.DEFAULT), CLASSES),
+    (_is_sent_to_a_proxy, IP_MODE),
     (
         lambda p: bool(p.service and p.service.old_form),
         Need("1.8", "kubernetes/kubernetes#50224: the annotations are removed"),

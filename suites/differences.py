@@ -18,6 +18,7 @@ from esipp.model import (
     TrafficPolicy,
     Vantage,
 )
+from esipp.rows import Nature
 
 CLIENT = frozenset({AddressClass.CLIENT})
 NODE = frozenset({AddressClass.NODE})
@@ -108,6 +109,7 @@ DIFFERENCES = (
                 "by-passes that node, so the client cannot use it",
                 "kubernetes/kubernetes#74383",
                 forwarded=True,
+                nature=Nature.DEFECT,
             ),
         )
         for family in ("ipv4", "ipv6")
@@ -129,8 +131,9 @@ DIFFERENCES = (
             (("proxy-mode", "nftables"),),
             NO_ANSWER,
             "nftables mode had no short circuit from nodes without endpoints",
-            "kubernetes/kubernetes#131765, fixed by #132456",
-            before="1.34",
+            "kubernetes/kubernetes#131765, fixed by #132456 and, in 1.33.6, by #133969",
+            before="1.33.6",
+            nature=Nature.DEFECT,
         ),
     ),
     Difference(
@@ -141,6 +144,7 @@ DIFFERENCES = (
             NO_ANSWER,
             "in IPVS mode a host process without a local endpoint does not reach a Local service's VIP",
             "kubernetes/kubernetes#93456",
+            nature=Nature.DEFECT,
         ),
     ),
     Difference(
@@ -155,6 +159,7 @@ DIFFERENCES = (
             CLIENT | NODE,
             "in IPVS mode internalTrafficPolicy Local falls back to the cluster's endpoints",
             "kube-proxy: pkg/proxy/ipvs/proxier.go, internal policy without local endpoints",
+            nature=Nature.DEFECT,
         ),
     ),
     Difference(

@@ -227,17 +227,18 @@ class Builder:
         return self.store.places.tmp
 
     def _prune(self) -> None:
-        """Keep the newest two images a kind; the engine's data is bounded like the store."""
-        self.store.prune()
+        """Keep the newest two of a kind, of Kubernetes of each version one; the engine's data is bounded likewise."""
+        versions = len(golang.kubernetes_versions())
+        self.store.prune({self.kubernetes.name: versions + 1})
         prune_images(self.engine, BASE_NAME, self.base_image)
-        prune_images(self.engine, NODE_NAME, self.node_image)
+        prune_images(self.engine, NODE_NAME, self.node_image, versions)
         output(["docker", "image", "prune", "--force"], env=self.engine.env, timeout=120)
 
 
-def prune_images(engine: Engine, name: str, used: str) -> None:
-    """Remove all but the newest two images of a name, and the one in use."""
+def prune_images(engine: Engine, name: str, used: str, others: int = 1) -> None:
+    """Remove all images of a name but the one in use and the newest of the others, as many as are said."""
     images = engine.ask("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", name)  # newest first
-    for image in [i for i in images if i != used][1:]:
+    for image in [i for i in images if i != used][others:]:
         output(["docker", "image", "rm", image], env=engine.env, timeout=60)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ci.places import Places
@@ -47,11 +47,11 @@ class Store:
         self._used.add(path)
         return path
 
-    def prune(self) -> None:
-        """Drop all but the newest artifacts of each kind, never one of this run."""
+    def prune(self, more: Mapping[str, int] | None = None) -> None:
+        """Drop all but the newest artifacts of each kind, never one of this run; ``more``: of which kinds more stay."""
         for kind in self.places.artifacts.glob("*"):
             by_age = sorted(kind.iterdir(), key=lambda p: p.stat().st_mtime, reverse=True)
-            for path in by_age[KEPT_PER_KIND:]:
+            for path in by_age[(more or {}).get(kind.name, KEPT_PER_KIND) :]:
                 if path not in self._used:
                     shutil.rmtree(path, ignore_errors=True)
 

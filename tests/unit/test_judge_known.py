@@ -61,7 +61,10 @@ def test_an_override_makes_a_difference_known_only_where_its_fact_holds() -> Non
 @pytest.mark.parametrize(
     ("version", "status"),
     [
-        ("v1.33.9", Status.KNOWN),
+        ("v1.32.13", Status.KNOWN),
+        ("v1.33.5", Status.KNOWN),
+        ("v1.33.6", Status.FAIL),
+        ("v1.33.13", Status.FAIL),
         ("v1.9.0", Status.KNOWN),
         ("v1.34.0", Status.FAIL),
         ("v1.36.3", Status.FAIL),

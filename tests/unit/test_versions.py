@@ -42,6 +42,8 @@ ROWS = {row.id: row for row in all_rows()}
         ("clusterip.itp-local.tcp.ipv4.pod-on-endpoint-node-to-clusterip", "1.22"),
         ("external-ips.unset.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node", ""),
         ("external-ips.local.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node", "1.29"),
+        ("loadbalancer.reference-proxy.local.several-ports.tcp.ipv4.outside-1-to-vip", "1.22"),
+        ("loadbalancer.reference-proxy.local.several-ports.tcp.ipv4.pod-on-endpoint-node-to-vip", "1.30"),
         ("healthcheck.one-pod.ipv4.outside-1-to-endpoint-node.status", ""),
         ("healthcheck.one-pod.ipv4.outside-1-to-endpoint-node.document", "1.7"),
         ("healthcheck.one-pod.ipv6.outside-1-to-endpoint-node.status", "1.9"),
@@ -282,3 +284,14 @@ def test_remarks_are_told_until_they_no_longer_hold() -> None:
 def test_needs_are_compared_as_numbers() -> None:
     needs: list[Callable[[], Need]] = [lambda: Need("1.9", ""), lambda: Need("1.10", "")]
     assert max((make() for make in needs), key=lambda need: need.number).since == "1.10"
+
+
+@pytest.mark.parametrize("server", ["v1.32.13", "v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3"])
+def test_every_row_can_be_asked_on_the_minors_that_have_a_lane(server: str) -> None:
+    features = version_features(server, ROWS.values())
+    assert [name for name, feature in features.items() if not feature.present] == []
+    spoken = dialect_of(server)
+    assert (spoken.writes, spoken.reads, spoken.remarks) == (None, (), ())
+    service = {"spec": {"externalTrafficPolicy": "Local", "loadBalancerClass": "esipp.dev/none"}}
+    assert spoken.out("POST", "/api/v1/namespaces/a/services", service) is service
+    assert spoken.back("/api/v1/namespaces/a/services/b", service) is service

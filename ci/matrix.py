@@ -1,0 +1,272 @@
+"""`ci/matrix`: lanes one after the other, each by `ci/conformance`, and all of their runs in one report.
+
+What one lane has built serves the next. A state folder has for each lane its run and a word on how it ended: a lane
+whose ledger is whole, and was made by the same content, is not run again, so that a matrix that was stopped goes on
+where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import yaml
+
+from ci import data_planes, lane_file
+from ci.expiry import expired
+from ci.lane import INTERRUPTED, SETUP_FAILED, split
+from ci.lane_merge import EXTENDS
+from ci.matrix_state import Ended, State
+from ci.places import CI, ROOT
+from ci.step import SetupError, guarded
+from esipp.comparing.merge_report import paper
+from esipp.comparing.merging import WORST_CODE_FIRST, Merged, merge
+from esipp.comparing.paper import as_markdown, as_text
+from esipp.errors import EsippError, ExitCode
+from esipp.report.reading import RecordedRun, read_run
+
+STATE = ROOT / "runs" / "matrix"
+REPORT = "merged.md"
+WORDS = {
+    0: "holds",
+    1: "does not conform",
+    INTERRUPTED: "interrupted",
+    3: "undecided",
+    SETUP_FAILED: "no cluster",
+    5: "no row selected",
+}
+"""What an exit code of `ci/conformance` says of a lane."""
+
+JUDGED = (0, 1, 3, 5)
+"""Exit codes of lanes whose runs came to their end."""
+
+Start = Callable[[list[str]], "subprocess.Popen[bytes]"]
+
+
+@dataclass
+class Stopping:
+    """Whether somebody asked us to stop, and the lane under way, which is told."""
+
+    asked: bool = False
+    under_way: subprocess.Popen[bytes] | None = None
+
+    def stop(self, _number: int = 0, _frame: FrameType | None = None) -> None:
+        """Pass the word on: the lane removes its cluster and ends; nothing is begun after it."""
+        self.asked = True
+        if self.under_way and self.under_way.poll() is None:
+            self.under_way.send_signal(signal.SIGINT)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    own, more = split(sys.argv[1:] if arguments is None else arguments)
+    options = _parser().parse_args(own)
+    try:
+        lanes = [lane_file.load(name) for name in options.lanes or usual_lanes()]
+    except SetupError as error:
+        error.show()
+        return SETUP_FAILED
+    state = State(options.state, options.path, more)
+    stopping = Stopping()
+    with _watched(stopping):
+        ended = run(lanes, state, stopping, again=options.again, keep_going=options.keep_going)
+    return report(lanes, ended, state, stopping, record=options.record)
+
+
+def usual_lanes() -> list[str]:
+    """All lanes that are asked of every machine: neither dressed as a cloud, nor in need of what not all have.
+
+    Those that stand by themselves come first: others are held against them. Of lanes that differ in nothing but their
+    name and description (that of the default Kubernetes, and the one that has it by itself) only the first is asked.
+    """
+    names = sorted((path.stem for path in lane_file.LANES.glob("*.yaml")), key=lambda name: (_extends(name), name))
+    lanes = [lane for lane in map(lane_file.load, names) if not lane.dressed_as and not lane.needs]
+    bare = [replace(lane, name="", description="") for lane in lanes]
+    return [lane.name for number, lane in enumerate(lanes) if bare[number] not in bare[:number]]
+
+
+def _extends(name: str) -> bool:
+    return EXTENDS in yaml.safe_load((lane_file.LANES / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def run(
+    lanes: Sequence[lane_file.Lane],
+    state: State,
+    stopping: Stopping,
+    *,
+    again: bool = False,
+    keep_going: bool = False,
+    start: Start | None = None,
+) -> dict[str, Ended]:
+    """Run the lanes that have no whole run yet; return how each ended that was run, now or before.
+
+    Args:
+        lanes: in their order.
+        state: where runs and words are kept.
+        stopping: becomes ``asked`` when no further lane may begin.
+        again: also run those that have one.
+        keep_going: go on after a lane that does not hold; one that gets no cluster never holds up the others.
+        start: starts `ci/conformance`; by default as a process of its own.
+    """
+    ended: dict[str, Ended] = {}
+    for number, lane in enumerate(lanes, 1):
+        kept = None if again else state.kept(lane)
+        if kept:
+            ended[lane.name] = kept
+            print(
+                f"[{number}/{len(lanes)}] {lane.name}: kept from before ({WORDS.get(kept.code, kept.code)})", flush=True
+            )
+        elif stopping.asked:
+            break
+        else:
+            print(f"[{number}/{len(lanes)}] {lane.name}: {lane.description}", flush=True)
+            ended[lane.name] = _run_one(lane, state, stopping, start or _start)
+        code = ended[lane.name].code
+        if code == SETUP_FAILED:
+            print(f"         {lane.name} got no cluster; the others go on.", flush=True)
+        elif code and not keep_going and not stopping.asked:
+            print(f"         {lane.name} {WORDS.get(code, 'failed')}: this ends here without --keep-going.", flush=True)
+            break
+    return ended
+
+
+def _run_one(lane: lane_file.Lane, state: State, stopping: Stopping, start: Start) -> Ended:
+    folder = state.folder(lane.name)
+    state.forget(lane.name)
+    if folder.exists():
+        shutil.rmtree(folder)
+    command: list[str] = [str(CI / "conformance"), "--lane", lane.name, "--path", state.path, "--"]
+    key, began = state.key(lane), time.monotonic()
+    stopping.under_way = process = start([*command, "--out", str(folder), *state.more])
+    if stopping.asked:  # the word came just before there was anybody to pass it on to
+        stopping.stop()
+    code = process.wait()
+    stopping.under_way = None
+    if stopping.asked and code not in JUDGED:
+        code = INTERRUPTED  # whatever broke off as it was told to stop
+    return state.note(lane, key, code, time.monotonic() - began)
+
+
+def _start(command: list[str]) -> subprocess.Popen[bytes]:
+    # A session of its own: what the terminal sends reaches it once, by us.
+    return subprocess.Popen(guarded(command, "TERM"), cwd=ROOT, start_new_session=True)
+
+
+# ------------------------------------------------------------------------------------------------------------- report
+def report(
+    lanes: Sequence[lane_file.Lane], ended: dict[str, Ended], state: State, stopping: Stopping, *, record: bool = False
+) -> int:
+    """Print the runs in one matrix and the lanes with their times; return the exit code that stands for all.
+
+    That of the merged runs; 4 where all of these hold but a lane got no cluster; 3 where a known difference was not
+    seen on a data plane for which it is claimed; 2 if it was interrupted.
+    """
+    runs = list(_runs(lanes, ended, state))
+    code = 0
+    if runs:
+        merged = merge(runs)
+        code = int(merged.exit_code)
+        _tell(merged, state.root / REPORT)
+    gone = expired(runs)
+    print("\n" + table(lanes, ended))
+    for line in gone:
+        print(f"expired: {line}")
+    if record and runs:
+        try:
+            told = data_planes.add(runs, {name: each.as_json() for name, each in ended.items()})
+        except EsippError as refused:
+            print(f"\n{refused}", file=sys.stderr)
+            return int(refused.exit_code)
+        print(f"\n{told}")
+    codes = [code, *([int(ExitCode.HARNESS)] if gone else [])]
+    codes += [SETUP_FAILED for each in ended.values() if each.code == SETUP_FAILED]
+    if stopping.asked:
+        missing = [lane.name for lane in lanes if lane.name not in ended or ended[lane.name].code == INTERRUPTED]
+        print(f"\nInterrupted; the same command goes on with {', '.join(missing) or 'nothing more'}.", file=sys.stderr)
+        return INTERRUPTED
+    if not runs and not ended:
+        return int(ExitCode.NOTHING_SELECTED)
+    return min(codes, key=[int(each) for each in WORST_CODE_FIRST].index)
+
+
+def _runs(lanes: Sequence[lane_file.Lane], ended: dict[str, Ended], state: State) -> Iterator[RecordedRun]:
+    """The runs that there are; one that was interrupted has a ledger without its end, and is told as such."""
+    for lane in lanes:
+        if lane.name in ended and ended[lane.name].code != INTERRUPTED:
+            try:
+                yield read_run(state.folder(lane.name))
+            except EsippError as missing:
+                if ended[lane.name].code != SETUP_FAILED:
+                    print(f"{lane.name}: {missing.sentence}", file=sys.stderr)
+
+
+def _tell(merged: Merged, path: Path) -> None:
+    told = paper(merged)
+    path.write_text(as_markdown(told), encoding="utf-8")
+    print("\n" + as_text(told), end="")
+    print(f"\nThe same as a page: {path}")
+
+
+def table(lanes: Sequence[lane_file.Lane], ended: dict[str, Ended]) -> str:
+    """What became of each lane, on how many cores it ran, and how long it took with everything that it built."""
+    rows = [("lane", "came to", "cores", "minutes", "at (UTC)")]
+    for lane in lanes:
+        each = ended.get(lane.name)
+        if each is None:
+            rows.append((lane.name, "not run", "", "", ""))
+        else:
+            word = WORDS.get(each.code, f"exit code {each.code}")
+            rows.append((lane.name, word, str(each.cores), f"{each.seconds / 60:.1f}", each.at))
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    return "\n".join("  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)) for row in rows)
+
+
+# ------------------------------------------------------------------------------------------------------- the command
+class _Parser(argparse.ArgumentParser):
+    """Exit code 2 means interrupted; a wrong option is 4."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and where the options are explained."""
+        self.exit(SETUP_FAILED, f"{self.prog}: {message}.\n  hint: {self.prog} --help\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="ci/matrix",
+        description="Run lanes one after the other, and put their runs in one report.",
+        epilog="What follows -- goes to each 'esipp run'. Exit code: the merged runs' (0 conformant, 1 not, "
+        "3 undecided, or a known difference is not seen any more where it is claimed), 4 if a lane got no cluster, 2 "
+        "interrupted.",
+    )
+    parser.add_argument("lanes", nargs="*", metavar="LANE", help="a file of ci/lanes/ (all that every machine can run)")
+    parser.add_argument("--keep-going", action="store_true", help="go on after a lane that does not hold")
+    parser.add_argument("--again", action="store_true", help="also run lanes whose run is there and whole")
+    parser.add_argument("--record", action="store_true", help="put what data planes differ in into docs/data-planes.md")
+    parser.add_argument("--state", type=Path, default=STATE, metavar="DIR", help="where runs are kept (runs/matrix)")
+    parser.add_argument("--path", choices=("auto", "official", "hermetic"), default="auto", help="as of ci/conformance")
+    return parser
+
+
+@contextmanager
+def _watched(stopping: Stopping) -> Iterator[None]:
+    """Let SIGINT and SIGTERM end the lane under way, and nothing more begin."""
+    before = {number: signal.signal(number, stopping.stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""What `ci/matrix` keeps: a run folder a lane, and beside it how the lane ended and from what content it was made."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ci.lane_file import Lane
+from ci.places import CI, ROOT, cores
+from ci.step import SetupError
+from esipp.content import key_of
+from esipp.errors import EsippError
+from esipp.report.reading import read_run
+
+MADE_OF = (
+    "esipp",
+    "suites",
+    "fixtures",
+    "images",
+    "conftest.py",
+    "requirements.txt",
+    "ci/hermetic",
+    "ci/versions.toml",
+)
+"""What a run is made of, beside its lane and the modules of ci/."""
+CUT_SHORT = ("incomplete", "error")
+"""Results of runs that ended before they had asked everything."""
+ASIDE = ("matrix", "matrix_state", "data_planes", "data_planes_page", "expiry", "endurance", "soaking", "benchmark",
+         "floor", "guides", "memory", "rendering", "enter")  # fmt: skip
+"""Modules of ci/ that no lane runs."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a lane ended.
+
+    Args:
+        key: hash of what it was made of: the suite, the set-up, the lane and its options.
+        code: the exit code of `ci/conformance`.
+        seconds: with everything that had to be built.
+        cores: on how many it ran.
+        at: when it ended, in UTC.
+        commit: of the checkout, for people; the key decides.
+    """
+
+    key: str
+    code: int
+    seconds: float
+    cores: int
+    at: str
+    commit: str
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is kept."""
+        return asdict(self)
+
+
+class State:
+    """The state folder of a matrix.
+
+    Args:
+        root: the folder.
+        path: the way to clusters that was asked for, ``auto``, ``official`` or ``hermetic``.
+        more: further options of each run.
+    """
+
+    def __init__(self, root: Path, path: str = "auto", more: Sequence[str] = ()) -> None:
+        self.root, self.path, self.more = root.absolute(), path, list(more)
+
+    def folder(self, lane: str) -> Path:
+        """Where the run of a lane is."""
+        return self.root / lane
+
+    def _word(self, lane: str) -> Path:
+        return self.root / f"{lane}.json"
+
+    def key(self, lane: Lane) -> str:
+        """What a run of the lane would be made of, as a hash."""
+        told = {name: str(value) for name, value in asdict(lane).items() if name not in ("kind_config", "description")}
+        return key_of(told, lane.kind_config, self.path, self.more, self._suite)
+
+    @cached_property
+    def _suite(self) -> str:
+        parts = [ROOT / name for name in MADE_OF]
+        parts += sorted(path for path in CI.glob("*.py") if path.stem not in ASIDE)
+        return key_of(*parts)
+
+    def kept(self, lane: Lane) -> Ended | None:
+        """How the lane ended before, if its run came to its end and was made of the same."""
+        try:
+            ended = Ended(**json.loads(self._word(lane.name).read_text(encoding="utf-8")))
+            if ended.key != self.key(lane):
+                return None
+            run = read_run(self.folder(lane.name))
+        except (OSError, ValueError, TypeError, EsippError):
+            return None
+        return ended if run.whole and run.conclusion.result not in CUT_SHORT else None
+
+    def forget(self, lane: str) -> None:
+        """Before a lane is run: what is kept of it is not how it ended."""
+        self._word(lane).unlink(missing_ok=True)
+
+    def note(self, lane: Lane, key: str, code: int, seconds: float) -> Ended:
+        """Keep how a lane ended; the key is that of before it began."""
+        at = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
+        ended = Ended(key, code, round(seconds, 1), cores(), at, commit())
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            half = self._word(lane.name).with_suffix(".half")
+            half.write_text(json.dumps(ended.as_json(), indent=1) + "\n", encoding="utf-8")
+            half.rename(self._word(lane.name))
+        except OSError as broken:
+            raise SetupError(f"{self.root} cannot be written: {broken.strerror}.", "name another in --state") from None
+        return ended
+
+
+def commit() -> str:
+    """The commit of the checkout, short; unknown without git."""
+    asked = ["git", "rev-parse", "--short=7", "HEAD"]
+    try:
+        done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    except OSError:
+        return "unknown"
+    return done.stdout.strip() or "unknown"

@@ -1,0 +1,75 @@
+"""What a lane takes as it is published, and only where images can be pulled: Calico, cloud-provider-kind."""
+
+from __future__ import annotations
+
+import hashlib
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ci.cluster import kubectl
+from ci.needs import CALICO, CLOUD_PROVIDER
+from ci.places import CLUSTER, Places, versions
+from ci.step import Journal, SetupError
+from ci.surroundings import Surroundings
+
+CONTAINER = "esipp-cloud-provider"
+OF_THE_CLUSTER = f"label=io.x-k8s.cloud-provider-kind.cluster={CLUSTER}"
+"""How the containers of Services are marked that cloud-provider-kind makes for this cluster."""
+SOCKET = "/var/run/docker.sock"
+
+
+def install(there: Surroundings, names: Sequence[str], where: Places, journal: Journal) -> None:
+    """Bring into a new cluster what its lane takes as published; nodes and Services wait for it by themselves."""
+    if CALICO in names:
+        pinned = versions()[CALICO]
+        manifest = fetch("Calico", pinned, where, journal)
+        with journal.step(f"install Calico {pinned['version']}") as step:
+            kubectl(there, step, "apply", "--server-side", "--filename", manifest)
+    if CLOUD_PROVIDER in names:
+        pinned = versions()[CLOUD_PROVIDER]
+        with journal.step(f"start cloud-provider-kind {pinned['version']}", hint=f"docker logs {CONTAINER}") as step:
+            options = ["--detach", "--name", CONTAINER, "--network", "kind", "--volume", f"{SOCKET}:{SOCKET}"]
+            there.run(step, "docker", "run", *options, pinned["image"])
+
+
+def remove(there: Surroundings) -> None:
+    """Remove the containers that stand beside the nodes, if there are any; the rest goes with the cluster."""
+    there.ask("docker", "rm", "--force", "--volumes", CONTAINER)
+    made = (there.ask("docker", "ps", "--all", "--quiet", "--filter", OF_THE_CLUSTER) or "").split()
+    if made:
+        there.ask("docker", "rm", "--force", "--volumes", *made)
+
+
+def fetch(what: str, pinned: Mapping[str, str], places: Places, journal: Journal) -> Path:
+    """A released manifest, downloaded once and checked against its digest.
+
+    Args:
+        what: whose it is, for people.
+        pinned: ``version``, ``manifest`` (its address) and ``sha256``, of ci/versions.toml.
+
+    Raises:
+        SetupError: it cannot be had, or is another one.
+    """
+    path = places.artifacts / f"{what.lower()}-manifest" / f"{pinned['sha256']}.yaml"
+    if not path.is_file():
+        with journal.step(f"download {what} {pinned['version']}'s manifest") as step:
+            try:
+                with urllib.request.urlopen(pinned["manifest"], timeout=30) as answer:  # noqa: S310 - https, pinned
+                    content = answer.read()
+            except (urllib.error.URLError, TimeoutError) as error:
+                raise SetupError(
+                    f"{what}'s manifest could not be downloaded: {error}.", "is the internet reachable?"
+                ) from error
+            found = hashlib.sha256(content).hexdigest()
+            if found != pinned["sha256"]:
+                raise SetupError(
+                    f"{what}'s manifest has the digest {found}.", "ci/versions.toml pins another one; do not use it"
+                )
+            path.parent.mkdir(parents=True, exist_ok=True)
+            half = path.with_suffix(".half")
+            half.write_bytes(content)
+            half.rename(path)
+            step.note = f"{len(content)} bytes"
+    return path

@@ -1,0 +1,130 @@
+"""Known differences as claims: where each says that it is seen, and whether a run saw it there. Pure, no I/O.
+
+A claim that is no longer seen where it is made has expired: a defect was mended, a data plane does as others do, or it
+never was so; and it would hide the next failure. Claims about the cluster at large (its service proxy, its network
+add-on, its load balancer, its version) must be seen by every run on such a cluster that asked one of their rows. Those
+about chance, or about nobody in particular, need not.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from esipp.model import Override
+from esipp.observation import Verdict
+from esipp.rows import Difference, Nature, Row, Status, holds
+
+OF_A_WINDOW = ("load-balancer.steered",)
+"""Facts about what happened in one window, and not about the cluster."""
+
+ASKED = (Status.PASS, Status.FAIL, Status.FLAKY, Status.KNOWN)
+"""Verdicts of rows that were really asked."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A known difference, whichever rows have it.
+
+    Args:
+        when, before: the facts under which it is to be expected, and the Kubernetes from which on it is not.
+        reason, reference: why.
+        nature: whether it is allowed, or a defect.
+        in_packets: whether only packets show it.
+    """
+
+    when: tuple[tuple[str, str], ...]
+    before: str
+    reason: str
+    reference: str
+    nature: Nature
+    in_packets: bool = False
+
+    @property
+    def binds(self) -> bool:
+        """Whether it must be seen where its facts hold."""
+        return bool(self.when) and not any(name in OF_A_WINDOW for name, _ in self.when)
+
+    @property
+    def where(self) -> str:
+        """On which clusters, in words."""
+        facts = ", ".join(f"{name} {value}" for name, value in self.when) or "any"
+        return facts + (f", Kubernetes before {self.before}" if self.before else "")
+
+    def holds(self, facts: Mapping[str, str]) -> bool:
+        """Whether it is to be expected on a cluster of these facts."""
+        return holds(self.when, self.before, facts)
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What one run says of a claim that is made for its cluster: of how many rows with it that were asked, and of how
+    many it was the reason.
+    """
+
+    claim: Claim
+    asked: int
+    seen: int
+
+    @property
+    def expired(self) -> bool:
+        """Whether it had to be seen, and was not."""
+        return self.claim.binds and self.asked > 0 and self.seen == 0
+
+
+def claims_of(row: Row) -> tuple[Claim, ...]:
+    """The known differences of a row: its own, or those of the path's claim that it repeats in another window."""
+    own: list[Override | Difference] = []
+    for holder in (row, getattr(row, "cell", None)):
+        own += [*getattr(holder, "overrides", ()), *getattr(holder, "differences", ())]
+    return tuple(dict.fromkeys(map(_claim, own)))
+
+
+def _claim(known: Override | Difference) -> Claim:
+    in_packets = isinstance(known, Override) and known.forwarded
+    return Claim(known.when, known.before, known.reason, known.reference, known.nature, in_packets)
+
+
+@cache
+def all_claims() -> Mapping[Claim, frozenset[str]]:
+    """Every known difference of all suites, and the ids of the rows that have it."""
+    from esipp.catalog import all_rows
+
+    return by_claim(all_rows())
+
+
+def by_claim(rows: Iterable[Row]) -> Mapping[Claim, frozenset[str]]:
+    """The known differences of rows, and the ids of those that have each."""
+    found: dict[Claim, set[str]] = {}
+    for row in rows:
+        for claim in claims_of(row):
+            found.setdefault(claim, set()).add(row.id)
+    return {claim: frozenset(ids) for claim, ids in found.items()}
+
+
+def sights(
+    claims: Mapping[Claim, frozenset[str]],
+    facts: Mapping[str, str],
+    verdicts: Mapping[str, Verdict],
+    *,
+    packets: bool = True,
+) -> list[Sight]:
+    """What a run says of every claim that is made for its cluster.
+
+    Args:
+        claims: with the ids of their rows.
+        facts: the run's, by name.
+        verdicts: the run's, by id.
+        packets: whether it captured packets; without them nobody asked what only they show.
+    """
+    found = []
+    for claim, ids in claims.items():
+        if claim.holds(facts) and (packets or not claim.in_packets):
+            told = [verdicts[name] for name in ids if name in verdicts and verdicts[name].status in ASKED]
+            seen = sum(1 for each in told if _is_it(each, claim))
+            found.append(Sight(claim, len(told), seen))
+    return found
+
+
+def _is_it(verdict: Verdict, claim: Claim) -> bool:
+    reason = (verdict.reason, verdict.reference)
+    return verdict.status is Status.KNOWN and reason == (claim.reason, claim.reference)

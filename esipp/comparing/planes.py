@@ -1,0 +1,181 @@
+"""Data planes, as runs found them, and what each shows otherwise than another. Pure; no lane's name is asked."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from esipp.claims import Claim
+from esipp.comparing.rows import Change, Kind, compare_rows
+from esipp.report.plain import patterns
+from esipp.report.reading import RecordedRun
+from esipp.rows import Nature, Status
+
+KUBE_PROXY, IPTABLES = "kube-proxy", "iptables"
+UNKNOWN = "unknown"
+FAMILIES = {"IPv4, IPv6": "dual-stack", "IPv6, IPv4": "dual-stack"}
+
+
+@dataclass(frozen=True)
+class Plane:
+    """What carries Services on a cluster, by what was found there.
+
+    Args:
+        proxy: the service proxy, and its mode or settings.
+        add_on: the network add-on; empty where the service proxy is that, too.
+        families: ``dual-stack``, ``IPv4`` or ``IPv6``.
+        kubernetes: the minor version.
+        balancer: the cluster's own load balancer; empty where none was found.
+    """
+
+    proxy: str
+    add_on: str
+    families: str
+    kubernetes: str
+    balancer: str
+
+    @property
+    def name(self) -> str:
+        """All of it, in words: what tells it apart from others."""
+        parts = [self.proxy, self.add_on, self.families, self.balancer, f"Kubernetes {self.kubernetes}"]
+        return ", ".join(part for part in parts if part)
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether others can be held against it: kube-proxy in iptables mode is what the documentation describes."""
+        return self.proxy == f"{KUBE_PROXY} {IPTABLES}"
+
+    @property
+    def minor(self) -> tuple[int, ...]:
+        """The version, to compare; of what cannot be read, the oldest of all."""
+        parts = self.kubernetes.split(".")
+        return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else (0,)
+
+
+def plane_of(facts: Mapping[str, str]) -> Plane:
+    """The data plane that a cluster of these facts has."""
+    proxy = facts.get("service-proxy", UNKNOWN)
+    add_on = facts.get("network-add-on", UNKNOWN)
+    if proxy == KUBE_PROXY:
+        words = [proxy, facts.get("proxy-mode", UNKNOWN)]
+    else:  # whatever was found of it in particular: how it rewrites, how it answers
+        words = [proxy, *(value for name, value in sorted(facts.items()) if name.startswith(f"{proxy}."))]
+    families = facts.get("families.services", UNKNOWN)
+    balancer = facts.get("load-balancer.profile", "")
+    return Plane(
+        " ".join(words),
+        "" if add_on == proxy else add_on,
+        FAMILIES.get(families, families),
+        ".".join(facts.get("kubernetes", UNKNOWN).removeprefix("v").split(".")[:2]),
+        "" if balancer == UNKNOWN else balancer,
+    )
+
+
+def reference_for(plane: Plane, others: Sequence[Plane]) -> Plane | None:
+    """Which of the data planes a plane is held against: kube-proxy's iptables on the same Kubernetes and families.
+
+    The newest one with both families stands for all, and is held against nobody. None where there is no such.
+    """
+    usable = [each for each in others if each.is_reference]
+    if not usable:
+        return None
+    base = max(usable, key=lambda each: (each.families == "dual-stack", each.minor))
+    if plane == base:
+        return None
+    near = [each for each in usable if each != plane and each.minor == plane.minor]
+    alike = [each for each in near if each.families == plane.families] or near
+    return max(alike, key=lambda each: each.families == "dual-stack", default=base)
+
+
+class What(StrEnum):
+    """What a difference is. Known ones say it themselves; all others follow from the verdict."""
+
+    FINDING = "finding"
+    DEFECT = Nature.DEFECT.value
+    ALLOWED = Nature.ALLOWED.value
+    MISSING = "not there"
+    OPEN = "undecided"
+    HOLDS = "holds"
+    RECORDED = "recorded"
+
+
+@dataclass(frozen=True)
+class Differing:
+    """Rows that show something else on one data plane than on another, for one reason.
+
+    Args:
+        what: whether it is allowed, a defect, a finding.
+        ids: the rows.
+        levels: theirs, the strictest first.
+        before, after: what each data plane shows, with the verdict where that is another, too.
+        reason, reference: why.
+    """
+
+    what: What
+    ids: tuple[str, ...]
+    levels: tuple[str, ...]
+    before: str
+    after: str
+    reason: str
+    reference: str
+
+    @property
+    def rows(self) -> list[str]:
+        """The ids, folded."""
+        return patterns(self.ids)
+
+
+NOT_ASKED = (Kind.GONE, Kind.NEW, Kind.NO_VERDICT)
+OPEN = (Status.INCONCLUSIVE, Status.ERROR)
+
+
+def differing(reference: RecordedRun, run: RecordedRun, claims: Iterable[Claim]) -> list[Differing]:
+    """What a run shows otherwise than the run on the data plane that it is held against; the gravest first.
+
+    Args:
+        reference, run: both runs. Rows that one of them was not asked are no difference.
+        claims: the known differences, which say of themselves what they are.
+    """
+    natures = {(claim.reason, claim.reference): claim.nature for claim in claims}
+    groups: dict[tuple[str, ...], list[Change]] = {}
+    for change in compare_rows(reference, run):
+        if change.kind not in NOT_ASKED and change.new is not None and _tells(change):
+            groups.setdefault(_key(change, natures), []).append(change)
+    order = list(What)
+    found = [
+        Differing(What(key[0]), tuple(each.id for each in changes), _levels(changes), *key[1:])
+        for key, changes in groups.items()
+    ]
+    return sorted(found, key=lambda each: (order.index(each.what), -len(each.ids)))
+
+
+def _tells(change: Change) -> bool:
+    """Whether it says something of the data plane: not where packets were caught, or times that a machine made."""
+    if change.kind is not Kind.OBSERVED:
+        return True
+    return change.aspect in ("seen", "reason") and not change.timed
+
+
+def _key(change: Change, natures: Mapping[tuple[str, str], Nature]) -> tuple[str, ...]:
+    """What it is, what both show, and why."""
+    old, new = change.old, change.new
+    assert old is not None
+    assert new is not None
+    before, after = change.before, change.after
+    if old.status is not new.status:
+        before, after = f"{old.status.value}: {before}", f"{new.status.value}: {after}"
+    if new.status is Status.KNOWN:
+        nature = natures.get((new.reason, new.reference), Nature.ALLOWED)
+        return nature.value, before, after, new.reason, new.reference
+    if new.status is Status.UNSUPPORTED:  # the reason is what it shows
+        return What.MISSING.value, before, new.status.value, change.after, ""
+    if new.status in OPEN:
+        return What.OPEN.value, before, new.status.value, change.after, ""
+    if new.status is Status.PASS:
+        what = What.RECORDED if old.status is new.status else What.HOLDS
+        return what.value, before, after, "", ""
+    return What.FINDING.value, before, after, new.likely, ""
+
+
+def _levels(changes: Sequence[Change]) -> tuple[str, ...]:
+    found = {change.level.value for change in changes}
+    return tuple(level for level in ("core", "extended", "record") if level in found)

@@ -1,0 +1,157 @@
+"""docs/data-planes: what is kept of runs, what is told of it, and which known differences have expired."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci import data_planes, expiry
+from ci.data_planes_page import render
+from esipp.catalog import all_rows
+from esipp.claims import Claim, all_claims
+from esipp.errors import PreflightError
+from esipp.observation import Verdict
+from esipp.report.reading import RecordedRun
+from esipp.rows import Feature, Nature, Status
+from tests.unit.comparing_world import run_of, said
+
+FACTS = {
+    "kubernetes": "v1.32.13",
+    "service-proxy": "kube-proxy",
+    "proxy-mode": "iptables",
+    "network-add-on": "esipp-network",
+    "families.services": "IPv4, IPv6",
+}
+NFTABLES = {**FACTS, "proxy-mode": "nftables"}
+SHORT_CIRCUIT = next(claim for claim in all_claims() if claim.before == "1.33.6")
+ROW = sorted(all_claims()[SHORT_CIRCUIT])[0]
+WHERE = {"at": "2026-11-22 12:00", "commit": "abc1234", "cores": 2, "seconds": 900.0}
+
+
+def told(status: Status, **fields: Any) -> Verdict:
+    level = next(row.level for row in all_rows() if row.id == ROW)
+    return said(ROW, status, level, "no answer" if status is not Status.PASS else "client", **fields)
+
+
+def known() -> Verdict:
+    return told(Status.KNOWN, reason=SHORT_CIRCUIT.reason, reference=SHORT_CIRCUIT.reference)
+
+
+def run(facts: Mapping[str, str], verdict: Verdict, name: str = "kind-iptables") -> RecordedRun:
+    return run_of([verdict], name=f"run-{name}", lane=name, facts=facts)
+
+
+IPTABLES_RUN = run(FACTS, told(Status.PASS))
+
+
+def kept(tmp_path: Path, *runs: RecordedRun) -> list[Mapping[str, Any]]:
+    file, page = tmp_path / "kept.json", tmp_path / "page.md"
+    lanes = {str(each.header["lane"]): WHERE for each in runs}
+    data_planes.add(runs, lanes, file, page)
+    records = data_planes.load(file)
+    assert page.read_text(encoding="utf-8") == render(records)
+    return records
+
+
+def test_the_page_is_made_of_what_is_kept() -> None:
+    assert data_planes.PAGE.read_text(encoding="utf-8") == render(data_planes.load()), "python -m ci.data_planes"
+
+
+def test_no_known_difference_that_is_claimed_for_a_recorded_data_plane_has_expired() -> None:
+    assert expiry.expired_kept(data_planes.load()) == []
+
+
+def test_a_page_without_runs_says_so() -> None:
+    page = render([])
+    assert "Nothing was run and kept yet." in page
+    assert "`kind-nftables`" in page.split("Not run and kept yet")[1].splitlines()[0]
+
+
+def test_what_changes_from_iptables_is_told_with_its_reason(tmp_path: Path) -> None:
+    records = kept(tmp_path, IPTABLES_RUN, run(NFTABLES, known(), "kind-nftables-1.32"))
+    assert [each["against"] for each in records] == [None, records[0]["plane"]]
+    (told_once,) = records[1]["differences"]
+    assert (told_once["what"], told_once["rows"], told_once["after"]) == ("known defect", [ROW], "known: no answer")
+    page = render(records)
+    title = (
+        "## From kube-proxy iptables, dual-stack, Kubernetes 1.32 to kube-proxy nftables, dual-stack, Kubernetes 1.32"
+    )
+    assert title in page
+    assert "Rows that differ: 1 known defect." in page
+    assert f"| known defect | `{ROW}` | 1 |" in page
+    assert SHORT_CIRCUIT.reason in page
+    assert "| 2 | 15 |" in page, "cores and minutes"
+    assert "run 2: 1 of 1 rows" in page.split("## Known differences")[1]
+    assert "`kind-nftables-1.32`" not in page.split("Not run and kept yet")[1].splitlines()[0]
+
+
+def test_a_new_run_takes_the_place_of_that_of_the_same_data_plane(tmp_path: Path) -> None:
+    kept(tmp_path, IPTABLES_RUN, run(NFTABLES, known(), "kind-nftables-1.32"))
+    records = kept(tmp_path, IPTABLES_RUN, run(NFTABLES, told(Status.FAIL), "mine"))
+    assert [each["lane"] for each in records] == ["kind-iptables", "mine"]
+    assert [each["what"] for each in records[1]["differences"]] == ["finding"]
+
+
+def test_what_cannot_be_held_against_iptables_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PreflightError, match="iptables mode"):
+        kept(tmp_path, run(NFTABLES, known()))
+    broken = replace(IPTABLES_RUN, end=None)
+    with pytest.raises(PreflightError, match="None of the whole runs"):
+        kept(tmp_path, broken, run(NFTABLES, known()))
+    assert not (tmp_path / "kept.json").exists()
+
+
+def test_what_is_not_whole_or_met_the_same_data_plane_is_told(tmp_path: Path) -> None:
+    same = run(FACTS, told(Status.PASS), "kind-1.32")
+    broken = replace(run(NFTABLES, known(), "kind-nftables-1.32"), end=None)
+    runs = [same, IPTABLES_RUN, broken]
+    said = data_planes.add(runs, {}, tmp_path / "kept.json", tmp_path / "page.md").splitlines()
+    assert said[1:] == [
+        "kind-1.32, kind-iptables met the same data plane: the last one counts",
+        "not whole, and not kept: the run in run",
+    ]
+    (record,) = data_planes.load(tmp_path / "kept.json")
+    assert (record["lane"], record["alike"]) == ("kind-iptables", ["kind-1.32"])
+    missing = render([record]).split("Not run and kept yet")[1].splitlines()[0]
+    assert "`kind-nftables-1.32`" in missing
+    assert "`kind-1.32`" not in missing
+
+
+def test_a_known_difference_that_a_run_does_not_show_is_named() -> None:
+    (line,) = expiry.expired([run(NFTABLES, told(Status.PASS))])
+    assert SHORT_CIRCUIT.reason in line
+    assert "on none of 1 rows on kube-proxy nftables, esipp-network, dual-stack, Kubernetes 1.32" in line
+    assert expiry.expired([run(NFTABLES, known())]) == []
+    assert expiry.expired([run({**NFTABLES, "kubernetes": "v1.36.3"}, told(Status.PASS))]) == []
+    assert expiry.expired([run(NFTABLES, told(Status.UNSUPPORTED))]) == [], "the row was not asked"
+
+
+def test_what_expired_is_named_from_what_is_kept_as_well(tmp_path: Path) -> None:
+    records = kept(tmp_path, IPTABLES_RUN, run(NFTABLES, told(Status.PASS), "kind-nftables-1.32"))
+    (line,) = expiry.expired_kept(records)
+    assert SHORT_CIRCUIT.reason in line
+    assert "Not seen any more where they are claimed" in render(records)
+    others = [claim for claim in all_claims() if claim != SHORT_CIRCUIT]
+    assert expiry.expired_kept(records, others) == [], "what is claimed no more has not expired"
+
+
+def test_what_only_packets_show_expires_only_where_they_were_captured() -> None:
+    claim = Claim((("proxy-mode", "nftables"),), "", "passed on", "an issue", Nature.DEFECT, in_packets=True)
+    blind = run(NFTABLES, told(Status.PASS))
+    assert expiry.expired([blind], {claim: frozenset({ROW})}) == []
+    seeing = replace(blind, features={"packets": Feature(True, "captured")})
+    assert len(expiry.expired([seeing], {claim: frozenset({ROW})})) == 1
+
+
+def test_what_is_kept_of_many_rows_is_short(tmp_path: Path) -> None:
+    names = [row.id for row in all_rows()][:600:3]
+    old = run_of([said(name, Status.PASS) for name in names], lane="kind-iptables", facts=FACTS)
+    new = run_of([said(name, Status.FAIL) for name in names], lane="other", facts=NFTABLES, name="other")
+    records = kept(tmp_path, old, new)
+    (found,) = records[1]["differences"]
+    assert found["number"] == len(names)
+    assert len(found["rows"]) <= data_planes.MOST_PATTERNS
+    assert len(json.dumps(records)) < 20_000

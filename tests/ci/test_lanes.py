@@ -1,0 +1,162 @@
+"""Lanes beyond the first: five minors that share all but Kubernetes, and those that not every machine can run."""
+
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ci import lane_file, needs
+from ci.hermetic import golang
+from ci.hermetic.engine import Engine
+from ci.hermetic.images import Builder, prune_images
+from ci.hermetic.store import Store
+from ci.lane import main as conformance
+from ci.places import Places, versions
+from ci.step import Journal, SetupError
+from ci.ways import official_image
+
+MINORS = ("1.32", "1.33", "1.34", "1.35", "1.36")
+REGISTRY = {"registry": "its images are only published"}
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """What a command does with signals ends with it."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_each_minor_has_a_lane_a_module_and_a_published_image(minor: str) -> None:
+    lane = lane_file.load(f"kind-{minor}")
+    assert lane.kubernetes.startswith(f"v{minor}.")
+    assert lane.kubernetes in golang.kubernetes_versions()
+    assert f"kindest/node:v{minor}." in official_image(lane.kubernetes, versions()["node_images"])
+
+
+def test_lanes_of_minors_differ_in_nothing_but_kubernetes() -> None:
+    for minor in MINORS:
+        said = yaml.safe_load((lane_file.LANES / f"kind-{minor}.yaml").read_text())
+        assert said.keys() == {"extends", "description", "kubernetes"}
+        assert said["extends"] == "kind-iptables"
+
+
+@pytest.mark.parametrize("version", golang.kubernetes_versions())
+def test_kubernetes_own_modules_are_of_its_minor(version: str) -> None:
+    text = (golang.MODULES / "kubernetes" / version / "go.mod").read_text()
+    replaced = re.findall(r"^replace (k8s\.io/\S+) => (\S+) (v\S+)$", text, re.MULTILINE)
+    assert len(replaced) > 25
+    assert all(name == other for name, other, _ in replaced)
+    minor = version.split(".")[1]
+    assert {found.split(".")[1] for _, _, found in replaced} == {minor}
+    required = re.findall(r"^\s(k8s\.io/\S+) v0\.0\.0\S*", text, re.MULTILINE)
+    assert set(required) - {"k8s.io/utils", "k8s.io/kube-openapi"} <= {name for name, _, _ in replaced}
+
+
+def test_lanes_of_two_minors_share_all_builds_but_kubernetes(tmp_path: Path) -> None:
+    where = Places(tmp_path / "cache", tmp_path / "run")
+    old, new = (
+        Builder(lane_file.load(name).kubernetes, Store(where), Engine(where), Journal(tmp_path / "logs"))
+        for name in ("kind-1.32", "kind-1.36")
+    )
+    assert [each.key for each in (old.kind, old.metallb, *old.others)] == [
+        each.key for each in (new.kind, new.metallb, *new.others)
+    ]
+    assert old.base_image == new.base_image
+    assert old.kubernetes.key != new.kubernetes.key
+    assert old.node_image != new.node_image
+
+
+def test_the_store_keeps_one_kubernetes_a_lane(tmp_path: Path) -> None:
+    for kind in ("kubernetes", "etcd"):
+        for key in "abcde":
+            Store(Places(tmp_path, tmp_path)).get(kind, key, lambda out: None)
+    Store(Places(tmp_path, tmp_path)).prune({"kubernetes": 4})
+    assert len(list((tmp_path / "artifacts/kubernetes").iterdir())) == 4
+    assert len(list((tmp_path / "artifacts/etcd").iterdir())) == 2
+
+
+def test_the_engine_keeps_as_many_other_node_images_as_there_are_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(Places(tmp_path, tmp_path))
+    monkeypatch.setattr(Engine, "ask", lambda *_: ["node:e", "node:d", "node:c", "node:b", "node:a"])
+    removed: list[str] = []
+    monkeypatch.setattr("ci.hermetic.images.output", lambda argv, **_: removed.append(argv[-1]))
+    prune_images(engine, "node", "node:b", 3)
+    assert removed == ["node:a"]
+    removed.clear()
+    prune_images(engine, "node", "node:b")
+    assert removed == ["node:d", "node:c", "node:a"]
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ([], "'needs' is no mapping"),
+        ({"luck": "always"}, "needs 'luck', which is unknown"),
+        ({"registry": " "}, "gives no reason for needing 'registry'"),
+        ({"registry": True}, "gives no reason for needing 'registry'"),
+    ],
+)
+def test_needs_with_a_mistake_are_refused(said: object, fault: str) -> None:
+    with pytest.raises(SetupError, match=fault) as refused:
+        needs.read("mine.yaml", said)
+    assert "registry" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("names", "needed", "fault"),
+    [
+        ("calico", REGISTRY, "'published' is no list"),
+        (["flannel"], REGISTRY, "'flannel' as published, which is unknown"),
+        (["calico"], {}, "but needs no registry"),
+    ],
+)
+def test_what_is_published_is_known_and_needs_a_registry(names: object, needed: dict[str, str], fault: str) -> None:
+    with pytest.raises(SetupError, match=fault):
+        needs.published("mine.yaml", names, needed)
+
+
+def test_a_kernel_module_is_asked_for_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = {"ip_vs": "the mode rests on it"}
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr(needs, "LOADED", tmp_path)
+    monkeypatch.setattr(needs, "output", lambda *_: None)
+    with pytest.raises(SetupError, match="no ip_vs: the mode rests on it") as refused:
+        needs.check("mine", needed, "official")
+    assert "modprobe ip_vs" in refused.value.hint
+    (tmp_path / "ip_vs").mkdir()
+    needs.check("mine", needed, "official")
+
+
+@pytest.mark.usefixtures("signals")
+@pytest.mark.parametrize("name", ["kind-ipvs", "kind-calico", "kind-cloud-provider"])
+def test_a_lane_that_cannot_be_run_here_says_so_in_a_sentence_and_a_hint(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ESIPP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ESIPP_RUN", str(tmp_path / "run"))
+    assert conformance(["--lane", name, "--path", "hermetic"]) == 4
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 2
+    assert said[0].startswith(f"The lane '{name}' cannot be run here without a registry: ")
+    assert said[1].strip().startswith("hint: ")
+
+
+def test_every_lane_needs_what_it_takes_as_published() -> None:
+    taken = {path.stem: lane_file.load(path.stem).published for path in lane_file.LANES.glob("*.yaml")}
+    assert {name for names in taken.values() for name in names} == set(needs.PUBLISHED)
+    for name in taken:
+        if taken[name]:
+            assert set(taken[name]) <= versions().keys()
+
+
+def test_a_network_add_on_that_is_published_finds_no_other() -> None:
+    config = yaml.safe_load(lane_file.load("kind-calico").kind_config.read_text())
+    assert config["networking"]["disableDefaultCNI"] is True

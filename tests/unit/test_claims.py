@@ -1,0 +1,110 @@
+"""Known differences expire: each must be seen where it is claimed."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from esipp.catalog import all_cells
+from esipp.claims import Claim, all_claims, by_claim, claims_of, sights
+from esipp.model import Override
+from esipp.observation import Verdict
+from esipp.rows import Nature, Status
+from tests.unit.comparing_world import said
+
+DEFECT = Claim((("proxy-mode", "nftables"),), "1.34", "no short circuit", "an issue", Nature.DEFECT)
+CILIUM = Claim((("service-proxy", "cilium"),), "", "no rewrite", "another issue", Nature.ALLOWED)
+ANYWHERE = Claim((), "", "some do", "API text", Nature.ALLOWED)
+BY_CHANCE = Claim((("load-balancer.steered", "yes"),), "", "routes moved", "RFC 2992", Nature.ALLOWED)
+CLAIMS: Mapping[Claim, frozenset[str]] = {
+    DEFECT: frozenset({"a", "b"}),
+    CILIUM: frozenset({"a"}),
+    ANYWHERE: frozenset({"a", "c"}),
+    BY_CHANCE: frozenset({"a"}),
+}
+OLD = {"proxy-mode": "nftables", "kubernetes": "v1.32.13", "service-proxy": "kube-proxy"}
+
+
+def known(name: str, claim: Claim) -> Verdict:
+    return said(name, Status.KNOWN, reason=claim.reason, reference=claim.reference)
+
+
+def told(facts: Mapping[str, str], *verdicts: Verdict) -> dict[Claim, tuple[int, int]]:
+    found = sights(CLAIMS, facts, {each.cell: each for each in verdicts})
+    return {each.claim: (each.asked, each.seen) for each in found}
+
+
+def test_a_claim_is_held_against_the_rows_that_have_it_on_clusters_of_its_facts() -> None:
+    counted = told(OLD, known("a", DEFECT), said("b", Status.PASS), known("c", ANYWHERE))
+    assert counted == {DEFECT: (2, 1), ANYWHERE: (2, 1)}
+    assert told({**OLD, "kubernetes": "v1.34.4"}, said("a", Status.PASS)) == {ANYWHERE: (1, 0)}
+
+
+def test_what_is_known_for_another_reason_is_not_this_one() -> None:
+    assert told(OLD, known("a", ANYWHERE))[DEFECT] == (1, 0)
+    other = replace(known("a", DEFECT), reference="elsewhere")
+    assert told(OLD, other)[DEFECT] == (1, 0)
+
+
+def test_a_claim_expires_where_its_rows_were_asked_and_none_shows_it() -> None:
+    def expired(facts: Mapping[str, str], *verdicts: Verdict) -> list[Claim]:
+        found = sights(CLAIMS, facts, {each.cell: each for each in verdicts})
+        return [each.claim for each in found if each.expired]
+
+    assert expired(OLD, said("a", Status.PASS), said("b", Status.FAIL)) == [DEFECT]
+    assert expired(OLD, known("a", DEFECT), said("b", Status.PASS)) == []
+    assert expired(OLD, said("a", Status.UNSUPPORTED), said("b", Status.INCONCLUSIVE)) == [], "nobody asked"
+    assert expired({**OLD, "load-balancer.steered": "yes"}, known("a", DEFECT)) == [], "chance need not come again"
+
+
+def test_what_only_packets_show_is_not_asked_without_them() -> None:
+    in_packets = replace(DEFECT, in_packets=True)
+    passed = {"a": said("a", Status.PASS)}
+    claims = {in_packets: frozenset({"a"})}
+    assert [each.expired for each in sights(claims, OLD, passed)] == [True]
+    assert sights(claims, OLD, passed, packets=False) == []
+
+
+def test_claims_of_all_suites_are_found() -> None:
+    found = all_claims()
+    suites = {name.split(".")[0] for ids in found.values() for name in ids}
+    assert len(suites) > 3
+    assert all(claim.reason and claim.reference for claim in found)
+    defects = {claim.reference for claim in found if claim.nature is Nature.DEFECT}
+    assert "kubernetes/kubernetes#74383" in defects
+    assert any(claim.before == "1.33.6" for claim in found)
+
+
+def test_rows_that_repeat_a_path_in_another_window_have_its_claims() -> None:
+    cells = {row.id: row for row in all_cells() if row.overrides}
+    beside = {row.cell.id: row for row in _rows() if getattr(row, "cell", None) is not None and row.cell.overrides}
+    assert beside
+    for row in beside.values():
+        assert claims_of(row) == claims_of(row.cell)
+    assert all(claims_of(row) for row in cells.values())
+
+
+def _rows() -> list:  # type: ignore[type-arg]
+    from esipp.catalog import all_rows
+
+    return list(all_rows())
+
+
+def test_claims_that_differ_in_facts_are_apart() -> None:
+    row = next(row for row in all_cells() if row.overrides)
+    one = Override((("pod-to-node.ipv4", "masqueraded"),), row.accept, "why", "where")
+    other = replace(one, when=(("pod-to-node.ipv6", "masqueraded"),))
+    found = by_claim([replace(row, overrides=(one, other, one))])
+    assert [claim.when for claim in found] == [one.when, other.when]
+
+
+@pytest.mark.parametrize(
+    ("claim", "words"),
+    [
+        (DEFECT, "proxy-mode nftables, Kubernetes before 1.34"),
+        (CILIUM, "service-proxy cilium"),
+        (ANYWHERE, "any"),
+    ],
+)
+def test_where_a_claim_is_made_is_told(claim: Claim, words: str) -> None:
+    assert claim.where == words

@@ -1,0 +1,119 @@
+"""Data planes by what was found, what they are held against, and what they show otherwise."""
+
+import pytest
+
+from esipp.claims import Claim
+from esipp.comparing.planes import What, differing, plane_of, reference_for
+from esipp.report.reading import RecordedRun
+from esipp.rows import Level, Nature, Status
+from tests.unit.comparing_world import run_of, said, told_row
+
+FACTS = {
+    "kubernetes": "v1.36.3",
+    "service-proxy": "kube-proxy",
+    "proxy-mode": "iptables",
+    "network-add-on": "esipp-network",
+    "families.services": "IPv4, IPv6",
+    "load-balancer.profile": "metallb-l2",
+}
+IPTABLES = plane_of(FACTS)
+NFTABLES = plane_of({**FACTS, "proxy-mode": "nftables"})
+OLD = plane_of({**FACTS, "kubernetes": "v1.32.13"})
+OLD_NFTABLES = plane_of({**FACTS, "proxy-mode": "nftables", "kubernetes": "v1.32.13"})
+ONLY_V6 = plane_of({**FACTS, "families.services": "IPv6"})
+CILIUM = plane_of({**FACTS, "service-proxy": "cilium", "proxy-mode": "unknown", "network-add-on": "cilium"})
+
+
+def test_a_data_plane_is_called_by_what_was_found() -> None:
+    assert IPTABLES.name == "kube-proxy iptables, esipp-network, dual-stack, metallb-l2, Kubernetes 1.36"
+    assert CILIUM.name == "cilium, dual-stack, metallb-l2, Kubernetes 1.36"
+    dsr = plane_of({**FACTS, "service-proxy": "cilium", "network-add-on": "cilium", "cilium.mode": "dsr"})
+    assert dsr.proxy == "cilium dsr"
+    assert "unknown" in plane_of({}).name
+
+
+def test_what_a_lane_is_called_tells_nothing() -> None:
+    one, other = (run_of(facts=FACTS, lane=lane) for lane in ("kind-nftables", "mine"))
+    planes = {plane_of({name: fact.value for name, fact in run.facts.items()}) for run in (one, other)}
+    assert planes == {IPTABLES}
+
+
+@pytest.mark.parametrize(
+    ("plane", "held_against"),
+    [
+        (IPTABLES, None),
+        (NFTABLES, IPTABLES),
+        (OLD, IPTABLES),
+        (OLD_NFTABLES, OLD),
+        (ONLY_V6, IPTABLES),
+        (CILIUM, IPTABLES),
+    ],
+)
+def test_a_data_plane_is_held_against_iptables_of_its_kubernetes(plane: object, held_against: object) -> None:
+    every = [CILIUM, ONLY_V6, OLD_NFTABLES, OLD, NFTABLES, IPTABLES]
+    assert reference_for(plane, every) == held_against  # type: ignore[arg-type]
+
+
+def test_without_iptables_there_is_nothing_to_hold_it_against() -> None:
+    assert reference_for(NFTABLES, [NFTABLES, CILIUM]) is None
+
+
+CLAIM = Claim((("service-proxy", "cilium"),), "", "no rewrite", "an issue", Nature.DEFECT)
+
+
+def pair(
+    old: Status, new: Status, before: str = "one", after: str = "one", **fields: str
+) -> tuple[RecordedRun, RecordedRun]:
+    level = Level.CORE
+    return (
+        run_of([said("a.row", old, level, before)]),
+        run_of([said("a.row", new, level, after, **fields)], name="other"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fields", "what"),
+    [
+        (Status.PASS, Status.FAIL, {}, What.FINDING),
+        (Status.PASS, Status.FLAKY, {}, What.FINDING),
+        (Status.PASS, Status.KNOWN, {"reason": "no rewrite", "reference": "an issue"}, What.DEFECT),
+        (Status.PASS, Status.KNOWN, {"reason": "of another release", "reference": "?"}, What.ALLOWED),
+        (Status.PASS, Status.UNSUPPORTED, {"reason": "needs it"}, What.MISSING),
+        (Status.PASS, Status.INCONCLUSIVE, {"reason": "no control"}, What.OPEN),
+        (Status.PASS, Status.ERROR, {"reason": "ours"}, What.OPEN),
+        (Status.KNOWN, Status.PASS, {}, What.HOLDS),
+    ],
+)
+def test_what_a_difference_is_follows_from_the_verdict(
+    old: Status, new: Status, fields: dict[str, str], what: What
+) -> None:
+    found = differing(*pair(old, new, **fields), [CLAIM])
+    assert [each.what for each in found] == [what]
+    assert found[0].levels == ("core",)
+    if new in (Status.UNSUPPORTED, Status.INCONCLUSIVE, Status.ERROR):
+        assert found[0].reason == fields["reason"]
+
+
+def test_the_same_verdict_on_something_else_is_recorded() -> None:
+    (found,) = differing(*pair(Status.PASS, Status.PASS, "dropped", "refused"), [])
+    assert (found.what, found.before, found.after) == (What.RECORDED, "dropped", "refused")
+    assert differing(*pair(Status.PASS, Status.PASS), []) == []
+
+
+def test_rows_of_one_reason_are_told_together_and_the_gravest_first() -> None:
+    names = ["nodeport.local.tcp.ipv4", "nodeport.local.tcp.ipv6"]
+    old = run_of([said(name, Status.PASS) for name in (*names, "z.row")])
+    new = run_of(
+        [said(name, Status.KNOWN, reason="no rewrite", reference="an issue") for name in names]
+        + [said("z.row", Status.FAIL)],
+        name="other",
+    )
+    finding, defect = differing(old, new, [CLAIM])
+    assert finding.what is What.FINDING
+    assert defect.rows == ["nodeport.local.tcp.{ipv4,ipv6}"]
+
+
+def test_what_one_of_them_was_not_asked_is_no_difference() -> None:
+    old = run_of([said("a.row", Status.PASS)], rows=[told_row("a.row"), told_row("b.row")])
+    new = run_of([said("b.row", Status.FAIL)], rows=[told_row("b.row")], name="other")
+    assert differing(old, new, []) == []
