@@ -5,7 +5,7 @@ names of load balancers and API servers, and the nodes' names, which clouds make
 same pseudonym within a run, so that what belongs together is still seen to. Addresses stay: they are the evidence.
 
 Hosts of ``--outside ssh:`` are somebody's, too: their names, accounts and public addresses are replaced. As evidence
-must still be read as addresses, one of documentation (RFC 5737, RFC 3849) stands for each of these, everywhere the same.
+must still be read as addresses, one of documentation (RFC 5737, RFC 3849) stands for each of these, always the same.
 """
 
 import ipaddress
