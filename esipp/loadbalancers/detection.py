@@ -60,6 +60,11 @@ class Detected:
     found: tuple[LoadBalancer, ...] = ()
 
     @property
+    def word(self) -> LoadBalancer | None:
+        """What somebody said that it is; None where nobody did."""
+        return self.profiles[0] if self.told else None
+
+    @property
     def fact(self) -> Fact:
         """The profile, and how it was decided."""
         if not self.told:
@@ -110,8 +115,7 @@ def look_again(
         workloads: as in ``detect``.
         services: Services of ours that name no class, as the API server has them.
     """
-    told = before.profiles[0] if before.told else None
-    return _with(Detected(before.platform), *find(known, before.platform.value, workloads, services), told)
+    return _with(Detected(before.platform), *find(known, before.platform.value, workloads, services), before.word)
 
 
 def _with(start: Detected, found: tuple[LoadBalancer, ...], how: str, told: LoadBalancer | None) -> Detected:

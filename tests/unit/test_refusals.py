@@ -54,9 +54,8 @@ def test_what_each_pod_asks_for_is_what_it_is_given() -> None:
     for pod in world.pods().values():
         for container in pod["spec"]["containers"]:
             asked, most = container["resources"]["requests"], container["resources"]["limits"]
-            assert (
-                EACH == f"{asked['cpu']} of CPU and {asked['memory']} each, {most['memory']} at most, no limit of CPU"
-            )
+            said = f"{asked['cpu']} of CPU and {asked['memory']} each, {most['memory']} at most, no limit of CPU"
+            assert said == EACH
             assert set(most) == {"memory"}
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.loadbalancers.reference import Reference
 from esipp.loadbalancers.views.aws import AmazonView
 from esipp.loadbalancers.views.azure import AzureView
@@ -19,6 +20,10 @@ CLOUDS: Mapping[str, type[CloudView[Any]]] = {
     view.provider: view for view in (GoogleView, AzureView, AmazonView, OctaviaView)
 }
 """By the scheme of the nodes' providerID."""
+
+
+NO_TOOL = "no tool is known"
+"""Why there is no health view of a profile's load balancer."""
 
 
 def view_for(
@@ -54,3 +59,15 @@ def provider_of(nodes: Iterable[Node]) -> str:
     """The provider by the scheme of the nodes' providerID; empty where they have none, or differ."""
     schemes = {node.provider_id.partition("://")[0] if "://" in node.provider_id else "" for node in nodes}
     return schemes.pop() if len(schemes) == 1 else ""
+
+
+def cloud_of(profile: LoadBalancer) -> str:
+    """The provider whose tool is asked about a profile's load balancers; empty where there is none."""
+    provider = profile.system.lower()
+    return provider if provider in CLOUDS else ""
+
+
+def asked_of(nodes: Iterable[Node], told: LoadBalancer | None) -> str:
+    """Which provider is asked: that of the nodes, unless somebody told that the load balancer is another's."""
+    provider = provider_of(nodes)
+    return provider if told is None or cloud_of(told) == provider else ""
