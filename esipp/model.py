@@ -8,7 +8,7 @@ from enum import Enum, StrEnum
 from functools import cached_property
 from typing import Any
 
-from esipp.rows import Profile, Row
+from esipp.rows import ANYTHING, Profile, Row
 
 
 class AddressClass(StrEnum):
@@ -275,6 +275,17 @@ class Path:
         return self.client.vantage is Vantage.NODE or ends or served
 
     @property
+    def balanced(self) -> frozenset[str]:
+        """What the cluster's own load balancer must carry on this way, in small words (rows.py); else none."""
+        service = self.service
+        own = service is not None and service.type is ServiceType.LOAD_BALANCER and service.balancer is Balancer.DEFAULT
+        if service is None or not own or self.entry.kind is not EntryKind.VIP:
+            return frozenset()
+        policy = service.policy.value if service.policy else "unset"
+        words = (ANYTHING, self.protocol.value, self.family.value, policy, self.client.vantage.value)
+        return frozenset(word.lower() for word in words)
+
+    @property
     def object_name(self) -> str:
         """The Service object in the cluster; a load balancer is asked for one protocol only, as many carry no mix."""
         assert self.service is not None
@@ -352,6 +363,11 @@ class Cell(Row):
         controls = (control.accept for control in self.controls)
         seen = self.accept.union(*controls, *(override.accept for override in self.overrides))
         return bool(seen & OF_NODES) or any(path.on_host_network for path in self.paths)
+
+    @property
+    def balanced(self) -> frozenset[str]:
+        """Its path's."""
+        return self.path.balanced
 
     @property
     def profile(self) -> Profile:

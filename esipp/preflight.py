@@ -25,6 +25,7 @@ from esipp.fitness import (
 )
 from esipp.in_pod.credentials import NO_CLIENT_OUTSIDE
 from esipp.interoperability.dns import dns_feature
+from esipp.loadbalancers import carrying
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected, detect
 from esipp.loadbalancers.profiles.loading import all_profiles, provider
 from esipp.loadbalancers.profiles.model import LoadBalancer
@@ -137,6 +138,7 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
         components.append(reference_component(reference))
         told, facts["load-balancer.reference"], decided["load-balancer.reference"] = ask_reference(reference)
     features[HEALTH_VIEW] = health_view_feature(nodes.values(), told, balancer.word)
+    features |= carrying.features_of(balancer.word)
     features[HOST_NETWORK] = host_network_feature(cluster)
     features["external-ips"] = _external_ips(cluster)
     features["dns"] = dns_feature(cluster)

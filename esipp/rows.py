@@ -85,6 +85,13 @@ HOST_NETWORK = "host-network"
 KUBERNETES = "kubernetes."
 """How the features are called that stand for a version: ``kubernetes.1.28``."""
 
+CARRIES = "load-balancer.carries."
+"""How features are called that stand for what the cluster's own load balancer does not carry, as somebody told
+(loadbalancers/carrying.py): words of ``Row.balanced`` follow, ``load-balancer.carries.sctp``."""
+
+ANYTHING = "anything"
+"""The word that all rows have which the cluster's own load balancer must carry."""
+
 EXCLUDED = "excluded."
 """How those are called that stand for rows which the user leaves out (excluding.py): a pattern of ids follows."""
 
@@ -131,6 +138,14 @@ class Row:
         return True
 
     @property
+    def balanced(self) -> frozenset[str]:
+        """What the cluster's own load balancer must carry for it, in small words; none where no VIP of its is dialled.
+
+        Protocol, family, policy (``unset`` where there is none) and vantage, as far as the row is about one.
+        """
+        return frozenset()
+
+    @property
     def profile(self) -> Profile:
         """The kind of Service that it is about; health checks and their ports belong to load balancers."""
         return Profile.LOAD_BALANCER
@@ -166,7 +181,7 @@ def missing_features(row: Row, features: Mapping[str, Feature]) -> dict[str, Fea
     unknown = Feature(False, "nobody looked for it")
     needed = row.features | ({HOST_NETWORK} if row.on_host_network and HOST_NETWORK in features else set())
     needed |= _of_vantages(row, features)
-    needed |= set(exclusions(row.id, features))
+    needed |= set(exclusions(row.id, features)) | _uncarried(row, features)
     found = {name: features.get(name, unknown) for name in sorted(needed)}
     return {name: feature for name, feature in found.items() if not feature.present}
 
@@ -186,6 +201,13 @@ def _of_vantages(row: Row, features: Mapping[str, Feature]) -> set[str]:
     }
     needed |= {RAW_SOCKETS} if {OUTSIDE, "sctp"} <= row.features else set()
     return needed & features.keys()
+
+
+def _uncarried(row: Row, names: Iterable[str]) -> set[str]:
+    """Those among the names of features that stand for what is not carried, and is needed: all their words."""
+    words = row.balanced
+    named = (name for name in names if words and name.startswith(CARRIES))
+    return {name for name in named if words.issuperset(name.removeprefix(CARRIES).split("."))}
 
 
 def exclusions(row: str, names: Iterable[str]) -> list[str]:

@@ -17,6 +17,7 @@ from esipp.deploying import pull_secret
 from esipp.errors import HarnessError
 from esipp.intact import compare
 from esipp.labels import RUN_LABEL
+from esipp.loadbalancers.carrying import guess
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected
 from esipp.loadbalancers.patience import USUAL, Patience
 from esipp.manifests import BACKEND_LABEL, PAIR_LABEL, Numbers
@@ -368,9 +369,11 @@ class Stage:
     def _why_no_vip(self, service: Json, family: Family) -> str:
         if family not in self.patience.expected(service):
             return f"the load balancer carries no such VIP, as is known of it: {_carried(service)} in {family}"
+        own = not service["spec"].get("loadBalancerClass")
+        known = guess(self.balancer.profiles, _protocols(service), family) if own else ""
         return (
             f"no VIP came within {self.patience.assigned:.0f} s: is a load balancer installed, and has "
-            "its pool free addresses of this family? --without load-balancer leaves these rows out"
+            f"its pool free addresses of this family? --without load-balancer leaves these rows out{known}"
         )
 
     def _read_listeners(self) -> None:
@@ -431,4 +434,8 @@ def _is_announced(service: Json, expected: Collection[Family] | None = None) -> 
 
 def _carried(service: Json) -> str:
     """The protocols of a Service's ports."""
-    return " and ".join(sorted({port.get("protocol", "TCP") for port in service["spec"].get("ports") or ()}))
+    return " and ".join(sorted(_protocols(service)))
+
+
+def _protocols(service: Json) -> set[str]:
+    return {port.get("protocol", "TCP") for port in service["spec"].get("ports") or ()}

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from esipp.errors import PreflightError
+from esipp.loadbalancers.carrying import features_of
 from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.loadbalancers.views import NO_TOOL, cloud_of
 from esipp.model import Balancer, Family, Role
@@ -74,6 +75,7 @@ def imagine(asked: Asked) -> Imagined:
     known = _known(asked, families, own_kind=own_kind)
     names = {name for row in asked.rows for name in row.features if not name.startswith(KUBERNETES)} | {HOST_NETWORK}
     features = {name: known.get(name, Feature(True, ASSUMED)) for name in sorted(names | known.keys())}
+    features |= features_of(asked.profile)
     features |= left_out(asked.without, features)
     version = asked.version or NEWEST
     if asked.version:

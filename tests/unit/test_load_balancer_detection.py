@@ -1,6 +1,7 @@
 """Which load balancer a cluster has, how long it is waited for, what contradicts it: from objects of recorded shape."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,6 +17,7 @@ from esipp.loadbalancers.contradictions import (
     of_behaviour,
     of_checks,
     of_status,
+    of_vips,
     of_words,
 )
 from esipp.loadbalancers.detection import Detected, detect, find, look_again, platform_of
@@ -229,6 +231,13 @@ def test_how_a_vip_is_announced_may_contradict(name: str, ingress: str, about: s
     assert " ".join(each.about for each in of_status(told(name), ingress)) == about
 
 
+@pytest.mark.parametrize(("families", "said"), [("IPv4", []), ("IPv4 IPv6", ["families"])])
+def test_a_vip_of_a_family_that_is_said_not_to_be_carried_is_a_finding(families: str, said: list[str]) -> None:
+    found = of_vips(told("gce"), {Family(each) for each in families.split()})
+    assert [each.about for each in found] == said
+    assert [each.sentence for each in found] == ["gce carries no IPv6; Services of ours have such VIPs"] * len(said)
+
+
 def counted(**local: int) -> Behaviour:
     return Behaviour(Counter({AddressClass(name): count for name, count in local.items()}), others=("203.0.113.9",))
 
@@ -382,6 +391,20 @@ def test_the_stage_goes_by_it() -> None:
     assert "within 900 s" in gce._why_no_vip(asked("IPv4"), Family.IPV4)
 
 
+@pytest.mark.parametrize(
+    ("families", "spec", "known"),
+    [("IPv6", {}, True), ("IPv4", {}, False), ("IPv6", {"loadBalancerClass": "esipp.dev/x"}, False)],
+)
+def test_what_was_only_found_is_a_hint_where_no_vip_came(families: str, spec: Json, known: bool) -> None:
+    found = detect(KNOWN, GKE, [])
+    assert (found.word, {each.name for each in found.profiles} != set()) == (None, True)
+    single = replace(found, profiles=(named("gce"),))
+    made = Stage(cast(Any, None), "run", "image", {}, {}, balancer=single)
+    said = made._why_no_vip(asked(families, **spec), Family(families))
+    assert said.startswith("no VIP came within 60 s: ")
+    assert ("--provider gce says so" in said) is known
+
+
 @pytest.mark.parametrize(("nodes", "seconds"), [(KIND, 330), (BARE, 330), (EKS, 900), (GKE, 900)], ids=str)
 def test_what_a_killed_run_left_on_a_cloud_may_take_longer_to_go(nodes: list[Json], seconds: float) -> None:
     asked: list[str] = []
@@ -401,7 +424,8 @@ def settled(folder: Path, before: Detected, *services: Json, ingress: str = "VIP
     """The report of a run whose stage has these Services, and the facts that are gone by."""
     facts = {name: fact.value for name, fact in before.facts().items()}
     findings: Any = SimpleNamespace(balancer=before, components=(), facts=facts, decided={})
-    stage: Any = SimpleNamespace(services=dict(enumerate(services)), ingress=ingress, balancer=before)
+    vips = {number: {Family.IPV4: "192.0.2.1"} for number in range(len(services))}
+    stage: Any = SimpleNamespace(services=dict(enumerate(services)), ingress=ingress, balancer=before, vips=vips)
     return made(folder, more=lambda run: settle_balancer(run, findings, stage)), facts
 
 
