@@ -31,6 +31,7 @@ from esipp.loadbalancers.profiles.loading import all_profiles, provider
 from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.loadbalancers.reference import DEFAULT, Reference
 from esipp.loadbalancers.reference import find as find_reference
+from esipp.loadbalancers.running import as_it_runs
 from esipp.loadbalancers.views import CLOUDS, NO_TOOL, asked_of, provider_of
 from esipp.model import Balancer, Family, Role
 from esipp.pod_security import host_network_feature
@@ -130,13 +131,14 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     features |= _of_a_pod(settings, features)
     features |= _reference_features(reference)
     components, notes = find_components(cluster, version, raw)
-    balancer = detect(all_profiles(), raw, workloads_of(components), _told(settings))
-    for name, fact in balancer.facts().items():
-        facts[name], decided[name] = fact.value, fact.decided
     told: Mapping[str, Any] = {}
     if reference:
         components.append(reference_component(reference))
         told, facts["load-balancer.reference"], decided["load-balancer.reference"] = ask_reference(reference)
+    balancer = detect(all_profiles(), raw, workloads_of(components), _told(settings))
+    balancer = as_it_runs(balancer, all_profiles(), told)
+    for name, fact in balancer.facts().items():
+        facts[name], decided[name] = fact.value, fact.decided
     features[HEALTH_VIEW] = health_view_feature(nodes.values(), told, balancer.word)
     features |= carrying.features_of(balancer.word)
     features[HOST_NETWORK] = host_network_feature(cluster)

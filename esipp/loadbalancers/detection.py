@@ -51,6 +51,7 @@ class Detected:
         told: whether a user said so.
         how: how it was decided.
         found: what was found, where something else was told.
+        itself: whether the load balancer said so: then what stands on Services tells no more.
     """
 
     platform: Fact
@@ -58,6 +59,7 @@ class Detected:
     told: bool = False
     how: str = "nothing by a known name"
     found: tuple[LoadBalancer, ...] = ()
+    itself: bool = False
 
     @property
     def word(self) -> LoadBalancer | None:
@@ -115,6 +117,8 @@ def look_again(
         workloads: as in ``detect``.
         services: Services of ours that name no class, as the API server has them.
     """
+    if before.itself:
+        return before
     return _with(Detected(before.platform), *find(known, before.platform.value, workloads, services), before.word)
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from ci import lane_file
 from esipp.cluster import ApiError
 from esipp.loadbalancers.contradictions import (
     ABOUT,
@@ -20,9 +21,10 @@ from esipp.loadbalancers.contradictions import (
     of_vips,
     of_words,
 )
-from esipp.loadbalancers.detection import Detected, detect, find, look_again, platform_of
+from esipp.loadbalancers.detection import BOUND, Detected, detect, find, look_again, platform_of
 from esipp.loadbalancers.patience import USUAL, patience_of
 from esipp.loadbalancers.profiles.loading import all_profiles, named
+from esipp.loadbalancers.running import as_it_runs
 from esipp.model import AddressClass, Family
 from esipp.moves.checks import Checking
 from esipp.observation import Observation, Outcome
@@ -32,6 +34,7 @@ from esipp.run import Run
 from esipp.stage import Stage
 from esipp.sweeping import REMOVED, removal_budget
 from fixtures.balancer import seen_behaviour, settle_balancer
+from images.loadbalancer.balancer.settings import parse
 from tests.unit.report_world import made
 from tests.unit.test_stage import announced
 from tests.unit.world import ADDRESS_OF, CLIENT_ADDRESSES, by_id, topology
@@ -480,3 +483,44 @@ def test_a_contradiction_is_told_once_wherever_people_read(tmp_path: Path) -> No
     assert not any("another kind" in line for line in summary(run))
     assert run.header["provider"] == "gke-rbs"
     assert "--provider gke-rbs" in run.header["command"]
+
+
+# ------------------------------------------------------------------------------------- the reference one, as it runs
+SERVER = ["--server", "https://192.0.2.1", "--pool", "192.0.2.0/28"]
+
+
+def runs_with(*options: str) -> dict[str, Any]:
+    return dict(parse([*SERVER, *options]).told())
+
+
+@pytest.mark.parametrize("name", ["reference-forward", "reference-proxy"])
+def test_the_profile_of_the_reference_has_its_own_defaults(name: str) -> None:
+    for check in (named(name).local, named(name).cluster):
+        figures = {each: getattr(check, each).value for each in ("period", "timeout", "healthy", "unhealthy")}
+        assert figures == runs_with()
+
+
+def test_bounds_are_of_what_truly_runs() -> None:
+    lane = lane_file.load("kind-iptables")
+    found = as_it_runs(detect(KNOWN, KIND, []), KNOWN, runs_with("--default", "reference-ecmp", *lane.balancer_options))
+    (running,) = found.profiles
+    assert running.local.timeout
+    assert (running.name, running.local.timeout.value) == ("reference-forward", lane_file.PATIENCE)
+    assert (running.local.bound, running.local.silent_bound) == (3, 3 + 2 * lane_file.PATIENCE)
+    slow = as_it_runs(found, KNOWN, runs_with("--default", "reference-proxy", "--period", "4", "--unhealthy", "3"))
+    assert slow.facts()[BOUND].value == "16 s"
+    assert look_again(KNOWN, slow, [], [service(PROXY_MODE)]) == slow, "it said so itself"
+    assert slow.word is None
+
+
+@pytest.mark.parametrize("options", [[], ["--period", "4"]], ids=str)
+def test_a_reference_that_serves_its_own_classes_says_nothing_of_the_clusters(options: list[str]) -> None:
+    before = detect(KNOWN, KIND, ["metallb-system/speaker"])
+    assert as_it_runs(before, KNOWN, runs_with(*options)) == as_it_runs(before, KNOWN, {}) == before
+
+
+def test_dressed_as_a_cloud_it_is_taken_for_that() -> None:
+    before = told("gke-legacy")
+    assert as_it_runs(before, KNOWN, runs_with("--default", "reference-ecmp")) == before
+    own = as_it_runs(told("reference-forward"), KNOWN, runs_with("--default", "reference-ecmp", "--period", "4"))
+    assert (own.told, own.facts()[BOUND].value) == (True, "12 s")
