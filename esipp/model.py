@@ -370,6 +370,12 @@ class Cell(Row):
         return self.path.balanced
 
     @property
+    def source_at_vips(self) -> frozenset[str]:
+        """Its path's family, where a client outside dials such a VIP."""
+        own = self.path.balanced and self.path.client.vantage is Vantage.OUTSIDE
+        return frozenset({self.path.family.value.lower()}) if own else frozenset()
+
+    @property
     def profile(self) -> Profile:
         """The type of its Service; without one, a pod's own address, it is what ClusterIP rests on."""
         return Profile(self.path.service.type) if self.path.service else Profile.CLUSTER_IP

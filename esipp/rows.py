@@ -92,6 +92,10 @@ CARRIES = "load-balancer.carries."
 ANYTHING = "anything"
 """The word that all rows have which the cluster's own load balancer must carry."""
 
+AT_VIPS = f"{OUTSIDE}.vips."
+"""Facts that say why it is not proven by which address a client outside is seen at VIPs of the cluster's own load
+balancer, by family (``vantage.outside.vips.ipv4``); there is none where nothing speaks against it (whereabouts.py)."""
+
 EXCLUDED = "excluded."
 """How those are called that stand for rows which the user leaves out (excluding.py): a pattern of ids follows."""
 
@@ -143,6 +147,11 @@ class Row:
 
         Protocol, family, policy (``unset`` where there is none) and vantage, as far as the row is about one.
         """
+        return frozenset()
+
+    @property
+    def source_at_vips(self) -> frozenset[str]:
+        """The families, in small letters, in which it claims whose address is seen of clients outside at such VIPs."""
         return frozenset()
 
     @property
@@ -226,6 +235,11 @@ def say_missing(row: Row, missing: Mapping[str, Feature]) -> str:
         why = f" ({row.since_why})" if row.since_why and version == row.since else ""
         told.append(f"Kubernetes {version}{why}: {feature.why}" if dated else f"{name}: {feature.why}")
     return "needs " + "; ".join(told)
+
+
+def unproven_at_vips(row: Row, facts: Mapping[str, str]) -> str:
+    """Why nobody can say whose address was to be seen where a row failed: NAT may be on that way; else nothing."""
+    return next((facts[AT_VIPS + each] for each in sorted(row.source_at_vips) if AT_VIPS + each in facts), "")
 
 
 def holds(when: Iterable[tuple[str, str]], before: str, facts: Mapping[str, str]) -> bool:

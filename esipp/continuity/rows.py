@@ -152,6 +152,12 @@ class ContinuityRow(Row):
         return frozenset({ANYTHING, self.way.policy.value.lower(), self.family.value.lower()}) if own else frozenset()
 
     @property
+    def source_at_vips(self) -> frozenset[str]:
+        """The family of the VIP, of the rows about the source there."""
+        own = self.balanced and self.what is What.SOURCE
+        return frozenset({self.family.value.lower()}) if own else frozenset()
+
+    @property
     def profile(self) -> Profile:
         """The type of the way's Service."""
         return Profile.NODE_PORT if self.way.balancer is None else Profile.LOAD_BALANCER

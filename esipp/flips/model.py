@@ -86,6 +86,11 @@ class BesideRow(FlipRow):
         return self.cell.balanced
 
     @property
+    def source_at_vips(self) -> frozenset[str]:
+        """Its path's."""
+        return self.cell.source_at_vips
+
+    @property
     def paths(self) -> tuple[Path, ...]:
         """Every path that has to be observed: its own and its controls'."""
         return self.cell.paths
@@ -164,6 +169,11 @@ class FlippedRow(FlipRow):
         """A VIP over TCP; which policy it has changes."""
         own = self.service.balancer is Balancer.DEFAULT and self.at is At.VIP
         return frozenset({ANYTHING, "tcp", self.family.value.lower()}) if own else frozenset()
+
+    @property
+    def source_at_vips(self) -> frozenset[str]:
+        """All claims about a VIP rest on whose address answers show."""
+        return frozenset({self.family.value.lower()}) if self.balanced else frozenset()
 
     @property
     def profile(self) -> Profile:

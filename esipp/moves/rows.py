@@ -92,6 +92,12 @@ class MoveRow(Row):
         return frozenset({ANYTHING, self.what.value, *([self.family.value.lower()] if self.family else [])})
 
     @property
+    def source_at_vips(self) -> frozenset[str]:
+        """The family of the VIP, of the row about the source there."""
+        own = self.balanced and self.what is What.SOURCE
+        return frozenset({self.family.value.lower()}) if own and self.family else frozenset()
+
+    @property
     def asked(self) -> str:
         """How it is asked."""
         return (
