@@ -8,7 +8,6 @@ from esipp.cluster import ApiError
 from esipp.interoperability.model import MANY_SERVICES
 from esipp.refusals import ASKS_FOR, BALANCERS, EACH, PODS, SERVICES, hint_for
 from esipp.rows import HOST_NETWORK
-from esipp.stage import MOST_AGENTS
 from tests.unit import deployed_world as world
 
 
@@ -41,9 +40,7 @@ def test_whose_refusal_it_is(status: int, message: str, words: str) -> None:
 
 def test_what_is_asked_for_is_what_a_run_makes() -> None:
     pods, services = world.pods(), world.services()
-    agents = sum(name.startswith("agent-") for name in pods)
-    most = len(pods) - agents + MOST_AGENTS
-    assert most <= PODS < most + 10
+    assert len(pods) <= PODS < len(pods) + 20, "larger clusters have a few more agents"
     assert len(services) <= SERVICES < len(services) + 10
     balanced = sum(each["spec"]["type"] == "LoadBalancer" for each in services.values())
     assert balanced <= BALANCERS < balanced + 10
