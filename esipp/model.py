@@ -277,13 +277,12 @@ class Path:
     @property
     def balanced(self) -> frozenset[str]:
         """What the cluster's own load balancer must carry on this way, in small words (rows.py); else none."""
-        service = self.service
-        own = service is not None and service.type is ServiceType.LOAD_BALANCER and service.balancer is Balancer.DEFAULT
-        if service is None or not own or self.entry.kind is not EntryKind.VIP:
+        of = self.service
+        if of is None or of.type is not ServiceType.LOAD_BALANCER or of.balancer is not Balancer.DEFAULT:
             return frozenset()
-        policy = service.policy.value if service.policy else "unset"
+        policy = of.policy.value if of.policy else "unset"
         words = (ANYTHING, self.protocol.value, self.family.value, policy, self.client.vantage.value)
-        return frozenset(word.lower() for word in words)
+        return frozenset(word.lower() for word in words if self.entry.kind is EntryKind.VIP)
 
     @property
     def object_name(self) -> str:
