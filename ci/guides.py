@@ -85,8 +85,9 @@ def _left_out(plans: Sequence[Plan]) -> Iterator[str]:
     features: dict[str, set[str]] = {}
     for each in plans:
         for told, rows in each.unsupported.items():
-            needs = re.fullmatch(r"needs ([\w.-]+)(?:: (.*))?", told.removeprefix(f"{each.profile.name} "))
-            why = (needs[2] or f"needs {needs[1]}") if needs else told.removeprefix(f"{each.profile.name} ")
+            needs = re.fullmatch(r"needs ([\w.-]+)(?:: (.*))?", told)
+            why = (needs[2] or f"needs {needs[1]}") if needs else told
+            why = why.removeprefix(f"{each.profile.name} ")
             counts.setdefault(why, {}).setdefault(each.profile.name, []).extend(rows)
             features.setdefault(why, set()).update({needs[1]} if needs else ())
     yield from _head("`unsupported`, because", plans)

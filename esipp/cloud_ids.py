@@ -3,8 +3,12 @@
 They are no secrets, but say whose account a cluster belongs to: provider ids, account, project and subscription ids,
 names of load balancers and API servers, and the nodes' names, which clouds make of such parts. The same id gets the
 same pseudonym within a run, so that what belongs together is still seen to. Addresses stay: they are the evidence.
+
+Hosts of ``--outside ssh:`` are somebody's, too: their names, accounts and public addresses are replaced. As evidence
+must still be read as addresses, one of documentation (RFC 5737, RFC 3849) stands for each of these, always the same.
 """
 
+import ipaddress
 import re
 import threading
 from collections.abc import Iterable, Mapping
@@ -41,6 +45,24 @@ _HINTS = (
     *("cloudapp.azure", "azurecr.io", "gke.goog", "ondemand.com", "ondigitalocean", ".internal", "mc_", "ocid1."),
 )
 _RESOURCE = re.compile(r"\b(?:i|vpc|subnet|eni|sg|vol|rtb|acl|igw|nat|lt|eipalloc|eipassoc)-[0-9a-f]{8}")
+_OURS = re.compile(r"(?:outside|host|pod|node|endpoint|bare|other|control|kind|esipp)(?:-[\w-]*)?")
+"""Words of our own, as which no host's name is replaced wherever it stands."""
+
+_STAND_INS = {4: ipaddress.ip_network("203.0.113.0/24"), 6: ipaddress.ip_network("2001:db8::/32")}
+"""Addresses of documentation, by version: no cluster and no client has them."""
+
+
+def _is_telling(host: str) -> bool:
+    """Whether a host's name can be no other word of a report."""
+    parts = len(host) >= 6 and any(each.isdigit() or each == "-" for each in host)
+    return ("." in host or parts) and not _OURS.fullmatch(host) and _address(host) is None
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
 
 
 class CloudIds:
@@ -51,6 +73,7 @@ class CloudIds:
         self._lock = threading.Lock()
         self._pseudonyms: dict[str, str] = {}
         self._names: dict[str, str] = {}
+        self._spelled: dict[str, str] = {}
         self._pattern: re.Pattern[str] | None = None
 
     def learn(self, context: str, nodes: Iterable[Mapping[str, Any]]) -> None:
@@ -76,10 +99,36 @@ class CloudIds:
             self._names |= names
             self._compile()
 
+    def learn_host(self, name: str, user: str = "", addresses: Iterable[str] = (), called: str = "") -> None:
+        """Know a host outside the cluster: by which name and account somebody reaches it, and what addresses it has.
+
+        Args:
+            name: as ssh is told it, an alias or an address among them; one that could be any other word (``one``) is
+                replaced where it stands as a host's only.
+            user: the account there, if it is named.
+            addresses: its own, and that by which it is seen; those that are not public stay.
+            called: its own name for itself.
+        """
+        stands_for = self._pseudonym("host", name)
+        written = f"[{name}]" if ":" in name else name
+        forms = {f"{start}{written}": f"{start}{stands_for}" for start in ("ssh:", "host ")}
+        forms |= {f"{user}@{each}": stands_for for each in (name, written) if user}
+        forms |= {each: stands_for for each in (name, called) if _is_telling(each)}
+        public = [found for each in (name, *addresses) if (found := _address(each)) is not None and found.is_global]
+        with self._lock:
+            for address in dict.fromkeys(map(str, public)):
+                if address not in self._spelled:
+                    version = ipaddress.ip_address(address).version
+                    number = 1 + sum((":" in each) == (version == 6) for each in self._spelled if _address(each))
+                    self._spelled[address] = str(_STAND_INS[version][number])
+            self._spelled |= forms
+            self._compile()
+
     def told(self) -> dict[str, Any]:
         """All of it, for another process of the run; see ``hear``."""
         with self._lock:
-            return {"wanted": self.wanted, "names": dict(self._names), "pseudonyms": dict(self._pseudonyms)}
+            known = {"names": self._names, "pseudonyms": self._pseudonyms, "spelled": self._spelled}
+            return {"wanted": self.wanted, **{name: dict(each) for name, each in known.items()}}
 
     def hear(self, told: Mapping[str, Any]) -> None:
         """Take over what another process knows, its pseudonyms too."""
@@ -87,11 +136,12 @@ class CloudIds:
             self.wanted = bool(told.get("wanted"))
             self._names |= told.get("names") or {}
             self._pseudonyms |= told.get("pseudonyms") or {}
+            self._spelled |= told.get("spelled") or {}
             self._compile()
 
     def _compile(self) -> None:
-        longest = sorted(self._names, key=len, reverse=True)
-        one = "|".join(map(re.escape, longest))
+        longest = sorted({*self._names, *self._spelled}, key=len, reverse=True)
+        one = "|".join(map(_whole, longest))
         self._pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{one})(?![A-Za-z0-9])") if longest else None
 
     def replace(self, text: str) -> str:
@@ -102,8 +152,11 @@ class CloudIds:
         if any(hint in small for hint in _HINTS) or _RESOURCE.search(text):
             text = _IDS.sub(lambda found: self._pseudonym("id", found[0]), text)
         if self._pattern is not None:
-            text = self._pattern.sub(lambda found: self._pseudonym(self._names[found[0]], found[0]), text)
+            text = self._pattern.sub(lambda found: self._stand_in(found[0]), text)
         return text
+
+    def _stand_in(self, name: str) -> str:
+        return self._spelled.get(name) or self._pseudonym(self._names[name], name)
 
     def _pseudonym(self, kind: str, identity: str) -> str:
         with self._lock:
@@ -113,3 +166,10 @@ class CloudIds:
                 number = sum(1 for each in known.values() if each.startswith(f"cloud-{kind}-")) + 1
                 known[key] = f"cloud-{kind}-{number}"
             return known[key]
+
+
+def _whole(name: str) -> str:
+    """A name; of an address, no part of a longer one."""
+    if _address(name) is None:
+        return re.escape(name)
+    return rf"(?<![:.]){re.escape(name)}(?!:[0-9A-Fa-f:])" if ":" in name else rf"(?<!\d\.){re.escape(name)}(?!\.\d)"

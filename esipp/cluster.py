@@ -20,6 +20,10 @@ from kubernetes import client, config
 from kubernetes.config import kube_config
 from kubernetes.config.config_exception import ConfigException
 
+from esipp.api_errors import NOT_THERE as NOT_THERE
+from esipp.api_errors import ApiError as ApiError
+from esipp.api_errors import UnreachableError as UnreachableError
+from esipp.api_errors import refusal, too_old
 from esipp.api_proxy import account_at, proxy_for, proxy_hint
 from esipp.deploying.wishes import NOTHING, Wishes
 from esipp.dialect import Dialect, dialect_of
@@ -35,24 +39,6 @@ READ_TIMEOUT = 30.0
 UNAUTHORIZED = 401
 REOPEN_SECONDS = 0.2
 """Pause before a watch that the server closed is opened again."""
-
-
-class ApiError(Exception):
-    """The API server's refusal: HTTP status, machine-readable reason, message."""
-
-    def __init__(self, status: int, reason: str, message: str, request: str) -> None:
-        super().__init__(f"{request}: {status} {reason}: {message}")
-        self.status = status
-        self.reason = reason
-        self.message = message
-
-
-NOT_THERE = "NotInThisVersion"
-"""The reason of a refusal that is ours: a server of this age would not refuse, but do something else."""
-
-
-class UnreachableError(Exception):
-    """The API server did not answer at all."""
 
 
 class Cluster:
@@ -143,9 +129,9 @@ class Cluster:
         """
         dialect = dialect_of("") if path == VERSION else self.dialect
         if query and "dryRun" in query and not dialect.dry_runs:
-            raise _too_old(dialect, "dry run, and would create the object", f"{method} {path}")
+            raise too_old(dialect, "dry run, and would create the object", f"{method} {path}")
         if "apply-patch" in content and not dialect.applies:
-            raise _too_old(dialect, "server-side apply", f"{method} {path}")
+            raise too_old(dialect, "server-side apply", f"{method} {path}")
         body = self.wishes.on(method, path, body, content)
         out = None if body is None else dialect.out(method, path, body)
         try:
@@ -206,7 +192,7 @@ class Cluster:
                 *arguments, _request_timeout=(CONNECT_TIMEOUT, read_timeout)
             ).response
             if response.status >= 400:
-                raise _refusal(response, f"{method} {path}")
+                raise refusal(response, f"{method} {path}")
             if not stream:
                 response.read(cache_content=True)
         except (urllib3.exceptions.HTTPError, OSError) as broken:
@@ -400,18 +386,3 @@ def _credentials(api: client.ApiClient) -> tuple[Any, ...]:
     settings = api.configuration
     files = [Path(each).read_bytes() for each in (settings.cert_file, settings.key_file) if each]
     return settings.api_key.get("BearerToken"), settings.username, settings.password, *files
-
-
-def _too_old(dialect: Dialect, what: str, request: str) -> ApiError:
-    """A request that was not sent, because such a server would take it for another one."""
-    major, minor = dialect.version
-    return ApiError(501, NOT_THERE, f"Kubernetes {major}.{minor} knows no {what}", request)
-
-
-def _refusal(response: urllib3.BaseHTTPResponse, request: str) -> ApiError:
-    raw = response.read(cache_content=True) or b""
-    try:
-        status = json.loads(raw)
-        return ApiError(response.status, str(status.get("reason", "")), str(status.get("message", "")), request)
-    except ValueError:
-        return ApiError(response.status, response.reason or "", raw[:200].decode(errors="replace"), request)

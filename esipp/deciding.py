@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from esipp.observation import Verdict
-from esipp.rows import Difference, Feature, Level, Row, Status, holds, missing_features, say_missing
+from esipp.rows import Difference, Feature, Level, Row, Status, holds, missing_features, say_missing, unproven_at_vips
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ def give_verdict(
         for known in differences:
             if known.seen == decided.seen and holds(known.when, known.before, facts):
                 status, reason, reference = Status.KNOWN, known.reason, known.reference
+    if status in (Status.FAIL, Status.FLAKY) and (unproven := unproven_at_vips(row, facts)):
+        status, reason = Status.INCONCLUSIVE, unproven
     return Verdict(
         row.id,
         row.level,

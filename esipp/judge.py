@@ -22,7 +22,7 @@ from esipp.model import (
 )
 from esipp.observation import Observation, Outcome, Verdict, Witness
 from esipp.reading import Reading, read, told_address
-from esipp.rows import Feature, Level, Status, holds, missing_features, say_missing
+from esipp.rows import Feature, Level, Status, holds, missing_features, say_missing, unproven_at_vips
 from esipp.topology import Topology, family_of, parse_address
 
 MOSTLY = 0.9
@@ -132,10 +132,23 @@ def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict
             continue
         if all(_excused(r, override) for r in readings):
             return verdict(Status.KNOWN, override.reason, override.reference)
+    if not aside and (unproven := unproven_at_vips(cell, evidence.facts)) and _of_nobody(cell, readings):
+        return verdict(Status.INCONCLUSIVE, unproven)
     faults = "; ".join(sorted({r.product_fault for r in readings if r.product_fault} | {aside} - {""}))
     if good and good < total:
         return verdict(Status.FLAKY, f"{total - good} of {total} differ" + (f": {faults}" if faults else ""))
     return verdict(Status.FAIL, faults)
+
+
+def _of_nobody(cell: Cell, readings: Sequence[Reading]) -> bool:
+    """Whether all that is not as it should be may be NAT before the load balancer: addresses of nobody that we know.
+
+    Where only the client's own address is let in, NAT looks like silence, too. A node's or a pod's address is no NAT's.
+    """
+    wrong = [each for each in readings if not _fits(each, cell.accept)]
+    named = cell.path.service is not None and bool(cell.path.service.ranges)
+    nobodys = frozenset({AddressClass.OTHER}) | (NO_ANSWER if named else frozenset())
+    return all(each.classes <= nobodys and not each.product_fault for each in wrong)
 
 
 def _aside(cell: Cell, evidence: Evidence) -> str:

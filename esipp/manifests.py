@@ -10,6 +10,9 @@ from esipp.model import Backends, Balancer, Path, Port, Protocol, Service, Traff
 
 Json = dict[str, Any]
 
+CPU, MEMORY, MOST_MEMORY = "10m", "32Mi", "256Mi"
+"""What every pod of ours asks for, and how much memory it gets at most; it has no limit of CPU."""
+
 HTTP, TCP, UDP, SCTP, CONTROL = 8080, 8081, 8082, 8083, 8079
 """The echo server's ports in a pod (images/echoserver/README.md)."""
 
@@ -183,7 +186,7 @@ def _pod(name: str, run: str, node: str, image: str, arguments: list[str], raw: 
                         "readOnlyRootFilesystem": True,
                         "capabilities": {"drop": ["ALL"], **({"add": ["NET_RAW"]} if raw else {})},
                     },
-                    "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "256Mi"}},
+                    "resources": {"requests": {"cpu": CPU, "memory": MEMORY}, "limits": {"memory": MOST_MEMORY}},
                 }
             ],
         },

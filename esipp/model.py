@@ -8,7 +8,7 @@ from enum import Enum, StrEnum
 from functools import cached_property
 from typing import Any
 
-from esipp.rows import Nature, Profile, Row
+from esipp.rows import ANYTHING, Nature, Profile, Row
 
 
 class AddressClass(StrEnum):
@@ -275,6 +275,16 @@ class Path:
         return self.client.vantage is Vantage.NODE or ends or served
 
     @property
+    def balanced(self) -> frozenset[str]:
+        """What the cluster's own load balancer must carry on this way, in small words (rows.py); else none."""
+        of = self.service
+        if of is None or of.type is not ServiceType.LOAD_BALANCER or of.balancer is not Balancer.DEFAULT:
+            return frozenset()
+        policy = of.policy.value if of.policy else "unset"
+        words = (ANYTHING, self.protocol.value, self.family.value, policy, self.client.vantage.value)
+        return frozenset(word.lower() for word in words if self.entry.kind is EntryKind.VIP)
+
+    @property
     def object_name(self) -> str:
         """The Service object in the cluster; a load balancer is asked for one protocol only, as many carry no mix."""
         assert self.service is not None
@@ -354,6 +364,17 @@ class Cell(Row):
         controls = (control.accept for control in self.controls)
         seen = self.accept.union(*controls, *(override.accept for override in self.overrides))
         return bool(seen & OF_NODES) or any(path.on_host_network for path in self.paths)
+
+    @property
+    def balanced(self) -> frozenset[str]:
+        """Its path's."""
+        return self.path.balanced
+
+    @property
+    def source_at_vips(self) -> frozenset[str]:
+        """Its path's family, where a client outside dials such a VIP."""
+        own = self.path.balanced and self.path.client.vantage is Vantage.OUTSIDE
+        return frozenset({self.path.family.value.lower()}) if own else frozenset()
 
     @property
     def profile(self) -> Profile:

@@ -88,8 +88,8 @@ def add_run_options(group: Any) -> None:
         "--redact-cloud-ids",
         action="store_true",
         help="put pseudonyms for what names a cloud's account: provider, project and subscription ids, nodes' names, "
-        "hosts of load balancers and API server; so the report may be published. IP addresses are kept, those of this "
-        "machine too: they are the evidence",
+        "hosts of load balancers and API server, hosts of --outside ssh: with their public addresses; so the report "
+        "may be published. Other IP addresses are kept, those of this machine too: they are the evidence",
     )
     add(
         "--source-ranges",

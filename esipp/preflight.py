@@ -25,13 +25,15 @@ from esipp.fitness import (
 )
 from esipp.in_pod.credentials import NO_CLIENT_OUTSIDE
 from esipp.interoperability.dns import dns_feature
+from esipp.loadbalancers import carrying
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected, detect
 from esipp.loadbalancers.objects import objects_of
 from esipp.loadbalancers.profiles.loading import all_profiles, provider
 from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.loadbalancers.reference import DEFAULT, Reference
 from esipp.loadbalancers.reference import find as find_reference
-from esipp.loadbalancers.views import CLOUDS, provider_of
+from esipp.loadbalancers.running import as_it_runs
+from esipp.loadbalancers.views import CLOUDS, NO_TOOL, asked_of, provider_of
 from esipp.model import Balancer, Family, Role
 from esipp.pod_security import host_network_feature
 from esipp.probing import standing
@@ -132,14 +134,16 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     components, notes = find_components(cluster, version, raw)
     workloads = workloads_of(components)
     objects = objects_of(cluster, all_profiles(), workloads)
-    balancer = detect(all_profiles(), raw, workloads, _told(settings), objects)
-    for name, fact in balancer.facts().items():
-        facts[name], decided[name] = fact.value, fact.decided
     told: Mapping[str, Any] = {}
     if reference:
         components.append(reference_component(reference))
         told, facts["load-balancer.reference"], decided["load-balancer.reference"] = ask_reference(reference)
-    features[HEALTH_VIEW] = health_view_feature(nodes.values(), told)
+    balancer = detect(all_profiles(), raw, workloads, _told(settings), objects)
+    balancer = as_it_runs(balancer, all_profiles(), told)
+    for name, fact in balancer.facts().items():
+        facts[name], decided[name] = fact.value, fact.decided
+    features[HEALTH_VIEW] = health_view_feature(nodes.values(), told, balancer.word)
+    features |= carrying.features_of(balancer.word)
     features[HOST_NETWORK] = host_network_feature(cluster)
     features["external-ips"] = _external_ips(cluster)
     features["dns"] = dns_feature(cluster)
@@ -249,18 +253,24 @@ def _reference_features(reference: Reference | None) -> dict[str, Feature]:
     return {f"load-balancer.{each.value}": found for each in Balancer if each is not Balancer.DEFAULT}
 
 
-def health_view_feature(nodes: Iterable[Node], reference: Mapping[str, Any]) -> Feature:
+def health_view_feature(
+    nodes: Iterable[Node], reference: Mapping[str, Any], told: LoadBalancer | None = None
+) -> Feature:
     """Whether the cluster's own load balancer can be asked for its view: by its cloud's tool, or as the reference one.
 
     Args:
         nodes: the cluster's.
         reference: the settings of the reference load balancer, if there is one.
+        told: what somebody said the load balancer is.
     """
     if DEFAULT in reference:
         return Feature(True, "the reference load balancer serves Services that name no class")
-    provider = provider_of(nodes)
+    nodes = list(nodes)
+    provider = asked_of(nodes, told)
     if provider not in CLOUDS:
-        return Feature(False, f"nobody knows how to ask the load balancer of provider '{provider or 'unknown'}'")
+        known = provider_of(nodes) or "unknown"
+        unasked = f"nobody knows how to ask the load balancer of provider '{known}'"
+        return Feature(False, f"{NO_TOOL} that asks nodes of '{known}' about {told.name}" if told else unasked)
     program = CLOUDS[provider].tool.program
     if shutil.which(program) is None:
         return Feature(False, f"'{program}' is not on PATH, by which it would be asked", ours=True)

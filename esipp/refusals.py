@@ -3,8 +3,17 @@
 import re
 
 from esipp.cluster import ApiError
+from esipp.interoperability.model import MANY_SERVICES
+from esipp.manifests import CPU, MEMORY, MOST_MEMORY
 
-ASKS_FOR = "about twenty small pods (10m of CPU, 32Mi, at most 256Mi) and sixty services"
+PODS, SERVICES, BALANCERS = 50, 110, 70
+"""What a run of all rows makes at once, at most: of the Services so many have the type LoadBalancer."""
+
+EACH = f"{CPU} of CPU and {MEMORY} each, {MOST_MEMORY} at most, no limit of CPU"
+ASKS_FOR = (
+    f"up to {PODS} pods ({EACH}) and {SERVICES} Services, {BALANCERS} of them of type LoadBalancer, "
+    f"and {MANY_SERVICES} more for a while; 'esipp doctor' counts what fewer rows need"
+)
 WEBHOOK = re.compile(r'webhook "([^"]+)"')
 POLICY = re.compile(r"ValidatingAdmissionPolicy '([^']+)'")
 ACCOUNT = re.compile(r"User .* cannot \w+ resource")
@@ -20,7 +29,7 @@ def hint_for(refused: ApiError) -> str:
     if "quota" in text.lower():
         return f"a ResourceQuota of our own namespace stands in the way; it must allow {ASKS_FOR}."
     if "usage per" in text or "limit to request ratio" in text:
-        return f"a LimitRange of our own namespace stands in the way; we ask for {ASKS_FOR}."
+        return f"a LimitRange of our own namespace stands in the way; pods of ours ask for {EACH}."
     if "PodSecurity" in text:
         return "Pod Security admission overrules the label of our own namespace; --without host-network does with less."
     for kind, found in (("webhook", WEBHOOK.search(text)), ("policy", POLICY.search(text))):

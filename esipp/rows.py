@@ -95,6 +95,17 @@ HOST_NETWORK = "host-network"
 KUBERNETES = "kubernetes."
 """How the features are called that stand for a version: ``kubernetes.1.28``."""
 
+CARRIES = "load-balancer.carries."
+"""How features are called that stand for what the cluster's own load balancer does not carry, as somebody told
+(loadbalancers/carrying.py): words of ``Row.balanced`` follow, ``load-balancer.carries.sctp``."""
+
+ANYTHING = "anything"
+"""The word that all rows have which the cluster's own load balancer must carry."""
+
+AT_VIPS = f"{OUTSIDE}.vips."
+"""Facts that say why it is not proven by which address a client outside is seen at VIPs of the cluster's own load
+balancer, by family (``vantage.outside.vips.ipv4``); there is none where nothing speaks against it (whereabouts.py)."""
+
 EXCLUDED = "excluded."
 """How those are called that stand for rows which the user leaves out (excluding.py): a pattern of ids follows."""
 
@@ -141,6 +152,19 @@ class Row:
         return True
 
     @property
+    def balanced(self) -> frozenset[str]:
+        """What the cluster's own load balancer must carry for it, in small words; none where no VIP of its is dialled.
+
+        Protocol, family, policy (``unset`` where there is none) and vantage, as far as the row is about one.
+        """
+        return frozenset()
+
+    @property
+    def source_at_vips(self) -> frozenset[str]:
+        """The families, in small letters, in which it claims whose address is seen of clients outside at such VIPs."""
+        return frozenset()
+
+    @property
     def profile(self) -> Profile:
         """The kind of Service that it is about; health checks and their ports belong to load balancers."""
         return Profile.LOAD_BALANCER
@@ -176,7 +200,7 @@ def missing_features(row: Row, features: Mapping[str, Feature]) -> dict[str, Fea
     unknown = Feature(False, "nobody looked for it")
     needed = row.features | ({HOST_NETWORK} if row.on_host_network and HOST_NETWORK in features else set())
     needed |= _of_vantages(row, features)
-    needed |= set(exclusions(row.id, features))
+    needed |= set(exclusions(row.id, features)) | _uncarried(row, features)
     found = {name: features.get(name, unknown) for name in sorted(needed)}
     return {name: feature for name, feature in found.items() if not feature.present}
 
@@ -198,6 +222,13 @@ def _of_vantages(row: Row, features: Mapping[str, Feature]) -> set[str]:
     return needed & features.keys()
 
 
+def _uncarried(row: Row, names: Iterable[str]) -> set[str]:
+    """Those among the names of features that stand for what is not carried, and is needed: all their words."""
+    words = row.balanced
+    named = (name for name in names if words and name.startswith(CARRIES))
+    return {name for name in named if words.issuperset(name.removeprefix(CARRIES).split("."))}
+
+
 def exclusions(row: str, names: Iterable[str]) -> list[str]:
     """Those among the names of features that stand for this row, by its id, being left out by the user."""
     return [name for name in names if name.startswith(EXCLUDED) and fnmatchcase(row, name.removeprefix(EXCLUDED))]
@@ -214,6 +245,11 @@ def say_missing(row: Row, missing: Mapping[str, Feature]) -> str:
         why = f" ({row.since_why})" if row.since_why and version == row.since else ""
         told.append(f"Kubernetes {version}{why}: {feature.why}" if dated else f"{name}: {feature.why}")
     return "needs " + "; ".join(told)
+
+
+def unproven_at_vips(row: Row, facts: Mapping[str, str]) -> str:
+    """Why nobody can say whose address was to be seen where a row failed: NAT may be on that way; else nothing."""
+    return next((facts[AT_VIPS + each] for each in sorted(row.source_at_vips) if AT_VIPS + each in facts), "")
 
 
 def holds(when: Iterable[tuple[str, str]], before: str, facts: Mapping[str, str]) -> bool:

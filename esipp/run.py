@@ -11,11 +11,12 @@ from pathlib import Path
 
 from esipp import __version__
 from esipp.deploying.wishes import NOTHING, Wishes
-from esipp.errors import EsippError, ExitCode
+from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.excluding import Exclusions, as_words
 from esipp.implementation import Pairs, as_json
 from esipp.model import Cell
 from esipp.observation import Verdict
+from esipp.probing.places import keep_private, read_places
 from esipp.progress import Progress
 from esipp.redaction import KNOWN, learn_cloud, redact
 from esipp.report.conclusion import Conclusion, conclude
@@ -94,6 +95,14 @@ class Asked:
     words: tuple[str, ...] = ()
 
 
+def know_cloud(settings: Settings) -> None:
+    """Have cloud ids and hosts outside replaced in all that is written from now on, if that is wanted."""
+    KNOWN.cloud.wanted = settings.redact_cloud_ids
+    learn_cloud(settings.context, ())
+    with contextlib.suppress(PreflightError):  # what makes no sense is told by preflight
+        keep_private(read_places(settings.outside) or ())
+
+
 @dataclass
 class Run:
     """A run in progress.
@@ -134,8 +143,7 @@ class Run:
         self.rows, self.left_out = rows, left_out
         self._by_id = {row.id: row for row in rows}
         self.progress.begin(rows, self.settings.samples, self.settings.moves)
-        KNOWN.cloud.wanted = self.settings.redact_cloud_ids
-        learn_cloud(self.settings.context, ())
+        know_cloud(self.settings)
         now = time.gmtime()
         self.id = f"{time.strftime('%m%d-%H%M%S', now)}-{secrets.token_hex(2)}"
         stamp = time.strftime("%Y%m%dT%H%M%SZ", now)

@@ -3,20 +3,21 @@
 import contextlib
 import hashlib
 import json
-import socket
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from esipp import manifests, network_policies
+from esipp.announcing import announced, carried, families_of, ingress_of, is_announced, protocols_of
 from esipp.cluster import UNAUTHORIZED, ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge, waiting
 from esipp.deploying import pull_secret
 from esipp.errors import HarnessError
 from esipp.intact import compare
 from esipp.labels import RUN_LABEL
+from esipp.loadbalancers.carrying import guess
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected
 from esipp.loadbalancers.patience import USUAL, Patience
 from esipp.manifests import BACKEND_LABEL, PAIR_LABEL, Numbers
@@ -355,22 +356,24 @@ class Stage:
             if not item["spec"].get(
                 "loadBalancerClass"
             ):  # the reference load balancer's ways say nothing of the cluster's
-                self.ingress = max(self.ingress, _ingress(item), key=("none", "VIP", "Proxy", "hostname").index)
-            self.vips[name] = given = by_family(_announced(item))
-            for family in _families(item):
+                self.ingress = max(self.ingress, ingress_of(item), key=("none", "VIP", "Proxy", "hostname").index)
+            self.vips[name] = given = by_family(announced(item))
+            for family in families_of(item):
                 if family not in given:
                     self.obstacles[name, family] = self._why_no_vip(item, family)
 
     def _is_announced(self, service: Json) -> bool:
         """Whether every family has its address that can have one here, or a hostname stands for all of them."""
-        return _is_announced(service, self.patience.expected(service))
+        return is_announced(service, self.patience.expected(service))
 
     def _why_no_vip(self, service: Json, family: Family) -> str:
         if family not in self.patience.expected(service):
-            return f"the load balancer carries no such VIP, as is known of it: {_carried(service)} in {family}"
+            return f"the load balancer carries no such VIP, as is known of it: {carried(service)} in {family}"
+        own = not service["spec"].get("loadBalancerClass")
+        known = guess(self.balancer.profiles, protocols_of(service), family) if own else ""
         return (
             f"no VIP came within {self.patience.assigned:.0f} s: is a load balancer installed, and has "
-            "its pool free addresses of this family? --without load-balancer leaves these rows out"
+            f"its pool free addresses of this family? --without load-balancer leaves these rows out{known}"
         )
 
     def _read_listeners(self) -> None:
@@ -392,43 +395,3 @@ class Stage:
                     f"The agent on node {pod.node} does not tell its ports: {waited.state}",
                     "is the echo image that of this checkout?",
                 )
-
-
-def _families(service: Json) -> list[Family]:
-    return [Family(each) for each in service["spec"].get("ipFamilies") or []]
-
-
-def _ingresses(service: Json) -> list[Json]:
-    return service.get("status", {}).get("loadBalancer", {}).get("ingress") or []
-
-
-def _ingress(service: Json) -> str:
-    """How a load balancer is announced: by an address with an ipMode, or by a hostname only."""
-    ways = [each.get("ipMode") or "VIP" if each.get("ip") else "hostname" for each in _ingresses(service)]
-    return max(ways, key=("VIP", "Proxy", "hostname").index) if ways else "none"
-
-
-def _announced(service: Json) -> list[str]:
-    """The addresses of a load balancer; a hostname stands for those it resolves to here."""
-    found: list[str] = []
-    for each in _ingresses(service):
-        if each.get("ip"):
-            found.append(each["ip"])
-        elif each.get("hostname"):
-            with contextlib.suppress(OSError):
-                answers = socket.getaddrinfo(each["hostname"], None, type=socket.SOCK_STREAM)
-                found += [str(answer[4][0]) for answer in answers]
-    return found
-
-
-def _is_announced(service: Json, expected: Collection[Family] | None = None) -> bool:
-    """Whether every expected family (by default all) has its address, or a hostname stands for all of them."""
-    given = by_family(_announced(service))
-    named = any(each.get("hostname") and not each.get("ip") for each in _ingresses(service))
-    wanted = _families(service) if expected is None else expected
-    return bool(given) if named else all(family in given for family in wanted)
-
-
-def _carried(service: Json) -> str:
-    """The protocols of a Service's ports."""
-    return " and ".join(sorted({port.get("protocol", "TCP") for port in service["spec"].get("ports") or ()}))

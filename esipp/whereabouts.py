@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from esipp.model import Family
 from esipp.observation import Observation, Outcome
-from esipp.rows import OUTSIDE, TWO_ADDRESSES, Feature
+from esipp.rows import AT_VIPS, OUTSIDE, TWO_ADDRESSES, Feature
 from esipp.topology import IPAddress, Node, Pod, parse_address
 
 
@@ -197,6 +197,36 @@ def addresses(found: Iterable[Whereabouts]) -> dict[str, list[str]]:
     told: dict[str, list[str]] = {}
     for each in found:
         told.setdefault(each.client, []).extend([str(each.seen)] if each.seen is not None else [])
+    return told
+
+
+def at_vips(found: Iterable[Whereabouts], vips: Iterable[Mapping[Family, str]]) -> dict[str, str]:
+    """The facts that say where the nodes' word proves nothing of VIPs: another way leads there, where NAT may be.
+
+    No node is on that way before the load balancer, and what pods see behind it is what is under test. So it is asked
+    whether one way can be the other: a private address does not come through the internet as it is, and a public one is
+    not what a private network is dialled by.
+
+    Args:
+        found: by which addresses nodes see clients outside.
+        vips: of the Services of the cluster's own load balancer.
+    """
+    given: dict[Family, set[IPAddress]] = {}
+    for addresses in vips:
+        for family, address in addresses.items():
+            given.setdefault(family, set()).add(parse_address(address))
+    told: dict[str, str] = {}
+    for each in sorted(found, key=lambda each: each.client):
+        seen = each.seen
+        others = (vip for vip in given.get(each.family, ()) if seen is not None and vip.is_global != seen.is_global)
+        vip = min(others, default=None, key=int)
+        if vip is not None and seen is not None:
+            ways = [f"{'public' if one.is_global else 'private'} {one}" for one in (seen, vip)]
+            said = (
+                f"nodes see {each.client} by the {ways[0]}, and the VIP is the {ways[1]}: another way leads there, and "
+                "whether NAT on it or the load balancer rewrites the source cannot be told"
+            )
+            told.setdefault(f"{AT_VIPS}{each.family.value.lower()}", said)
     return told
 
 

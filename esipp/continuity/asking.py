@@ -8,8 +8,9 @@ from esipp.continuity.seen import Asked, Exchange
 from esipp.model import Family
 from esipp.moves.samples import Sample, Stream, read_health, read_request
 from esipp.probing.jobs import Job
-from esipp.probing.prober import Clock, Line, Prober
-from esipp.probing.prober import Stream as Running
+from esipp.probing.orders import Line
+from esipp.probing.orders import Stream as Running
+from esipp.probing.prober import Clock, Prober
 
 SPACING = 0.1
 """Seconds between two new connections on a way, between two health checks, and between two of the control."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from esipp.disruption.model import Disruption
 from esipp.model import Balancer, Family, TrafficPolicy
-from esipp.rows import Difference, Profile, Row
+from esipp.rows import ANYTHING, Difference, Profile, Row
 
 NODEPORT = "nodeport"
 
@@ -144,6 +144,18 @@ class ContinuityRow(Row):
     def expected(self) -> str:
         """What must be seen."""
         return EXPECTED[self.what]
+
+    @property
+    def balanced(self) -> frozenset[str]:
+        """The way's policy, and the family of the VIP."""
+        own = self.way.balancer is Balancer.DEFAULT
+        return frozenset({ANYTHING, self.way.policy.value.lower(), self.family.value.lower()}) if own else frozenset()
+
+    @property
+    def source_at_vips(self) -> frozenset[str]:
+        """The family of the VIP, of the rows about the source there."""
+        own = self.balanced and self.what is What.SOURCE
+        return frozenset({self.family.value.lower()}) if own else frozenset()
 
     @property
     def profile(self) -> Profile:

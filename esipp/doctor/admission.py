@@ -9,6 +9,7 @@ from esipp.doctor.model import Check, ok, warn
 from esipp.manifests import agent_pod
 from esipp.namespaces import of_runs
 from esipp.planning.plan import Made
+from esipp.refusals import EACH
 from esipp.rows import Feature
 
 Json = dict[str, Any]
@@ -144,7 +145,7 @@ def of_limits(cluster: Cluster) -> Check:
     if not found:
         return ok("limits", "no LimitRange stands in every namespace")
     said = f"every namespace has the LimitRange {', '.join(found)}"
-    return warn("limits", said, "pods of ours ask for 10m and 32Mi, and have a limit of 256Mi: does it let them?")
+    return warn("limits", said, f"pods of ours ask for {EACH}: does it let them?")
 
 
 def of_policies(cluster: Cluster) -> Check:

@@ -29,10 +29,9 @@ from esipp.model import Role
 from esipp.planning.plan import RUN, Json, Work, work_of
 from esipp.preflight import Findings, Seen, ask_reference, look_around
 from esipp.props import Ground
-from esipp.redaction import KNOWN, learn_cloud
 from esipp.rights import lacking
 from esipp.rows import Level, Row, missing_features
-from esipp.run import Settings
+from esipp.run import Settings, know_cloud
 from esipp.topology import with_control_plane
 
 RUN_WORDS, CLEAN_WORDS = "esipp run", "esipp clean"
@@ -52,8 +51,7 @@ def examine_all(settings: Settings, rows: Sequence[Row], asked: Sequence[str]) -
         asked: the same, and what else is no setting, as words of ``esipp run``.
     """
     report = Report(" ".join([settings.repeat, *map(shlex.quote, asked)]), clean_command(settings))
-    KNOWN.cloud.wanted = settings.redact_cloud_ids
-    learn_cloud(settings.context, ())
+    know_cloud(settings)
     cluster = report.must("kubeconfig", lambda: Cluster(settings.context, settings.kubeconfig, settings.wishes))
     version = report.must("API server", cluster.version) if cluster else None
     _here(report, settings, version or "")

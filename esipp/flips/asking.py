@@ -8,8 +8,8 @@ from typing import Any
 from esipp.flips.timeline import REOPENED
 from esipp.moves.samples import Sample, Stream, read_health, read_request
 from esipp.probing.jobs import Job
+from esipp.probing.orders import Stream as Running
 from esipp.probing.prober import Clock, Prober
-from esipp.probing.prober import Stream as Running
 
 SPACING = 0.08
 """Seconds between two new connections at one entry."""

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from esipp.model import Balancer, Cell, Family, Path, Role
-from esipp.rows import Difference, Profile, Row
+from esipp.rows import ANYTHING, Difference, Profile, Row
 
 
 class Flipping(StrEnum):
@@ -81,6 +81,16 @@ class BesideRow(FlipRow):
         return self.cell.profile
 
     @property
+    def balanced(self) -> frozenset[str]:
+        """Its path's."""
+        return self.cell.balanced
+
+    @property
+    def source_at_vips(self) -> frozenset[str]:
+        """Its path's."""
+        return self.cell.source_at_vips
+
+    @property
     def paths(self) -> tuple[Path, ...]:
         """Every path that has to be observed: its own and its controls'."""
         return self.cell.paths
@@ -153,6 +163,17 @@ class FlippedRow(FlipRow):
     def expected(self) -> str:
         """What must be seen."""
         return self.must
+
+    @property
+    def balanced(self) -> frozenset[str]:
+        """A VIP over TCP; which policy it has changes."""
+        own = self.service.balancer is Balancer.DEFAULT and self.at is At.VIP
+        return frozenset({ANYTHING, "tcp", self.family.value.lower()}) if own else frozenset()
+
+    @property
+    def source_at_vips(self) -> frozenset[str]:
+        """All claims about a VIP rest on whose address answers show."""
+        return frozenset({self.family.value.lower()}) if self.balanced else frozenset()
 
     @property
     def profile(self) -> Profile:

@@ -4,6 +4,7 @@ from typing import Any
 
 from esipp import manifests
 from esipp.flips.model import BesideHealthRow, BesideRow, FlippedRow
+from esipp.health.props import NOBODY
 from esipp.labels import RUN_LABEL, labels_of
 from esipp.manifests import BACKEND_LABEL
 from esipp.model import Backends, Balancer, Client, Role, ServiceType, Vantage
@@ -17,7 +18,8 @@ INSIDE = Client("host-on-other-node", Vantage.NODE, Role.OTHER_NODE)
 """Who looks after the neighbours where there is no client outside."""
 
 NEIGHBOURS = {"neighbour-loadbalancer": ServiceType.LOAD_BALANCER, "neighbour-nodeport": ServiceType.NODE_PORT}
-"""Services beside the steady ones; their policies flip."""
+"""Services beside the steady ones; their policies flip. Without the feature ``load-balancer`` the first is one that
+nobody serves: nodes have its rules and its health check all the same, and no load balancer is made for it."""
 
 PORT = 80
 
@@ -42,12 +44,19 @@ def props(rows: list[Row], ground: Ground) -> Props:
     announced: set[str] = set()
     outside = ground.features["vantage.outside"].present
     if any(isinstance(row, BesideRow | BesideHealthRow) for row in rows):
-        services += [flipping(name, ground.run, kind) for name, kind in NEIGHBOURS.items()]
+        services += [_neighbour(name, kind, ground) for name, kind in NEIGHBOURS.items()]
     for service in sorted({row.service for row in rows if isinstance(row, FlippedRow)}):
         kind = ServiceType.LOAD_BALANCER if service.balancer else ServiceType.NODE_PORT
         services.append(flipping(service.object_name, ground.run, kind, service.balancer))
         announced |= {service.object_name} if service.balancer else set()
     return Props(services=tuple(services), announced=frozenset(announced), clients=frozenset({_watcher(outside)}))
+
+
+def _neighbour(name: str, kind: ServiceType, ground: Ground) -> Json:
+    made = flipping(name, ground.run, kind)
+    if kind is ServiceType.LOAD_BALANCER and not ground.features["load-balancer"].present:
+        made["spec"]["loadBalancerClass"] = NOBODY
+    return made
 
 
 def _watcher(outside: bool) -> Client:

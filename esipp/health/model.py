@@ -11,7 +11,7 @@ from typing import Any
 
 from esipp.model import Client, Family, Role
 from esipp.observation import Outcome
-from esipp.rows import Difference, Row
+from esipp.rows import ANYTHING, Difference, Row
 from esipp.trials import TrialRow
 
 
@@ -146,6 +146,13 @@ class QuestionRow(Row):
     question: Question
     about: About
     differences: tuple[Difference, ...] = ()
+
+    @property
+    def balanced(self) -> frozenset[str]:
+        """Where the health check is asked for at the VIP."""
+        asked = self.question
+        words = (ANYTHING, "tcp", "local", asked.family.value, asked.client.vantage.value)
+        return frozenset(word.lower() for word in words) if asked.place is Place.VIP else frozenset()
 
     @property
     def expected(self) -> str:

@@ -24,7 +24,7 @@ from esipp.interoperability.seen import Neighbours
 from esipp.model import Entry, EntryKind, Path, Protocol, Service, ServiceType, TrafficPolicy
 from esipp.observe import ANSWER_TIMEOUT
 from esipp.probing.jobs import Job, read_result
-from esipp.probing.prober import Stream
+from esipp.probing.orders import Stream
 from esipp.reading import read
 from esipp.topology import Topology
 

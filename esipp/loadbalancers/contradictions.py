@@ -1,14 +1,14 @@
 """Where what was seen contradicts what a profile says: findings, a sentence each. Pure; no verdict depends on them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from esipp.facts import Fact
 from esipp.loadbalancers.detection import UNKNOWN, Detected
 from esipp.loadbalancers.profiles.model import Class, LoadBalancer
 from esipp.loadbalancers.profiles.words import seconds, sources_seen
-from esipp.model import AddressClass, Balancer, EntryKind, Path, ServiceType, TrafficPolicy, Vantage
+from esipp.model import AddressClass, Family, Path, TrafficPolicy, Vantage
 from esipp.moves.checks import Checking
 from esipp.observation import Observation
 from esipp.topology import Topology
@@ -94,14 +94,7 @@ def class_of(detected: Detected, ingress: str, seen: Behaviour | None = None) ->
 
 def _is_own(path: Path) -> bool:
     """Whether a client outside dials a VIP of the cluster's own load balancer there."""
-    service = path.service
-    return (
-        service is not None
-        and service.type is ServiceType.LOAD_BALANCER
-        and service.balancer is Balancer.DEFAULT
-        and path.entry.kind is EntryKind.VIP
-        and path.client.vantage is Vantage.OUTSIDE
-    )
+    return bool(path.balanced) and path.client.vantage is Vantage.OUTSIDE
 
 
 # --------------------------------------------------------------------------------------------------- what is told
@@ -149,6 +142,22 @@ def of_status(detected: Detected, ingress: str) -> list[Finding]:
             yield Finding(
                 "class", f"{profile.name} is a forwarder; ipMode Proxy says that connections end at the balancer"
             )
+
+    return _agreed(detected, look)
+
+
+def of_vips(detected: Detected, families: Collection[Family]) -> list[Finding]:
+    """Where Services got VIPs of families that the profile does not carry, so that rows were not asked that could be.
+
+    Args:
+        detected: what the load balancer is taken for.
+        families: those of the VIPs of our Services that name no class.
+    """
+
+    def look(profile: LoadBalancer) -> Iterable[Finding]:
+        more = sorted(family.value for family in families if family not in profile.families.value)
+        if more:
+            yield Finding("families", f"{profile.name} carries no {' or '.join(more)}; Services of ours have such VIPs")
 
     return _agreed(detected, look)
 

@@ -52,6 +52,7 @@ class Detected:
         how: how it was decided.
         found: what was found, where something else was told.
         objects: which collections of the API have something in them, of those that could be read.
+        itself: whether the load balancer said so: then what stands on Services tells no more.
     """
 
     platform: Fact
@@ -60,6 +61,12 @@ class Detected:
     how: str = "nothing by a known name"
     found: tuple[LoadBalancer, ...] = ()
     objects: Mapping[str, bool] = field(default_factory=dict)
+    itself: bool = False
+
+    @property
+    def word(self) -> LoadBalancer | None:
+        """What somebody said that it is; None where nobody did."""
+        return self.profiles[0] if self.told else None
 
     @property
     def fact(self) -> Fact:
@@ -117,9 +124,10 @@ def look_again(
         workloads: as in ``detect``.
         services: Services of ours that name no class, as the API server has them.
     """
-    told = before.profiles[0] if before.told else None
+    if before.itself:
+        return before
     start = Detected(before.platform, objects=before.objects)
-    return _with(start, *find(known, before.platform.value, workloads, services, before.objects), told)
+    return _with(start, *find(known, before.platform.value, workloads, services, before.objects), before.word)
 
 
 def _with(start: Detected, found: tuple[LoadBalancer, ...], how: str, told: LoadBalancer | None) -> Detected:

@@ -9,8 +9,9 @@ from esipp.model import Family
 from esipp.moves.samples import Stream, read_health, read_request
 from esipp.moves.scene import PORT
 from esipp.probing.jobs import Job
-from esipp.probing.prober import Clock, Line, Prober
-from esipp.probing.prober import Stream as Running
+from esipp.probing.orders import Line
+from esipp.probing.orders import Stream as Running
+from esipp.probing.prober import Clock, Prober
 
 SPACING = 0.02
 """Seconds between two requests through the VIP, and between two health checks: no coarser than this."""

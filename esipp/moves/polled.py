@@ -14,12 +14,12 @@ from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge
 from esipp.errors import EsippError
 from esipp.loadbalancers.views import view_for
-from esipp.loadbalancers.views.model import Asked, HealthView, Share, Unavailable, View, Why
+from esipp.loadbalancers.views.model import Asked, HealthView, Unavailable, View, Why
 from esipp.model import Balancer, Family
 from esipp.moves import scene
 from esipp.moves.drive import Driver
 from esipp.moves.judging import Health, Judge
-from esipp.moves.polls import Poll, lines, shown
+from esipp.moves.polls import Poll, lines, shares, shown
 from esipp.moves.rows import What
 from esipp.moves.told import EXCLUDED
 from esipp.moves.word import NOTHING, Word
@@ -148,17 +148,9 @@ class PolledWord(Word):
             return []
         result = judge.result
         seen = shown(polls, result.changes, result.ends)
-        return lines(self.view.provider, self.view.interval, polls, seen, len(result.changes)) + self._shares()
-
-    def _shares(self) -> list[str]:
-        """The share of healthy nodes after the moves, as the Azure article reads it in the portal (seed 001)."""
-        nodes, said = len(self._targets(set())), []
-        for what, policy in ((What.VIEW_CLUSTER, "Cluster"), (What.VIEW_LOCAL, "Local")):
-            if view := self._views.get(what):
-                share, should = Share(len(view.healthy), nodes), Share(len(view.should), nodes)
-                right = "as it should be" if view.healthy == view.should else f"where it should be {should}"
-                said.append(f"  after the moves, {policy}: {share} of the nodes healthy, {right}")
-        return said
+        return lines(self.view.provider, self.view.interval, polls, seen, len(result.changes)) + shares(
+            self._views, self._targets(set())
+        )
 
     def _targets(self, families: Collection[Family]) -> frozenset[str]:
         """The nodes that a load balancer must use for a VIP of these families."""

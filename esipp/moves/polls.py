@@ -4,11 +4,13 @@ A poll is no decision: a node turned somewhere between the last poll that did no
 what is shown may be older still. So polls give bounds, beside the timeline, and no verdict rests on their times.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.loadbalancers.views.model import Share, State
+from esipp.moves.judging import Health
+from esipp.moves.rows import What
 from esipp.moves.timeline import Change
 
 
@@ -111,4 +113,20 @@ def lines(provider: str, interval: float, polls: Sequence[Poll], seen: Sequence[
         said.append(f"  {len(seen)} of {moves} changes were shown, the last after {by[-1]:.0f} s at most")
     elif answered:
         said.append("  no change was shown before the next one: it is asked, or tells, too seldom")
+    return said
+
+
+def shares(views: Mapping[What, Health], nodes: Collection[str]) -> list[str]:
+    """The share of healthy nodes after the moves, as the Azure article reads it in the portal (seed 001).
+
+    Args:
+        views: what was seen last, by row.
+        nodes: those that load balancers must use.
+    """
+    said = []
+    for what, policy in ((What.VIEW_CLUSTER, "Cluster"), (What.VIEW_LOCAL, "Local")):
+        if view := views.get(what):
+            share, should = Share(len(view.healthy), len(nodes)), Share(len(view.should), len(nodes))
+            right = "as it should be" if view.healthy == view.should else f"where it should be {should}"
+            said.append(f"  after the moves, {policy}: {share} of the nodes healthy, {right}")
     return said

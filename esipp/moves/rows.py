@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from esipp.model import Balancer, Family
-from esipp.rows import Difference, Row
+from esipp.rows import ANYTHING, Difference, Row
 
 
 class What(StrEnum):
@@ -83,6 +83,19 @@ class MoveRow(Row):
     def expected(self) -> str:
         """What must be seen."""
         return EXPECTED[self.what]
+
+    @property
+    def balanced(self) -> frozenset[str]:
+        """What the row asks, and the family of the VIP, if it is about one."""
+        if self.balancer is not Balancer.DEFAULT:
+            return frozenset()
+        return frozenset({ANYTHING, self.what.value, *([self.family.value.lower()] if self.family else [])})
+
+    @property
+    def source_at_vips(self) -> frozenset[str]:
+        """The family of the VIP, of the row about the source there."""
+        own = self.balanced and self.what is What.SOURCE
+        return frozenset({self.family.value.lower()}) if own and self.family else frozenset()
 
     @property
     def asked(self) -> str:

@@ -6,12 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.convergence import Budget, Reading, converge
+from esipp.errors import HarnessError
 from esipp.loadbalancers.reference import DEFAULT, Reference, Stream
+from esipp.loadbalancers.views.model import Asked, Places, State, Unavailable, Why
+from esipp.loadbalancers.views.reference import ReferenceView
 from esipp.model import Balancer, Family
 from esipp.moves import scene
 from esipp.moves.checks import Checking
 from esipp.moves.drive import Driver
-from esipp.moves.judging import Health
+from esipp.moves.judging import Health, Judge
+from esipp.moves.polls import shares
 from esipp.moves.rows import What
 from esipp.moves.timeline import Decision
 from esipp.moves.word import Word
@@ -91,7 +95,7 @@ class ReferenceWord(Word):
 
     def _look(self, drivers: Mapping[Balancer, Driver]) -> None:
         """Ask for the view of the nodes now."""
-        nodes = {name: each["nodes"] for name, each in self._own().items()}
+        view = ReferenceView(Places(self.cluster_nodes), self.reference)
         for balancer, driver in drivers.items():
             if not self._serves(balancer) or not driver.counted:
                 continue
@@ -100,13 +104,26 @@ class ReferenceWord(Word):
                 (What.VIEW_LOCAL, scene.service_name(balancer)),
                 (What.VIEW_CLUSTER, scene.cluster_service_name(balancer)),
             ):
-                told = nodes.get(name, [])
-                known = {each["node"] for each in told}
-                sick = {each["node"] for each in told if not each["healthy"]}
+                healthy = self._healthy(view, name)
                 local = what is What.VIEW_LOCAL
                 should = driver.open_nodes if local else self._targets(driver.observing.vip.keys())
-                found[what] = Health(frozenset(known - sick), frozenset(should))
+                found[what] = Health(healthy, frozenset(should))
             self._views[balancer] = found
+
+    def _healthy(self, view: ReferenceView, name: str) -> frozenset[str]:
+        """The nodes that it takes for healthy, strangers too; none of a Service that it does not know.
+
+        Raises:
+            HarnessError: it does not answer.
+        """
+        try:
+            told = view.ask(Asked(f"{self.namespace}/{name}"))
+        except Unavailable as failed:
+            if failed.why is not Why.NOT_FOUND:
+                raise HarnessError(failed.sentence, failed.hint) from None
+            return frozenset()
+        strangers = (each.target for each in told.members if each.node is None and each.state is State.HEALTHY)
+        return told.healthy.union(strangers)
 
     def look_again(self, balancers: Collection[Balancer]) -> None:
         """Ask which VIPs are left of their Cluster services, until none is or the time is over.
@@ -143,6 +160,16 @@ class ReferenceWord(Word):
     def views(self, balancer: Balancer) -> Mapping[What, Health]:
         """That view, by row."""
         return self._views.get(balancer, {})
+
+    def lines(self, judges: Mapping[Balancer, Judge]) -> list[str]:
+        """The share of nodes that it took for healthy after the moves, as the Azure article reads it (seed 001)."""
+        del judges
+        return [
+            line
+            for balancer, views in self._views.items()
+            if (told := shares(views, self._targets(())))
+            for line in (f"the balancer's own view ({balancer.value}), by its own word:", *told)
+        ]
 
     def addresses(self) -> dict[Family, frozenset[str]]:
         """Its own addresses."""

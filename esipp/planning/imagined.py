@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from esipp.errors import PreflightError
+from esipp.loadbalancers.carrying import features_of
 from esipp.loadbalancers.profiles.model import LoadBalancer
+from esipp.loadbalancers.views import NO_TOOL, cloud_of
 from esipp.model import Balancer, Family, Role
 from esipp.preflight import left_out
 from esipp.rows import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, Feature, Row
@@ -15,8 +17,6 @@ MANAGED = frozenset({"gke", "aks", "eks"})
 """Platforms whose control planes are no nodes that anybody sees."""
 
 ASSUMED = "assumed: only a cluster can tell"
-WITH_A_TOOL = ("GCE", "AWS", "Azure", "OpenStack")
-"""Systems whose load balancers are asked by their cloud's own command-line tool (loadbalancers.views)."""
 
 NEWEST = "v99.0"
 
@@ -75,6 +75,7 @@ def imagine(asked: Asked) -> Imagined:
     known = _known(asked, families, own_kind=own_kind)
     names = {name for row in asked.rows for name in row.features if not name.startswith(KUBERNETES)} | {HOST_NETWORK}
     features = {name: known.get(name, Feature(True, ASSUMED)) for name in sorted(names | known.keys())}
+    features |= features_of(asked.profile)
     features |= left_out(asked.without, features)
     version = asked.version or NEWEST
     if asked.version:
@@ -111,9 +112,9 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
     found["families.dual"] = Feature(len(set(families)) > 1, f"families asked for: {_list(families)}")
     found["nodes.three"] = Feature(asked.nodes > 2, f"{asked.nodes} nodes take pods")
     found["load-balancer"] = Feature(True, profile.name)
-    asked_by_tool = profile.system in WITH_A_TOOL
-    assumed = "its cloud's own command-line tool is on PATH and logged in" if asked_by_tool else "no tool is known"
-    found[HEALTH_VIEW] = Feature(asked_by_tool, assumed)
+    cloud = cloud_of(profile)
+    assumed = "its cloud's own command-line tool is on PATH and logged in" if cloud else NO_TOOL
+    found[HEALTH_VIEW] = Feature(bool(cloud), assumed)
     beside = "the reference load balancer stands beside kind's nodes only"
     for each in Balancer:
         if each is not Balancer.DEFAULT:

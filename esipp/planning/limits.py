@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator
 
 from esipp.continuity.rows import ContinuityRow
+from esipp.loadbalancers.carrying import uncarried, words_of
 from esipp.loadbalancers.profiles.model import Class, Limit, LoadBalancer, Outcome
-from esipp.model import AddressClass, Balancer, Cell, EntryKind, Family, Path, Protocol, ServiceType, Vantage
+from esipp.model import AddressClass, Balancer, Cell, Family, Vantage
 from esipp.moves.rows import MoveRow, What
 from esipp.rows import Level, Row
 
@@ -18,7 +19,8 @@ LOCAL = frozenset({"Local"})
 
 def limited(profile: LoadBalancer, rows: Iterable[Row]) -> list[Limited]:
     """Each limit with the rows that it hits, each row under the worst one."""
-    limits = [*_carried(profile), *_proxied(profile), *profile.limits]
+    stated = (limit for limit in profile.limits if limit.outcome is not Outcome.UNSUPPORTED)
+    limits = [*uncarried(profile), *_proxied(profile), *stated]
     limits.sort(key=lambda limit: SEVERITY.index(limit.outcome))
     found: dict[int, list[Row]] = {}
     for row in rows:
@@ -26,18 +28,6 @@ def limited(profile: LoadBalancer, rows: Iterable[Row]) -> list[Limited]:
         if hit is not None:
             found.setdefault(hit, []).append(row)
     return [(limits[number], tuple(of)) for number, of in sorted(found.items())]
-
-
-def _carried(profile: LoadBalancer) -> Iterator[Limit]:
-    """What is not carried at all."""
-    protocols = frozenset(each.value for each in Protocol if each not in profile.protocols.value)
-    if protocols:
-        why = f"{profile.name} carries no {' or '.join(sorted(protocols))}"
-        yield Limit(Outcome.UNSUPPORTED, why, profile.protocols.sources, protocols=protocols)
-    families = frozenset(each.value for each in Family if each not in profile.families.value)
-    if families:
-        why = f"{profile.name} carries no {' or '.join(sorted(families))}"
-        yield Limit(Outcome.UNSUPPORTED, why, profile.families.sources, families=families)
 
 
 def _proxied(profile: LoadBalancer) -> Iterator[Limit]:
@@ -53,6 +43,8 @@ def _proxied(profile: LoadBalancer) -> Iterator[Limit]:
 
 def hits(limit: Limit, row: Row) -> bool:
     """Whether a row is about the cluster's own load balancer, and one of those that a limit names."""
+    if limit.outcome is Outcome.UNSUPPORTED:
+        return any(row.balanced.issuperset(words) for words in words_of(limit))
     if limit.outcome is Outcome.FAILS and row.level is Level.RECORD:
         return False
     if isinstance(row, MoveRow):
@@ -64,7 +56,7 @@ def hits(limit: Limit, row: Row) -> bool:
         own = row.way.balancer is Balancer.DEFAULT and _fits(limit.families, row.family)
         return own and policy and not limit.protocols and not limit.clients
     cell = getattr(row, "cell", row)  # of a claim that is made again while neighbours flip
-    return isinstance(cell, Cell) and _is_own(cell.path) and _hits_path(limit, cell)
+    return isinstance(cell, Cell) and bool(cell.balanced) and _hits_path(limit, cell)
 
 
 def _hits_move(limit: Limit, row: MoveRow) -> bool:
@@ -93,13 +85,6 @@ def _hits_path(limit: Limit, cell: Cell) -> bool:
 def _fits(families: frozenset[str], family: Family | None) -> bool:
     """Whether a row of a family is one that a limit of these, if any, is about."""
     return not families or (family is not None and family.value in families)
-
-
-def _is_own(path: Path) -> bool:
-    """Whether it leads through a VIP of the cluster's own load balancer."""
-    service = path.service
-    own = service is not None and service.type is ServiceType.LOAD_BALANCER and service.balancer is Balancer.DEFAULT
-    return own and path.entry.kind is EntryKind.VIP
 
 
 def _wants_client(cell: Cell) -> bool:

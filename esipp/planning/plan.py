@@ -9,7 +9,7 @@ from esipp.cluster import Cluster
 from esipp.deployed import props_of
 from esipp.durations import PHASES, expected
 from esipp.loadbalancers.patience import Patience, patience_of
-from esipp.loadbalancers.profiles.model import LoadBalancer, Outcome
+from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.model import Balancer, ServiceType, Vantage, paths_of
 from esipp.planning import limits
 from esipp.planning.imagined import Asked, imagine
@@ -119,10 +119,11 @@ def work_of(
 
     Args:
         rows: those that are asked for.
-        ground: the cluster; its roles with that of the control plane.
+        ground: the cluster; its roles with that of the control plane, its features with what a load balancer that
+            somebody named does not carry.
         profiles: what its load balancer is taken for. Only where it is one, it predicts anything of rows.
         samples, moves: as of a run.
-        sure: whether somebody said that it is that load balancer: only then what it carries not is unsupported.
+        sure: whether somebody said that it is that load balancer: only then nothing is waited for that it carries not.
     """
     missing = {row.id: missing_features(row, ground.features) for row in rows}
     able = tuple(row for row in rows if not missing[row.id])
@@ -131,18 +132,12 @@ def work_of(
         if missing[row.id]:
             unsupported.setdefault(say_missing(row, _first(missing[row.id])), []).append(row)
     (profile,) = profiles if len(profiles) == 1 else (None,)
-    limited = limits.limited(profile, able) if profile else []
-    gone = {row.id for limit, rows in limited if sure and limit.outcome is Outcome.UNSUPPORTED for row in rows}
-    for limit, hit in limited:
-        if sure and limit.outcome is Outcome.UNSUPPORTED:
-            unsupported.setdefault(limit.why, []).extend(hit)
-    able = tuple(row for row in able if row.id not in gone)
     made = _made(able, ground)
     return Work(
         rows=len(rows),
         asked=able,
         unsupported={why: tuple(those) for why, those in unsupported.items()},
-        limited=tuple((limit, hit) for limit, hit in limited if not sure or limit.outcome is not Outcome.UNSUPPORTED),
+        limited=tuple(limits.limited(profile, able)) if profile else (),
         made=made,
         patience=patience_of(profiles, sure=sure),
         parts=tuple(_parts(able, made, profiles, samples, moves)),

@@ -1,10 +1,12 @@
 """Where clients outside the cluster stand, as ``--outside`` says: containers, this machine, hosts over ssh. Pure."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from esipp.errors import PreflightError
+from esipp.redaction import KNOWN
 
 HINT = "auto, none, docker:NETWORK, machine, ssh:[USER@]HOST[:PORT]; several with commas: --outside machine,ssh:a@b."
 
@@ -105,3 +107,16 @@ def place_of(client: str, places: tuple[Place, ...]) -> Place:
 def most_clients(places: tuple[Place, ...]) -> int | None:
     """How many clients can stand at these places; None where containers are as many as are wanted."""
     return None if any(place.kind is Kind.DOCKER for place in places) else len(places)
+
+
+def keep_private(places: Iterable[Place], addresses: Iterable[object] = (), called: str = "") -> None:
+    """Have hosts over ssh replaced in all that is written, where cloud ids are.
+
+    Args:
+        places: of which those count that are hosts over ssh.
+        addresses: those that such a host has, or is seen by.
+        called: its own name for itself.
+    """
+    for place in places:
+        if place.kind is Kind.SSH:
+            KNOWN.cloud.learn_host(place.name, place.user, [str(each) for each in addresses], called)

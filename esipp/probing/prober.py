@@ -7,14 +7,15 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from esipp.errors import HarnessError
 from esipp.observation import Observation
 from esipp.probing.jobs import Job, read_result
+from esipp.probing.orders import Collection, Line, Order, Pulse, Stream
 
 START_SECONDS = 60.0
 """Until a prober says that it is ready: an exec into a container plus the start of Python, on a busy machine."""
@@ -34,9 +35,6 @@ KLOG = re.compile(r"^[EFIW]\d{4} [\d:.]+ +\d+ \S+\] ")
 
 PROTOCOL_VERSION = 4
 
-Line = dict[str, Any]
-"""A line of the prober, as its contract has it."""
-
 
 @dataclass(frozen=True)
 class Clock:
@@ -53,118 +51,6 @@ class Clock:
     def ours(self, theirs: float) -> float:
         """The time of this process's monotonic clock at a time of the prober's, in seconds, to the microsecond."""
         return round(theirs - self.offset, 6)
-
-
-class _Order(Protocol):
-    """Whoever waits for the lines about one order. All is called in the reader's thread, or by whom finds it dead."""
-
-    def take(self, line: Line) -> None:
-        """A result."""
-
-    def done(self) -> None:
-        """No more results come."""
-
-    def fail(self, error: HarnessError) -> None:
-        """Nothing more comes, and that is wrong."""
-
-
-class _Pulse:
-    """Whether it lives is all that is asked."""
-
-    def take(self, line: Line) -> None:
-        """It does."""
-
-    def done(self) -> None:
-        """Nothing more was wanted."""
-
-    def fail(self, error: HarnessError) -> None:
-        """Whoever waits for something else is told."""
-
-
-T = TypeVar("T")
-
-
-class _Collection(Generic[T]):
-    """Keeps what is read from the results until all are there."""
-
-    def __init__(self, read: Callable[[Line], T]) -> None:
-        self._read = read
-        self._found: list[T] = []
-        self.future: Future[list[T]] = Future()
-        self.future.set_running_or_notify_cancel()  # from now on nobody can cancel it under the reader's feet
-
-    def take(self, line: Line) -> None:
-        self._found.append(self._read(line))
-
-    def done(self) -> None:
-        self.future.set_result(self._found)
-
-    def fail(self, error: HarnessError) -> None:
-        self.future.set_exception(error)
-
-
-class Stream:
-    """A job whose results are told one by one, as they arrive. ``Prober.stream`` starts it."""
-
-    def __init__(self, name: str, sink: Callable[[Line], None], cancel: Callable[[], None]) -> None:
-        self._name = name
-        self._sink = sink
-        self._cancel = cancel
-        self._told = 0
-        self._broken = False
-        self._future: Future[int] = Future()
-        self._future.set_running_or_notify_cancel()
-
-    def cancel(self) -> None:
-        """Have the prober stop the job; its probes in flight have no result. What is over stays so."""
-        self._cancel()
-
-    def wait(self, timeout: float) -> int:
-        """Wait until the job is done or cancelled, up to so many seconds.
-
-        Returns:
-            The number of results that were told; of a brief job the number of its groups.
-
-        Raises:
-            HarnessError: the prober died or refused the job, the sink failed, or the time is up; then the job goes on.
-        """
-        try:
-            return self._future.result(timeout=timeout)
-        except FutureTimeoutError:
-            raise HarnessError(
-                f"A job of the prober of {self._name} is not over after {timeout:g} s; {self._told} results came.",
-                "is the machine busy?",
-            ) from None
-        finally:
-            if self._broken:
-                self.cancel()
-
-    def take(self, line: Line) -> None:
-        """Tell a result, in the reader's thread."""
-        if self._broken:
-            return
-        try:
-            self._sink(line)
-        except BaseException as broken:  # whatever it is, it must not end the reader
-            self._broken = True
-            error = HarnessError(
-                f"A result of the prober of {self._name} could not be taken: {type(broken).__name__}: {broken}.",
-                "this is a mistake of ours; nothing is said about the product.",
-            )
-            error.__cause__ = broken
-            self.fail(error)
-        else:
-            self._told += 1
-
-    def done(self) -> None:
-        """No more results come."""
-        with contextlib.suppress(InvalidStateError):  # the sink failed before
-            self._future.set_result(self._told)
-
-    def fail(self, error: HarnessError) -> None:
-        """Nothing more comes, and that is wrong."""
-        with contextlib.suppress(InvalidStateError):  # the first trouble counts
-            self._future.set_exception(error)
 
 
 class Prober:
@@ -184,7 +70,7 @@ class Prober:
     def __init__(self, name: str, command: Sequence[str], prelude: str = "") -> None:
         self.name = name
         self._greeted = bool(prelude)
-        self._orders: dict[str, _Order] = {}
+        self._orders: dict[str, Order] = {}
         self._cancelled: set[str] = set()  # orders whose cancellation has no answer yet
         self._lock = threading.Lock()
         self._pen = threading.Lock()  # of its own, so that a pipe that is full never holds up the reader
@@ -225,13 +111,13 @@ class Prober:
 
     def submit(self, job: Job) -> "Future[list[Observation]]":
         """Send a job; the future holds its observations, or a HarnessError if the prober dies."""
-        collection = _Collection(lambda line: read_result(job, line))
+        collection = Collection(lambda line: read_result(job, line))
         self._place(collection, job.order)
         return collection.future
 
     def ask(self, job: Job) -> "Future[list[Line]]":
         """Send a job as ``submit`` does; the future holds its result lines as the prober wrote them."""
-        collection = _Collection(lambda line: line)
+        collection = Collection(lambda line: line)
         self._place(collection, job.order)
         return collection.future
 
@@ -258,7 +144,7 @@ class Prober:
         return min((self._read_clock() for _ in range(rounds)), key=lambda clock: clock.uncertainty)
 
     def _read_clock(self) -> Clock:
-        answer = _Collection(lambda line: (time.monotonic(), float(line["monotonic"])))
+        answer = Collection(lambda line: (time.monotonic(), float(line["monotonic"])))
         sent = time.monotonic()
         identity = self._place(answer, lambda identity: {"describe": True, "id": identity})
         try:
@@ -278,7 +164,7 @@ class Prober:
             self._serial += 1
             return f"{self._serial}"
 
-    def _place(self, order: _Order, words: Callable[[str], Line], identity: str = "") -> str:
+    def _place(self, order: Order, words: Callable[[str], Line], identity: str = "") -> str:
         """Send an order, whose lines then come to it; gives its id."""
         identity = identity or self._identity()
         with self._lock:
@@ -343,7 +229,7 @@ class Prober:
 
     def _feel_its_pulse(self) -> None:
         """While something is wanted of it: it has to say something now and then, if only that it lives."""
-        pulse = _Pulse()
+        pulse = Pulse()
         while not self._over.wait(PULSE_SECONDS):
             silent = time.monotonic() - self._heard
             if self._dead:

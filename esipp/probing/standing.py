@@ -7,7 +7,7 @@ from esipp.errors import PreflightError
 from esipp.model import Family
 from esipp.probing.hosts import Landed, look
 from esipp.probing.outside import check_network, find_network
-from esipp.probing.places import Kind, Place, most_clients, read_places
+from esipp.probing.places import Kind, Place, keep_private, most_clients, read_places
 from esipp.rows import OUTSIDE, RAW_SOCKETS, TWO_ADDRESSES, Feature
 from esipp.topology import Node
 
@@ -41,6 +41,8 @@ def land(places: Iterable[Place], nodes: Collection[Node]) -> dict[Place, Landed
         return {}
     with ThreadPoolExecutor(max_workers=len(wanted)) as pool:
         found = list(pool.map(look, wanted))
+    for each in found:
+        keep_private([each.place], each.addresses, each.hostname)
     for each in found:
         for node in nodes:
             held = sorted(str(address) for address in each.addresses & node.addresses)

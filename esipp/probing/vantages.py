@@ -9,7 +9,7 @@ from esipp.probing import hosts, transports
 from esipp.probing.hosts import Landed
 from esipp.probing.jobs import Job
 from esipp.probing.outside import OutsideContainers
-from esipp.probing.places import Kind, Place, place_of
+from esipp.probing.places import Kind, Place, keep_private, place_of
 from esipp.probing.prober import Prober
 from esipp.topology import IPAddress
 from esipp.whereabouts import Answer, Whereabouts, answers_of, checked, find, told_apart
@@ -101,6 +101,8 @@ class Outside:
         with ThreadPoolExecutor(max_workers=max(1, len(wanted))) as pool:
             found = [each for told in pool.map(ask, wanted) for each in told]
         self.whereabouts = told_apart(found)
+        for each in found:
+            keep_private([self.place(each.client)], [each.seen] if each.seen is not None else [])
         return self.whereabouts
 
     def check(self, owner: Callable[[IPAddress], str]) -> list[Whereabouts]:

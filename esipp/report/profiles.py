@@ -64,10 +64,16 @@ def missing(run: RecordedRun) -> list[Missing]:
     for row in run.rows:
         verdict = run.verdicts.get(row.id)
         if verdict is not None and verdict.status is Status.UNSUPPORTED:
-            names = exclusions(row.id, run.features) or absent(run, row.features)
+            names = exclusions(row.id, run.features) or _lacking(run, row, verdict.reason)
             for name in names or [OTHERWISE]:
                 rows.setdefault(name, []).append(row.id)
     return [_missing(run, name, sorted(own)) for name, own in sorted(rows.items())]
+
+
+def _lacking(run: RecordedRun, row: ToldRow, reason: str) -> list[str]:
+    """Those of its features that are not there, and those that its verdict names: some follow from what it is about."""
+    named = (name for name, each in run.features.items() if not each.present and f"{name}: {each.why}" in reason)
+    return sorted({*absent(run, row.features), *named})
 
 
 def _missing(run: RecordedRun, name: str, rows: Sequence[str]) -> Missing:

@@ -1,5 +1,6 @@
 """Everything a run can create in a cluster, of all rows of all suites."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
@@ -8,7 +9,7 @@ from typing import Any, cast
 from esipp import manifests, network_policies
 from esipp.catalog import all_rows
 from esipp.cluster import Cluster
-from esipp.compatibility.model import EditRow, Ref, Verb
+from esipp.compatibility.model import Chain, EditRow, Ref, Verb
 from esipp.compatibility.performing import Performer
 from esipp.continuity.scene import deployment
 from esipp.deployed import props_of as props_on
@@ -20,7 +21,7 @@ from esipp.interoperability.props import service_b
 from esipp.model import Balancer, Family, Path, Protocol, Role, paths_of
 from esipp.moves import scene as moves
 from esipp.props import Ground, Props
-from esipp.rows import Feature, Row
+from esipp.rows import Feature, Row, missing_features
 from esipp.source_ranges import SourceRanges
 from esipp.stage import Stage
 from esipp.stop import Stop
@@ -39,8 +40,8 @@ def stage(*, raw: bool, ranges: SourceRanges | None = None) -> Stage:
     return Stage(cluster, RUN, IMAGE, NODES, ALL_ROLES, raw, outside, ranges or SourceRanges())
 
 
-def props_of(rows: list[Row]) -> Props:
-    ground = Ground(RUN, IMAGE, NODES, ALL_ROLES, EVERYTHING)
+def props_of(rows: list[Row], features: Mapping[str, Feature] = EVERYTHING) -> Props:
+    ground = Ground(RUN, IMAGE, NODES, ALL_ROLES, features)
     return props_on(rows, ground)
 
 
@@ -62,15 +63,24 @@ def pods(*, sctp: bool = True, packets: bool = True) -> dict[str, Json]:
     return {**found, "deployment": template}
 
 
-def services() -> dict[str, Json]:
-    """The Services by name, of paths and of the other suites' props."""
-    asked, paths = rows(sctp=True)
+def services(without: str = "") -> dict[str, Json]:
+    """The Services by name, of paths and of the other suites' props; those that are made where a feature is missing."""
+    features = EVERYTHING | ({without: Feature(False, "left out")} if without else {})
+    asked = [row for row in all_rows() if not missing_features(row, features)]
+    paths = sorted({path for row in asked for path in paths_of(row)}, key=lambda path: path.key)
     objects: dict[str, list[Path]] = {}
     for path in paths:
         if path.service:
             objects.setdefault(path.object_name, []).append(path)
     made = [stage(raw=True)._service(name, of) for name, of in objects.items()]
-    return {each["metadata"]["name"]: each for each in (*made, *props_of(asked).services)}
+    return {each["metadata"]["name"]: each for each in (*made, *props_of(asked, features).services)}
+
+
+def chains(without: str = "") -> list[Chain]:
+    """Requests about Services that need not be answered, of rows that can be asked without a feature."""
+    features = EVERYTHING | ({without: Feature(False, "left out")} if without else {})
+    rows = [row for row in all_rows() if isinstance(row, EditRow) and not missing_features(row, features)]
+    return list({row.chain.name: row.chain for row in rows}.values())
 
 
 NAMESPACE = manifests.namespace(f"esipp-{RUN}", RUN, "host/1")
@@ -101,7 +111,7 @@ def made_while_trials_last() -> list[tuple[str, Json]]:
     cluster = cast(Cluster, recorder)
     network_policies.lift(cluster, f"esipp-{RUN}", RUN)
     performer = Performer(cluster, f"esipp-{RUN}", RUN, Stop())
-    for chain in {row.chain.name: row.chain for row in all_rows() if isinstance(row, EditRow)}.values():
+    for chain in chains():
         for step in chain.steps:
             if step.verb is Verb.CREATE:
                 performer.made.setdefault(chain.name, set())

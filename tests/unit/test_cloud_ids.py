@@ -116,3 +116,46 @@ def test_another_process_of_the_run_goes_on_with_the_same() -> None:
 def test_nodes_that_tell_nothing_of_themselves() -> None:
     ids = wanted("c", {"metadata": {"name": "a"}}, node("b", ""))
     assert ids.replace("a b") == "a b"
+
+
+# ------------------------------------------------------------------------------------------ hosts of --outside ssh:
+def outside(name: str, user: str = "", *addresses: str, called: str = "") -> CloudIds:
+    ids = wanted()
+    ids.learn_host(name, user, addresses, called)
+    return ids
+
+
+def test_a_host_outside_by_whatever_it_is_called() -> None:
+    ids = outside("jump.example.com", "me", called="jump-7")
+    told = "machine,ssh:me@jump.example.com:2222; jump-7; host jump.example.com over ssh; ssh -p 2 jump.example.com"
+    assert ids.replace(told) == (
+        "machine,ssh:cloud-host-1:2222; cloud-host-1; host cloud-host-1 over ssh; ssh -p 2 cloud-host-1"
+    )
+
+
+@pytest.mark.parametrize("name", ["one", "cluster", "outside-1", "node"])
+def test_a_host_that_could_be_any_word_is_replaced_as_a_host_only(name: str) -> None:
+    said = outside(name, "me").replace(f"ssh:me@{name}, host {name} over ssh: {name} is any word")
+    assert said == f"ssh:cloud-host-1, host cloud-host-1 over ssh: {name} is any word"
+
+
+def test_its_public_addresses_become_addresses_of_documentation_and_others_stay() -> None:
+    ids = outside("11.22.33.44", "me", "10.0.0.7", "2a00:1450:4001::7")
+    ids.learn_host("11.22.33.44", "me", ["11.22.33.45"])
+    assert ids.replace("host me@11.22.33.44 over ssh") == "host cloud-host-1 over ssh"
+    seen = '["11.22.33.44", 4], ["::ffff:11.22.33.45", 4], ["10.0.0.7", 5], "2a00:1450:4001::7"'
+    replaced = '["203.0.113.1", 4], ["::ffff:203.0.113.2", 4], ["10.0.0.7", 5], "2001:db8::1"'
+    assert ids.replace(seen) == replaced
+    others = "111.22.33.44 11.22.33.441 11.22.33.44.5 2a00:1450:4001::7:1 2a00:1450:4001::71"
+    assert ids.replace(others) == others
+
+
+def test_a_name_that_is_no_public_address_stays_evidence() -> None:
+    ids = outside("10.0.0.7")
+    assert ids.replace("ssh:10.0.0.7; seen 10.0.0.7") == "ssh:cloud-host-1; seen 10.0.0.7"
+
+
+def test_hosts_go_with_the_rest_to_another_process() -> None:
+    other = CloudIds()
+    other.hear(json.loads(json.dumps(outside("jump.example.com", "", "11.22.33.44").told())))
+    assert other.replace("jump.example.com 11.22.33.44") == "cloud-host-1 203.0.113.1"

@@ -8,6 +8,7 @@ import yaml
 
 from ci.cluster import echo_reference
 from ci.places import ROOT, versions
+from esipp.health.props import NOBODY
 from esipp.model import Backends
 from esipp.probing import outside
 from esipp.topology import HOST_BACKEND
@@ -149,6 +150,31 @@ def test_clients_outside_are_restricted_containers(monkeypatch: pytest.MonkeyPat
         assert ("--cap-add" in words) == ("--user 0" in words) == raw
         assert words.count("--cap-add") == raw
         assert not re.search(r"--privileged|--volume|-v |--pid|--network host", words)
+
+
+# ------------------------------------------------------------------------------------------------- load balancers
+def served(spec: Json) -> bool:
+    """Whether some load balancer would make something of it: the cluster's own, or one of a class."""
+    return spec.get("type") == "LoadBalancer" and spec.get("loadBalancerClass") != NOBODY
+
+
+def test_without_load_balancers_no_service_asks_for_one() -> None:
+    made = world.services(without="load-balancer")
+    asking = {name for name, each in made.items() if served(each["spec"])}
+    others = {name for name in asking if made[name]["spec"].get("loadBalancerClass", "").startswith("esipp.dev/")}
+    assert asking == others, "the reference load balancer is not the cluster's own"
+    assert made["neighbour-loadbalancer"]["spec"]["type"] == "LoadBalancer", (
+        "its policy flips beside the others all the same"
+    )
+    assert "loadBalancerClass" not in world.services()["neighbour-loadbalancer"]["spec"]
+
+
+def test_without_load_balancers_no_request_makes_a_service_one() -> None:
+    bodies = [(chain.name, step.body) for chain in world.chains("load-balancer") for step in chain.steps]
+    specs = [(name, body["spec"]) for name, body in bodies if isinstance(body, dict) and "spec" in body]
+    assert sum(spec.get("type") == "LoadBalancer" for _, spec in specs) > 50
+    refused = {"rule-class-nonsense"}
+    assert {name for name, spec in specs if served(spec)} == refused, "the API server takes no such class"
 
 
 # ---------------------------------------------------------------------------------------------------------- images

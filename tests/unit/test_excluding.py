@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from esipp.catalog import all_rows
 from esipp.cli import _parser
 from esipp.deciding import give_verdict
 from esipp.errors import ExitCode, PreflightError
@@ -13,7 +14,7 @@ from esipp.observation import Verdict
 from esipp.options import settings_of
 from esipp.report.conclusion import conclude
 from esipp.report.profiles import missing
-from esipp.rows import Feature, Level, Row, Status, missing_features
+from esipp.rows import CARRIES, Feature, Level, Row, Status, missing_features
 from esipp.run import Run
 from esipp.topology import Topology
 from tests.unit.report_world import made, some_rows
@@ -105,3 +106,17 @@ def test_a_report_tells_the_rows_by_the_reason(tmp_path: Path) -> None:
     found = missing(made(tmp_path, rows, said, more=tell))
     told = {row: (each.why, each.ours) for each in found for row in each.rows}
     assert told == {row.id: (f"left out by --exclude: {why}", True) for row, why in zip(rows, "aab", strict=True)}
+
+
+def test_a_report_tells_what_a_told_load_balancer_does_not_carry(tmp_path: Path) -> None:
+    row = next(row for row in all_rows() if row.balanced >= {"udp", "ipv4"})
+    given = {name: Feature(True, "there") for name in row.features}
+    given[f"{CARRIES}udp"] = Feature(False, "x carries no UDP")
+
+    def tell(run: Run) -> None:
+        for name, feature in given.items():
+            run.record("feature", name=name, present=feature.present, why=feature.why, ours=feature.ours)
+
+    said = {row.id: give_verdict(row, given, {}, lambda: pytest.fail("asked"))}
+    (found,) = missing(made(tmp_path, [row], said, more=tell))
+    assert (found.name, found.why, found.ours, found.rows) == (f"{CARRIES}udp", "x carries no UDP", False, [row.id])

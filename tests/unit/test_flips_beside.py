@@ -169,7 +169,7 @@ def test_a_window_that_broke_off_is_undecided() -> None:
 
 # ------------------------------------------------------------------------------------------------ the stage
 def ground(**features: bool) -> Ground:
-    found = {"vantage.outside": Feature(features.get("outside", True), "made up")}
+    found = {"vantage.outside": Feature(features.get("outside", True), "made up"), "load-balancer": Feature(True, "")}
     return Ground("r1", "image", {name: topology().nodes[name] for name in NODES}, ROLES, found)
 
 

@@ -1,12 +1,14 @@
 """Which load balancer a cluster has, how long it is waited for, what contradicts it: from objects of recorded shape."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from ci import lane_file
 from esipp.cluster import ApiError, Cluster
 from esipp.loadbalancers.contradictions import (
     ABOUT,
@@ -16,12 +18,14 @@ from esipp.loadbalancers.contradictions import (
     of_behaviour,
     of_checks,
     of_status,
+    of_vips,
     of_words,
 )
-from esipp.loadbalancers.detection import Detected, detect, find, look_again, platform_of
+from esipp.loadbalancers.detection import BOUND, Detected, detect, find, look_again, platform_of
 from esipp.loadbalancers.objects import objects_of
 from esipp.loadbalancers.patience import USUAL, patience_of
 from esipp.loadbalancers.profiles.loading import all_profiles, named
+from esipp.loadbalancers.running import as_it_runs
 from esipp.model import AddressClass, Family
 from esipp.moves.checks import Checking
 from esipp.observation import Observation, Outcome
@@ -31,6 +35,7 @@ from esipp.run import Run
 from esipp.stage import Stage
 from esipp.sweeping import REMOVED, removal_budget
 from fixtures.balancer import seen_behaviour, settle_balancer
+from images.loadbalancer.balancer.settings import parse
 from tests.unit.report_world import made
 from tests.unit.test_stage import announced
 from tests.unit.world import ADDRESS_OF, CLIENT_ADDRESSES, by_id, topology
@@ -230,6 +235,13 @@ def test_how_a_vip_is_announced_may_contradict(name: str, ingress: str, about: s
     assert " ".join(each.about for each in of_status(told(name), ingress)) == about
 
 
+@pytest.mark.parametrize(("families", "said"), [("IPv4", []), ("IPv4 IPv6", ["families"])])
+def test_a_vip_of_a_family_that_is_said_not_to_be_carried_is_a_finding(families: str, said: list[str]) -> None:
+    found = of_vips(told("gce"), {Family(each) for each in families.split()})
+    assert [each.about for each in found] == said
+    assert [each.sentence for each in found] == ["gce carries no IPv6; Services of ours have such VIPs"] * len(said)
+
+
 def counted(**local: int) -> Behaviour:
     return Behaviour(Counter({AddressClass(name): count for name, count in local.items()}), others=("203.0.113.9",))
 
@@ -383,6 +395,20 @@ def test_the_stage_goes_by_it() -> None:
     assert "within 900 s" in gce._why_no_vip(asked("IPv4"), Family.IPV4)
 
 
+@pytest.mark.parametrize(
+    ("families", "spec", "known"),
+    [("IPv6", {}, True), ("IPv4", {}, False), ("IPv6", {"loadBalancerClass": "esipp.dev/x"}, False)],
+)
+def test_what_was_only_found_is_a_hint_where_no_vip_came(families: str, spec: Json, known: bool) -> None:
+    found = detect(KNOWN, GKE, [])
+    assert (found.word, {each.name for each in found.profiles} != set()) == (None, True)
+    single = replace(found, profiles=(named("gce"),))
+    made = Stage(cast(Any, None), "run", "image", {}, {}, balancer=single)
+    said = made._why_no_vip(asked(families, **spec), Family(families))
+    assert said.startswith("no VIP came within 60 s: ")
+    assert ("--provider gce says so" in said) is known
+
+
 @pytest.mark.parametrize(("nodes", "seconds"), [(KIND, 330), (BARE, 330), (EKS, 900), (GKE, 900)], ids=str)
 def test_what_a_killed_run_left_on_a_cloud_may_take_longer_to_go(nodes: list[Json], seconds: float) -> None:
     asked: list[str] = []
@@ -402,7 +428,8 @@ def settled(folder: Path, before: Detected, *services: Json, ingress: str = "VIP
     """The report of a run whose stage has these Services, and the facts that are gone by."""
     facts = {name: fact.value for name, fact in before.facts().items()}
     findings: Any = SimpleNamespace(balancer=before, components=(), facts=facts, decided={})
-    stage: Any = SimpleNamespace(services=dict(enumerate(services)), ingress=ingress, balancer=before)
+    vips = {number: {Family.IPV4: "192.0.2.1"} for number in range(len(services))}
+    stage: Any = SimpleNamespace(services=dict(enumerate(services)), ingress=ingress, balancer=before, vips=vips)
     return made(folder, more=lambda run: settle_balancer(run, findings, stage)), facts
 
 
@@ -510,3 +537,44 @@ def test_objects_are_looked_for_where_their_pods_are() -> None:
 
 def test_what_may_not_be_read_is_left_open_and_what_does_not_exist_is_empty() -> None:
     assert objects_of(cast(Cluster, Lists(bgpadvertisements=403, l2advertisements=404)), KNOWN, METALLB) == {L2: False}
+
+
+# ------------------------------------------------------------------------------------- the reference one, as it runs
+SERVER = ["--server", "https://192.0.2.1", "--pool", "192.0.2.0/28"]
+
+
+def runs_with(*options: str) -> dict[str, Any]:
+    return dict(parse([*SERVER, *options]).told())
+
+
+@pytest.mark.parametrize("name", ["reference-forward", "reference-proxy"])
+def test_the_profile_of_the_reference_has_its_own_defaults(name: str) -> None:
+    for check in (named(name).local, named(name).cluster):
+        figures = {each: getattr(check, each).value for each in ("period", "timeout", "healthy", "unhealthy")}
+        assert figures == runs_with()
+
+
+def test_bounds_are_of_what_truly_runs() -> None:
+    lane = lane_file.load("kind-iptables")
+    found = as_it_runs(detect(KNOWN, KIND, []), KNOWN, runs_with("--default", "reference-ecmp", *lane.balancer_options))
+    (running,) = found.profiles
+    assert running.local.timeout
+    assert (running.name, running.local.timeout.value) == ("reference-forward", lane_file.PATIENCE)
+    assert (running.local.bound, running.local.silent_bound) == (3, 3 + 2 * lane_file.PATIENCE)
+    slow = as_it_runs(found, KNOWN, runs_with("--default", "reference-proxy", "--period", "4", "--unhealthy", "3"))
+    assert slow.facts()[BOUND].value == "16 s"
+    assert look_again(KNOWN, slow, [], [service(PROXY_MODE)]) == slow, "it said so itself"
+    assert slow.word is None
+
+
+@pytest.mark.parametrize("options", [[], ["--period", "4"]], ids=str)
+def test_a_reference_that_serves_its_own_classes_says_nothing_of_the_clusters(options: list[str]) -> None:
+    before = detect(KNOWN, KIND, ["metallb-system/speaker"])
+    assert as_it_runs(before, KNOWN, runs_with(*options)) == as_it_runs(before, KNOWN, {}) == before
+
+
+def test_dressed_as_a_cloud_it_is_taken_for_that() -> None:
+    before = told("gke-legacy")
+    assert as_it_runs(before, KNOWN, runs_with("--default", "reference-ecmp")) == before
+    own = as_it_runs(told("reference-forward"), KNOWN, runs_with("--default", "reference-ecmp", "--period", "4"))
+    assert (own.told, own.facts()[BOUND].value) == (True, "12 s")

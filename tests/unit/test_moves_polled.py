@@ -9,6 +9,7 @@ import pytest
 
 from esipp.cluster import ApiError, UnreachableError
 from esipp.convergence import Budget, Reading, converge
+from esipp.loadbalancers.detection import NOTHING_FOUND
 from esipp.loadbalancers.views.gcloud import TOOL, GoogleView
 from esipp.loadbalancers.views.model import Asked, Member, State, Unavailable, View, Why
 from esipp.model import Balancer, Family
@@ -260,7 +261,7 @@ def test_a_node_that_is_two_targets_is_kept_with_the_worse_ones_word_and_time() 
 def test_on_kind_nobody_is_asked_and_the_references_word_comes_first() -> None:
     stage: Any = SimpleNamespace(nodes={each.name: each for each in KIND}, cluster=None, namespace="ns", services={})
     on_kind = [replace(each, provider_id=f"kind://docker/kind/{each.name}") for each in KIND]
-    findings: Any = SimpleNamespace(reference=None)
+    findings: Any = SimpleNamespace(reference=None, balancer=NOTHING_FOUND)
     assert _word(findings, stage) is NOTHING
     stage.nodes = {each.name: each for each in on_kind}
     assert _word(findings, stage) is NOTHING

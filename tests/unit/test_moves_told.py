@@ -31,10 +31,14 @@ NODES = [
 
 def should(nodes: list[str]) -> Any:
     services = [
-        {"namespace": "ns", "name": name, "nodes": [{"node": node, "healthy": True} for node in nodes]}
+        {
+            "namespace": "ns",
+            "name": name,
+            "nodes": [{"node": node, "family": "IPv4", "healthy": True} for node in nodes],
+        }
         for name in (scene.service_name(Balancer.ECMP), scene.cluster_service_name(Balancer.ECMP))
     ]
-    reference: Any = SimpleNamespace(view=lambda: {"services": services})
+    reference: Any = SimpleNamespace(view=lambda: {"services": services}, container="made-up")
     word = ReferenceWord(reference, "ns", NODES)
     observing = SimpleNamespace(vip=dict.fromkeys(Family))
     driver: Any = SimpleNamespace(counted={Family.IPV4: 1}, open_nodes={"a"}, observing=observing)
@@ -58,16 +62,20 @@ def test_a_view_has_as_long_as_the_checks_take_and_the_default_class_one_if_it_i
 
     def view() -> Any:
         looks.append(None)
-        nodes = ["a", "b"] if len(looks) < 3 else ["a"]  # it takes three looks until b is out
+        nodes = ["a", "b"] if len(looks) < 5 else ["a"]  # each look asks of two Services; the third has b out
         names = {scene.service_name(Balancer.DEFAULT): nodes, scene.cluster_service_name(Balancer.DEFAULT): ["a"]}
         return {
             "services": [
-                {"namespace": "ns", "name": name, "nodes": [{"node": node, "healthy": True} for node in of]}
+                {
+                    "namespace": "ns",
+                    "name": name,
+                    "nodes": [{"node": node, "family": "IPv4", "healthy": True} for node in of],
+                }
                 for name, of in names.items()
             ]
         }
 
-    reference: Any = SimpleNamespace(view=view)
+    reference: Any = SimpleNamespace(view=view, container="made-up")
     settings: Any = {"period": 5.0, "unhealthy": 2} | ({"default": default} if default else {})
     word = ReferenceWord(reference, "ns", [NODES[0]], settings)
     observing = SimpleNamespace(vip=dict.fromkeys(Family))
@@ -93,7 +101,7 @@ def test_vips_of_a_deleted_service_are_asked_for_until_they_are_gone(
         another = {"namespace": "other", "name": scene.cluster_service_name(Balancer.ECMP), "vips": {"IPv4": "x"}}
         return {"services": [*gone, another]}
 
-    reference: Any = SimpleNamespace(view=view)
+    reference: Any = SimpleNamespace(view=view, container="made-up")
     word = ReferenceWord(reference, "ns", NODES)
     word.look_again([Balancer.ECMP])
     assert word.views(Balancer.ECMP)[What.FREED].healthy == frozenset(left.values())

@@ -1,22 +1,26 @@
 """``esipp plan``: what it says of each load balancer, held against the rows and against what a run deploys."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
 from esipp.catalog import all_rows
 from esipp.cli import main
+from esipp.deciding import give_verdict, undecided
 from esipp.errors import PreflightError
+from esipp.loadbalancers.carrying import features_of
 from esipp.loadbalancers.profiles.loading import all_profiles, named
-from esipp.loadbalancers.profiles.model import LoadBalancer, Outcome
+from esipp.loadbalancers.profiles.model import Limit, LoadBalancer, Outcome
 from esipp.model import Family
 from esipp.moves.rows import MoveRow
 from esipp.planning.imagined import Asked, imagine
+from esipp.planning.limits import limited
 from esipp.planning.plan import Plan, plan, work_of
 from esipp.planning.telling import as_json, as_text
 from esipp.props import Ground
-from esipp.rows import Level, Row
+from esipp.rows import CARRIES, Feature, Level, Row, Status, missing_features
 from tests.unit import deployed_world as world
 
 ROWS = all_rows()
@@ -77,7 +81,9 @@ def test_fewer_rows_need_fewer_load_balancers() -> None:
 # -------------------------------------------------------------------------------------------------- what is predicted
 def test_what_is_not_carried_is_unsupported() -> None:
     made = of("gce", families=BOTH)
-    sctp, six = made.unsupported["gce carries no SCTP"], made.unsupported["gce carries no IPv6"]
+    carries = "needs load-balancer.carries"
+    sctp = made.unsupported[f"{carries}.sctp: gce carries no SCTP"]
+    six = made.unsupported[f"{carries}.ipv6: gce carries no IPv6"]
     assert all(".sctp." in row.id for row in sctp)
     assert len(sctp) > 10
     assert all("ipv6" in row.id for row in six)
@@ -87,12 +93,56 @@ def test_what_is_not_carried_is_unsupported() -> None:
 
 def test_what_was_only_found_is_not_told_what_it_cannot_carry() -> None:
     made = imagine(Asked(named("gce"), ROWS))
-    ground = Ground("RUN", "image", made.nodes, made.roles, made.features)
-    sure, guess = (work_of(ROWS, ground, [named("gce")], 200, 30, sure=sure) for sure in (True, False))
-    assert "gce carries no SCTP" in sure.unsupported
-    assert "gce carries no SCTP" not in guess.unsupported
+    found = {name: each for name, each in made.features.items() if not name.startswith(CARRIES)}
+    told, unsaid = (Ground("RUN", "image", made.nodes, made.roles, each) for each in (made.features, found))
+    sure, guess = (
+        work_of(ROWS, ground, [named("gce")], 200, 30, sure=sure) for ground, sure in ((told, True), (unsaid, False))
+    )
+    assert any("gce carries no SCTP" in why for why in sure.unsupported)
+    assert not any("gce carries no SCTP" in why for why in guess.unsupported)
     assert any(limit.why == "gce carries no SCTP" and rows for limit, rows in guess.limited), "told all the same"
     assert len(guess.asked) > len(sure.asked)
+
+
+@pytest.mark.parametrize(
+    "profile", [each for each in all_profiles() if features_of(each)], ids=lambda profile: profile.name
+)
+def test_a_run_and_a_plan_take_the_same_rows_for_unsupported(profile: LoadBalancer) -> None:
+    planned = plan(Asked(profile, ROWS, families=BOTH))
+    by_plan = {row.id for why, rows in planned.unsupported.items() if CARRIES in why for row in rows}
+    told = features_of(profile)  # all else that a run's rows need is there
+    everything = {name: Feature(True, "there") for row in ROWS for name in row.features} | told
+    by_run = {row.id for row in ROWS if missing_features(row, everything)}
+    predicted_of_a_guess = {
+        row.id for limit, rows in limited(profile, ROWS) if limit.outcome is Outcome.UNSUPPORTED for row in rows
+    }
+    assert by_run == predicted_of_a_guess
+    assert by_plan <= by_run
+    assert {row.id for row in planned.asked}.isdisjoint(by_run)
+    if by_run:
+        row = next(row for row in ROWS if row.id in by_run)
+        verdict = give_verdict(row, everything, {}, lambda: undecided(row, "it was asked"))
+        assert (verdict.status, verdict.left_out) == (Status.UNSUPPORTED, False), "the load balancer lacks it, not we"
+        assert f"{profile.name} carries no" in verdict.reason
+
+
+def test_what_was_found_silences_no_row_and_what_was_told_does() -> None:
+    assert features_of(None) == {}
+    assert set(features_of(named("gce"))) == {"load-balancer.carries.sctp", "load-balancer.carries.ipv6"}
+
+
+def test_a_limit_of_ones_own_with_several_conditions_needs_them_all() -> None:
+    limit = Limit(
+        Outcome.UNSUPPORTED, "no UDP under Local", (), protocols=frozenset({"UDP"}), policies=frozenset({"Local"})
+    )
+    own = replace(named("metallb-l2"), limits=(limit,))
+    assert "load-balancer.carries.udp.local" in features_of(own)
+    hit = [
+        row for row in ROWS if missing_features(row, {n: Feature(True, "") for n in row.features} | features_of(own))
+    ]
+    hit = [row for row in hit if "sctp" not in row.features]
+    assert hit
+    assert all({"udp", "local", "vip"} <= set(re.split(r"[.-]", row.id)) for row in hit)
 
 
 def test_where_several_may_be_meant_nothing_is_predicted_and_the_slowest_counts() -> None:

@@ -4,20 +4,25 @@ from typing import Any, cast
 
 import pytest
 
+from esipp.catalog import all_rows
 from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.disruption.marks import CORDONED_BY
 from esipp.errors import PreflightError
 from esipp.health.model import Place
 from esipp.health.props import places_of
+from esipp.loadbalancers.profiles.loading import all_profiles
+from esipp.loadbalancers.profiles.model import LoadBalancer
+from esipp.loadbalancers.views import CLOUDS, cloud_of
 from esipp.model import Role
+from esipp.planning.imagined import Asked, imagine
 from esipp.preflight import _features, _service_families, examine, health_view_feature
-from esipp.rows import Feature
+from esipp.rows import HEALTH_VIEW, Feature
 from esipp.run import Settings
 from esipp.topology import MARKS, Node
 from tests.unit.world import ROLES, topology
 
 
-class Asked:
+class Admitting:
     """An API server that answers a dry run with these families, or fails."""
 
     def __init__(self, answer: list[str] | Exception | None) -> None:
@@ -32,7 +37,7 @@ class Asked:
 
 
 def families(answer: list[str] | Exception | None) -> set[str] | None:
-    return _service_families(cast(Cluster, Asked(answer)))
+    return _service_families(cast(Cluster, Admitting(answer)))
 
 
 def features(services: set[str] | None) -> dict[str, Feature]:
@@ -41,7 +46,7 @@ def features(services: set[str] | None) -> dict[str, Feature]:
 
 
 def test_it_is_asked_with_a_dry_run_for_both_families() -> None:
-    asked = Asked(["IPv4"])
+    asked = Admitting(["IPv4"])
     assert _service_families(cast(Cluster, asked)) == {"IPv4"}
     ((method, dry_run, spec),) = asked.requests
     assert (method, dry_run, spec["ipFamilyPolicy"]) == ("POST", "All", "PreferDualStack")
@@ -159,3 +164,21 @@ def test_whether_the_own_balancer_can_be_asked(
     found = health_view_feature(nodes, reference)
     assert (found.present, found.ours) == (present, ours)
     assert found.why.startswith(why)
+
+
+@pytest.mark.parametrize("scheme", [*CLOUDS, "kind", ""])
+@pytest.mark.parametrize("profile", all_profiles(), ids=lambda profile: profile.name)
+def test_a_run_and_a_plan_ask_the_same_load_balancers_for_their_view(
+    monkeypatch: pytest.MonkeyPatch, profile: LoadBalancer, scheme: str
+) -> None:
+    monkeypatch.setattr("esipp.preflight.shutil.which", lambda name: f"/bin/{name}")
+    nodes = [Node(name, {}, frozenset(), provider_id=f"{scheme}://x/{name}" if scheme else "") for name in "ab"]
+    planned = imagine(Asked(profile, all_rows())).features[HEALTH_VIEW]
+    found = health_view_feature(nodes, {}, profile)
+    assert found.present == (planned.present and scheme == cloud_of(profile))
+    assert profile.name in found.why or found.present
+    assert health_view_feature(nodes, {}).present == (scheme in CLOUDS), "nobody said whose it is"
+
+
+def test_every_cloud_that_can_be_asked_has_a_profile() -> None:
+    assert {cloud_of(profile) for profile in all_profiles()} == {*CLOUDS, ""}

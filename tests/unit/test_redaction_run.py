@@ -26,10 +26,10 @@ from tests.unit.world import CELLS
 ROW = "nodeport.local.tcp.ipv4.pod-on-endpoint-node-to-clusterip"
 
 
-def run(out: Path, kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(out: Path, kubeconfig: Path, *arguments: str, outside: str = "none") -> subprocess.CompletedProcess[str]:
     """A run of one row with plain pytest, which prints more than ``esipp run``."""
     command = [sys.executable, "-m", "pytest", "suites/source_ip", "-p", "no:cacheprovider", "-k", ROW, "--showlocals"]
-    command += ["--context", CONTEXT, "--out", str(out), "--outside", "none", "--kubeconfig", str(kubeconfig)]
+    command += ["--context", CONTEXT, "--out", str(out), "--outside", outside, "--kubeconfig", str(kubeconfig)]
     return subprocess.run(
         [*command, *arguments],
         cwd=HOUSE,
@@ -75,12 +75,15 @@ def test_a_run_that_breaks_off_leaves_no_secret(fault: bool, tmp_path: Path) -> 
 def test_cloud_ids_go_on_request(tmp_path: Path) -> None:
     out = tmp_path / "run"
     with serving(Answers(), tmp_path) as kubeconfig:
-        done = run(out, kubeconfig, "--redact-cloud-ids")
+        done = run(out, kubeconfig, "--redact-cloud-ids", outside="ssh:me@jump-7.example.com")
     records = list(read_ledger(out / "ledger.jsonl"))
     assert records[0]["redact_cloud_ids"] is True
     assert records[0]["context"] == "cloud-id-1"
     assert "--redact-cloud-ids" in records[0]["command"]
+    assert "--outside ssh:cloud-host-1" in records[0]["command"]
+    assert records[0]["outside"] == "ssh:cloud-host-1"
     assert_clean(out)
+    assert_clean(out, {"host outside": "jump-7.example.com"})
     assert_clean(out, dict(zip(CLOUD_IDS, CLOUD_IDS, strict=True)))
     assert leaks(done.stdout + done.stderr) == []
 

@@ -1,9 +1,14 @@
 """Who refused, and who can lift it: by the words that API servers use."""
 
+import re
+
 import pytest
 
 from esipp.cluster import ApiError
-from esipp.refusals import hint_for
+from esipp.interoperability.model import MANY_SERVICES
+from esipp.refusals import ASKS_FOR, BALANCERS, EACH, PODS, SERVICES, hint_for
+from esipp.rows import HOST_NETWORK
+from tests.unit import deployed_world as world
 
 
 @pytest.mark.parametrize(
@@ -31,3 +36,27 @@ from esipp.refusals import hint_for
 )  # fmt: skip
 def test_whose_refusal_it_is(status: int, message: str, words: str) -> None:
     assert words in hint_for(ApiError(status, "", message, "POST /pods"))
+
+
+def test_what_is_asked_for_is_what_a_run_makes() -> None:
+    pods, services = world.pods(), world.services()
+    assert len(pods) <= PODS < len(pods) + 20, "larger clusters have a few more agents"
+    assert len(services) <= SERVICES < len(services) + 10
+    balanced = sum(each["spec"]["type"] == "LoadBalancer" for each in services.values())
+    assert balanced <= BALANCERS < balanced + 10
+    assert f"{MANY_SERVICES} more" in ASKS_FOR
+
+
+def test_what_each_pod_asks_for_is_what_it_is_given() -> None:
+    for pod in world.pods().values():
+        for container in pod["spec"]["containers"]:
+            asked, most = container["resources"]["requests"], container["resources"]["limits"]
+            said = f"{asked['cpu']} of CPU and {asked['memory']} each, {most['memory']} at most, no limit of CPU"
+            assert said == EACH
+            assert set(most) == {"memory"}
+
+
+def test_features_that_hints_name_can_be_left_out() -> None:
+    said = hint_for(ApiError(403, "", "violates PodSecurity", "POST /pods"))
+    (named,) = re.findall(r"--without ([\w.-]+)", said)
+    assert named == HOST_NETWORK

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from esipp import manifests, stage
+from esipp import announcing, manifests, stage
 from esipp.cluster import Cluster
 from esipp.manifests import Numbers
 from esipp.model import Family, Path, Protocol
@@ -136,11 +136,11 @@ def test_how_a_load_balancer_is_announced(
             raise socket.gaierror
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.9", 0))]
 
-    monkeypatch.setattr(stage.socket, "getaddrinfo", resolve)
-    assert stage._ingress(service) == way
-    assert stage._is_announced(service) is complete
+    monkeypatch.setattr(announcing.socket, "getaddrinfo", resolve)
+    assert announcing.ingress_of(service) == way
+    assert announcing.is_announced(service) is complete
     if way == "hostname" and complete:
-        assert stage._announced(service) == ["192.0.2.9"]
+        assert announcing.announced(service) == ["192.0.2.9"]
 
 
 # -------------------------------------------------------------------------------------------------------------- names

@@ -214,5 +214,5 @@ def test_the_provider_is_known_by_the_nodes(nodes: list, provider: str) -> None:
 
 def test_nobody_is_asked_where_nobody_is_known() -> None:
     assert provider_of([*GCE, *AWS]) == ""
-    assert [view_for(name, KIND) for name in ("", "kind", "digitalocean", "reference", "haproxy")] == [None] * 5
+    assert [view_for(name, KIND) for name in ("", "kind", "digitalocean")] == [None] * 3
     assert set(CLOUDS) == {"gce", "azure", "aws", "openstack"}

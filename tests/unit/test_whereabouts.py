@@ -6,10 +6,13 @@ from typing import Any, cast
 
 import pytest
 
+from esipp.catalog import all_rows
 from esipp.clients import Clients
+from esipp.deciding import Decision, give_verdict
 from esipp.learning import reference_listeners
 from esipp.model import AddressClass, Client, Family, Protocol, Vantage
-from esipp.observation import Observation, Outcome
+from esipp.observation import Observation, Outcome, Verdict
+from esipp.rows import Feature, Status
 from esipp.topology import IPAddress, Stand, parse_address
 from esipp.whereabouts import (
     Answer,
@@ -18,13 +21,15 @@ from esipp.whereabouts import (
     Whereabouts,
     addresses,
     answers_of,
+    at_vips,
     behind_nat,
     checked,
     features,
     told_apart,
 )
 from esipp.whereabouts import find as decide
-from tests.unit.world import NODES, ROLES, by_id, topology
+from tests.unit.world import NODES, ROLES, by_id, show, topology, verdict
+from tests.unit.world import answer as made_answer
 
 OWN, NAT, OTHER = "10.1.0.2", "192.0.2.9", "192.0.2.10"
 
@@ -163,3 +168,73 @@ def test_clients_know_by_which_addresses_they_are_seen() -> None:
     assert clients.addresses("outside-2") == frozenset()
     assert made.shown("outside-1", OWN) == parse_address(NAT)
     assert made.shown("outside-2", OWN) == parse_address(OWN)
+
+
+# ---------------------------------------------------------------------------------- nodes one way, VIPs another
+PRIVATE, PUBLIC = "10.8.0.2", "11.22.33.44"
+VIP_ROW = "loadbalancer.local.tcp.ipv4.outside-1-to-vip"
+SAID = "vantage.outside.vips.ipv4"
+
+
+def seen_by(address: str) -> list[Whereabouts]:
+    own = parse_address(address)
+    return [Whereabouts("outside-1", Family.IPV4, Finding.DIRECT, "made up", own, own)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "vip", "doubted"),
+    [
+        (PRIVATE, "10.9.0.1", False),
+        (PUBLIC, "11.0.0.1", False),
+        (PRIVATE, "11.0.0.1", True),
+        (PUBLIC, "10.9.0.1", True),
+    ],
+)
+def test_where_vips_are_another_way_than_nodes_the_nodes_word_is_no_proof(seen: str, vip: str, doubted: bool) -> None:
+    told = at_vips(seen_by(seen), [{Family.IPV4: vip}, {Family.IPV6: "2a00:1450:4001::7"}])
+    assert list(told) == ([SAID] if doubted else [])
+    assert all(seen in why and vip in why for why in told.values())
+    assert at_vips([], [{Family.IPV4: vip}]) == {}, "containers stand beside the nodes"
+
+
+def judged(row: str, seen: AddressClass | str, facts: dict[str, str]) -> Verdict:
+    cell = by_id(row)
+    made = show(cell.path, seen) if isinstance(seen, AddressClass) else made_answer(cell.path, seen)
+    return verdict(cell, made, facts=facts)
+
+
+@pytest.mark.parametrize(
+    ("row", "seen", "status"),
+    [
+        (VIP_ROW, AddressClass.CLIENT, Status.PASS),
+        (VIP_ROW, "11.22.33.44", Status.INCONCLUSIVE),
+        (VIP_ROW, AddressClass.NODE, Status.FAIL),
+        (VIP_ROW, AddressClass.DROPPED, Status.FAIL),
+        ("loadbalancer.local.source-ranges.tcp.ipv4.outside-1-to-vip", AddressClass.DROPPED, Status.INCONCLUSIVE),
+        ("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node", "11.22.33.44", Status.FAIL),
+    ],
+)
+def test_what_may_be_nat_before_the_load_balancer_is_not_the_products_fault(
+    row: str, seen: AddressClass | str, status: Status
+) -> None:
+    said = judged(row, seen, {SAID: "another way leads there"})
+    assert said.status is status, said.reason
+    assert (said.reason == "another way leads there") is (status is Status.INCONCLUSIVE)
+    if status is Status.INCONCLUSIVE:
+        assert judged(row, seen, {}).status is Status.FAIL, "nothing speaks against the vantage"
+
+
+def test_rows_of_other_suites_about_the_source_at_vips_go_by_the_same_fact() -> None:
+    sourced = [row for row in all_rows() if row.source_at_vips == {"ipv4"}]
+    assert {row.suite for row in sourced} == {
+        "source_ip",
+        "interoperability",
+        "compatibility",
+        "convergence",
+        "continuity",
+    }
+    for row in (next(row for row in sourced if row.suite == suite) for suite in ("convergence", "continuity")):
+        has = {name: Feature(True, "there") for name in row.features}
+        failed = give_verdict(row, has, {SAID: "another way"}, lambda: Decision(Status.FAIL, "x", "y"))
+        assert (failed.status, failed.reason) == (Status.INCONCLUSIVE, "another way")
+        assert give_verdict(row, has, {}, lambda: Decision(Status.FAIL, "x", "y")).status is Status.FAIL

@@ -3,16 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from esipp.loadbalancers.reference import Reference
+from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.loadbalancers.views.aws import AmazonView
 from esipp.loadbalancers.views.azure import AzureView
 from esipp.loadbalancers.views.cli import Cli
 from esipp.loadbalancers.views.cloud import CloudView
 from esipp.loadbalancers.views.gcloud import GoogleView
-from esipp.loadbalancers.views.haproxy import HAProxyView
 from esipp.loadbalancers.views.model import HealthView, Places
 from esipp.loadbalancers.views.octavia import OctaviaView
-from esipp.loadbalancers.views.reference import ReferenceView
 from esipp.topology import Node
 
 CLOUDS: Mapping[str, type[CloudView[Any]]] = {
@@ -21,36 +19,42 @@ CLOUDS: Mapping[str, type[CloudView[Any]]] = {
 """By the scheme of the nodes' providerID."""
 
 
+NO_TOOL = "no tool is known"
+"""Why there is no health view of a profile's load balancer."""
+
+
 def view_for(
     provider: str,
     nodes: Iterable[Node],
     *,
     pods: Callable[[], Mapping[str, str]] = dict,
-    reference: Reference | None = None,
-    where: str = "",
     cli: Cli | None = None,
 ) -> HealthView | None:
     """Who can be asked; None where nobody is known for this provider, as on kind.
 
     Args:
-        provider: ``gce``, ``azure``, ``aws``, ``openstack``, ``reference`` or ``haproxy``.
+        provider: ``gce``, ``azure``, ``aws`` or ``openstack``.
         nodes: the cluster's.
         pods: tells the nodes of pods by the pods' addresses, where pods are the targets.
-        reference: the reference load balancer.
-        where: HAProxy's stats socket, or the URL of its stats page.
         cli: the cloud's tool, where it is another than on PATH.
     """
     places = Places(nodes, pods)
-    if provider in CLOUDS:
-        return CLOUDS[provider](places, cli)
-    if provider == "reference" and reference is not None:
-        return ReferenceView(places, reference)
-    if provider == "haproxy" and where:
-        return HAProxyView(places, where)
-    return None
+    return CLOUDS[provider](places, cli) if provider in CLOUDS else None
 
 
 def provider_of(nodes: Iterable[Node]) -> str:
     """The provider by the scheme of the nodes' providerID; empty where they have none, or differ."""
     schemes = {node.provider_id.partition("://")[0] if "://" in node.provider_id else "" for node in nodes}
     return schemes.pop() if len(schemes) == 1 else ""
+
+
+def cloud_of(profile: LoadBalancer) -> str:
+    """The provider whose tool is asked about a profile's load balancers; empty where there is none."""
+    provider = profile.system.lower()
+    return provider if provider in CLOUDS else ""
+
+
+def asked_of(nodes: Iterable[Node], told: LoadBalancer | None) -> str:
+    """Which provider is asked: that of the nodes, unless somebody told that the load balancer is another's."""
+    provider = provider_of(nodes)
+    return provider if told is None or cloud_of(told) == provider else ""

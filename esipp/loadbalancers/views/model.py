@@ -250,7 +250,7 @@ class HealthView(Protocol):
 
     @property
     def provider(self) -> str:
-        """Its name: ``gce``, ``azure``, ``aws``, ``openstack``, ``reference``, ``haproxy``."""
+        """Its name: ``gce``, ``azure``, ``aws``, ``openstack``, ``reference``."""
 
     @property
     def interval(self) -> float:

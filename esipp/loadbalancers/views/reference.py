@@ -8,7 +8,10 @@ from esipp.loadbalancers.views.model import Asked, Member, Places, State, Unavai
 
 
 class ReferenceView:
-    """What it says when it is asked; its decisions are told as they are taken (moves/told.py)."""
+    """What it says when it is asked; its decisions are told as they are taken (moves/told.py).
+
+    Of its proxies that is HAProxy's own word: its servers' status, by ``show stat`` in the container.
+    """
 
     provider = "reference"
     interval = 0.2
