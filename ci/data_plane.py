@@ -19,8 +19,8 @@ NETWORK, PROXY, VALUES = "network", "service_proxy", "cilium_values"
 KEYS = (NETWORK, PROXY, VALUES)
 """The keys of a lane that are read here; none of them must be there."""
 
-BUILT_IN, CILIUM, KUBE_PROXY = "built-in", "cilium", "kube-proxy"
-NETWORKS = (BUILT_IN, CILIUM)
+BUILT_IN, CILIUM, CALICO, KUBE_PROXY = "built-in", "cilium", "calico", "kube-proxy"
+NETWORKS = (BUILT_IN, CILIUM, CALICO)
 PROXIES = (KUBE_PROXY, CILIUM)
 
 
@@ -29,7 +29,8 @@ class DataPlane:
     """Who carries a cluster's packets.
 
     Args:
-        network: ``built-in`` is what kind applies: its own add-on, or on the hermetic path `network_addon.py`.
+        network: ``built-in`` is what kind applies: its own add-on, or on the hermetic path `network_addon.py`;
+            ``calico`` is ``published`` (`ci/published.py`).
         service_proxy: ``kube-proxy``, in the mode of the kind config, or ``cilium``.
         cilium_values: of its chart, over those that all lanes have (`ci/cilium-values.yaml`).
     """
@@ -71,7 +72,7 @@ def read(file: str, data: Mapping[str, Any], kind_config: Path) -> DataPlane:
             raise SetupError(
                 f"ci/lanes/{file}: kind-configs/{kind_config.name} and '{NETWORK}: {network}', '{PROXY}: {proxy}' "
                 f"do not fit: see {key} there.",
-                "disableDefaultCNI is true and kubeProxyMode none with Cilium, and neither without",
+                "disableDefaultCNI is true with another network than the built-in one, kubeProxyMode none with Cilium",
             )
     return DataPlane(network, proxy, values)
 

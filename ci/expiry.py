@@ -25,7 +25,7 @@ def expired(runs: Iterable[RecordedRun], claims: Mapping[Claim, frozenset[str]] 
         facts = facts_of(run)
         for each in sights_of(run, all_claims() if claims is None else claims):
             if each.expired:
-                told.append(_say(each.claim, each.asked, plane_of(facts).name))
+                told.append(f"{plane_of(facts).name}: {each.sentence}")
     return told
 
 
@@ -36,8 +36,8 @@ def expired_kept(records: Sequence[Record], claims: Iterable[Claim] | None = Non
     for record in records:
         for kept in record["claims"]:
             claim = known.get(_identity(kept))
-            if claim and Sight(claim, kept["asked"], kept["seen"]).expired:
-                told.append(_say(claim, kept["asked"], record["plane"]))
+            if claim and (sight := Sight(claim, kept["asked"], kept["seen"])).expired:
+                told.append(f"{record['plane']}: {sight.sentence}")
     return told
 
 
@@ -62,9 +62,3 @@ def told_sight(each: Sight) -> dict[str, Any]:
 
 def _identity(told: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(tuple(pair) for pair in told["when"]), told["before"], told["reason"], told["reference"]
-
-
-def _say(claim: Claim, asked: int, plane: str) -> str:
-    return (
-        f"'{claim.reason}' ({claim.reference}; claimed for {claim.where}) was seen on none of {asked} rows on {plane}"
-    )

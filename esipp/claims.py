@@ -17,6 +17,9 @@ from esipp.rows import Difference, Nature, Row, Status, holds
 OF_A_WINDOW = ("load-balancer.steered",)
 """Facts about what happened in one window, and not about the cluster."""
 
+ABOUT = "known differences"
+"""What notes of a run about these are about."""
+
 ASKED = (Status.PASS, Status.FAIL, Status.FLAKY, Status.KNOWN)
 """Verdicts of rows that were really asked."""
 
@@ -69,6 +72,15 @@ class Sight:
     def expired(self) -> bool:
         """Whether it had to be seen, and was not."""
         return self.claim.binds and self.asked > 0 and self.seen == 0
+
+    @property
+    def sentence(self) -> str:
+        """What is to be told where it has expired."""
+        claim = self.claim
+        return (
+            f"'{claim.reason}' ({claim.reference}) is claimed where {claim.where}, and was seen on none of "
+            f"{self.asked} rows: was it mended?"
+        )
 
 
 def claims_of(row: Row) -> tuple[Claim, ...]:
@@ -126,5 +138,5 @@ def sights(
 
 
 def _is_it(verdict: Verdict, claim: Claim) -> bool:
-    reason = (verdict.reason, verdict.reference)
-    return verdict.status is Status.KNOWN and reason == (claim.reason, claim.reference)
+    """By its reason: a reference may have been completed since a run that is kept."""
+    return verdict.status is Status.KNOWN and verdict.reason == claim.reason

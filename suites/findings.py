@@ -1,11 +1,11 @@
 """What data planes do that nobody documents as meant, and that was seen by this suite: worth a report to the project.
 
 Data, as differences.py: a finding names the facts under which it is claimed, says in its reason why it is one, and goes
-when it is no longer seen (esipp/expiring.py).
+when it is no longer seen (esipp/claims.py).
 """
 
 from esipp.health.judge import TWICE
-from esipp.rows import Difference
+from esipp.rows import Difference, Nature
 
 COUNTED_TWICE = Difference(
     when=(("service-proxy", "cilium"), ("families.services", "IPv4, IPv6")),
@@ -13,5 +13,6 @@ COUNTED_TWICE = Difference(
     reason="a finding: Cilium counts backends, and a pod of a dual-stack service is one for each of its addresses: one "
     "pod is two endpoints, and weighs as two; kube-proxy, whose document this is, counts a pod once. 200 and 503 are "
     "right all the same, and so are the weights of nodes against each other while all of them have Cilium",
+    nature=Nature.DEFECT,
     reference="cilium/cilium v1.18.6, pkg/loadbalancer/healthserver: getLocalEndpointCount; no issue is known",
 )

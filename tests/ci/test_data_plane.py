@@ -38,7 +38,7 @@ def test_cilium_is_both(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "config", "why"),
     [
-        ({"network": "calico"}, PLAIN, "'network' is 'calico'"),
+        ({"network": "flannel"}, PLAIN, "'network' is 'flannel'"),
         ({"service_proxy": "ipvs"}, PLAIN, "'service_proxy' is 'ipvs'"),
         ({"network": "cilium"}, BARE, "the network 'cilium' with the service proxy 'kube-proxy'"),
         (BOTH, PLAIN, "see disableDefaultCNI"),

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from esipp.catalog import HOUSE, all_rows
-from esipp.expiring import expired, of_verdicts
+from esipp.claims import Sight, by_claim, sights
 from esipp.health.judge import judge
 from esipp.health.model import About, Place, Question, Situation
 from esipp.health.props import service_name
@@ -27,6 +27,7 @@ OTHERS = (
     BOTH | {"families.services": "IPv4"},
     BOTH | {"service-proxy": "kube-proxy"},
 )
+BY_ID = {row.id: row for row in all_rows()}
 HERE = Question(Situation.ONE_POD, Place.ENDPOINT_NODE, OUTSIDE_1, Family.IPV4)
 BARE = replace(HERE, place=Place.BARE_NODE)
 
@@ -98,23 +99,34 @@ def test_documents_of_neighbours_and_of_many_are_known_as_well() -> None:
 
 
 # ---------------------------------------------------------------------------------------------- what is no longer so
+def expired(facts: Mapping[str, str], statuses: Mapping[str, Status], known: Mapping[str, Any]) -> list[Sight]:
+    """What a run on such a cluster says of all that is claimed; ``known`` has reason and reference of known rows."""
+    verdicts = {}
+    for row, status in statuses.items():
+        why = known.get(row, {"reason": "", "reference": ""})
+        verdicts[row] = Verdict(row, BY_ID[row].level, status, "", "", why["reason"], reference=why["reference"])
+    return [each for each in sights(by_claim(BY_ID.values()), facts, verdicts) if each.expired]
+
+
 def test_a_finding_that_is_no_longer_seen_is_told() -> None:
-    rows = all_rows()
-    ids = {row.id for row in rows if COUNTED_TWICE in getattr(row, "differences", ())}
+    ids = [row.id for row in BY_ID.values() if COUNTED_TWICE in getattr(row, "differences", ())]
     assert ids
-    [gone] = [each for each in expired(rows, BOTH, ids, {}) if each.reason == COUNTED_TWICE.reason]
-    assert set(gone.rows) == ids
+    passed = dict.fromkeys(ids, Status.PASS)
+    [gone] = [each for each in expired(BOTH, passed, {}) if each.claim.reason == COUNTED_TWICE.reason]
+    assert gone.asked == len(ids)
     assert "service-proxy cilium" in gone.sentence
-    assert expired(rows, BOTH, ids, {min(ids): COUNTED_TWICE.reason}) == []
-    assert expired(rows, OTHERS[1], ids, {}) == []
-    assert expired(rows, BOTH, set(), {}) == []
+    known = {ids[0]: {"reason": COUNTED_TWICE.reason, "reference": COUNTED_TWICE.reference}}
+    assert expired(BOTH, passed | {ids[0]: Status.KNOWN}, known) == []
+    assert expired(OTHERS[1], passed, {}) == []
+    assert expired(BOTH, {}, {}) == []
 
 
-def test_rows_that_could_not_be_asked_tell_nothing() -> None:
-    row = health.BY_ID[health.about(HERE, About.COUNT)]
-    for status, many in ((Status.PASS, 1), (Status.FAIL, 1), (Status.UNSUPPORTED, 0), (Status.INCONCLUSIVE, 0)):
-        verdict = Verdict(row.id, row.level, status, "", "", "")
-        assert len(of_verdicts([row], BOTH, {row.id: verdict})) == many
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [(Status.PASS, 1), (Status.FAIL, 1), (Status.UNSUPPORTED, 0), (Status.INCONCLUSIVE, 0)],
+)
+def test_rows_that_could_not_be_asked_tell_nothing(status: Status, told: int) -> None:
+    assert len(expired(BOTH, {health.about(HERE, About.COUNT): status}, {})) == told
 
 
 REPORTS = sorted((HOUSE / "docs" / "samples").glob("*/conformance.yaml"))
@@ -123,6 +135,6 @@ REPORTS = sorted((HOUSE / "docs" / "samples").glob("*/conformance.yaml"))
 @pytest.mark.parametrize("report", REPORTS, ids=lambda path: path.parent.name)
 def test_every_difference_that_is_claimed_was_seen_in_the_recorded_runs(report: Any) -> None:
     run = yaml.safe_load(report.read_text(encoding="utf-8"))
-    known = {test: each["reason"] for each in run["knownDifferences"] for test in each["tests"]}
-    rows = all_rows()
-    assert [each.sentence for each in expired(rows, run["cluster"]["facts"], {row.id for row in rows}, known)] == []
+    known = {test: each for each in run["knownDifferences"] for test in each["tests"]}
+    statuses = {row: Status.KNOWN if row in known else Status.PASS for row in BY_ID}
+    assert [each.sentence for each in expired(run["cluster"]["facts"], statuses, known)] == []
