@@ -1,16 +1,16 @@
 """Arranges, once, what a set of rows needs: pinned pods, services, VIPs. And takes it all down again."""
 
 import contextlib
-import hashlib
 import json
 import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from esipp import manifests, network_policies
+from esipp import agents, manifests, network_policies
+from esipp.agents import key_of, node_of, waited_for
 from esipp.cluster import UNAUTHORIZED, ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge, waiting
 from esipp.deploying import pull_secret
@@ -25,6 +25,7 @@ from esipp.namespaces import GONE, owner, remove_namespace, wait_for_account
 from esipp.pods import identity, is_ready, say_pod
 from esipp.props import Props
 from esipp.refusals import hint_for
+from esipp.sampling import sample
 from esipp.source_ranges import SourceRanges, is_open, limit
 from esipp.topology import (
     CONTROL_BACKEND,
@@ -47,18 +48,6 @@ LISTENING = Budget("the reference listeners", 60.0, need=1, spacing=0.1)
 
 NO_PROPS = Props()
 EVERYBODY = SourceRanges()
-MOST_AGENTS = 10
-"""On larger clusters only the nodes that play a role, and the first few others, carry an agent."""
-
-
-def agent_name(node: str) -> str:
-    """The agent pod of a node: readable, and unique where the node's name is too long to be part of it."""
-    name = f"agent-{node.replace('.', '-')}"
-    return name if len(name) <= 63 and "." not in node else f"{name[:54].rstrip('-')}-{_digest(node)}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def speakers_of_sctp(paths: Iterable[Path]) -> frozenset[str]:
@@ -83,9 +72,11 @@ class Stage:
             them by name; None where ``outside`` has them already. Services that name a client wait for that.
         patience: how long load balancers may take here.
         balancer: which one the cluster itself has, as far as is known.
+        sampled: the nodes that carry an agent; by default those of a sample by seed 0.
 
-    ``pods`` are ours by name, ``services`` the created objects by name, ``obstacles`` say why a service cannot be
-    dialled (a VIP that never came), ``listeners`` are the reference listeners' ports by node and protocol,
+    ``pods`` are ours by name, ``agents`` the names of those that are agents, by node, ``services`` the created objects
+    by name, ``obstacles`` say why a service cannot be dialled (a VIP that never came), ``listeners`` are the reference
+    listeners' ports by node and protocol,
     ``admitted`` are the ranges that our VIPs are limited to, if they are,
     ``ingress`` is how the cluster's own load balancer announces itself: VIP, Proxy or hostname;
     ``network_policies`` are those that others put into our namespace, and one of ours lifts; ``pull_secret`` is what
@@ -104,8 +95,10 @@ class Stage:
     learn: "Callable[[Stage], Mapping[str, Sequence[str]]] | None" = None
     patience: Patience = USUAL
     balancer: Detected = NOTHING_FOUND
+    sampled: Sequence[str] = ()
     namespace: str = ""
     pods: dict[str, Pod] = field(default_factory=dict)
+    agents: dict[str, str] = field(default_factory=dict)
     services: dict[str, Json] = field(default_factory=dict)
     vips: dict[str, dict[Family, str]] = field(default_factory=dict)
     obstacles: dict[tuple[str, Family], str] = field(default_factory=dict)
@@ -117,6 +110,12 @@ class Stage:
     pull_secret: Json | None = field(default=None, repr=False)
     _identities: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     _states: dict[str, Json] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.hosted:
+            self.sampled = ()
+        elif not self.sampled:
+            self.sampled = sample(self.nodes.values(), self.roles).nodes
 
     def arrange(self, paths: Iterable[Path], props: Props = NO_PROPS) -> None:
         """Create everything the paths and the other suites need, together, and wait until it stands.
@@ -138,7 +137,10 @@ class Stage:
             wait_for_account(self.cluster, self.namespace)
             wanted = self.pods_for(paths, props)
             with ThreadPoolExecutor(max_workers=8) as pool:
-                made = [pool.submit(self.cluster.create, self._in("pods"), pod) for pod in wanted]
+                made: list[Future[Json]] = []
+                if self.sampled:
+                    made.append(pool.submit(agents.create, self.cluster, self.namespace, self.daemon_set()))
+                made += [pool.submit(self.cluster.create, self._in("pods"), pod) for pod in wanted]
                 naming = {name for name, of in objects.items() if self.learn and of[0].service and of[0].service.ranges}
                 early = [self._service(name, of) for name, of in sorted(objects.items()) if name not in naming]
                 services = early + list(props.services)
@@ -146,7 +148,7 @@ class Stage:
                 made += [pool.submit(self.cluster.create, self._in("services"), x) for x in services if x not in late]
                 for each in made:
                     each.result()
-                self._wait_for_pods({pod["metadata"]["name"] for pod in wanted})
+                self._wait_for_pods({*(pod["metadata"]["name"] for pod in wanted), *map(waited_for, self.sampled)})
                 if self.learn is not None:
                     self._read_listeners()
                     self.outside = self.learn(self)
@@ -270,7 +272,7 @@ class Stage:
         return self.ranges.of([*outside, *nodes, *pods], sorted(families))
 
     def pods_for(self, paths: Sequence[Path], props: Props) -> list[Json]:
-        """The backends that are needed, a pod for each client in a pod, and an agent on every node."""
+        """The backends that are needed, a pod for each client in a pod, and the props; agents are ``daemon_set``'s."""
         run, image, raw = self.run, self.image, speakers_of_sctp(paths)
         here = self.roles[Role.ENDPOINT_NODE]
         kinds = {path.service.backends for path in paths if path.service}
@@ -296,20 +298,20 @@ class Stage:
             if client.name != POD_BACKEND:
                 assert client.role is not None
                 pods.append(backend(client.name, self.roles[client.role], {}))
-        with_role = set(self.roles.values())
-        usable = (node.name for node in self.nodes.values() if node.usable and node.chosen)
-        ready = sorted(usable, key=lambda name: (name not in with_role, name))
-        pods += props.pods
-        agents = [(agent_name(node), node) for node in ready[: MOST_AGENTS if self.hosted else 0]]
-        return pods + [manifests.agent_pod(name, run, node, image, raw=self.raw) for name, node in agents]
+        return [*pods, *props.pods]
+
+    def daemon_set(self) -> Json:
+        """The agents, one on each sampled node."""
+        return agents.daemon_set(self.run, self.image, self.sampled, raw=self.raw)
 
     def _wait_for_pods(self, names: set[str]) -> None:
         began = time.monotonic()
         selector = f"{RUN_LABEL}={self.run}"
         with waiting(PODS_READY.name, PODS_READY.seconds) as tell:
             last = self.cluster.wait_for(
-                self._in("pods"), is_ready, names, budget=PODS_READY.seconds, tell=tell, labelSelector=selector
-            )
+                self._in("pods"), is_ready, names, budget=PODS_READY.seconds, tell=tell, key=key_of,
+                labelSelector=selector,
+            )  # fmt: skip
         late = sorted(name for name in names if name not in last or not is_ready(last[name]))
         if late:
             gone = [name for name in late if name not in last]
@@ -318,15 +320,18 @@ class Stage:
                 f"{len(late)} of {len(names)} pods are not ready after {time.monotonic() - began:.0f} s; {state}.",
                 f"kubectl --context {self.cluster.context} get events -A --sort-by=.lastTimestamp",
             )
-        for name, item in last.items():
+        for item in last.values():
+            name = item["metadata"]["name"]
             addresses = by_family(each["ip"] for each in item["status"].get("podIPs") or [])
             self.pods[name] = Pod(name, item["spec"]["nodeName"], addresses)
             self._states[name] = item
+            if node_of(item):
+                self.agents[node_of(item)] = name
 
     def _keep_identities(self, pods: Iterable[Json], props: Props) -> None:
         """Those that must be the same after the window; props are there to be moved."""
         moved = {pod["metadata"]["name"] for pod in props.pods}
-        for name in {pod["metadata"]["name"] for pod in pods} - moved:
+        for name in {*(pod["metadata"]["name"] for pod in pods), *self.agents.values()} - moved:
             self._identities[name] = identity(self._states[name])
 
     def _wait_for_services(self, objects: Mapping[str, Sequence[Path]], props: Props) -> None:
@@ -374,11 +379,9 @@ class Stage:
         )
 
     def _read_listeners(self) -> None:
-        for name, pod in self.pods.items():
-            if not name.startswith("agent-"):
-                continue
+        for node, name in self.agents.items():
 
-            def look(name: str = name, node: str = pod.node) -> Reading:
+            def look(name: str = name, node: str = node) -> Reading:
                 log = self.cluster.text(f"{self._in('pods')}/{name}/log")
                 with contextlib.suppress(ValueError, KeyError):
                     told = json.loads(log.splitlines()[0]) if log else {"tcp": 0}
@@ -389,7 +392,7 @@ class Stage:
             waited = converge(look, LISTENING)
             if not waited.held:
                 raise HarnessError(
-                    f"The agent on node {pod.node} does not tell its ports: {waited.state}",
+                    f"The agent on node {node} does not tell its ports: {waited.state}",
                     "is the echo image that of this checkout?",
                 )
 

@@ -141,12 +141,3 @@ def test_how_a_load_balancer_is_announced(
     assert stage._is_announced(service) is complete
     if way == "hostname" and complete:
         assert stage._announced(service) == ["192.0.2.9"]
-
-
-# -------------------------------------------------------------------------------------------------------------- names
-def test_agents_of_nodes_with_long_or_dotted_names_are_told_apart() -> None:
-    long = ["n" * 80 + each for each in ("a", "b")]
-    names = [stage.agent_name(node) for node in (*long, "ip-10-0-0-1.ec2.internal", "ip-10-0-0-1-ec2-internal", "w")]
-    assert len(set(names)) == len(names)
-    assert all(len(name) <= 63 and "." not in name for name in names)
-    assert names[-1] == "agent-w"
