@@ -265,7 +265,8 @@ class Stage:
 
     def _admitted(self) -> tuple[str, ...]:
         """Who may use our VIPs: clients outside, nodes and our pods, or whom the user names."""
-        nodes = [str(address) for node in self.nodes.values() for address in (*node.internal.values(), *node.addresses)]
+        near = [self.nodes[name] for name in dict.fromkeys((*self.roles.values(), *self.sampled))]  # clouds' lists end
+        nodes = [str(address) for node in near for address in (*node.internal.values(), *node.addresses)]
         pods = [address for pod in self.pods.values() for address in pod.addresses.values()]
         outside = [address for addresses in self.outside.values() for address in addresses]
         families = {family for node in self.nodes.values() for family in node.internal}

@@ -62,7 +62,7 @@ class Stretch:
 def slices(agents: Sequence[str], nodes: Iterable[str]) -> dict[str, list[str]]:
     """Which agent asks which nodes: in turn, and none its own node where there is another one to do it."""
     found: dict[str, list[str]] = {agent: [] for agent in agents}
-    for number, node in enumerate(nodes):
+    for number, node in enumerate(nodes if agents else ()):
         agent = agents[number % len(agents)]
         if agent == node and len(agents) > 1:
             agent = agents[(number + 1) % len(agents)]
@@ -89,12 +89,15 @@ class Everywhere:
         agents: probers by the node they stand on.
         nodes: addresses by node.
         port: the health-check node port.
+        spacing: seconds between two health checks of a node, no less.
+        probes: so many of them are a round.
     """
 
     agents: Mapping[str, Agent]
     nodes: Mapping[str, str]
     port: int
     spacing: float = SPACING
+    probes: int = PROBES
     told: dict[str, list[Stretch]] = field(default_factory=dict)
     rounds: int = 0
     trouble: str = ""
@@ -128,7 +131,7 @@ class Everywhere:
         for each in running:
             each.cancel()
         if self._thread is not None:
-            self._thread.join(PROBES * self.pace + TIMEOUT + LATE)
+            self._thread.join(self.probes * self.pace + TIMEOUT + LATE)
             self._thread = None
 
     def _go_on(self) -> None:
@@ -145,23 +148,23 @@ class Everywhere:
         running = []
         for agent, those in self.slices.items():
             for node in those:
-                job = Job(
-                    f"health check of {node}", "get", self.nodes[node], self.port, PROBES, TIMEOUT, pace, brief=True,
-                    url="/healthz",
-                )  # fmt: skip
-                running.append(self.agents[agent].stream(job, lines[node].append))
+                running.append(self.agents[agent].stream(self._job(node), lines[node].append))
         with self._lock:
             self._running = running
         if self._over.is_set():  # stop() came before they were known
             for each in running:
                 each.cancel()
         for each in running:
-            each.wait(PROBES * pace + TIMEOUT + LATE)
+            each.wait(self.probes * pace + TIMEOUT + LATE)
         for agent, those in self.slices.items():
             for node in those:
                 more = [_stretch(line, clocks[agent]) for line in lines[node]]
                 self.told[node] = joined(self.told.get(node, ()), more)
         self.rounds += 1
+
+    def _job(self, node: str) -> Job:
+        host, name = self.nodes[node], f"health check of {node}"
+        return Job(name, "get", host, self.port, self.probes, TIMEOUT, self.pace, brief=True, url="/healthz")
 
 
 def _stretch(line: Line, clock: Clock) -> Stretch:
