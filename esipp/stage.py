@@ -226,7 +226,7 @@ class Stage:
         except (ApiError, UnreachableError) as broken:
             hint = hint_for(broken) if isinstance(broken, ApiError) else "run again."
             raise HarnessError(f"Our pods cannot be looked at after the window: {broken}.", hint) from None
-        compare(self.cluster, now, self._identities)
+        compare(self.cluster, now, self._identities, self._of_agents)
 
     @contextlib.contextmanager
     def suspected(self) -> Iterator[None]:
@@ -239,10 +239,15 @@ class Stage:
             yield
         except HarnessError:
             with contextlib.suppress(ApiError, UnreachableError):
-                compare(self.cluster, self.cluster.list(self._in("pods")), self._identities)
+                compare(self.cluster, self.cluster.list(self._in("pods")), self._identities, self._of_agents)
             raise
 
     # ------------------------------------------------------------------------------------------------- creation
+
+    @property
+    def _of_agents(self) -> dict[str, str]:
+        """The node of each agent, whose name does not tell it."""
+        return {name: node for node, name in self.agents.items()}
 
     def _in(self, kind: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/{kind}"
