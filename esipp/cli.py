@@ -255,7 +255,7 @@ def _qualify(options: argparse.Namespace) -> int:
     arguments += ["-c", str(HOUSE / "pyproject.toml"), f"--image={settings.image}"]
     arguments += ["--in-cluster"] if settings.in_cluster else [f"--context={settings.context}"]
     arguments += [f"--lane={settings.lane}", f"--outside={settings.outside}", f"--samples={settings.samples}"]
-    arguments += [f"--moves={settings.moves}", f"--seed={settings.seed}"]
+    arguments += [f"--moves={settings.moves}", f"--seed={settings.seed}", f"--sample-nodes={settings.sample_nodes}"]
     arguments += [f"--fail-on={settings.fail_on.value}", *(f"--without={name}" for name in settings.without)]
     arguments += [f"--exclude={word}" for word in as_words(settings.exclude)]
     arguments += ["--allow-disruptive"] if settings.allow_disruptive else []

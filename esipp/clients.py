@@ -48,10 +48,10 @@ class Clients:
         """
         wanted = sorted(set(clients), key=lambda client: client.name)
         with ThreadPoolExecutor(max_workers=12) as pool:
-            agents = {name: pool.submit(self._in_pod, name) for name in self.stage.pods if name.startswith("agent-")}
+            agents = {node: pool.submit(self._agent, node) for node in self.stage.agents}
             own = {client: pool.submit(self._at, client) for client in wanted if client.vantage is not Vantage.NODE}
-        for name, started in agents.items():
-            self.agents[self.stage.pods[name].node] = started.result()
+        for node, started in agents.items():
+            self.agents[node] = started.result()
         for client, started in own.items():
             self.probers[client.name] = started.result()
         for client in wanted:
@@ -77,6 +77,10 @@ class Clients:
         assert self.outside is not None
         return self.outside.prober(client, f"{client} ({name})")
 
+    def on_agent(self, node: str, command: Sequence[str] = ()) -> list[str]:
+        """How a command is run in the agent of a node."""
+        return self.exec_command(self.stage.agents[node], command)
+
     def exec_command(self, pod: str, command: Sequence[str]) -> list[str]:
         """How a command is run in one of our pods."""
         cluster = self.stage.cluster
@@ -91,6 +95,9 @@ class Clients:
 
     def _in_pod(self, pod: str) -> Prober:
         return self._keep(Prober(pod, self.exec_command(pod, transports.IN_IMAGE)))
+
+    def _agent(self, node: str) -> Prober:
+        return self._keep(Prober(f"the agent on {node}", self.on_agent(node, transports.IN_IMAGE)))
 
     def _keep(self, prober: Prober) -> Prober:
         """Whatever fails later, close() knows it."""

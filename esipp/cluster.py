@@ -20,6 +20,7 @@ from kubernetes import client, config
 from kubernetes.config import kube_config
 from kubernetes.config.config_exception import ConfigException
 
+from esipp.api_calls import ApiCalls
 from esipp.api_errors import NOT_THERE as NOT_THERE
 from esipp.api_errors import ApiError as ApiError
 from esipp.api_errors import UnreachableError as UnreachableError
@@ -43,6 +44,8 @@ REOPEN_SECONDS = 0.2
 
 class Cluster:
     """A cluster by its kubeconfig context.
+
+    ``calls`` counts what it was asked.
 
     Args:
         context: name of the context; there is no default, so that nothing is run against a cluster by accident.
@@ -78,6 +81,7 @@ class Cluster:
         self._logging_in = threading.Lock()
         self.server = str(self._api.configuration.host)
         self._dialect: Dialect | None = None
+        self.calls = ApiCalls()
 
     def _log_in(self) -> client.ApiClient:
         """Load server, credentials and proxy from the kubeconfig; a plugin that makes credentials is asked anew."""
@@ -187,6 +191,7 @@ class Cluster:
             auth_settings=["BearerToken"],
         )
         learn_authorization(str(arguments[2].get("authorization") or ""))
+        self.calls.add(method, path, query)
         try:
             response: urllib3.BaseHTTPResponse = api.call_api(
                 *arguments, _request_timeout=(CONNECT_TIMEOUT, read_timeout)
@@ -277,17 +282,18 @@ class Cluster:
         *,
         budget: float,
         tell: Callable[[str], None] = lambda _state: None,
+        key: Callable[[Json], str] = lambda item: str(item["metadata"]["name"]),
         **query: str,
     ) -> dict[str, Json]:
         """Watch until every named object is ``done``, the budget is used up, or one of them is deleted.
 
         Returns the last seen state of each object; those that are not there are missing from it. ``tell`` is called
-        with how many are left, whenever something has changed.
+        with how many are left, whenever something has changed. ``key`` says by what name an object is waited for.
         """
         last: dict[str, Json] = {}
         right: set[str] = set()
         for kind, item in self.watch(collection, budget=budget, waits=True, **query):
-            name = item["metadata"]["name"]
+            name = key(item)
             if name not in names:
                 continue
             if kind == "DELETED":

@@ -42,6 +42,7 @@ environment's ``status.podIPs`` with it); SCTP as a port's protocol (KEP-614: 1.
 
 _SERVICES = re.compile(r"^/api/v1/(namespaces/[^/]+/)?services(/[^/]+)?(/status)?$")
 _PODS = re.compile(r"^/api/v1/(namespaces/[^/]+/)?pods(/[^/]+)?(/status)?$")
+_DAEMON_SETS = re.compile(r"^/apis/apps/[^/]+/namespaces/[^/]+/daemonsets$")
 _REFUSED = re.compile(
     r'metadata\.annotations: Invalid value: "service\.(?:alpha|beta)\.kubernetes\.io/healthcheck-nodeport"'
 )
@@ -102,6 +103,8 @@ class Dialect:
     # -------------------------------------------------------------------------------------------------- on the way out
     def out(self, method: str, path: str, body: Json) -> Json:
         """A body as this server understands it: an object (POST, PUT) or a merge patch of one (PATCH)."""
+        if self.version < CLUSTER_IPS_SINCE and _DAEMON_SETS.match(path):
+            return body | {"spec": {**body["spec"], "template": self._pod_out(body["spec"]["template"])}}
         if not self.cares_for(path):
             return body
         if _PODS.match(path):

@@ -11,13 +11,19 @@ from esipp.pods import HARMED, changed, harm
 Json = dict[str, Any]
 
 
-def compare(cluster: Cluster, pods: Iterable[Json], known: Mapping[str, tuple[str, int, str]]) -> None:
+def compare(
+    cluster: Cluster,
+    pods: Iterable[Json],
+    known: Mapping[str, tuple[str, int, str]],
+    nodes: Mapping[str, str] | None = None,
+) -> None:
     """Hold our pods, as they are now, against what they were.
 
     Args:
         cluster: asked for the node of a pod that is not what it was.
         pods: all of ours, also those that come and go with a suite.
         known: those that must be the same, with their identity then.
+        nodes: where those stand whose names do not tell.
 
     Raises:
         HarnessError: one is gone, or something happened to it.
@@ -27,7 +33,8 @@ def compare(cluster: Cluster, pods: Iterable[Json], known: Mapping[str, tuple[st
         state = changed(now[name], then) if name in now else "is gone"
         if state:
             lost = _lost(cluster, now[name]["spec"].get("nodeName", "")) if name in now else ""
-            raise HarnessError(f"Our own pod {name} {state}{lost}: the window cannot be judged.", HARMED)
+            where = f" (on node {nodes[name]})" if nodes and name in nodes else ""
+            raise HarnessError(f"Our own pod {name}{where} {state}{lost}: the window cannot be judged.", HARMED)
     for name, item in now.items():
         if name not in known and harm(item):
             raise HarnessError(f"Our own pod {name} {harm(item)}: what was seen cannot be judged.", HARMED)

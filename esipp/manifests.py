@@ -20,6 +20,8 @@ OLD_ANNOTATIONS = tuple(f"service.{stage}.kubernetes.io/external-traffic" for st
 """Where the policy stood before it was a field (upstream.md §3)."""
 
 BACKEND_LABEL, PAIR_LABEL = "esipp.dev/backend", "esipp.dev/pair"
+POD_LABEL = "esipp.dev/pod"
+"""A pod's own name; of an agent ``agent``, as all of them are one DaemonSet's."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,9 @@ def host_backend(name: str, run: str, node: str, image: str, *, raw: bool, label
     return pod
 
 
-def agent_pod(name: str, run: str, node: str, image: str, *, raw: bool) -> Json:
+def agent_pod(
+    name: str, run: str, node: str, image: str, *, raw: bool, labels: Mapping[str, str] | None = None
+) -> Json:
     """A host-network pod: the node's own vantage, its list of addresses, its reference listener, and its packets.
 
     Its ports are chosen by the kernel, so that it disturbs nobody on the node; its first log line tells them.
@@ -123,6 +127,7 @@ def agent_pod(name: str, run: str, node: str, image: str, *, raw: bool) -> Json:
     arguments = ["--http", "off", "--tcp", "0", "--udp", "0", "--control", "off"]
     arguments += ["--sctp", str(Numbers.of(run).agent_sctp)] if raw else []
     pod = _pod(name, run, node, image, arguments, raw)
+    pod["metadata"]["labels"] |= labels or {}
     pod["spec"]["hostNetwork"] = True
     if raw:  # tcpdump changes its user, even from root to root
         pod["spec"]["containers"][0]["securityContext"]["capabilities"]["add"] += ["SETUID", "SETGID"]
@@ -155,7 +160,7 @@ def _pod(name: str, run: str, node: str, image: str, arguments: list[str], raw: 
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "labels": {**labels_of(run), "esipp.dev/pod": name}},
+        "metadata": {"name": name, "labels": {**labels_of(run), POD_LABEL: name}},
         "spec": {
             "nodeName": node,  # pinned, past the scheduler: also onto control planes and cordoned nodes
             "tolerations": [{"operator": "Exists"}],

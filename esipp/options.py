@@ -15,6 +15,7 @@ from esipp.loadbalancers.profiles.loading import provider
 from esipp.probing.places import AUTO, read_places
 from esipp.rows import Binding
 from esipp.run import DEFAULT_MOVES, DEFAULT_SAMPLES, Settings
+from esipp.sampling import DEFAULT_NODES, MOST_NODES
 from esipp.source_ranges import read as read_ranges
 
 
@@ -76,7 +77,16 @@ def add_run_options(group: Any) -> None:
         type=int,
         default=None,
         metavar="N",
-        help="of everything that is chosen at random: which pod moves when (default: a new one, told in the report)",
+        help="of everything that is chosen at random: which pod moves when, which nodes carry an agent (default: a new "
+        "one, told in the report)",
+    )
+    add(
+        "--sample-nodes",
+        type=int,
+        default=DEFAULT_NODES,
+        metavar="N",
+        help="nodes that carry an agent, at most: those that play a part, and others at random by --seed; the report "
+        f"names them (default: {DEFAULT_NODES})",
     )
     add(
         "--allow-disruptive",
@@ -126,6 +136,8 @@ def settings_of(options: Any) -> Settings:
         raise PreflightError(f"--samples {options.samples} is out of range.", "1 to 10000.")
     if not 1 <= options.moves <= 1000:
         raise PreflightError(f"--moves {options.moves} is out of range.", "1 to 1000.")
+    if not 3 <= options.sample_nodes <= MOST_NODES:
+        raise PreflightError(f"--sample-nodes {options.sample_nodes} is out of range.", f"3 to {MOST_NODES}.")
     if not options.lane.replace("-", "").replace(".", "").isalnum():
         raise PreflightError(f"--lane '{options.lane}' cannot be part of a folder's name.", "letters, digits, - and .")
     read_ranges(options.source_ranges)
@@ -152,5 +164,6 @@ def settings_of(options: Any) -> Settings:
         implementation=read_implementation(options.implementation),
         source_ranges=options.source_ranges,
         wishes=read_wishes(options),
+        sample_nodes=options.sample_nodes,
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
     )

@@ -42,7 +42,8 @@ from esipp.probing.places import Place
 from esipp.rights import rights_features
 from esipp.rows import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, Feature
 from esipp.run import Settings
-from esipp.topology import MARKS, Node, marked
+from esipp.sampling import NO_SAMPLE, Sample, sample
+from esipp.topology import MARKS, Node, marked, with_control_plane
 from esipp.versions import version_features
 
 
@@ -51,8 +52,8 @@ class Findings:
     """The cluster before the run: nodes, roles, facts and features, the docker network for outside clients, the
     reference load balancer, if one is there, what the cluster is made of, and what could not be found out about that.
 
-    ``places`` are where clients outside stand; ``landed`` is what those of them told that are no containers;
-    ``balancer`` is what load balancer the cluster itself has.
+    ``sample`` is of the nodes that carry an agent; ``places`` are where clients outside stand; ``landed`` is what those
+    of them told that are no containers; ``balancer`` is what load balancer the cluster itself has.
     """
 
     nodes: Mapping[str, Node]
@@ -67,6 +68,7 @@ class Findings:
     places: tuple[Place, ...] = ()
     landed: Mapping[Place, Landed] = field(default_factory=dict)
     balancer: Detected = NOTHING_FOUND
+    sample: Sample = NO_SAMPLE
 
     def on_node(self, node: str, command: list[str]) -> list[str] | None:
         """How a command is run on a node itself, past Kubernetes; None where there is no such way."""
@@ -144,7 +146,7 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
         facts[name], decided[name] = fact.value, fact.decided
     features[HEALTH_VIEW] = health_view_feature(nodes.values(), told, balancer.word)
     features |= carrying.features_of(balancer.word)
-    features[HOST_NETWORK] = host_network_feature(cluster)
+    features[HOST_NETWORK] = host_network_feature(cluster) if _places_agents(version) else NO_AGENTS
     features["external-ips"] = _external_ips(cluster)
     features["dns"] = dns_feature(cluster)
     features |= granted
@@ -161,8 +163,18 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     if not features[HOST_NETWORK].present:  # then there is no root and are no raw sockets either
         features |= dict.fromkeys(("packets", "sctp"), features[HOST_NETWORK])
     features |= version_features(version, all_rows())
+    chosen = sample(nodes.values(), with_control_plane(nodes.values(), roles), settings.sample_nodes, settings.seed)
+    facts["nodes.sampled"], decided["nodes.sampled"] = chosen.words, chosen.decided
     found = Findings(nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes))
-    return replace(found, places=places, landed=landed, balancer=balancer)
+    return replace(found, places=places, landed=landed, balancer=balancer, sample=chosen)
+
+
+NO_AGENTS = Feature(False, "agents are a DaemonSet's, bound to nodes by their names: needs Kubernetes 1.12")
+
+
+def _places_agents(version: str) -> bool:
+    """Whether a server knows ``matchFields``, and DaemonSets go by them (kubernetes/kubernetes#64362)."""
+    return (read_version(version) or NEWEST) >= (1, 12)
 
 
 def workloads_of(components: Iterable[Component]) -> list[str]:

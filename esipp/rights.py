@@ -54,6 +54,7 @@ OF_EVERY_RUN = (
     *_rights("get", "pods/log"),
     *_rights("create list watch delete", "services"),
     *_rights("get", "serviceaccounts"),
+    *_rights("create", "daemonsets", "apps"),
 )
 """What a run does, clean-up included."""
 

@@ -24,6 +24,7 @@ from esipp.report.diagnosis import where_to_look
 from esipp.report.ledger import SCHEMA_VERSION, Ledger
 from esipp.report.told_rows import row_record
 from esipp.rows import Binding, Row
+from esipp.sampling import DEFAULT_NODES
 
 DEFAULT_SAMPLES = 200
 DEFAULT_MOVES = 30
@@ -39,9 +40,10 @@ class Settings:
     be left out, with a reason each (excluding.py). ``samples`` is the number of connections a path gets in the judged
     window, ``moves`` how often each load balancer has to follow a pod up, and as often down; ``seed`` chooses which.
     ``allow_disruptive`` allows what others on the cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what
-    names a cloud's account. ``implementation`` is what the user says was tested. ``source_ranges`` is who may use the
-    VIPs (``source_ranges.decide``). ``provider`` is the load balancer that the cluster is said to have (a profile's
-    name or file); empty for what is found.
+    names a cloud's account. ``implementation`` is what the user says was tested. ``sample_nodes`` is how many
+    nodes carry an agent, at most (sampling.py). ``source_ranges`` is who may use the VIPs (``source_ranges.decide``).
+    ``provider`` is the load balancer that the cluster is said to have (a profile's name or file); empty for what is
+    found.
     """
 
     context: str
@@ -63,6 +65,7 @@ class Settings:
     provider: str = ""
     in_cluster: bool = False
     exclude: Exclusions = ()
+    sample_nodes: int = DEFAULT_NODES
 
     @property
     def repeat(self) -> str:
@@ -77,6 +80,7 @@ class Settings:
         told["--image"], usual["--image"] = self.image, os.environ.get("ESIPP_IMAGE", "")
         told["--fail-on"], usual["--fail-on"] = self.fail_on.value, Binding.CORE.value
         words = [f"{name} {shlex.quote(str(value))}" for name, value in told.items() if value != usual[name]]
+        words += [f"--sample-nodes {self.sample_nodes}"] if self.sample_nodes != DEFAULT_NODES else []
         words += ["--allow-disruptive"] if self.allow_disruptive else []
         words += [shlex.quote(word) for word in self.wishes.words()]
         words += ["--redact-cloud-ids"] if self.redact_cloud_ids else []
@@ -112,7 +116,7 @@ class Run:
     run, ``later`` are those while it ended, such as something that could not be removed. ``asked`` are the suites and
     rows that were asked for, as on the command line. ``interrupted`` is set by SIGINT, SIGTERM and SIGHUP.
     ``progress`` is how far it is; ``shows_phases`` that whoever shows it tells phases from there, so that they need
-    not be said.
+    not be said. ``drawn`` says that nodes were drawn by the seed.
     """
 
     settings: Settings
@@ -133,6 +137,7 @@ class Run:
     _notes: set[tuple[str, str]] = field(default_factory=set)
     progress: Progress = field(default_factory=Progress)
     shows_phases: bool = False
+    drawn: bool = False
 
     def begin(self, rows: list[Row], left_out: int) -> None:
         """Open the run's folder and ledger.
@@ -203,7 +208,7 @@ class Run:
     @property
     def repeat(self) -> str:
         """The command that repeats this run, up to the rows; with the seed, if anything was chosen by it."""
-        seeded = len(self.cells) < len(self.rows)
+        seeded = self.drawn or len(self.cells) < len(self.rows)
         return self.settings.repeat + (f" --seed {self.settings.seed}" if seeded else "")
 
     def evidence(self, suite: str, kind: str, **data: object) -> None:

@@ -1,15 +1,15 @@
 """Arranges, once, what a set of rows needs: pinned pods, services, VIPs. And takes it all down again."""
 
 import contextlib
-import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from esipp import manifests, network_policies
+from esipp import agents, manifests, network_policies
+from esipp.agents import key_of, node_of, waited_for
 from esipp.announcing import announced, carried, families_of, ingress_of, is_announced, protocols_of
 from esipp.cluster import UNAUTHORIZED, ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge, waiting
@@ -20,19 +20,16 @@ from esipp.labels import RUN_LABEL
 from esipp.loadbalancers.carrying import guess
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected
 from esipp.loadbalancers.patience import USUAL, Patience
-from esipp.manifests import BACKEND_LABEL, PAIR_LABEL, Numbers
-from esipp.model import Backends, EntryKind, Family, Path, Protocol, Role, ServiceType, Vantage
+from esipp.manifests import Numbers
+from esipp.model import Backends, EntryKind, Family, Path, Protocol, Role, ServiceType
 from esipp.namespaces import GONE, owner, remove_namespace, wait_for_account
+from esipp.pinned import pinned_pods
 from esipp.pods import identity, is_ready, say_pod
 from esipp.props import Props
 from esipp.refusals import hint_for
+from esipp.sampling import sample
 from esipp.source_ranges import SourceRanges, is_open, limit
 from esipp.topology import (
-    CONTROL_BACKEND,
-    HOST_BACKEND,
-    PAIR_BACKEND,
-    POD_BACKEND,
-    UNREADY_BACKEND,
     Node,
     Pod,
     backends_of,
@@ -48,27 +45,6 @@ LISTENING = Budget("the reference listeners", 60.0, need=1, spacing=0.1)
 
 NO_PROPS = Props()
 EVERYBODY = SourceRanges()
-MOST_AGENTS = 10
-"""On larger clusters only the nodes that play a role, and the first few others, carry an agent."""
-
-
-def agent_name(node: str) -> str:
-    """The agent pod of a node: readable, and unique where the node's name is too long to be part of it."""
-    name = f"agent-{node.replace('.', '-')}"
-    return name if len(name) <= 63 and "." not in node else f"{name[:54].rstrip('-')}-{_digest(node)}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def speakers_of_sctp(paths: Iterable[Path]) -> frozenset[str]:
-    """The pods that need raw sockets, for want of SCTP sockets: at either end of a path over SCTP."""
-    found: set[str] = set()
-    for path in paths:
-        if path.protocol is Protocol.SCTP:
-            found |= {path.client.name, *backends_of(path.service)}
-    return frozenset(found)
 
 
 @dataclass
@@ -84,9 +60,11 @@ class Stage:
             them by name; None where ``outside`` has them already. Services that name a client wait for that.
         patience: how long load balancers may take here.
         balancer: which one the cluster itself has, as far as is known.
+        sampled: the nodes that carry an agent; by default those of a sample by seed 0.
 
-    ``pods`` are ours by name, ``services`` the created objects by name, ``obstacles`` say why a service cannot be
-    dialled (a VIP that never came), ``listeners`` are the reference listeners' ports by node and protocol,
+    ``pods`` are ours by name, ``agents`` the names of those that are agents, by node, ``services`` the created objects
+    by name, ``obstacles`` say why a service cannot be dialled (a VIP that never came), ``listeners`` are the reference
+    listeners' ports by node and protocol,
     ``admitted`` are the ranges that our VIPs are limited to, if they are,
     ``ingress`` is how the cluster's own load balancer announces itself: VIP, Proxy or hostname;
     ``network_policies`` are those that others put into our namespace, and one of ours lifts; ``pull_secret`` is what
@@ -105,8 +83,10 @@ class Stage:
     learn: "Callable[[Stage], Mapping[str, Sequence[str]]] | None" = None
     patience: Patience = USUAL
     balancer: Detected = NOTHING_FOUND
+    sampled: Sequence[str] = ()
     namespace: str = ""
     pods: dict[str, Pod] = field(default_factory=dict)
+    agents: dict[str, str] = field(default_factory=dict)
     services: dict[str, Json] = field(default_factory=dict)
     vips: dict[str, dict[Family, str]] = field(default_factory=dict)
     obstacles: dict[tuple[str, Family], str] = field(default_factory=dict)
@@ -118,6 +98,12 @@ class Stage:
     pull_secret: Json | None = field(default=None, repr=False)
     _identities: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     _states: dict[str, Json] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.hosted:
+            self.sampled = ()
+        elif not self.sampled:
+            self.sampled = sample(self.nodes.values(), self.roles).nodes
 
     def arrange(self, paths: Iterable[Path], props: Props = NO_PROPS) -> None:
         """Create everything the paths and the other suites need, together, and wait until it stands.
@@ -139,7 +125,10 @@ class Stage:
             wait_for_account(self.cluster, self.namespace)
             wanted = self.pods_for(paths, props)
             with ThreadPoolExecutor(max_workers=8) as pool:
-                made = [pool.submit(self.cluster.create, self._in("pods"), pod) for pod in wanted]
+                made: list[Future[Json]] = []
+                if self.sampled:
+                    made.append(pool.submit(agents.create, self.cluster, self.namespace, self.daemon_set()))
+                made += [pool.submit(self.cluster.create, self._in("pods"), pod) for pod in wanted]
                 naming = {name for name, of in objects.items() if self.learn and of[0].service and of[0].service.ranges}
                 early = [self._service(name, of) for name, of in sorted(objects.items()) if name not in naming]
                 services = early + list(props.services)
@@ -147,7 +136,7 @@ class Stage:
                 made += [pool.submit(self.cluster.create, self._in("services"), x) for x in services if x not in late]
                 for each in made:
                     each.result()
-                self._wait_for_pods({pod["metadata"]["name"] for pod in wanted})
+                self._wait_for_pods({*(pod["metadata"]["name"] for pod in wanted), *map(waited_for, self.sampled)})
                 if self.learn is not None:
                     self._read_listeners()
                     self.outside = self.learn(self)
@@ -225,7 +214,7 @@ class Stage:
         except (ApiError, UnreachableError) as broken:
             hint = hint_for(broken) if isinstance(broken, ApiError) else "run again."
             raise HarnessError(f"Our pods cannot be looked at after the window: {broken}.", hint) from None
-        compare(self.cluster, now, self._identities)
+        compare(self.cluster, now, self._identities, self._of_agents)
 
     @contextlib.contextmanager
     def suspected(self) -> Iterator[None]:
@@ -238,10 +227,15 @@ class Stage:
             yield
         except HarnessError:
             with contextlib.suppress(ApiError, UnreachableError):
-                compare(self.cluster, self.cluster.list(self._in("pods")), self._identities)
+                compare(self.cluster, self.cluster.list(self._in("pods")), self._identities, self._of_agents)
             raise
 
     # ------------------------------------------------------------------------------------------------- creation
+
+    @property
+    def _of_agents(self) -> dict[str, str]:
+        """The node of each agent, whose name does not tell it."""
+        return {name: node for node, name in self.agents.items()}
 
     def _in(self, kind: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/{kind}"
@@ -264,53 +258,29 @@ class Stage:
 
     def _admitted(self) -> tuple[str, ...]:
         """Who may use our VIPs: clients outside, nodes and our pods, or whom the user names."""
-        nodes = [str(address) for node in self.nodes.values() for address in (*node.internal.values(), *node.addresses)]
+        near = [self.nodes[name] for name in dict.fromkeys((*self.roles.values(), *self.sampled))]  # clouds' lists end
+        nodes = [str(address) for node in near for address in (*node.internal.values(), *node.addresses)]
         pods = [address for pod in self.pods.values() for address in pod.addresses.values()]
         outside = [address for addresses in self.outside.values() for address in addresses]
         families = {family for node in self.nodes.values() for family in node.internal}
         return self.ranges.of([*outside, *nodes, *pods], sorted(families))
 
     def pods_for(self, paths: Sequence[Path], props: Props) -> list[Json]:
-        """The backends that are needed, a pod for each client in a pod, and an agent on every node."""
-        run, image, raw = self.run, self.image, speakers_of_sctp(paths)
-        here = self.roles[Role.ENDPOINT_NODE]
-        kinds = {path.service.backends for path in paths if path.service}
-        plain = {BACKEND_LABEL: Backends.POD.value, PAIR_LABEL: "yes"}
+        """The pods that are pinned; agents are ``daemon_set``'s."""
+        return pinned_pods(self.run, self.image, self.roles, paths, props)
 
-        def backend(name: str, node: str, labels: Mapping[str, str]) -> Json:
-            return manifests.echo_pod(name, run, node, image, raw=name in raw, labels=labels)
-
-        pods = [backend(POD_BACKEND, here, plain)]
-        if Backends.PAIR in kinds:
-            pods.append(backend(PAIR_BACKEND, here, {PAIR_LABEL: "yes"}))
-        if Backends.HOST_NETWORK in kinds:
-            labels = {BACKEND_LABEL: Backends.HOST_NETWORK.value}
-            host = HOST_BACKEND in raw
-            pods.append(manifests.host_backend(HOST_BACKEND, run, here, image, raw=host, labels=labels))
-        if Backends.NOT_READY in kinds:
-            pods.append(manifests.gated(backend(UNREADY_BACKEND, here, {BACKEND_LABEL: Backends.NOT_READY.value})))
-        if Backends.CONTROL_PLANE in kinds:
-            labels = {BACKEND_LABEL: Backends.CONTROL_PLANE.value}
-            pods.append(backend(CONTROL_BACKEND, self.roles[Role.CONTROL_PLANE], labels))
-        clients = {path.client for path in paths} | props.clients
-        for client in sorted((c for c in clients if c.vantage is Vantage.POD), key=lambda c: c.name):
-            if client.name != POD_BACKEND:
-                assert client.role is not None
-                pods.append(backend(client.name, self.roles[client.role], {}))
-        with_role = set(self.roles.values())
-        usable = (node.name for node in self.nodes.values() if node.usable and node.chosen)
-        ready = sorted(usable, key=lambda name: (name not in with_role, name))
-        pods += props.pods
-        agents = [(agent_name(node), node) for node in ready[: MOST_AGENTS if self.hosted else 0]]
-        return pods + [manifests.agent_pod(name, run, node, image, raw=self.raw) for name, node in agents]
+    def daemon_set(self) -> Json:
+        """The agents, one on each sampled node."""
+        return agents.daemon_set(self.run, self.image, self.sampled, raw=self.raw)
 
     def _wait_for_pods(self, names: set[str]) -> None:
         began = time.monotonic()
         selector = f"{RUN_LABEL}={self.run}"
         with waiting(PODS_READY.name, PODS_READY.seconds) as tell:
             last = self.cluster.wait_for(
-                self._in("pods"), is_ready, names, budget=PODS_READY.seconds, tell=tell, labelSelector=selector
-            )
+                self._in("pods"), is_ready, names, budget=PODS_READY.seconds, tell=tell, key=key_of,
+                labelSelector=selector,
+            )  # fmt: skip
         late = sorted(name for name in names if name not in last or not is_ready(last[name]))
         if late:
             gone = [name for name in late if name not in last]
@@ -319,15 +289,18 @@ class Stage:
                 f"{len(late)} of {len(names)} pods are not ready after {time.monotonic() - began:.0f} s; {state}.",
                 f"kubectl --context {self.cluster.context} get events -A --sort-by=.lastTimestamp",
             )
-        for name, item in last.items():
+        for item in last.values():
+            name = item["metadata"]["name"]
             addresses = by_family(each["ip"] for each in item["status"].get("podIPs") or [])
             self.pods[name] = Pod(name, item["spec"]["nodeName"], addresses)
             self._states[name] = item
+            if node_of(item):
+                self.agents[node_of(item)] = name
 
     def _keep_identities(self, pods: Iterable[Json], props: Props) -> None:
         """Those that must be the same after the window; props are there to be moved."""
         moved = {pod["metadata"]["name"] for pod in props.pods}
-        for name in {pod["metadata"]["name"] for pod in pods} - moved:
+        for name in {*(pod["metadata"]["name"] for pod in pods), *self.agents.values()} - moved:
             self._identities[name] = identity(self._states[name])
 
     def _wait_for_services(self, objects: Mapping[str, Sequence[Path]], props: Props) -> None:
@@ -377,11 +350,9 @@ class Stage:
         )
 
     def _read_listeners(self) -> None:
-        for name, pod in self.pods.items():
-            if not name.startswith("agent-"):
-                continue
+        for node, name in self.agents.items():
 
-            def look(name: str = name, node: str = pod.node) -> Reading:
+            def look(name: str = name, node: str = node) -> Reading:
                 log = self.cluster.text(f"{self._in('pods')}/{name}/log")
                 with contextlib.suppress(ValueError, KeyError):
                     told = json.loads(log.splitlines()[0]) if log else {"tcp": 0}
@@ -392,6 +363,6 @@ class Stage:
             waited = converge(look, LISTENING)
             if not waited.held:
                 raise HarnessError(
-                    f"The agent on node {pod.node} does not tell its ports: {waited.state}",
+                    f"The agent on node {node} does not tell its ports: {waited.state}",
                     "is the echo image that of this checkout?",
                 )

@@ -22,7 +22,7 @@ from esipp.model import Family, Protocol, Role
 from esipp.moves.watching import Watching
 from esipp.probing import transports
 from esipp.probing.prober import Prober
-from esipp.stage import Stage, agent_name
+from esipp.stage import Stage
 from esipp.stop import Stop
 from esipp.topology import IPAddress, Topology, parse_address
 
@@ -226,10 +226,10 @@ class Gathering:
         return self.clients.addresses(scene.OUTSIDE.name)
 
     def _of_nodes(self) -> frozenset[IPAddress]:
-        """All addresses of all nodes, as they are now: a node's first pod brings it a bridge with an address."""
+        """All addresses of the nodes with an agent as they are now: a first pod brings a bridge with an address."""
 
         def ask(node: str) -> list[str]:
-            agent = Prober(f"agent of {node}", self.clients.exec_command(agent_name(node), transports.IN_IMAGE))
+            agent = Prober(f"the agent on {node}", self.clients.on_agent(node, transports.IN_IMAGE))
             try:
                 return list(agent.hello()["addresses"])
             finally:

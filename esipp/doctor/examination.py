@@ -32,6 +32,7 @@ from esipp.props import Ground
 from esipp.rights import lacking
 from esipp.rows import Level, Row, missing_features
 from esipp.run import Settings, know_cloud
+from esipp.sampling import sample
 from esipp.topology import with_control_plane
 
 RUN_WORDS, CLEAN_WORDS = "esipp run", "esipp clean"
@@ -104,7 +105,9 @@ def examine_cluster(report: Report, cluster: Cluster, version: str, settings: Se
     if raw:
         there = read_nodes(raw, settings)
         cast = report.must("nodes", lambda: check_nodes(raw, settings))
-        checks.append(nodes.of_nodes(raw, cast[1] if cast else {}, settings.wishes))
+        parts = with_control_plane(there.values(), cast[1]) if cast else {}
+        chosen = sample(there.values(), parts, settings.sample_nodes, settings.seed)
+        checks.append(nodes.of_nodes(raw, cast[1] if cast else {}, settings.wishes, chosen))
         if settings.image:
             checks.append(nodes.of_image(settings.image, raw, there, secret))
         roles = cast[1] if cast else {Role.ENDPOINT_NODE: nodes.first(there.values())}
@@ -167,7 +170,8 @@ def _work(report: Report, found: Findings, settings: Settings, rows: Sequence[Ro
     roles = with_control_plane(found.nodes.values(), found.roles)
     ground = Ground(RUN, settings.image or "image", found.nodes, roles, found.features)
     detected = found.balancer
-    work = work_of(rows, ground, detected.profiles, settings.samples, settings.moves, sure=detected.told)
+    asked = settings.samples, settings.moves
+    work = work_of(rows, ground, detected.profiles, *asked, sure=detected.told, sample_nodes=settings.sample_nodes)
     report.work = work
     report.left_out = sum(_is_left_out(row, found) for row in rows)
     report.created = _created(work, settings, found)

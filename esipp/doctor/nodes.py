@@ -8,6 +8,7 @@ from esipp.deploying.images import at_registry, registry_of
 from esipp.deploying.wishes import Wishes
 from esipp.doctor.model import Check, ok, warn
 from esipp.model import Role
+from esipp.sampling import NO_SAMPLE, Sample
 from esipp.topology import Node, read_node
 
 Json = dict[str, Any]
@@ -47,8 +48,8 @@ def first(nodes: Iterable[Node]) -> str:
     return min(nodes, key=lambda node: (not (node.schedulable and node.chosen), node.name)).name
 
 
-def of_nodes(raw: Sequence[Json], roles: Mapping[Role, str], wishes: Wishes) -> Check:
-    """How many there are, which part they play, and why others play none."""
+def of_nodes(raw: Sequence[Json], roles: Mapping[Role, str], wishes: Wishes, chosen: Sample = NO_SAMPLE) -> Check:
+    """How many there are, which part they play, why others play none, and which would carry an agent."""
     reasons = {item["metadata"]["name"]: why_not(item, wishes) for item in raw}
     takers = [name for name, why in reasons.items() if not why]
     kinds = architectures(raw)
@@ -57,6 +58,7 @@ def of_nodes(raw: Sequence[Json], roles: Mapping[Role, str], wishes: Wishes) -> 
     said = f"{len(takers)} of {len(raw)} take pods ({', '.join(kinds) or 'architecture unknown'})"
     said += f": {parts}" if parts else ""
     said += "".join(f"; {count} {why}" for why, count in others.items())
+    said += f"; {len(chosen.nodes)} of {chosen.fit} would carry an agent, {chosen.decided}" if chosen.partial else ""
     if len(kinds) > 1:
         return warn("nodes", said, f"the image must be there for {' and '.join(kinds)}: an index of both.")
     if len(takers) < 3:

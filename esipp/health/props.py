@@ -10,7 +10,6 @@ from esipp.manifests import BACKEND_LABEL
 from esipp.model import Backends, Client, Role, Vantage
 from esipp.props import Ground, Props
 from esipp.rows import Row
-from esipp.stage import agent_name
 from esipp.topology import Node
 from esipp.topology import marked as marked
 
@@ -64,7 +63,7 @@ def local_service(name: str, run: str, selector: Json, *, balancer: str | None =
 
 def _situations(ground: Ground) -> dict[Situation, Json]:
     """The Service of each situation: what it selects."""
-    run, here = ground.run, agent_name(ground.roles[Role.ENDPOINT_NODE])
+    run = ground.run
     usual = {BACKEND_LABEL: Backends.POD.value}
     several = [
         {"name": "tcp", "protocol": "TCP", "port": 80, "targetPort": manifests.TCP},
@@ -84,7 +83,7 @@ def _situations(ground: Ground) -> dict[Situation, Json]:
         Situation.UNREADY_POD: made(Situation.UNREADY_POD, unready),
         Situation.PUBLISHED_POD: made(Situation.PUBLISHED_POD, unready, publishNotReadyAddresses=True),
         Situation.SEVERAL_PORTS: made(Situation.SEVERAL_PORTS, usual, ports=several),
-        Situation.HOST_NETWORK_POD: made(Situation.HOST_NETWORK_POD, {"esipp.dev/pod": here}),
+        Situation.HOST_NETWORK_POD: made(Situation.HOST_NETWORK_POD, {HEALTH_LABEL: "host-network"}),
     }
 
 
@@ -146,6 +145,9 @@ def props(rows: list[Row], ground: Ground) -> Props:
     if Situation.SEVERAL_PODS in wanted:
         pods += [pod("several-1", here, "several"), pod("several-2", here, "several")]
         pods += [pod("several-3", there, "several")] if there != ground.roles[Role.BARE_NODE] else []
+    if Situation.HOST_NETWORK_POD in wanted:
+        name, labels = "health-host-network", {HEALTH_LABEL: "host-network"}
+        pods.append(manifests.agent_pod(name, run, here, image, raw=False, labels=labels))
     if wanted & {Situation.UNREADY_POD, Situation.PUBLISHED_POD}:
         pods.append(manifests.gated(pod("unready", here, "unready")))
     if trials & {"placement", "stable"}:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from esipp.clients import Clients
 from esipp.cluster import ApiError, UnreachableError
 from esipp.errors import HarnessError
+from esipp.health.everywhere import Everywhere
 from esipp.model import Balancer, Family
 from esipp.moves import scene
+from esipp.moves.bystanders import Bystanders, bystanders_of
 from esipp.moves.checks import Arrival, observe
 from esipp.moves.drive import SETTLED, Driver
 from esipp.moves.hearing import Hearing
@@ -33,7 +35,8 @@ MOST_NODES = 6
 class Gathering:
     """What is needed to make the moves, and what came of them.
 
-    ``word`` is what balancers tell of themselves; ``uncertainty`` is how well the prober's clock is known, in seconds.
+    ``word`` is what balancers tell of themselves; ``bystanders`` is what the nodes said that no pod moves to, of the
+    first service; ``uncertainty`` is how well the prober's clock is known, in seconds.
     """
 
     stage: Stage
@@ -46,6 +49,7 @@ class Gathering:
     word: Word = NOTHING
     uncertainty: float = 0.0
     heard: str = "packets were left out"
+    bystanders: Bystanders | None = None
     judges: dict[Balancer, Judge] = field(default_factory=dict)
     _stopped: threading.Event = field(default_factory=threading.Event)
 
@@ -62,12 +66,15 @@ class Gathering:
         with contextlib.ExitStack() as stack:
             stack.callback(watching.stop)
             observing = {balancer: stack.enter_context(self._asked(balancer)) for balancer in ready}
-            ours = set(map(str, self.clients.addresses(scene.OUTSIDE.name)))
+            polls = self._polls(observing)
+            ours = set(map(str, self.clients.addresses(scene.OUTSIDE.name))) | self._asking(polls)
             hearing = Hearing(self.clients, {each.targets.health_port: each.name for each in observing.values()}, ours)
             stack.callback(hearing.stop)
             if self.packets and observing:
                 hearing.begin()
                 self.heard = hearing.trouble
+            stack.callback(polls.stop)
+            polls.start()
             stack.enter_context(self.word.listening())
             drivers = {balancer: self._driver(balancer, observing[balancer], watching) for balancer in ready}
             self._drive(drivers)
@@ -75,6 +82,9 @@ class Gathering:
             self.word.look(drivers)
             for each in observing.values():
                 each.stop()
+            polls.stop()
+            if observing:
+                self.bystanders = Bystanders.of(next(iter(observing.values())).name, polls)
             self._let_go(drivers)
             self.word.check()
             arrivals = {}
@@ -143,11 +153,30 @@ class Gathering:
         spec = self.stage.services[name]["spec"]
         vips = self.stage.vips[name]
         slots = scene.slots_of(self.stage.roles)
-        there = (node for node in self.stage.nodes.values() if node.usable and node.chosen)
-        usable = [node.name for node in there if vips.keys() <= node.internal.keys()]
-        nodes = [*slots, *(node for node in sorted(usable) if node not in slots)][:MOST_NODES]
+        nodes = [*slots, *(node for node in self._fit(vips) if node not in slots)][:MOST_NODES]
         addresses = {node: self.stage.nodes[node].internal for node in nodes}
         return Targets(vips, addresses, spec["ports"][0]["nodePort"], spec["healthCheckNodePort"])
+
+    def _polls(self, observing: Mapping[Balancer, Observing]) -> Everywhere:
+        """The health check of one service at the nodes that are not asked all the time, in its first family."""
+        if not observing:
+            return Everywhere({}, {}, 0)
+        targets = next(iter(observing.values())).targets
+        family = next(iter(targets.vips))
+        others = bystanders_of(self._fit(targets.vips), targets.nodes)
+        addresses = {node: self.stage.nodes[node].internal[family] for node in others}
+        return Everywhere(self.clients.agents, addresses, targets.health_port)
+
+    def _asking(self, polls: Everywhere) -> set[str]:
+        """The addresses by which agents ask health checks, where they do: no balancer's."""
+        asking = self.clients.agents if polls.nodes else ()
+        return {address for node in asking for address in self.stage.nodes[node].internal.values()}
+
+    def _fit(self, families: Collection[Family]) -> list[str]:
+        """The nodes that can be asked in these families; those of the sample come first."""
+        there = (node for node in self.stage.nodes.values() if node.usable and node.chosen)
+        fit = (node.name for node in there if set(families) <= node.internal.keys())
+        return sorted(fit, key=lambda name: (name not in self.stage.sampled, name))
 
     def _driver(self, balancer: Balancer, observing: Observing, watching: Watching) -> Driver:
         stage, seed = self.stage, f"{self.seed} {balancer.value}"

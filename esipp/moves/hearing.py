@@ -10,7 +10,6 @@ from esipp.moves.checks import Arrival
 from esipp.packets.capture import IN, REQUEST
 from esipp.packets.scope import Scope
 from esipp.packets.tap import Tap
-from esipp.stage import agent_name
 
 STEPPED = 1.0
 """Seconds by which the wall clock may drift from the monotonic one while pods move."""
@@ -47,7 +46,7 @@ class Hearing:
     def begin(self) -> None:
         """Start, and wait until all listen. ``ports`` are the health-check node ports, each with its Service."""
         scope = StrangersScope([("TCP", port) for port in self.ports], ours=self.ours)
-        commands = {node: self.clients.exec_command(agent_name(node), ()) for node in sorted(self.clients.agents)}
+        commands = {node: self.clients.on_agent(node) for node in sorted(self.clients.agents)}
         self._offset = _offset()
         self._taps = [Tap(node, command, scope) for node, command in commands.items()]
         with ThreadPoolExecutor(max_workers=12) as pool:

@@ -23,6 +23,10 @@ def keep(run: Run, gathering: Gathering) -> None:
         clock_uncertainty=gathering.uncertainty,
         packets=gathering.heard or "captured on every node",
     )
+    if gathering.bystanders is not None and gathering.bystanders.asked:
+        run.evidence(SUITE, "bystanders", **gathering.bystanders.as_json())
+        if gathering.bystanders.finding:
+            run.note("health checks", gathering.bystanders.finding)
     for judge in gathering.judges.values():
         _keep(run, judge)
     for balancer, judge in gathering.judges.items():

@@ -15,7 +15,7 @@ from esipp.packets.scope import Scope
 from esipp.packets.tap import Tap
 from esipp.packets.trace import Agreement, Change, Trace, Tracer, agree
 from esipp.probing.jobs import Job
-from esipp.stage import Stage, agent_name
+from esipp.stage import Stage
 from esipp.topology import BACKENDS
 
 KNOWN_TIMEOUT = 2.0
@@ -87,7 +87,7 @@ class Watch:
         """Start a tap on every node, wait until all listen, and send what each must see."""
         scope = scope_of(self.stage)
         for node in sorted(self.clients.agents):
-            self._taps.append(Tap(node, self.clients.exec_command(agent_name(node), ()), scope))
+            self._taps.append(Tap(node, self.clients.on_agent(node), scope))
         with ThreadPoolExecutor(max_workers=12) as pool:
             list(pool.map(Tap.listening, self._taps))
         self._send_known()

@@ -11,11 +11,13 @@ from esipp.durations import PHASES, expected
 from esipp.loadbalancers.patience import Patience, patience_of
 from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.model import Balancer, ServiceType, Vantage, paths_of
+from esipp.pinned import speakers_of_sctp
 from esipp.planning import limits
 from esipp.planning.imagined import Asked, imagine
 from esipp.props import Ground
 from esipp.rows import HOST_NETWORK, Feature, Row, missing_features, say_missing
-from esipp.stage import Stage, speakers_of_sctp
+from esipp.sampling import DEFAULT_NODES, sample
+from esipp.stage import Stage
 
 RUN = "RUN"
 """Stands for a run's id."""
@@ -34,6 +36,7 @@ class Made:
         services: all other Services.
         pods: pods of ours.
         clients: clients outside.
+        agents: the pods among them that are agents, of so many ``nodes`` that could carry one.
     """
 
     balancers: int
@@ -42,6 +45,8 @@ class Made:
     services: int
     pods: int
     clients: int
+    agents: int = 0
+    nodes: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,7 @@ def work_of(
     moves: int,
     *,
     sure: bool = True,
+    sample_nodes: int = DEFAULT_NODES,
 ) -> Work:
     """What a run would do there.
 
@@ -124,6 +130,7 @@ def work_of(
         profiles: what its load balancer is taken for. Only where it is one, it predicts anything of rows.
         samples, moves: as of a run.
         sure: whether somebody said that it is that load balancer: only then nothing is waited for that it carries not.
+        sample_nodes: as of a run.
     """
     missing = {row.id: missing_features(row, ground.features) for row in rows}
     able = tuple(row for row in rows if not missing[row.id])
@@ -132,7 +139,7 @@ def work_of(
         if missing[row.id]:
             unsupported.setdefault(say_missing(row, _first(missing[row.id])), []).append(row)
     (profile,) = profiles if len(profiles) == 1 else (None,)
-    made = _made(able, ground)
+    made = _made(able, ground, sample_nodes)
     return Work(
         rows=len(rows),
         asked=able,
@@ -150,11 +157,15 @@ def _first(missing: Mapping[str, Feature]) -> dict[str, Feature]:
 
 
 # ------------------------------------------------------------------------------------------------------- what is made
-def _made(rows: Sequence[Row], ground: Ground) -> Made:
+def _made(rows: Sequence[Row], ground: Ground, sample_nodes: int) -> Made:
     paths = sorted({path for row in rows for path in paths_of(row)}, key=lambda path: path.key)
     props = props_of(rows, ground)
     hosted = ground.features[HOST_NETWORK].present
-    stage = Stage(cast(Cluster, None), ground.run, ground.image, ground.nodes, ground.roles, hosted=hosted)
+    stage = Stage(
+        *(cast(Cluster, None), ground.run, ground.image, ground.nodes, ground.roles),
+        hosted=hosted,
+        sampled=sample(ground.nodes.values(), ground.roles, sample_nodes).nodes,
+    )
     objects = {path.object_name: path.service for path in paths if path.service}
     kinds: Counter[str] = Counter()
     for service in objects.values():
@@ -166,9 +177,11 @@ def _made(rows: Sequence[Row], ground: Ground) -> Made:
     clients = {client.name for client in {path.client for path in paths} | props.clients
                if client.vantage is Vantage.OUTSIDE}  # fmt: skip
     pods = stage.pods_for(paths, props) if rows else []
+    agents = len(stage.sampled) if rows else 0
     return Made(
-        kinds["own"], kinds["reference"], kinds["nobody"], kinds["other"], len(pods),
+        kinds["own"], kinds["reference"], kinds["nobody"], kinds["other"], len(pods) + agents,
         len(clients | ({"outside-1"} if speakers_of_sctp(paths) and clients else set())),
+        agents, sum(node.usable and node.chosen for node in ground.nodes.values()),
     )  # fmt: skip
 
 

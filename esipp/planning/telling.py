@@ -64,7 +64,8 @@ def things(made: Work) -> Iterator[str]:
     yield f"{counts.balancers} load balancers at most" + (" (all together; each costs)" if counts.balancers else "")
     yield from [f"{counts.reference} of the reference load balancer"] if counts.reference else []
     yield f"{counts.unserved} of a class that nobody serves"
-    yield f"{counts.services} other Services, {counts.pods} pods, 1 namespace"
+    agents = f" ({counts.agents} of them agents, for {counts.nodes} nodes)" if counts.agents < counts.nodes else ""
+    yield f"{counts.services} other Services, {counts.pods} pods{agents}, 1 namespace"
     yield f"{counts.clients} clients outside"
 
 

@@ -53,14 +53,15 @@ def rows(*, sctp: bool) -> tuple[list[Row], list[Path]]:
 
 
 def pods(*, sctp: bool = True, packets: bool = True) -> dict[str, Json]:
-    """The pods by name, a Deployment's by that of its template."""
+    """The pods by name; those of the Deployment, and of the DaemonSet of agents, by their template."""
     asked, paths = rows(sctp=sctp)
     speaks = any(path.protocol is Protocol.SCTP for path in paths)
     made = stage(raw=speaks or packets).pods_for(paths, props_of(asked))
     found = {pod["metadata"]["name"]: pod for pod in made}
     assert len(found) == len(made), "each name once"
     template = deployment(RUN, IMAGE, NODES, 6)["spec"]["template"]
-    return {**found, "deployment": template}
+    agents = stage(raw=speaks or packets).daemon_set()["spec"]["template"]
+    return {**found, "deployment": template, "agent-": agents}
 
 
 def services(without: str = "") -> dict[str, Json]:
@@ -140,7 +141,8 @@ def everything() -> tuple[tuple[str, Json], ...]:
     here = f"/api/v1/namespaces/esipp-{RUN}"
     template = deployment(RUN, IMAGE, NODES, 6)
     found = [("/api/v1/namespaces", NAMESPACE), (f"/apis/apps/v1/namespaces/esipp-{RUN}/deployments", template)]
-    found += [(f"{here}/pods", pod) for name, pod in pods().items() if name != "deployment"]
+    found.append((f"/apis/apps/v1/namespaces/esipp-{RUN}/daemonsets", stage(raw=True).daemon_set()))
+    found += [(f"{here}/pods", pod) for name, pod in pods().items() if name not in ("deployment", "agent-")]
     found += [(f"{here}/services", service) for service in services().values()]
     found.append((f"{here}/secrets", pull_secret.manifest(RUN, {"type": "x", "data": {}})))
     return (*found, *made_while_trials_last())

@@ -7,6 +7,7 @@ the harness ends: ``harness``, ``fault``, ``unfit``, ``hangs``.
 import os
 import sys
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import esipp.cluster
@@ -15,6 +16,7 @@ import esipp.judge
 import esipp.preflight
 import esipp.rows
 import esipp.run
+from esipp.api_calls import ApiCalls
 from esipp.errors import HarnessError, PreflightError
 from esipp.model import Cell
 from esipp.observation import Observation, Outcome, Verdict
@@ -58,7 +60,8 @@ def pretend(ending: str) -> None:
     esipp.judge.judge = judge  # type: ignore[assignment]
     esipp.preflight.examine = examine
     esipp.fitness.check_without_cluster = lambda *_: None
-    esipp.cluster.Cluster = lambda *_: None  # type: ignore[assignment,misc]
+    nobody = SimpleNamespace(calls=ApiCalls())
+    esipp.cluster.Cluster = lambda *_: nobody  # type: ignore[assignment,misc]
     esipp.rows.missing_features = lambda *_: {"everything": None}  # type: ignore[assignment,dict-item,return-value]
 
 

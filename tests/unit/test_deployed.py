@@ -20,6 +20,7 @@ Json = dict[str, Any]
 HOST_NETWORK = {
     "agent-": "the node's own vantage: its addresses, its reference listener, its packets",
     HOST_BACKEND: "rows about a backend on the host network",
+    "health-host-network": "the health check of a service whose pod is on the host network",
 }
 """Pods on the host network, by the beginning of their names, and what for."""
 

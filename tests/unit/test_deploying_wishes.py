@@ -12,6 +12,7 @@ from esipp.deploying.wishes import NOTHING, PULL_SECRET, Annotation, On, Tolerat
 from esipp.dialect import dialect_of
 from esipp.labels import labels_of
 from esipp.model import Role
+from esipp.sampling import DEFAULT_NODES, sample
 from esipp.topology import cast_roles, marked, read_node
 from tests.unit import deployed_world as world
 
@@ -36,9 +37,10 @@ DRESSED = [(path, item, cast(Json, WISHES.on("POST", path, item))) for path, ite
 
 
 def pods() -> list[Json]:
-    """All pods, a Deployment's too."""
+    """All pods, the Deployment's and the agents' too."""
     found = [item for path, _, item in DRESSED if path.endswith("/pods")]
-    return found + [item["spec"]["template"] for path, _, item in DRESSED if path.endswith("/deployments")]
+    of_others = ("/deployments", "/daemonsets")
+    return found + [item["spec"]["template"] for path, _, item in DRESSED if path.endswith(of_others)]
 
 
 def of(kind: str) -> list[tuple[Json, Json]]:
@@ -47,7 +49,7 @@ def of(kind: str) -> list[tuple[Json, Json]]:
 
 def test_all_kinds_are_among_what_is_looked_at() -> None:
     kinds = {path.rpartition("/")[2] for path, _ in EVERYTHING}
-    assert kinds == {"namespaces", "pods", "services", "deployments", "networkpolicies", "secrets"}
+    assert kinds == {"namespaces", "pods", "services", "deployments", "daemonsets", "networkpolicies", "secrets"}
     assert len(of("services")) > 200, "those of chains of requests, too"
 
 
@@ -101,9 +103,8 @@ def test_annotations_of_services_are_for_the_clusters_own_load_balancer() -> Non
 def test_the_page_says_how_much_is_made() -> None:
     page = " ".join((HOUSE / "docs" / "deploying.md").read_text().split())
     made, services = world.pods(), world.services().values()
-    agents = sum(name.startswith("agent-") for name in made)
     served = sum(map(is_served, services))
-    assert f"with {len(made) - 1} pods ({['', 'one', 'two', 'three', 'four'][agents]} are agents" in page
+    assert f"with {len(made) - 2} pods, a DaemonSet of agents ({DEFAULT_NODES} nodes at most" in page
     assert f"{len(services)} Services, of which the cluster's own load balancer serves {served};" in page
 
 
@@ -219,6 +220,4 @@ def test_agents_stand_on_chosen_nodes_only() -> None:
     names = [*stage.nodes, "y-not-chosen", "z-chosen"]
     wishes = {name: Wishes(node_selector=(("pool", "test"),) if name.startswith("y") else ()) for name in names}
     stage.nodes = {name: read_node(node(name), wishes[name]) for name in names}
-    made = stage.pods_for([], world.props_of([]))
-    agents = {pod["spec"]["nodeName"] for pod in made if pod["metadata"]["name"].startswith("agent-")}
-    assert agents == set(names) - {"y-not-chosen"}
+    assert set(sample(stage.nodes.values(), stage.roles).nodes) == set(names) - {"y-not-chosen"}

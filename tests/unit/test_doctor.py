@@ -313,3 +313,15 @@ def test_no_secret_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     for said in (text(report), as_json(report)):
         assert "denied" in said
         assert "abcdef0123456789" not in said
+
+
+# ------------------------------------------------------------ large clusters
+def test_of_many_nodes_it_says_how_many_would_carry_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [node(f"n{number:03}", number % 250 + 1) for number in range(300)]
+    report = examined(monkeypatch, Asked(lists={NODES: many}), replace(HOME, seed=7, sample_nodes=20))
+    assert "20 of 300 would carry an agent, --sample-nodes 20: those that play a part" in the(report, "nodes").sentence
+    assert "at random by --seed 7" in the(report, "nodes").sentence
+    assert "(20 of them agents, for 300 nodes)" in text(report)
+    assert "--sample-nodes 20" in report.command
+    few = examined(monkeypatch, Asked())
+    assert "agent" not in the(few, "nodes").sentence

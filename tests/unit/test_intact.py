@@ -29,6 +29,13 @@ def there(name: str, **what: Any) -> Json:
     return made
 
 
+def test_of_an_agent_the_node_is_told_whose_name_it_has_not() -> None:
+    known = {"agent-x7k2p": identity(there("agent-x7k2p"))}
+    with pytest.raises(HarnessError) as raised:
+        compare(cast(Cluster, Nodes()), [], known, {"agent-x7k2p": "node-a"})
+    assert raised.value.sentence == "Our own pod agent-x7k2p (on node node-a) is gone: the window cannot be judged."
+
+
 KNOWN = {"backend": identity(there("backend"))}
 
 

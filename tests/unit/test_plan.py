@@ -21,6 +21,7 @@ from esipp.planning.plan import Plan, plan, work_of
 from esipp.planning.telling import as_json, as_text
 from esipp.props import Ground
 from esipp.rows import CARRIES, Feature, Level, Row, Status, missing_features
+from esipp.sampling import DEFAULT_NODES
 from tests.unit import deployed_world as world
 
 ROWS = all_rows()
@@ -274,3 +275,12 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_command_refuses(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", *words]) == 4
     assert "hint:" in capsys.readouterr().err
+
+
+def test_of_a_large_cluster_the_agents_are_told_and_bounded() -> None:
+    small, large = of("metallb-l2", nodes=3), of("metallb-l2", nodes=300)
+    assert (small.made.agents, small.made.nodes) == (4, 4), "with the control plane's"
+    assert (large.made.agents, large.made.nodes) == (DEFAULT_NODES, 301)
+    assert large.made.pods - small.made.pods == DEFAULT_NODES - 4
+    assert "agents" not in text(small)
+    assert f"{large.made.pods} pods (10 of them agents, for 301 nodes)" in text(large)

@@ -15,10 +15,12 @@ from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.loadbalancers.views import CLOUDS, cloud_of
 from esipp.model import Role
 from esipp.planning.imagined import Asked, imagine
-from esipp.preflight import _features, _service_families, examine, health_view_feature
-from esipp.rows import HEALTH_VIEW, Feature
+from esipp.preflight import Findings, _features, _service_families, examine, health_view_feature
+from esipp.rights import all_rights
+from esipp.rows import HEALTH_VIEW, HOST_NETWORK, Feature
 from esipp.run import Settings
 from esipp.topology import MARKS, Node
+from tests.unit import rights_world
 from tests.unit.world import ROLES, topology
 
 
@@ -182,3 +184,42 @@ def test_a_run_and_a_plan_ask_the_same_load_balancers_for_their_view(
 
 def test_every_cloud_that_can_be_asked_has_a_profile() -> None:
     assert {cloud_of(profile) for profile in all_profiles()} == {*CLOUDS, ""}
+
+
+# ---------------------------------------------------------------------------------------------- which nodes are asked
+class Large(rights_world.Guarded):
+    """A cluster of so many nodes."""
+
+    def __init__(self, nodes: int) -> None:
+        super().__init__(all_rights())
+        self.nodes = [rights_world.node(f"n{number:03}", number % 250 + 1) for number in range(nodes)]
+
+    def list(self, path: str, **query: str) -> list[dict[str, Any]]:
+        return self.nodes if path == "/api/v1/nodes" else super().list(path, **query)
+
+
+def sampled(nodes: int, **settings: Any) -> Findings:
+    told = Settings(context="home", outside="none", **settings)
+    return examine(cast(Cluster, Large(nodes)), told, ["source_ip"])
+
+
+def test_the_sample_is_a_fact_with_how_it_was_chosen() -> None:
+    found = sampled(300, seed=7, sample_nodes=20)
+    assert len(found.sample.nodes) == 20
+    assert found.facts["nodes.sampled"] == f"20 of 300: {', '.join(found.sample.nodes)}"
+    assert found.decided["nodes.sampled"].startswith("--sample-nodes 20: those that play a part, and 17 of the 297")
+    assert found.decided["nodes.sampled"].endswith("--seed 7")
+    assert set(found.roles.values()) <= set(found.sample.nodes)
+
+
+def test_of_few_nodes_it_is_all_whatever_the_seed() -> None:
+    assert sampled(4, seed=1).sample.nodes == sampled(4, seed=2).sample.nodes == ("n000", "n001", "n002", "n003")
+    assert sampled(4).sample.remark == ""
+
+
+@pytest.mark.parametrize(("version", "hosted"), [("v1.11.9", False), ("v1.12.0", True), ("v1.36.3", True)])
+def test_agents_need_a_server_that_places_them(version: str, hosted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Large, "version", lambda _: version)
+    feature = sampled(4).features[HOST_NETWORK]
+    assert feature.present is hosted
+    assert hosted or "1.12" in feature.why

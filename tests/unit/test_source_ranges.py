@@ -9,8 +9,9 @@ import pytest
 from esipp.errors import PreflightError
 from esipp.model import Family
 from esipp.run import Settings
+from esipp.sampling import sample
 from esipp.source_ranges import NOBODY_THERE, SourceRanges, decide, is_open, limit, read
-from esipp.topology import Pod
+from esipp.topology import Node, Pod
 from tests.unit import deployed_world as world
 
 BOTH = (Family.IPV4, Family.IPV6)
@@ -90,6 +91,18 @@ def test_those_who_are_admitted() -> None:
     assert not any(re.search(r"/(0|8|16|24|64)$", each) for each in found)
 
 
+def test_of_a_large_cluster_those_are_admitted_where_we_stand_and_no_others() -> None:
+    """Clouds bound the list, and nobody of ours dials from any other node."""
+    stage = world.stage(raw=False, ranges=SourceRanges(clients=True))
+    more = {f"z{n:03}": Node(f"z{n:03}", {Family.IPV4: f"198.51.100.{n}"}, frozenset()) for n in range(200)}
+    stage.nodes = {**world.NODES, **more}
+    chosen = sample(stage.nodes.values(), stage.roles, seed=1)
+    stage.sampled = chosen.nodes
+    assert chosen.partial
+    found = [each for each in admitted(stage) if each.startswith("198.51.100.")]
+    assert sorted(found) == sorted(f"{more[name].internal[Family.IPV4]}/32" for name in chosen.nodes if name in more)
+
+
 class Recording:
     """An API server that takes everything, and keeps the order."""
 
@@ -99,6 +112,10 @@ class Recording:
     def create(self, collection: str, manifest: Json) -> Json:
         self.made.append(manifest)
         return manifest
+
+    def request(self, _method: str, _path: str, *, query: Mapping[str, str], body: Json) -> Json:
+        assert query == {"dryRun": "All"}, "nothing else than what is tried passes here"
+        return body
 
 
 def arranged(

@@ -1,15 +1,19 @@
 """Where a path leads, and how load balancers are announced: what of the stage needs no cluster."""
 
 import socket
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from esipp import announcing, manifests, stage
+from esipp import announcing, manifests
+from esipp.agents import waited_for
 from esipp.cluster import Cluster
+from esipp.errors import HarnessError
 from esipp.manifests import Numbers
 from esipp.model import Family, Path, Protocol
+from esipp.props import Props
 from esipp.stage import Stage
 from tests.unit.world import BACKEND_ADDRESSES, CELLS, NODES, ROLES, VIP, by_id, topology
 
@@ -143,10 +147,63 @@ def test_how_a_load_balancer_is_announced(
         assert announcing.announced(service) == ["192.0.2.9"]
 
 
-# -------------------------------------------------------------------------------------------------------------- names
-def test_agents_of_nodes_with_long_or_dotted_names_are_told_apart() -> None:
-    long = ["n" * 80 + each for each in ("a", "b")]
-    names = [stage.agent_name(node) for node in (*long, "ip-10-0-0-1.ec2.internal", "ip-10-0-0-1-ec2-internal", "w")]
-    assert len(set(names)) == len(names)
-    assert all(len(name) <= 63 and "." not in name for name in names)
-    assert names[-1] == "agent-w"
+# ------------------------------------------------------------------------------------------------------------- agents
+def there(pod: dict[str, Any], node: str, name: str, *, ready: bool = True) -> dict[str, Any]:
+    """A pod as a watch shows it."""
+    conditions = [{"type": "Ready", "status": str(ready)}, {"type": "ContainersReady", "status": str(ready)}]
+    return {
+        "metadata": {**pod["metadata"], "name": name, "uid": name},
+        "spec": {**pod["spec"], "nodeName": node},
+        "status": {"phase": "Running", "podIPs": [{"ip": "192.0.2.7"}], "conditions": conditions},
+    }
+
+
+class Watched(Cluster):
+    """A cluster of which only a watch is asked."""
+
+    def __init__(self, events: list[tuple[str, dict[str, Any]]]) -> None:
+        self.context, self.events = "x", events
+
+    def watch(self, collection: str, **_: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+        assert collection.endswith("/pods")
+        yield from self.events
+
+
+def waited(*events: tuple[str, dict[str, Any]]) -> Stage:
+    """A stage with a backend, after it has waited for that and for its agents."""
+    made = set_stage()
+    made.cluster, made.pods = Watched(list(events)), {}
+    made._wait_for_pods({"backend", *map(waited_for, made.sampled)})
+    return made
+
+
+BACKEND = manifests.echo_pod("backend", RUN, NODES[0], "image", raw=False)
+AGENT = set_stage().daemon_set()["spec"]["template"]
+
+
+def test_agents_are_known_by_their_node_whatever_they_are_called() -> None:
+    agents = [("ADDED", there(AGENT, node, f"agent-{number}xyz")) for number, node in enumerate(NODES)]
+    made = waited(("ADDED", there(BACKEND, NODES[0], "backend")), *agents)
+    assert made.agents == {node: f"agent-{number}xyz" for number, node in enumerate(NODES)}
+    assert set(made.pods) == {"backend", *made.agents.values()}
+    made._keep_identities([BACKEND], Props())
+    assert set(made._identities) == set(made.pods), "an agent that is replaced makes a window worth nothing"
+
+
+def test_an_agent_that_does_not_come_is_named_by_its_node() -> None:
+    come = [("ADDED", there(AGENT, node, f"agent-{node}")) for node in NODES[1:]]
+    with pytest.raises(HarnessError, match=f"1 of {len(NODES) + 1} pods are not ready .* the agent on {NODES[0]}"):
+        waited(("ADDED", there(BACKEND, NODES[0], "backend")), *come)
+
+
+def test_agents_of_another_run_or_node_are_not_waited_for() -> None:
+    come = [("ADDED", there(AGENT, node, f"agent-{node}")) for node in NODES]
+    made = waited(
+        ("ADDED", there(AGENT, "elsewhere", "agent-x")), ("ADDED", there(BACKEND, NODES[0], "backend")), *come
+    )
+    assert set(made.agents) == set(NODES)
+
+
+def test_where_no_agents_are_admitted_none_are_made() -> None:
+    made = Stage(cast(Cluster, SimpleNamespace(context="x")), RUN, "image", topology().nodes, ROLES, hosted=False)
+    assert made.sampled == ()

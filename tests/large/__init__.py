@@ -1,0 +1,1 @@
+"""A large cluster, simulated: ``ci/test --large``."""

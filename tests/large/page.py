@@ -1,0 +1,39 @@
+"""docs/large-clusters.md, from its text and from what was measured. Pure."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ci.places import ROOT
+
+Json = dict[str, Any]
+
+MEASURED = Path(__file__).with_name("measured.json")
+PAGE = ROOT / "docs" / "large-clusters.md"
+TEXT = Path(__file__).with_name("large-clusters.md")
+PLACE = "<!-- measured -->"
+
+
+def table(measured: Sequence[Json]) -> list[str]:
+    """A line a number of nodes."""
+    head = (
+        "nodes", "agents", "API calls", "while health was asked", "preflight", "agents ready", "health checks",
+        "of a node every", "memory", "a node more",
+    )  # fmt: skip
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    first = measured[0]
+    for each in measured:
+        more = each["nodes"] - first["nodes"]
+        slope = f"{1024 * (each['peak'] - first['peak']) / more:.0f} KiB" if more else ""
+        cells = (
+            each["nodes"], each["agents"], sum(each["calls"].values()), each["calls_while_polling"],
+            f"{each['seconds']['preflight']:.2f} s", f"{each['seconds']['agents']:.2f} s", each["answers"],
+            f"{each['pace']:.1f} s", f"{each['peak']:.0f} MiB", slope,
+        )  # fmt: skip
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return lines
+
+
+def page(measured: Sequence[Json]) -> str:
+    """The page."""
+    return TEXT.read_text().replace(PLACE, "\n".join(table(measured)))

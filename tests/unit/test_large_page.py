@@ -1,0 +1,39 @@
+"""docs/large-clusters.md is what its text and what was measured make of it; and its figures are those of the code."""
+
+import json
+
+from esipp.health import everywhere
+from esipp.moves.gather import MOST_NODES
+from esipp.sampling import DEFAULT_NODES
+from esipp.sampling import MOST_NODES as MOST_AGENTS
+from tests.large.page import MEASURED, PAGE, TEXT, page, table
+
+FOUND = json.loads(MEASURED.read_text())
+
+
+def test_the_page_is_what_would_be_written() -> None:
+    assert PAGE.read_text() == page(FOUND), "ESIPP_LARGE=record ./ci/test --large"
+
+
+def test_calls_do_not_follow_the_number_of_nodes() -> None:
+    """What was kept is held to what is told of it: a page of pods more, and one wait more or less."""
+    calls = [sum(each["calls"].values()) for each in FOUND]
+    assert FOUND[-1]["nodes"] == 30 * FOUND[0]["nodes"]
+    assert max(calls) - min(calls) <= 3
+    assert {each["calls_while_polling"] for each in FOUND} == {0}
+    assert [each["followed"] for each in FOUND] == [each["nodes"] for each in FOUND]
+
+
+def test_a_line_a_size() -> None:
+    assert [line.split(" | ")[0] for line in table(FOUND)[2:]] == [f"| {each['nodes']}" for each in FOUND]
+
+
+def test_its_figures_are_the_codes() -> None:
+    text = " ".join(TEXT.read_text().split())
+    assert (DEFAULT_NODES, MOST_NODES) == (10, 6)
+    assert "is ten nodes" in text
+    assert "every 20 ms | six:" in text
+    assert f"`--sample-nodes N` (3 to {MOST_AGENTS})" in text
+    assert f"asks {everywhere.MOST_A_SECOND:.0f} nodes a second at most" in text
+    assert "a round of five health checks" in text
+    assert (everywhere.PROBES, everywhere.SPACING) == (5, 1.0)
