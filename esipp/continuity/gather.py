@@ -83,7 +83,10 @@ class Gathering:
         serves = scene.serves_on(checking.bound)
         service = scene.service_name(keys[0][0])
         with contextlib.ExitStack() as stack:
-            watching = Watching(stage.cluster, stage.namespace, {scene.DEPLOYMENT: service}, patient=True)
+            beside = {name: service for way, _ in keys if (name := scene.service_name(way)) != service}
+            watching = Watching(
+                stage.cluster, stage.namespace, {scene.DEPLOYMENT: service}, patient=True, beside=beside
+            )
             stack.callback(watching.stop)
             stack.enter_context(self.told.listening())
             asking = stack.enter_context(self._asking(keys, places))
@@ -208,7 +211,7 @@ class Gathering:
             else:
                 node = places.endpoint if way.local else places.bare
                 ways[way, family] = (nodes[node].internal[family], services[name]["spec"]["ports"][0]["nodePort"])
-        # those of one Local service: a node's proxy tells of all of them at once
+        # those of one Local service; when a pod has left another one's endpoints our watch knows
         local = sorted((way for way, _ in keys if way.local and way.balancer), key=lambda way: way.by not in CHECKED)
         health: dict[Family, dict[str, tuple[str, int]]] = {}
         if local:

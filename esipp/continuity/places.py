@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from esipp.continuity.seen import Seen
 from esipp.moves.places import LATE, SLACK, STALE
 from esipp.moves.samples import Sample, Stream
-from esipp.moves.timeline import Mark
+from esipp.moves.timeline import UNREADY_BESIDE, Mark
 
 EARLY = 1.0
 """Seconds before our watch sees a pod ready in which it may answer: news take different ways."""
@@ -38,6 +38,9 @@ def spans(marks: Iterable[Mark], nodes: Mapping[str, str], health: Iterable[Mapp
             told = [_says_503(each.get(nodes.get(mark.pod, "")), mark.at) for each in checks]
             here = max(told) + SLACK if told and max(told) < math.inf else mark.at + STALE
             own[-1] = Span(own[-1].since, here, mark.at + STALE)
+        elif mark.what == UNREADY_BESIDE and own and own[-1].here < math.inf:
+            # whose health checks were asked had lost it sooner; this one's proxy begins to follow now
+            own[-1] = Span(own[-1].since, max(own[-1].here, mark.at + LATE), max(own[-1].elsewhere, mark.at + LATE))
         elif mark.what == "gone" and is_open:
             own[-1] = Span(own[-1].since, mark.at + LATE, mark.at + LATE)
     return found

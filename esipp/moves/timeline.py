@@ -27,12 +27,16 @@ SILENCE = 0.9
 """Seconds without an answer that neither begin nor break what a node steadily says: a probe that got lost."""
 
 
+UNREADY_BESIDE = "slice-unready-beside"
+
+
 @dataclass(frozen=True)
 class Mark:
     """Something our watches saw: when it arrived, of which pod, and what.
 
     ``what``: ``ready``, ``unready``, ``deleting``, ``gone`` of a Pod; ``slice-ready``, ``slice-unready``,
-    ``slice-gone`` of an endpoint in the EndpointSlice of ``family``.
+    ``slice-gone`` of an endpoint in the EndpointSlice of ``family``; ``slice-unready-beside`` of one that is no ready
+    endpoint of another Service over the same pods any more.
     """
 
     at: float

@@ -8,7 +8,7 @@ from typing import Any
 from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.errors import HarnessError
 from esipp.moves.scene import MOVES_LABEL
-from esipp.moves.timeline import Mark
+from esipp.moves.timeline import UNREADY_BESIDE, Mark
 from esipp.pods import HARMED, harm
 
 Json = dict[str, Any]
@@ -24,10 +24,20 @@ class Watching:
     ``pods`` are the last states that were seen, by name; ``nodes`` tells where each pod was that was ever seen.
     """
 
-    def __init__(self, cluster: Cluster, namespace: str, services: Mapping[str, str], *, patient: bool = False) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        services: Mapping[str, str],
+        *,
+        patient: bool = False,
+        beside: Mapping[str, str] | None = None,
+    ) -> None:
         """``services`` maps the value of a pod's label to the Service that selects it.
 
-        A ``patient`` watch waits for an API server that is away, and for pods that we evict.
+        A ``patient`` watch waits for an API server that is away, and for pods that we evict. ``beside`` maps other
+        Services over the same pods to the one whose marks tell when a pod has left theirs: the controller writes the
+        EndpointSlices of one Service after the other's.
         """
         self.marks: dict[str, list[Mark]] = {service: [] for service in services.values()}
         self.pods: dict[str, Json] = {}
@@ -36,6 +46,7 @@ class Watching:
         self.trouble = ""
         self.harmed = ""
         self._services = services
+        self._beside = dict(beside or {})
         self._ready: dict[str, bool] = {}
         self._in_slice: dict[tuple[str, str], bool] = {}
         self._stopped = threading.Event()
@@ -102,7 +113,8 @@ class Watching:
 
     def _slice(self, at: float, kind: str, item: Json) -> None:
         service = item["metadata"]["labels"][SERVICE_LABEL]
-        if service not in self.marks:
+        of = self._beside.get(service, service)
+        if of not in self.marks:
             return
         name, family = item["metadata"]["name"], item["addressType"]
         endpoints = (item.get("endpoints") or []) if kind != "DELETED" else []
@@ -114,8 +126,12 @@ class Watching:
         missing = {key: False for key in self._in_slice if key[0] == name and key not in now}
         for key, ready in {**now, **missing}.items():
             if ready is not self._in_slice.get(key, False):
-                self.marks[service].append(Mark(at, "slice-ready" if ready else "slice-unready", key[1], family))
+                if service == of:
+                    self.marks[of].append(Mark(at, "slice-ready" if ready else "slice-unready", key[1], family))
+                elif not ready:
+                    self.marks[of].append(Mark(at, UNREADY_BESIDE, key[1], family))
             self._in_slice[key] = ready
         for key in missing:
-            self.marks[service].append(Mark(at, "slice-gone", key[1], family))
+            if service == of:
+                self.marks[of].append(Mark(at, "slice-gone", key[1], family))
             del self._in_slice[key]

@@ -85,9 +85,11 @@ def endpoints(*ready: bool, service: str = "moves-default") -> dict[str, Any]:
     }
 
 
-def watched(pods: list[tuple[str, Any]], slices: list[tuple[str, Any]]) -> list[tuple[str, str]]:
+def watched(
+    pods: list[tuple[str, Any]], slices: list[tuple[str, Any]], beside: dict[str, str] | None = None
+) -> list[tuple[str, str]]:
     fake: Any = FakeCluster(pods, slices)
-    watching = Watching(fake, "ns", {"default": "moves-default"})
+    watching = Watching(fake, "ns", {"default": "moves-default"}, beside=beside)
     assert fake.over.acquire(timeout=5)
     assert fake.over.acquire(timeout=5)
     marks: list[Mark] = watching.marks["moves-default"]
@@ -145,6 +147,14 @@ def test_an_endpoints_changes_are_marked_and_other_services_are_not() -> None:
     events = [("ADDED", endpoints()), ("MODIFIED", endpoints(True)), ("MODIFIED", endpoints(False))]
     marks = watched([], [*events, ("MODIFIED", endpoints()), ("ADDED", endpoints(True, service="other"))])
     assert marks == [("slice-ready", "IPv6"), ("slice-unready", "IPv6"), ("slice-gone", "IPv6")]
+
+
+def test_of_services_over_the_same_pods_only_what_they_lose_is_marked_and_as_theirs() -> None:
+    events = [("ADDED", endpoints(True, service="other")), ("MODIFIED", endpoints(False, service="other"))]
+    assert watched([], events, {"other": "moves-default"}) == [("slice-unready-beside", "IPv6")]
+    assert watched([], [events[0], ("DELETED", endpoints(service="other"))], {"other": "moves-default"}) == [
+        ("slice-unready-beside", "IPv6")
+    ]
 
 
 def test_an_endpoint_that_is_removed_at_once_is_unready_too() -> None:
