@@ -39,8 +39,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "by_hand: takes long, or is much like another: ci/test --broken all, or by name")
-    if CONTEXT in os.environ and SCORES not in os.environ:
-        os.environ[SCORES] = tempfile.mkdtemp(prefix="esipp-broken-")
+    if CONTEXT in os.environ:
+        if SCORES not in os.environ:
+            os.environ[SCORES] = tempfile.mkdtemp(prefix="esipp-broken-")
+        Path(os.environ[SCORES]).mkdir(parents=True, exist_ok=True)
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
