@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from esipp import manifests
 from esipp.cluster import ApiError, Cluster, UnreachableError
@@ -194,7 +194,8 @@ class Driver:
             self._gate(name, True)
         nodes = {self.nodes[double], self.nodes[single]}
         spread = self.balancer in SPREADS
-        both = converge(lambda: self._both(nodes, spread), BOTH)
+        learns = self.bound or 0.0  # a balancer that weighs nodes knows of a pod more by its next checks
+        both = converge(lambda: self._both(nodes, spread), replace(BOTH, seconds=BOTH.seconds + learns, stable=learns))
         if not both.held:
             return
         for family in self.observing.vip:

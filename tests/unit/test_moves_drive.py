@@ -40,6 +40,7 @@ class LiveWorld:
         self.clock = SimpleNamespace(ours=lambda theirs: theirs)
         self.over = threading.Event()
         self._seq = 0
+        self.rested = 0.0  # seconds since the last pod came, when connections were counted
 
     # ------------------------------------------------------------------------------------------------ the API server
     def patch(self, path: str, body: dict[str, Any]) -> None:
@@ -89,6 +90,7 @@ class LiveWorld:
             self.vip[FAMILY].add(self._answer(seq, now, used[seq % len(used)] if used else "", now_open))
 
     def connect(self, _family: Family, count: int, _spacing: float) -> list[dict[str, Any]]:
+        self.rested = time.monotonic() - max(mark.at for mark in self.marks[SERVICE] if mark.what == "slice-ready")
         nodes = sorted(self.open)
         line = {"seq": 0, "started": 1.0, "ended": 1.0, "outcome": "answered"}
         return [line | {"echo": {"node": nodes[n % len(nodes)], "pod": "p"}} for n in range(count)]
@@ -100,14 +102,14 @@ class LiveWorld:
 
 
 @contextmanager
-def driven(world: LiveWorld, moves: int) -> Iterator[Driver]:
+def driven(world: LiveWorld, moves: int, bound: float | None = None) -> Iterator[Driver]:
     prober = threading.Thread(target=world.probe)
     prober.start()
     steps = plan("7", 3, moves)
     anything: Any = world
     driver = Driver(
         anything, "ns", "run", "image", Balancer.ECMP, NODES, steps, "7", anything, anything, (), threading.Event(),
-        period=0.05,
+        period=0.05, bound=bound,
     )  # fmt: skip
     try:
         driver.drive()
@@ -132,6 +134,14 @@ def test_all_moves_are_made_followed_and_judged() -> None:
     split = driver.counted[FAMILY]
     assert set(split.nodes) == set(split.pods) == driver.open_nodes
     assert sorted(split.pods.values()) == [1, 2]
+
+
+def test_connections_are_counted_once_a_balancer_that_weighs_nodes_has_asked_them() -> None:
+    world = LiveWorld()
+    with driven(world, 3, bound=1.5) as driver:
+        pass
+    assert driver.counted
+    assert world.rested >= 1.5
 
 
 def test_a_balancer_that_does_not_follow_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
