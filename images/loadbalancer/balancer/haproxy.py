@@ -206,11 +206,15 @@ class HAProxy:
         """What the running worker answers; nothing if none runs."""
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
             sock.settimeout(ASK_SECONDS)
-            sock.connect(str(stats_socket(self._folder)))
-            sock.sendall(question.encode() + b"\n")
-            answer = b""
-            while data := sock.recv(1 << 16):
-                answer += data
+            try:
+                sock.connect(str(stats_socket(self._folder)))
+                sock.sendall(question.encode() + b"\n")
+                answer = b""
+                while data := sock.recv(1 << 16):
+                    answer += data
+            except TimeoutError:  # what is to be served waits meanwhile
+                print(f"haproxy has not answered '{question}' for {ASK_SECONDS:.0f} s", file=sys.stderr, flush=True)
+                raise
             return answer.decode()
         return ""
 
