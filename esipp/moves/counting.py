@@ -1,6 +1,7 @@
 """Decisions that follow from counting alone: which changes were followed, who answered, whom pods saw. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from esipp.deciding import Decision
 from esipp.model import Family
@@ -11,6 +12,9 @@ from esipp.moves.timeline import Change, Timeline
 from esipp.rows import Status
 from esipp.topology import parse_address
 
+LEAST_AT_REST = 3
+"""Lost connections, while no pod moves, that are no chance: a healthy balancer loses none of some hundreds."""
+
 
 def all_followed(due: Sequence[Timeline], late: Sequence[Timeline], what: str, row: What) -> Decision:
     """Whether each of the changes that were due was followed."""
@@ -20,6 +24,21 @@ def all_followed(due: Sequence[Timeline], late: Sequence[Timeline], what: str, r
     said = f"{what} in {len(due) - len(late)} of {len(due)} changes ({ups} up, {len(due) - ups} down)"
     first = ", ".join(name_of(line.change) for line in late[:4]) + (" …" if len(late) > 4 else "")
     return Decision(Status.FAIL if late else Status.PASS, EXPECTED[row], said, first and f"not in: {first}")
+
+
+def lost_at_rest(followed: Decision, lost: int, answered: int) -> Decision:
+    """The same, with what was lost of the connections that were made once while no pod moved.
+
+    A balancer that keeps a removed node for one connection in fifty loses few while pods move, as others do by chance.
+    """
+    if not lost:
+        return followed
+    said = f"{followed.observed}; {lost} of {lost + answered} connections lost while no pod moved"
+    if lost < LEAST_AT_REST:
+        return replace(followed, observed=said)
+    why = "connections go where no pod is, long after the moves"
+    reason = f"{followed.reason}; {why}" if followed.reason else why
+    return replace(followed, status=Status.FAIL, observed=said, reason=reason)
 
 
 def name_of(change: Change) -> str:

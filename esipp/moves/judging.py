@@ -7,7 +7,7 @@ from typing import NamedTuple
 from esipp.deciding import Decision
 from esipp.model import Balancer, Family
 from esipp.moves.checks import Checking, Observed
-from esipp.moves.counting import all_followed, name_of, places, sources
+from esipp.moves.counting import all_followed, lost_at_rest, name_of, places, sources
 from esipp.moves.losses import RESOLUTION
 from esipp.moves.places import spans, wrong_places
 from esipp.moves.rows import EXPECTED, REHASHED, SPREADS, WEIGHED, MoveRow, What
@@ -247,7 +247,9 @@ class Judge:
     def _steers(self, family: Family) -> Decision:
         due = [line for line in self.lines if line.must_steer(family, self.spreads)]
         late = [line for line in due if not line.steered(family)]
-        return all_followed(due, late, "traffic followed", What.STEERS)
+        followed = all_followed(due, late, "traffic followed", What.STEERS)
+        counted = self.result.counted.get(family)
+        return lost_at_rest(followed, counted.lost, sum(counted.nodes.values())) if counted else followed
 
     def _health(self) -> Decision:
         late = [line for line in self.lines if not line.told]

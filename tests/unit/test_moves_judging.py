@@ -156,6 +156,15 @@ def test_balance_is_per_node(nodes: dict[str, int], status: Status) -> None:
     assert "by the weight header it would be 267:133" in decision.observed
 
 
+@pytest.mark.parametrize(("lost", "status"), [(0, Status.PASS), (2, Status.PASS), (3, Status.FAIL), (9, Status.FAIL)])
+def test_a_removed_node_that_gets_one_connection_in_fifty_is_found_when_no_pod_moves(lost: int, status: Status) -> None:
+    counted = Counted({"a": 205, "b": 215 - lost}, {"a": 2, "b": 1}, lost)
+    decision = Judge(replace(World().result(), counted={FAMILY: counted})).decide(row(What.STEERS))
+    assert decision.status is status
+    assert (f"; {lost} of 420 connections lost while no pod moved" in decision.observed) is (lost > 0)
+    assert ("long after the moves" in decision.reason) is (status is Status.FAIL)
+
+
 def test_what_could_not_be_asked_is_not_judged() -> None:
     nothing = Result(Balancer.ECMP, World().seen(), obstacle="no VIP came")
     assert Judge(nothing).decide(row(What.STEERS)).status is Status.INCONCLUSIVE
