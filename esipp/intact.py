@@ -32,19 +32,21 @@ def compare(
     for name, then in known.items():
         state = changed(now[name], then) if name in now else "is gone"
         if state:
-            lost = _lost(cluster, now[name]["spec"].get("nodeName", "")) if name in now else ""
+            node = _of_node(cluster, now[name]["spec"].get("nodeName", "")) if name in now else ""
             where = f" (on node {nodes[name]})" if nodes and name in nodes else ""
-            raise HarnessError(f"Our own pod {name}{where} {state}{lost}: the window cannot be judged.", HARMED)
+            raise HarnessError(f"Our own pod {name}{where} {state}{node}: the window cannot be judged.", HARMED)
     for name, item in now.items():
         if name not in known and harm(item):
             raise HarnessError(f"Our own pod {name} {harm(item)}: what was seen cannot be judged.", HARMED)
 
 
-def _lost(cluster: Cluster, node: str) -> str:
-    """That a node is not ready, if it is not."""
+def _of_node(cluster: Cluster, node: str) -> str:
+    """That a node is not ready, or since when it is."""
     with contextlib.suppress(ApiError, UnreachableError):
         for item in cluster.list("/api/v1/nodes", fieldSelector=f"metadata.name={node}"):
             for each in item.get("status", {}).get("conditions") or []:
                 if each["type"] == "Ready" and each["status"] != "True":
                     return f", and its node {node} is lost ({each.get('message') or each.get('reason')})"
+                if each["type"] == "Ready" and each.get("lastTransitionTime"):
+                    return f"; its node {node} is ready since {each['lastTransitionTime']}"
     return ""

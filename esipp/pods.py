@@ -41,8 +41,9 @@ def identity(pod: Json) -> tuple[str, int, str]:
     """What changes when a pod is replaced, one of its containers starts again, or it was not ready for a while."""
     status = pod.get("status", {})
     # of Ready too: a node that was lost for a while takes that from its pods, not from their containers
-    since = {c["type"]: c.get("lastTransitionTime", "") for c in status.get("conditions") or []}
-    return pod["metadata"]["uid"], _restarts(pod), f"{since.get('ContainersReady', '')} {since.get('Ready', '')}"
+    since = {c["type"]: c.get("lastTransitionTime") for c in status.get("conditions") or []}
+    held = ", ".join(f"{name} since {since[name]}" for name in ("ContainersReady", "Ready") if since.get(name))
+    return pod["metadata"]["uid"], _restarts(pod), held
 
 
 def _restarts(pod: Json) -> int:
@@ -65,7 +66,8 @@ def changed(pod: Json, known: tuple[str, int, str]) -> str:
         return "is being removed"
     if not is_ready(pod):
         return "is not ready any more" + _in_brackets([say_pod(pod)])
-    return "" if identity(pod) == known else "was not ready for a while"
+    now = identity(pod)[2]  # with the times: those of the events and logs that tell why
+    return "" if now == known[2] else f"was not ready for a while (now {now}; arranged {known[2]})"
 
 
 def harm(pod: Json, *, restarts: int = 0, evictable: bool = False) -> str:

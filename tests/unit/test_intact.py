@@ -20,6 +20,7 @@ class Nodes:
     def list(self, collection: str, **query: str) -> list[Json]:
         assert (collection, query) == ("/api/v1/nodes", {"fieldSelector": "metadata.name=node-a"})
         status = {"type": "Ready", "status": self.ready, "message": "Kubelet stopped posting node status."}
+        status["lastTransitionTime"] = "t1"
         return [{"status": {"conditions": [status]}}]
 
 
@@ -51,7 +52,10 @@ def test_pods_that_are_what_they_were_say_nothing() -> None:
 
 def test_what_became_of_one_is_told() -> None:
     assert told() == "Our own pod backend is gone: the window cannot be judged."
-    assert told(there("backend", since="t1")).startswith("Our own pod backend was not ready for a while: ")
+    assert told(there("backend", since="t1")) == (
+        "Our own pod backend was not ready for a while (now ContainersReady since t1, Ready since t1; arranged "
+        "ContainersReady since t0, Ready since t0); its node node-a is ready since t1: the window cannot be judged."
+    )
     other = there("moves-1", also=[EVICTED])
     assert (
         told(there("backend"), other)
