@@ -132,15 +132,36 @@ def test_haproxy_accepts_it(tmp_path: Path, mode: Mode, fault: str | None) -> No
     assert [x for x in complaints if "server-state" not in x and "servers.state" not in x] == []
 
 
+HEAD = "1\n# be_id be_name srv_id srv_name …\n"
+KNOWN = "3 test.web.IPv4.80 1 n1 {address} 2 0 1 1 9 15 3 2 6 0 0 0 - {port} - 0 {check_port} - - 0"
+
+
 def test_a_new_worker_is_told_what_is_known_and_that_the_rest_is_down() -> None:
-    known = "1\n# be_id be_name srv_id srv_name …\n3 test.web.IPv4.80 1 n1 10.0.0.1 2 0 1 1 9 15 3 2 6 0\n"
-    lines = with_new_servers(known, served()).splitlines()
-    assert lines[:3] == known.splitlines()
+    [check_port] = {one.service.check_port for one in served()}
+    known = KNOWN.format(address="10.0.0.1", port=30080, check_port=check_port)
+    lines = with_new_servers(HEAD + known, served()).splitlines()
+    assert lines[:2] == HEAD.splitlines()
+    assert known in lines
     told = {tuple(line.split()[1:4:2]): line.split()[5] for line in lines[2:]}
     every = {(f"test.web.{family}.{port}", node) for family in VIPS for port in (80, 81) for node in ("n1", "n2")}
     assert set(told) == every
     assert {where for where, state in told.items() if state != "0"} == {("test.web.IPv4.80", "n1")}
     assert len(with_new_servers("", served()).splitlines()) == 2 + len(every)
+
+
+def test_a_health_port_that_has_changed_is_not_handed_on_from_the_last_worker() -> None:
+    flipped = proxied({service(externalTrafficPolicy="Cluster"): VIPS}, nodes())
+    assert {one.service.check_port for one in flipped} == {10256}
+    known = KNOWN.format(address="10.0.0.9", port=30079, check_port=32000)
+    lines = with_new_servers(HEAD + known, flipped).splitlines()
+    assert lines[2] == KNOWN.format(address="10.0.0.1", port=30080, check_port=10256)
+    ports = {(line.split()[1], line.split()[21]) for line in lines[2:]}
+    asked = {(f"test.web.{family}.80", "10256") for family in VIPS}
+    assert ports == asked | {(f"test.web.{family}.81", "0") for family in VIPS}
+
+
+def test_what_is_served_no_more_is_forgotten() -> None:
+    assert with_new_servers(HEAD + KNOWN.format(address="10.0.0.1", port=30080, check_port=1), []) == HEAD
 
 
 @pytest.fixture

@@ -36,9 +36,8 @@ VERDICT = re.compile(r"Server (\S+)/(\S+) is (UP|DOWN)")  # the finding behind i
 FINDING = re.compile(
     r"Health check for server (\S+)/(\S+) (?:succeeded|failed)[^,]*, reason: ([^,]+)(?:, code: (\d+))?"
 )
-ID_FIELDS = 4  # of a line of `show servers state`: backend's id and name, server's id and name
 # Down, its check's last status "initial" and last result "failed": with none at all HAProxy never begins to check.
-NEW_SERVER = "{be_id} {be} {id} {name} {address} 0 0 1 1 0 1 2 0 6 0 0 0 - {port} - 0 0 - - 0"
+NEW_SERVER = "{be_id} {be} {id} {name} {address} 0 0 1 1 0 1 2 0 6 0 0 0 - {port} - 0 {check_port} - - 0"
 
 
 class HAProxy:
@@ -270,22 +269,24 @@ def _tell_alerts(stream: IO[bytes]) -> None:
 
 
 def with_new_servers(known: str, served: list[Proxied]) -> str:
-    """The answer to `show servers state`, with lines that begin every server that is not in it as down."""
+    """What a new worker is to know: the answer to `show servers state`, as far as it holds for what is served now.
+
+    A server that is not in it begins as down. Of one that is, its address and ports are those of now: HAProxy would
+    take the state's check port for set by hand, and go on asking a health port that a flip of the policy has closed.
+    """
     lines = known.strip().splitlines() or ["1", "#"]
-    there = {tuple(line.split()[1:ID_FIELDS:2]) for line in lines[2:]}
+    there = {(fields[1], fields[3]): fields for fields in map(str.split, lines[2:])}
+    told = lines[:2]
     for number, one in enumerate(served, 1):
         for port in one.ports:
+            backend = one.backend(port)
+            check_port = one.service.check_port if backend == one.checking else 0
             for index, node in enumerate(one.nodes, 1):
-                backend = one.backend(port)
-                if (backend, node.name) not in there:
-                    lines.append(
-                        NEW_SERVER.format(
-                            be_id=number,
-                            be=backend,
-                            id=index,
-                            name=node.name,
-                            address=node.address(one.family),
-                            port=port.node_port,
-                        )
-                    )
-    return "\n".join(lines) + "\n"
+                address = node.address(one.family)
+                if fields := there.get((backend, node.name)):
+                    now = {4: address, 18: port.node_port, 21: check_port}
+                    told.append(" ".join(str(now.get(column, field)) for column, field in enumerate(fields)))
+                    continue
+                names = {"be_id": number, "be": backend, "id": index, "name": node.name}
+                told.append(NEW_SERVER.format(**names, address=address, port=port.node_port, check_port=check_port))
+    return "\n".join(told) + "\n"
