@@ -36,9 +36,11 @@ machines; what turned red stays in the table.
 ## A healthy cluster on a busy machine
 
 `ci/soak --record` runs the static matrix (suite `source_ip`) again and again on a healthy cluster while busy processes
-take the machine's time, and some more that of the endpoint node. A run is red if a row of any level is `fail` or
-`flaky`, or if it has no verdicts; it is undecided if rows are `inconclusive` or `error`. The kernels at hand have no
-netem ("Specified qdisc kind is unknown"); the busy node takes its place.
+take the machine's time, and some more that of the endpoint node. Beside the cluster they are in a container of their
+own, which weighs as much as all nodes together; of runs marked with * each of them weighed as much, which left the
+cluster a sixth of the machine. A run is red if a row of any level is `fail` or `flaky`, or if it has no verdicts; it is
+undecided if rows are `inconclusive` or `error`. The kernels at hand have no netem ("Specified qdisc kind
+is unknown"); the busy node takes its place.
 """
 
 KILLED = """
@@ -137,7 +139,7 @@ def _told_runs(runs: Sequence[Record]) -> Iterable[str]:
         count = each["statuses"].get
         good = ", ".join(str(count(status, 0)) for status in GOOD)
         bad = " | ".join(str(count(status, 0)) for status in BAD)
-        busy = f"{each['cores']}, {each['busy']} + {each['busy_in_node']}"
+        busy = f"{each['cores']}, {each['busy']}{'' if each.get('grouped') else '*'} + {each['busy_in_node']}"
         yield f"| {number} | {each['at']} | {each['commit']} | {busy} | {each['load']:.0f} | {each['seconds']:.0f} | "
         yield f"{good} | {bad} | {each['result']} |\n"
     worse = [(number, words) for number, each in enumerate(runs, 1) for words in each["worse"]]

@@ -2,7 +2,8 @@
 
 A healthy cluster that is slow must not turn red. A run is red if a row of any level is `fail` or `flaky`, or if the
 run told no verdict at all; it is undecided if rows are `inconclusive` or `error`. Busy processes run beside the
-cluster, at the same priority, and in one node, as if that node alone had much to do.
+cluster, in a container of their own that weighs as much as all nodes together, and in one node, as if that node alone
+had much to do.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ci import endurance
+from ci.hermetic import engine
 from ci.places import CLUSTER, CONTEXT, cores
 from ci.step import guarded
 
 NODE = f"{CLUSTER}-worker"
 """The endpoint node, which has most of the backends."""
 
-SPIN = "while True: pass"
-SPIN_IN_NODE = "i=0; while [ $i -lt $0 ]; do (while :; do :; done) & i=$((i+1)); done; cat; kill $(jobs -p)"
+BESIDE = f"{CLUSTER}-soak"
+SPIN = "i=0; while [ $i -lt $0 ]; do (while :; do :; done) & i=$((i+1)); done; cat; kill $(jobs -p)"
 """Ends when its input does, also if we are killed: a process in a container does not end with the command beside it."""
 
 RED = ("fail", "flaky")
@@ -88,19 +90,33 @@ def read(lines: Iterable[str]) -> Told:
 @contextlib.contextmanager
 def busy(beside: int, in_node: int) -> Iterator[None]:
     """Keep so many processes busy beside the cluster, and so many in one of its nodes."""
-    commands = [guarded([sys.executable, "-c", SPIN]) for _ in range(beside)]
+    commands = [[*_beside(), str(beside)]] if beside else []
     if in_node:
-        commands.append(["docker", "exec", "-i", NODE, "bash", "-c", SPIN_IN_NODE, str(in_node)])
+        commands.append(["docker", "exec", "-i", NODE, "bash", "-c", SPIN, str(in_node)])
     spinning = [subprocess.Popen(command, stdin=subprocess.PIPE) for command in commands]
     try:
         yield
     finally:
-        for process in spinning[:beside]:
-            process.kill()
         for process in spinning:
             assert process.stdin is not None
             process.stdin.close()
             process.wait()
+        engine.remove_cgroups(BESIDE)
+
+
+def _beside() -> list[str]:
+    """The command that keeps processes busy in a control group beside the one that the cluster's are in."""
+    subprocess.run(["docker", "rm", "--force", BESIDE], capture_output=True, check=False)
+    image = _told(["docker", "inspect", "--format", "{{.Config.Image}}", NODE])
+    parent = (
+        f"{BESIDE}.slice" if _told(["docker", "info", "--format", "{{.CgroupDriver}}"]) == "systemd" else f"/{BESIDE}"
+    )
+    alone = ["--network", "none", "--cgroup-parent", parent, "--entrypoint", "bash"]
+    return ["docker", "run", "--rm", "--interactive", "--name", BESIDE, *alone, image, "-c", SPIN]
+
+
+def _told(command: Sequence[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def one_run(options: argparse.Namespace, out: Path) -> tuple[Told, float]:
@@ -135,6 +151,7 @@ def record(options: argparse.Namespace, told: Told, seconds: float) -> None:
             "suites": options.suite or ["source_ip"],
             "samples": options.samples,
             "busy": options.busy * cores(),
+            "grouped": True,
             "busy_in_node": options.busy_in_node,
             "seconds": round(seconds, 1),
             "result": told.result,

@@ -40,7 +40,7 @@ PATHS, QUESTIONS = frozenset({"Cell"}), frozenset({"QuestionRow"})
 HEALTH_TRIALS, INTEROP = frozenset({"HealthTrialRow"}), frozenset({"InteropRow"})
 BESIDE = frozenset({"BesideRow", "BesideHealthRow"})
 WHILE_TRAFFIC_FLOWS = {
-    "quiet": 5, "rolling-update": 31, "deleted": 18, "readiness-flaps": 24, "policy-flips": 15, "cordon": 7,
+    "quiet": 5, "rolling-update": 31, "deleted": 18, "readiness-flaps": 24, "policy-flips": 18, "cordon": 7,
     "drain": 23, "exclude": 9, "kube-proxy": 10, "speaker": 6, "api-server": 54, "kubelet": 75,
 }  # fmt: skip
 HEALTH = {"lifecycle": 18, "terminating": 8, "placement": 82, "stable": 82}

@@ -185,7 +185,7 @@ class Engine:
         self.empty_tmp()
         if self.netns.exists():
             subprocess.run(["ip", "netns", "delete", self.name], check=False, capture_output=True)
-        _remove_cgroups(self.name)
+        remove_cgroups(self.name)
         self._lower_inotify()
         for name in ("exec", "bin", "docker-config", "load-balancer", "router"):
             shutil.rmtree(self.places.run / name, ignore_errors=True)
@@ -267,7 +267,7 @@ def _unmount_below(*folders: Path) -> list[str]:
     return _mounts_below(folders)
 
 
-def _remove_cgroups(name: str) -> None:
+def remove_cgroups(name: str) -> None:
     """Remove the empty cgroups that killed containers leave in every hierarchy; one frees itself a moment late."""
     tops = [root / name for root in (Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").glob("*/"))]
     deadline = time.monotonic() + CGROUP_SECONDS

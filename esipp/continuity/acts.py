@@ -163,7 +163,9 @@ class Acts:
                 self._patch(name, {"externalTrafficPolicy": TrafficPolicy.CLUSTER.value})
             notes.happened = time.monotonic()
             self._until(lambda: self._health(lambda said: said not in ("200", "503"), "gone"), TOLD)
-            self.hold(self.bound + CALM)
+            # One that loses the nodes by this may take its whole bound for it, and is then to be seen without them for
+            # longer than that.
+            self.hold(2 * self.bound + CALM)
         finally:  # whatever broke it off: what is done next is about Local services
             back = notes.cause()
             notes.either.append((began, back + STABLE_SECONDS))

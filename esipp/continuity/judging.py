@@ -194,6 +194,12 @@ class Judge:
             for steer in self.seen.steers.get(row.way, ())
         )
 
+    def _steered_nowhere(self, row: ContinuityRow, at: float) -> str:
+        """That the balancer sent requests to no node at that time, and why, as it tells."""
+        told = [s for s in self.seen.steers.get(row.way, ()) if s.family in ("", row.family.value) and s.at <= at]
+        last = max(told, key=lambda steer: steer.at, default=None)
+        return "" if last is None or last.nodes else f"; the balancer tells that no node was left to it: {last.why}"
+
     def _changes(self, row: ContinuityRow) -> int:
         """How often the balancer changed its routes in a phase, as it tells."""
         steers = self.seen.steers.get(row.way, ())
@@ -247,6 +253,7 @@ class Judge:
             return undecided(row, beside, said)
         first, blur = over[0]
         reason = f"{first.seconds:.2f} s, known within {blur:.2f} s, {self._when(row.phase, first.first)}"
+        reason += self._steered_nowhere(row, first.last)
         counts = {"kept": len(worst) - len(over), "broken": len(over)}
         return Decision(Status.FAIL, row.expected, said, reason, tally=counts)
 

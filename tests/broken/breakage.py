@@ -110,6 +110,7 @@ class Score:
         exit_code: of the run.
         seconds: that it took.
         said: what the run printed about it, briefly: the diagnosis.
+        unjudged: why an earlier run on the same break came to no verdict, if one did.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Score:
     seconds: float = 0.0
     said: str = ""
     good: bool = False
+    unjudged: str = ""
 
 
 def hold(broken: Break, rows: Iterable[Row], healthy: Mapping[str, str], result: Result) -> Score:

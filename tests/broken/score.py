@@ -47,6 +47,7 @@ def lines(breaks: Sequence[Break], scores: Iterable[Score]) -> list[str]:
                 f"{each.name:{wide}}  {noticed(each, score):7}  {rows:>10}  {len(score.wrong):10}  "
                 f"{named(each, score):9}  {score.seconds:7.0f}{'' if score.good else '  <-- not as it must be'}"
             )
+            told += [f"  run anew, for the first run came to no verdict: {score.unjudged}"] if score.unjudged else []
             told += [f"  wrong   {name}: {before} -> {said}" for name, (before, said) in list(score.wrong.items())[:8]]
             told += [f"  missed  {name}: {said}" for name, said in list(score.missed.items())[:8] if not score.good]
     return [*told, summary(tried, by_name)]

@@ -158,6 +158,8 @@ def test_a_health_port_that_has_changed_is_not_handed_on_from_the_last_worker() 
     ports = {(line.split()[1], line.split()[21]) for line in lines[2:]}
     asked = {(f"test.web.{family}.80", "10256") for family in VIPS}
     assert ports == asked | {(f"test.web.{family}.81", "0") for family in VIPS}
+    kept = with_new_servers(HEAD + known, flipped, keeps_ports=True).splitlines()[2]
+    assert kept == KNOWN.format(address="10.0.0.1", port=30080, check_port=32000)
 
 
 def test_what_is_served_no_more_is_forgotten() -> None:

@@ -7,7 +7,7 @@ import pytest
 from esipp.continuity.judging import Judge
 from esipp.continuity.losses import gaps, tally
 from esipp.continuity.rows import Phase
-from esipp.continuity.seen import Exchange, Seen, Window
+from esipp.continuity.seen import Exchange, Seen, Steer, Window
 from esipp.moves.samples import Sample, Stream
 from esipp.rows import Status
 from tests.unit.continuity_world import (
@@ -309,6 +309,14 @@ def test_a_gap_that_is_one_period_too_long_is_found() -> None:
     expected = {row_id(phase, way, "gap") for phase in (Phase.FLAPS, Phase.KUBELET) for way in ways}
     assert differing(world(3.5)) == dict.fromkeys(expected, Status.FAIL)
     assert differing(world(2.9)) == {}
+
+
+@pytest.mark.parametrize(("nodes", "told"), [((), True), (("c",), False)])
+def test_a_balancer_that_tells_of_no_node_left_is_quoted(nodes: tuple[str, ...], told: bool) -> None:
+    seen = world(3.5)
+    steers = [Steer(0.0, "", ("a",)), Steer(moment(Phase.FLAPS, 0.0), FAMILY.value, nodes, "a became unhealthy")]
+    said = verdict(replace(seen, steers={key(ECMP)[0]: steers}), row_id(Phase.FLAPS, ECMP, "gap")).reason
+    assert said.endswith("; the balancer tells that no node was left to it: a became unhealthy") is told
 
 
 def test_for_how_long_we_did_not_ask_is_no_ones_gap() -> None:

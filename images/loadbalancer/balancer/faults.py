@@ -14,6 +14,7 @@ FAULTS = {
     "slow": "checks ten times less often than it says",
     "flap": "inverts the result of every other check in four seconds of every ten",
     "one-in-fifty-stale": "reference-ecmp: goes on sending one connection in fifty to nodes that were taken away",
+    "old-health-port": "the reference-proxy classes: go on asking the health port that a Service had at first",
     "keep-vip": "goes on serving the VIPs of Services that were deleted",
     "forge-xff": "reference-proxy-xff: names 192.0.2.1 or 2001:db8::1 as the client",
     "drop-xff": "reference-proxy-xff: sends no X-Forwarded-For",
@@ -64,6 +65,11 @@ class Faults:
         """How much each of these nodes gets, in proportion; all the same by right."""
         grow = PREFERRED if "unequal" in self.names else 1
         return {node: min(MOST_SHARE, grow**place) for place, node in enumerate(sorted(nodes))}
+
+    @property
+    def keeps_ports(self) -> bool:
+        """Whether a proxy asks a node at the port it had at first, whatever the Service says now."""
+        return "old-health-port" in self.names
 
     @property
     def keeps_vips(self) -> bool:

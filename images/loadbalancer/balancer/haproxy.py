@@ -151,8 +151,10 @@ class HAProxy:
             return
         new.replace(self._config)
         known = self._ask("show servers state")
-        unchecked = self._settings.faults.no_checks  # nothing would ever take them up
-        state_file(self._folder).write_text(known if unchecked else with_new_servers(known, served))
+        faults = self._settings.faults
+        # Without checks nothing would ever take new ones up.
+        told = known if faults.no_checks else with_new_servers(known, served, keeps_ports=faults.keeps_ports)
+        state_file(self._folder).write_text(told)
         self._adopt(served)
         before = self._worker()
         if self._process and self._lives():
@@ -268,7 +270,7 @@ def _tell_alerts(stream: IO[bytes]) -> None:
             print(f"haproxy: {line.decode(errors='replace').strip()}", file=sys.stderr, flush=True)
 
 
-def with_new_servers(known: str, served: list[Proxied]) -> str:
+def with_new_servers(known: str, served: list[Proxied], *, keeps_ports: bool = False) -> str:
     """What a new worker is to know: the answer to `show servers state`, as far as it holds for what is served now.
 
     A server that is not in it begins as down. Of one that is, its address and ports are those of now: HAProxy would
@@ -284,7 +286,7 @@ def with_new_servers(known: str, served: list[Proxied]) -> str:
             for index, node in enumerate(one.nodes, 1):
                 address = node.address(one.family)
                 if fields := there.get((backend, node.name)):
-                    now = {4: address, 18: port.node_port, 21: check_port}
+                    now = {4: address, 18: port.node_port} | ({} if keeps_ports else {21: check_port})
                     told.append(" ".join(str(now.get(column, field)) for column, field in enumerate(fields)))
                     continue
                 names = {"be_id": number, "be": backend, "id": index, "name": node.name}

@@ -1,0 +1,28 @@
+"""A proxy that goes on asking a health port which the Service no longer has.
+
+Ours did so by mistake: a new HAProxy takes the check port that the last one's state names for one set by hand. Under
+Cluster nobody answers there, and no node is left to it.
+"""
+
+from esipp.continuity.rows import ContinuityRow, Phase, What
+from esipp.model import Balancer
+from esipp.rows import Row
+from tests.broken.balancing import fault
+from tests.broken.breakage import Asked, Break, Group
+
+WAYS = tuple(f"continuity.{phase.value}.{Balancer.PROXY.value}." for phase in (Phase.QUIET, Phase.FLIPS))
+
+
+def notices(row: Row) -> bool:
+    return isinstance(row, ContinuityRow) and row.phase is Phase.FLIPS and row.what is What.GAP
+
+
+BREAK = Break(
+    "balancer-asks-the-old-health-port",
+    Group.BALANCERS,
+    "a proxy goes on asking a health port that a flip of the policy has closed",
+    Asked(("continuity",), WAYS),
+    fault("old-health-port"),
+    notices,
+    names="no node was left to it",
+)
