@@ -65,7 +65,7 @@ class Acts:
         places: which node is which.
         ways: those that are asked.
         bound: (N+1) x period of the load balancer.
-        own: the client's addresses.
+        own: the client's addresses; ``of_balancer``: those of the reference balancer.
         stop: ends all waits.
         disruptor: who disturbs; None where that is not allowed.
     """
@@ -78,6 +78,7 @@ class Acts:
     ways: list[Way]
     bound: float
     own: frozenset[IPAddress]
+    of_balancer: frozenset[IPAddress]
     stop: Stop
     disruptor: Disruptor | None = None
     _pause: threading.Event = field(default_factory=threading.Event)
@@ -175,7 +176,7 @@ class Acts:
         self._until(lambda: self._health(lambda said: said == "200", "200 again"), TOLD)
         stable = self.stop.converge(self._sources, STABLE)
         if stable.held:
-            notes.either[-1] = (began, time.monotonic() - CALM / 2)
+            notes.either[-1] = (began, max(back, time.monotonic() - CALM / 2))
         self.hold(self.bound)
         took = f"{stable.seconds:.1f} s after" if stable.held else f"not within {STABLE_SECONDS:.0f} s after"
         notes.words = f"{len(services)} services were Cluster and then Local; sources stable {took} the health checks"
@@ -259,14 +260,15 @@ class Acts:
         return Reading(not wrong, f"health checks are not {wanted}: {', '.join(wrong)}" if wrong else wanted)
 
     def _sources(self) -> Reading:
-        """Whether all that was answered lately by way of Local services shows the client's own address."""
+        """Whether all that was answered lately by way of Local services shows the source that is right there."""
         now = time.monotonic()
         for (way, _), stream in self.asking.streams.items():
-            if way.local and way.by not in PROXIES:
+            right = self.of_balancer if way.by in PROXIES else self.own
+            if way.local and right:
                 for sample in stream.view(now - CALM, now):
-                    if sample.answered and parse_address(sample.source) not in self.own:
+                    if sample.answered and parse_address(sample.source) not in right:
                         return Reading(False, f"{stream.name} shows {sample.source}")
-        return Reading(True, "the client's own")
+        return Reading(True, "the client's own, and the proxy's")
 
     def _patch(self, name: str, spec: Json) -> None:
         self.stage.cluster.patch(

@@ -95,7 +95,7 @@ class Gathering:
             gates.start()
             acts = Acts(
                 stage, gates, asking, watching, places, list(self.ways), checking.bound or scene.LEAST_BOUND,
-                self._own(), self.stop,
+                self._own(), self._of_balancer(), self.stop,
             )  # fmt: skip
             trouble = self._begin(acts, serves, keys)
             if not trouble:
@@ -107,7 +107,7 @@ class Gathering:
             {way: tuple(self.told.steers.get(scene.service_name(way), ())) for way in self.ways},
             checking, serves, self._own(),
             self._of_nodes(),
-            frozenset(parse_address(each) for each in self.told.addresses()),
+            self._of_balancer(),
             obstacles, trouble, self._since, asking.details,
         )  # fmt: skip
 
@@ -227,6 +227,9 @@ class Gathering:
     def _own(self) -> frozenset[IPAddress]:
         """The addresses of the client, as the cluster sees them."""
         return self.clients.addresses(scene.OUTSIDE.name)
+
+    def _of_balancer(self) -> frozenset[IPAddress]:
+        return frozenset(parse_address(each) for each in self.told.addresses())
 
     def _of_nodes(self) -> frozenset[IPAddress]:
         """All addresses of the nodes with an agent as they are now: a first pod brings a bridge with an address."""

@@ -23,7 +23,7 @@ from esipp.moves.samples import Sample, Stream
 from esipp.stop import Stop, StoppedError
 from esipp.topology import parse_address
 from suites.continuity.cells import WAYS
-from tests.unit.continuity_world import CLIENT, FAMILY, key
+from tests.unit.continuity_world import CLIENT, FAMILY, PROXY, key
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 
@@ -95,7 +95,8 @@ def made(asking: FakeAsking | None = None, watching: Any = None, disruptor: Fake
     stage = SimpleNamespace(cluster=FakeCluster(), namespace="ns", services=services)
     return Acts(
         stage, SimpleNamespace(trouble=""), asking or FakeAsking(), watching or pods(a1="a", c1="c"),  # type: ignore[arg-type]
-        Places("a", "c", "b"), list(WAYS), 0.1, frozenset({parse_address(CLIENT)}), Stop(), disruptor,  # type: ignore[arg-type]
+        Places("a", "c", "b"), list(WAYS), 0.1, frozenset({parse_address(CLIENT)}),
+        frozenset({parse_address(PROXY)}), Stop(), disruptor,  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -160,15 +161,38 @@ def test_all_local_services_flip_and_get_their_health_check_ports_back(monkeypat
     assert since < until <= time.monotonic(), "over as soon as sources were stable"
 
 
-def test_sources_that_do_not_become_stable_get_ten_seconds_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_either_source_is_right_until_the_policy_is_local_again_however_soon_sources_are_stable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "CALM", 60.0)
+    monkeypatch.setattr(Acts, "hold", lambda self, seconds: None)
+    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(True, ""))
+    acts, notes = made(), Notes()
+    acts.perform(Phase.FLIPS, notes)
+    assert notes.either[-1][1] == notes.causes[-1]
+
+
+@pytest.mark.parametrize(
+    ("slug", "source", "stable"),
+    [
+        ("nodeport.local", CLIENT, True),
+        ("nodeport.local", "192.0.2.1", False),
+        ("reference-proxy.local", PROXY, True),
+        ("reference-proxy.local", "192.0.2.1", False),
+        ("nodeport.cluster", "192.0.2.1", True),
+    ],
+)
+def test_sources_that_do_not_become_stable_get_ten_seconds_and_no_more(
+    slug: str, source: str, stable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asking = FakeAsking()
-    asking.streams[key("nodeport.local")] = live("nodeport.local", 0.1, answered("192.0.2.1"))
+    asking.streams[key(slug)] = live(slug, 0.1, answered(source))
     acts, notes = made(asking), Notes()
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(True, ""))
     acts.perform(Phase.FLIPS, notes)
     ((_, until),) = notes.either
-    assert until == pytest.approx(notes.causes[-1] + module.STABLE_SECONDS)
-    assert "not within 10 s" in notes.words
+    assert (until == pytest.approx(notes.causes[-1] + module.STABLE_SECONDS)) is not stable
+    assert ("not within 10 s" in notes.words) is not stable
 
 
 def test_services_are_local_again_whatever_broke_the_flip_off(monkeypatch: pytest.MonkeyPatch) -> None:
