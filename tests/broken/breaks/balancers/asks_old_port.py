@@ -25,4 +25,5 @@ BREAK = Break(
     fault("old-health-port"),
     notices,
     names="no node was left to it",
+    at_once=False,  # nothing settles before such a run's first moment
 )
