@@ -2,14 +2,16 @@
 
 Docker hands out the low end, to nodes and clients. The middle has the nodes' second addresses, as machines with more
 than one address have them: a nodePort is asked for there as well. The high end is the load balancers': MetalLB has the
-last addresses, the reference load balancer as many just below.
+last addresses, the reference load balancer as many just below. What is left between these and the second addresses is
+for hosts that our own tests put beside the nodes.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import islice
 from typing import Any
 
 from ci.places import CONTEXT
@@ -19,13 +21,46 @@ from ci.surroundings import Surroundings
 POOL_SIZE = 100
 INTERFACE = "eth0"
 
+Json = dict[str, Any]
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-def subnets(there: Surroundings) -> list[str]:
-    """Ask docker for the subnets of the kind network."""
+
+def inspected(there: Surroundings) -> Json:
+    """Ask docker for the kind network: its subnets, its bridge, and who is on it.
+
+    Raises:
+        SetupError: there is none.
+    """
     text = there.ask("docker", "network", "inspect", "kind")
     if text is None:
         raise SetupError("The docker network 'kind' is not there.", "run ci/conformance --down and start again")
-    return [entry["Subnet"] for entry in json.loads(text)[0]["IPAM"]["Config"]]
+    found: Json = json.loads(text)[0]
+    return found
+
+
+def subnets(there: Surroundings) -> list[str]:
+    """Ask docker for the subnets of the kind network."""
+    return subnets_of(inspected(there))
+
+
+def subnets_of(network: Json) -> list[str]:
+    """Read the subnets of a docker network, as it is inspected."""
+    return [entry["Subnet"] for entry in network["IPAM"]["Config"]]
+
+
+def bridge_of(network: Json) -> str:
+    """Say how a docker network's bridge is called in the engine's network namespace."""
+    return (network.get("Options") or {}).get("com.docker.network.bridge.name") or f"br-{network['Id'][:12]}"
+
+
+def held(network: Json) -> set[IPAddress]:
+    """Collect the addresses that docker has given on a network: to its bridge, to containers, and those set aside."""
+    told = [entry.get("Gateway") for entry in network["IPAM"]["Config"]]
+    for entry in network["IPAM"]["Config"]:
+        told += (entry.get("AuxiliaryAddresses") or {}).values()
+    for container in (network.get("Containers") or {}).values():
+        told += [container.get("IPv4Address"), container.get("IPv6Address")]
+    return {ipaddress.ip_interface(each).ip for each in told if each}
 
 
 def node_addresses(there: Surroundings) -> dict[str, list[str]]:
@@ -81,6 +116,27 @@ def second_address(first: str, nets: Sequence[str]) -> str:
         )
     second = ipaddress.ip_address(int(network.network_address) + network.num_addresses // 2 + offset)
     return f"{second}/{network.prefixlen}"
+
+
+def spare_addresses(net: str, count: int, taken: Collection[IPAddress]) -> list[str]:
+    """Choose addresses that nobody hands out: the highest below the load balancers', above the nodes' second ones.
+
+    In the smallest subnets there are two of them. They have the subnet's prefix length.
+
+    Raises:
+        SetupError: there are not so many.
+    """
+    network = ipaddress.ip_network(net)
+    above = int(ipaddress.ip_address(_pool(net, 1).partition("-")[0]))
+    lowest = int(network.network_address) + network.num_addresses * 3 // 4 - 1  # see second_address
+    every = (ipaddress.ip_address(number) for number in range(above - 1, lowest - 1, -1))
+    found = list(islice((each for each in every if each not in taken), count))
+    if len(found) < count:
+        raise SetupError(
+            f"The kind network's subnet {network} has no {count} addresses that nobody hands out.",
+            "give docker's default-address-pools subnets of 24 bits or fewer",
+        )
+    return [f"{each}/{network.prefixlen}" for each in found]
 
 
 def command(second: str) -> str:

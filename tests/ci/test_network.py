@@ -12,6 +12,7 @@ from ci import network
 from ci.step import Journal, SetupError, Step
 from ci.surroundings import Surroundings
 
+RECORDED = Path(__file__).parents[1] / "hosts" / "kind-network.json"  # as docker network inspect prints it
 KIND = ["172.18.0.0/16", "fc00:f853:ccd:e793::/64"]
 SUBNETS = ["172.18.0.0/16", "10.0.0.0/24", "192.168.5.64/26", "fc00:f853:ccd:e793::/64", "fd00::/120"]
 
@@ -47,6 +48,44 @@ def test_second_addresses_are_distinct_and_between_what_docker_and_the_load_bala
 def test_a_second_address_is_of_the_first_one_s_family_and_readable() -> None:
     assert network.second_address("172.18.0.5", KIND) == "172.18.128.5/16"
     assert network.second_address("fc00:f853:ccd:e793::5", KIND) == "fc00:f853:ccd:e793:8000::5/64"
+
+
+@pytest.mark.parametrize("subnet", SUBNETS)
+def test_spare_addresses_are_between_the_nodes_second_ones_and_the_load_balancers(subnet: str) -> None:
+    whole = ipaddress.ip_network(subnet)
+    last = whole.network_address + (whole.num_addresses // 4 - 2)  # the last first address that has a second one
+    second = ipaddress.ip_interface(network.second_address(str(last), [subnet])).ip
+    pool, _ = ends(network.reference_pools([subnet])[0])
+    found = [ipaddress.ip_interface(each) for each in network.spare_addresses(subnet, 2, ())]
+    assert len(set(found)) == 2
+    assert all(each.network == whole and int(second) < int(each.ip) < pool for each in found)
+
+
+def test_a_spare_address_is_none_that_docker_has_given() -> None:
+    inspected = json.loads(RECORDED.read_text())[0]
+    taken = network.held(inspected)
+    assert {"172.18.0.1", "172.18.0.6", "172.18.255.54", "fc00:f853:ccd:e793::1"} <= set(map(str, taken))
+    assert [network.spare_addresses(net, 2, taken) for net in network.subnets_of(inspected)] == [
+        ["172.18.255.53/16", "172.18.255.52/16"],  # 54 is a container's
+        ["fc00:f853:ccd:e793:ffff:ffff:ffff:ff36/64", "fc00:f853:ccd:e793:ffff:ffff:ffff:ff35/64"],
+    ]
+
+
+def test_where_all_spare_addresses_are_taken_that_is_said() -> None:
+    taken = [ipaddress.ip_address("192.168.5.48")]
+    with pytest.raises(SetupError, match=r"192\.168\.5\.0/26 has no 2 addresses that nobody hands out"):
+        network.spare_addresses("192.168.5.0/26", 2, taken)
+
+
+def test_addresses_that_are_set_aside_are_docker_s() -> None:
+    entry = {"Subnet": "10.0.0.0/24", "AuxiliaryAddresses": {"printer": "10.0.0.9"}}
+    assert set(map(str, network.held({"IPAM": {"Config": [entry]}}))) == {"10.0.0.9"}
+
+
+def test_a_bridge_has_the_name_it_was_given_or_one_of_the_network_s_id() -> None:
+    inspected = json.loads(RECORDED.read_text())[0]
+    assert network.bridge_of(inspected) == "br-5f2d0c1b9a7e"
+    assert network.bridge_of({"Id": "0" * 64, "Options": {"com.docker.network.bridge.name": "mine"}}) == "mine"
 
 
 @pytest.mark.parametrize(

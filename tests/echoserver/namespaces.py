@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -30,11 +31,25 @@ def namespaces_work() -> bool:
 
 
 def sweep() -> None:
-    """Remove the namespaces of test processes that were killed."""
+    """Remove the namespaces of test processes that were killed, and what still runs in them."""
     for path in Path("/run/netns").glob("esipp-*-*"):
         owner = path.name.split("-")[1]
         if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            end_within(path.name)
             subprocess.run(["ip", "netns", "del", path.name], capture_output=True, check=False)
+
+
+def within(name: str) -> set[int]:
+    """The processes in a namespace; none where there is no such namespace."""
+    listed = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False)
+    return {int(pid) for pid in listed.stdout.split()}
+
+
+def end_within(name: str) -> None:
+    """Kill what runs in a namespace: without a name it would live on, with its addresses."""
+    for pid in within(name):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 class Namespace:

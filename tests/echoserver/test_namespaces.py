@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.echoserver.harness import EchoServer, Prober, Process
-from tests.echoserver.namespaces import Namespace, namespaces_work, numbers, rules, sweep, wire
+from tests.echoserver.harness import PATIENCE, EchoServer, Prober, Process
+from tests.echoserver.namespaces import Namespace, namespaces_work, numbers, rules, sweep, wire, within
 
 pytestmark = pytest.mark.skipif(not namespaces_work(), reason="network namespaces need root and iproute2")
 
@@ -386,3 +387,18 @@ def test_ipv4_only_network() -> None:
 
 
 ECHO = ["python3", "-B", str(Path(__file__).parents[2] / "images" / "echoserver" / "echoserver.py")]
+
+
+def test_what_a_killed_test_left_is_swept_with_all_that_runs_in_it() -> None:
+    with subprocess.Popen(["true"]) as killed:
+        killed.wait()
+    name = f"esipp-{killed.pid}-left"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    with subprocess.Popen(["nsenter", f"--net=/run/netns/{name}", "sh", "-c", "echo in; read x"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as left:  # fmt: skip
+        assert left.stdout is not None
+        assert left.stdout.readline() == b"in\n"
+        assert left.pid in within(name)
+        sweep()
+        assert left.wait(PATIENCE) == -signal.SIGKILL
+    assert not Path(f"/run/netns/{name}").exists()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,30 +19,17 @@ from typing import Any
 import pytest
 
 from tests.echoserver.harness import EchoServer, Process
-from tests.echoserver.namespaces import Namespace, namespaces_work, rules, sweep, wire
+from tests.echoserver.namespaces import Namespace, namespaces_work, rules, sweep, wire, within
+from tests.hosts.sshd import Sshd, can_ssh, prepare
 
 HOUSE = Path(__file__).parents[2]
-SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-PRIVILEGES = Path("/run/sshd")  # sshd wants it, and its package makes it only when its service starts
 NODES = ("worker-1=10.4.0.2", "worker-2=10.4.0.3", "worker-1=fd04::2", "worker-2=fd04::3")
 
 pytestmark = [
     pytest.mark.skipif(not namespaces_work(), reason="network namespaces need root and iproute2"),
-    pytest.mark.skipif(not SSHD or not shutil.which("ssh"), reason="openssh-server is not installed"),
+    pytest.mark.skipif(not can_ssh(), reason="openssh-server is not installed"),
 ]
 
-SSHD_CONFIG = """
-Port 22
-HostKey {folder}/host
-AuthorizedKeysFile {folder}/key.pub
-PidFile none
-UsePAM no
-StrictModes no
-PermitRootLogin prohibit-password
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-AcceptEnv none
-"""
 SSH_CONFIG = """
 Host alias
     HostName 10.2.0.2
@@ -55,7 +41,12 @@ Host locked
     HostKeyAlias 10.2.0.2
     HostName 10.2.0.2
     IdentityFile {folder}/other
-Host * !locked
+Host bare
+    HostKeyAlias 10.2.0.2
+    HostName 10.2.0.2
+    User root
+    IdentityFile {folder}/bare
+Host * !locked !bare
     IdentityFile {folder}/key
 Host *
     IdentitiesOnly yes
@@ -71,7 +62,6 @@ class Lab:
     natted: Namespace
     router: Namespace
     port: int
-    folder: Path
     env: dict[str, str] = field(default_factory=dict)
 
     def command(self, *words: str) -> list[str]:
@@ -89,26 +79,11 @@ class Lab:
         return {(each["client"], each["family"]): (each["finding"], each["seen"]) for each in told}
 
 
-def keys(folder: Path) -> None:
-    for name in ("host", "key", "other"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
-    public = (folder / "host.pub").read_text()
-    (folder / "known").write_text("".join(f"{name} {public}" for name in ("10.2.0.2", "10.3.0.2", "fd03::2", "alias")))
-    for name, text in (("sshd_config", SSHD_CONFIG), ("ssh_config", SSH_CONFIG)):
-        (folder / name).write_text(text.format(folder=folder))
-    (folder / "bin").mkdir()
-    wrapper = folder / "bin" / "ssh"
-    wrapper.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {folder}/ssh_config "$@"\n')
-    wrapper.chmod(0o755)
-
-
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     sweep()
     folder = tmp_path_factory.mktemp("ssh")
-    keys(folder)
-    made_privileges = not PRIVILEGES.exists()
-    PRIVILEGES.mkdir(exist_ok=True)
+    env = prepare(folder, ("10.2.0.2", "10.3.0.2", "fd03::2", "alias"), SSH_CONFIG.format(folder=folder))
     made: list[Namespace] = []
     try:
         for _ in range(5):
@@ -122,22 +97,16 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         server.add_address("fd04::3", 64, "eth0")
         for key in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
             router.sysctl(key, "1")
-        env = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
-        sshd = [str(SSHD), "-D", "-e", "-f", str(folder / "sshd_config")]
         with (
             rules(router, "ipv4", "nat POSTROUTING -s 10.3.0.0/24 -o side4 -j MASQUERADE"),
             EchoServer(prefix=server.prefix) as echo,
-            Process([*host.prefix, *sshd]) as one,
-            Process([*natted.prefix, *sshd]) as other,
+            Sshd(host, folder, "one"),
+            Sshd(natted, folder, "other"),
         ):
-            for each in (one, other):
-                each.wait_for(lambda line: "Server listening on ::" in line.get("not json", ""))
-            yield Lab(client, host, natted, router, echo.ports["tcp"], folder, env)
+            yield Lab(client, host, natted, router, echo.ports["tcp"], env)
     finally:
         for namespace in made:
             namespace.remove()
-        if made_privileges:
-            PRIVILEGES.rmdir()
 
 
 def test_this_machine_is_seen_as_it_is(lab: Lab) -> None:
@@ -196,6 +165,7 @@ def test_two_names_of_one_host_are_one_client(lab: Lab) -> None:
     [
         ("ssh:root@stranger", "has a host key ssh does not know"),
         ("ssh:root@locked", "does not let us in"),
+        ("ssh:bare", "There is no python3 on bare."),
         ("ssh:root@10.2.0.2:9", "cannot be reached over ssh"),
         ("ssh:root@198.51.100.9", "cannot be reached over ssh"),
     ],
@@ -212,14 +182,10 @@ def test_what_hinders_ssh_is_a_sentence(lab: Lab, place: str, sentence: str) -> 
 
 
 def test_the_far_side_ends_when_we_are_killed(lab: Lab) -> None:
-    def there() -> set[int]:
-        listed = subprocess.run(["ip", "netns", "pids", lab.host.name], capture_output=True, text=True, check=True)
-        return {int(pid) for pid in listed.stdout.split()}
-
-    before = there()
+    before = within(lab.host.name)
     with Process(lab.command("hold", "ssh:root@10.2.0.2"), {**lab.env, "PYTHONPATH": str(HOUSE)}) as driver:
         pid = driver.wait_for(lambda line: "pid" in line)["pid"]
-        assert pid in there() - before
+        assert pid in within(lab.host.name) - before
         opened = {str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()}
         assert not [name for name in opened if name.startswith("/") and name != "/dev/null"], "nothing is written"
         handle = os.pidfd_open(pid)

@@ -1,0 +1,1 @@
+"""By hand, on the kept cluster: clients outside over ssh, and on this machine (``ci/test --over-ssh``)."""
