@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ from esipp.continuity import scene
 from esipp.continuity.asking import CALM, Asking
 from esipp.continuity.gates import Gates
 from esipp.continuity.rows import PROXIES, Phase, Way
-from esipp.continuity.seen import Places
+from esipp.continuity.seen import Asked, Places
 from esipp.convergence import Budget, Reading
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
@@ -27,6 +27,8 @@ LOOKS = 0.1
 WHOLE = Budget("all pods of the Deployment being ready again", 120.0, need=1, spacing=LOOKS)
 TOLD = Budget("a node's health check following", 30.0, need=1, spacing=LOOKS)
 GONE = Budget("pods that were evicted being gone", 60.0, need=1, spacing=LOOKS)
+BACK = Budget("VIPs being announced by the node that did before", 15.0, need=1, spacing=LOOKS)
+"""Then it goes on: a load balancer need not give them back."""
 STABLE_SECONDS = 10.0
 """Seconds after the policy is Local again in which either policy's source is right."""
 STABLE = Budget("sources being the client's again", STABLE_SECONDS, need=1, spacing=LOOKS)
@@ -202,15 +204,26 @@ class Acts:
                 self.hold(HOLD[phase])
             notes.cause()
 
+        before = self._answering()
         selector = scene.SELECTOR if phase is Phase.DRAIN else ""
         proof = self.disruptor.perform(what, node, meanwhile, selector=selector, not_ready=phase is Phase.KUBELET)
         notes.happened, notes.ended, notes.words = proof.happened, proof.undone, proof.words
+        if phase is Phase.SPEAKER:  # which takes its VIPs back, and breaks what is open once more
+            self.stop.converge(lambda: self._back(before), BACK)
 
     def _announcing(self) -> str:
         """The node by which the cluster's own balancer reaches the pods; its speaker is the one that counts."""
+        return next(iter(self._answering().values()), self.places.endpoint)
+
+    def _answering(self) -> dict[Asked, str]:
+        """The nodes by which the cluster's own balancer reaches the pods of a Local service now, by family."""
         local = Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
-        last = next((self.asking.latest(key) for key in self.asking.streams if key[0] == local), None)
-        return last.node if last else self.places.endpoint
+        last = {key: self.asking.latest(key) for key in self.asking.streams if key[0] == local}
+        return {key: sample.node for key, sample in last.items() if sample}
+
+    def _back(self, before: Mapping[Asked, str]) -> Reading:
+        away = [f"{key[1].value} by {node}" for key, node in self._answering().items() if before.get(key, node) != node]
+        return Reading(not away, ", ".join(away))
 
     def _drained(self) -> Reading:
         left = [name for name in list(self.watching.pods) if self.watching.nodes.get(name) == self.places.endpoint]

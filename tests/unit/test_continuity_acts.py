@@ -73,7 +73,7 @@ class FakeCluster:
 class FakeDisruptor:
     def __init__(self, refuses: bool = False) -> None:
         self.asked: list[tuple[Disruption, str, str, bool]] = []
-        self.refuses = refuses
+        self.refuses, self.done = refuses, False
 
     def perform(
         self, what: Disruption, node: str, meanwhile: Callable[[], None], *, selector: str, not_ready: bool
@@ -82,6 +82,7 @@ class FakeDisruptor:
         if self.refuses:
             raise HarnessError("The node is cordoned already.")
         meanwhile()
+        self.done = True
         return Proof(what, node, "seen with our own eyes", 1.0, 2.0, 3.0, 4.0)
 
 
@@ -138,6 +139,25 @@ def test_the_speaker_that_counts_is_the_one_that_announces() -> None:
     asking.streams[key("default.local")] = live("default.local", 0.1, answered(node="c"))
     made(asking, disruptor=disruptor).perform(Phase.SPEAKER, Notes())
     assert disruptor.asked[0][1] == "c"
+
+
+@pytest.mark.parametrize(("later", "looks"), [("aac", 3), ("c", 1)])
+def test_it_goes_on_when_the_speaker_has_taken_its_vips_back(
+    later: str, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BACK", Budget("back", 5.0, need=1, spacing=0.01))
+    asking, disruptor, looked = FakeAsking(), FakeDisruptor(), list[str]()
+    asking.streams = {key("default.local"): live("default.local", 0.1, answered())}
+
+    def latest(_: Any) -> Sample:
+        if not disruptor.done:
+            return answered(node="c")(0, 0.0)
+        looked.append(later[len(looked)])
+        return answered(node=looked[-1])(0, 0.0)
+
+    monkeypatch.setattr(asking, "latest", latest)
+    made(asking, disruptor=disruptor).perform(Phase.SPEAKER, Notes())
+    assert len(looked) == looks
 
 
 def test_nothing_is_disturbed_without_leave() -> None:
