@@ -43,8 +43,8 @@ control group beside the cluster's; how much each gets is for the kernel to say 
 machine, and those in the node a quarter). *waited*: for how much of the last five minutes something had to wait for a
 core. In runs marked with * they were in the run's own session, and kept more of the machine from the run than from the
 cluster. A run is red if a row of any level is `fail` or `flaky`, or if it has no verdicts; it is undecided if rows are
-`inconclusive` or `error`. The kernels at hand have no netem ("Specified qdisc kind is unknown"); the busy node takes its
-place.
+`inconclusive` or `error`. The kernels at hand have no netem ("Specified qdisc kind is unknown"); the busy node takes
+its place.
 """
 
 KILLED = """
