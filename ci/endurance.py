@@ -6,8 +6,10 @@ another machine, has stopped, and every red one stays to be seen.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,11 +38,13 @@ machines; what turned red stays in the table.
 ## A healthy cluster on a busy machine
 
 `ci/soak --record` runs the static matrix (suite `source_ip`) again and again on a healthy cluster while busy processes
-take the machine's time, and some more that of the endpoint node. Beside the cluster they are in a container of their
-own, which weighs as much as all nodes together; of runs marked with * each of them weighed as much, which left the
-cluster a sixth of the machine. A run is red if a row of any level is `fail` or `flaky`, or if it has no verdicts; it is
-undecided if rows are `inconclusive` or `error`. The kernels at hand have no netem ("Specified qdisc kind
-is unknown"); the busy node takes its place.
+take the machine's time, and some more that of the endpoint node. Those beside are in a container of their own, in a
+control group beside the cluster's; how much each gets is for the kernel to say (on two cores about a tenth of the
+machine, and those in the node a quarter). *waited*: for how much of the last five minutes something had to wait for a
+core. In runs marked with * they were in the run's own session, and kept more of the machine from the run than from the
+cluster. A run is red if a row of any level is `fail` or `flaky`, or if it has no verdicts; it is undecided if rows are
+`inconclusive` or `error`. The kernels at hand have no netem ("Specified qdisc kind is unknown"); the busy node takes
+its place.
 """
 
 KILLED = """
@@ -92,7 +96,7 @@ def surroundings() -> dict[str, Any]:
     asked = ["git", "rev-parse", "--short=7", "HEAD"]
     done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     there = Surroundings.load(places())
-    return {
+    return waited() | {
         "at": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
         "commit": done.stdout.strip() or "unknown",
         "cores": cores(),
@@ -100,6 +104,14 @@ def surroundings() -> dict[str, Any]:
         "lane": there.lane if there else "unknown",
         "kubernetes": there.kubernetes if there else "unknown",
     }
+
+
+def waited(told: Path = Path("/proc/pressure/cpu")) -> dict[str, float]:
+    """For how many percent of the last five minutes something waited for a core; nothing if that is not known."""
+    with contextlib.suppress(OSError):
+        if found := re.search(r"^some .*avg300=([\d.]+)", told.read_text(encoding="utf-8")):
+            return {"waited": float(found[1])}
+    return {}
 
 
 def load(kept: Path = KEPT) -> Records:
@@ -133,14 +145,16 @@ def _told_runs(runs: Sequence[Record]) -> Iterable[str]:
     yield f"either** (wanted: {WANTED_RUNS}).\n"
     if not runs:
         return
-    yield "\n| run | at (UTC) | commit | cores, busy + in node | load | seconds | pass, known | fail | flaky | "
-    yield "inconclusive | error | came to |\n|" + "---|" * 12 + "\n"
+    yield "\n| run | at (UTC) | commit | cores, busy + in node | load | waited | seconds | pass, known | "
+    yield "fail | flaky | inconclusive | error | came to |\n|" + "---|" * 13 + "\n"
     for number, each in enumerate(runs, 1):
         count = each["statuses"].get
         good = ", ".join(str(count(status, 0)) for status in GOOD)
         bad = " | ".join(str(count(status, 0)) for status in BAD)
         busy = f"{each['cores']}, {each['busy']}{'' if each.get('grouped') else '*'} + {each['busy_in_node']}"
-        yield f"| {number} | {each['at']} | {each['commit']} | {busy} | {each['load']:.0f} | {each['seconds']:.0f} | "
+        waited = f"{each['waited']:.0f} %" if "waited" in each else ""
+        yield f"| {number} | {each['at']} | {each['commit']} | {busy} | {each['load']:.0f} | {waited} | "
+        yield f"{each['seconds']:.0f} | "
         yield f"{good} | {bad} | {each['result']} |\n"
     worse = [(number, words) for number, each in enumerate(runs, 1) for words in each["worse"]]
     if worse:

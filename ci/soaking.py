@@ -2,8 +2,7 @@
 
 A healthy cluster that is slow must not turn red. A run is red if a row of any level is `fail` or `flaky`, or if the
 run told no verdict at all; it is undecided if rows are `inconclusive` or `error`. Busy processes run beside the
-cluster, in a container of their own that weighs as much as all nodes together, and in one node, as if that node alone
-had much to do.
+cluster, in a container of their own, and in one node, as if that node alone had much to do.
 """
 
 from __future__ import annotations

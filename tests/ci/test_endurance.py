@@ -12,6 +12,7 @@ def run(**told: Any) -> dict[str, Any]:
         "commit": "abc",
         "cores": 2,
         "load": 7.4,
+        "waited": 95.6,
         "busy": 4,
         "grouped": True,
         "busy_in_node": 2,
@@ -41,8 +42,8 @@ def test_the_page_is_made_of_what_is_kept() -> None:
 def test_every_run_has_its_line() -> None:
     worse = run(statuses={"pass": 1500, "known": 4, "flaky": 3}, grouped=False)
     page = endurance.render({"runs": [run(), worse], "kills": []})
-    assert "| 1 | 2026-11-22 12:00 | abc | 2, 4 + 2 | 7 | 301 | 1514, 4 | 0 | 0 | 0 | 0 | partial |" in page
-    assert "| 2 | 2026-11-22 12:00 | abc | 2, 4* + 2 | 7 | 301 | 1500, 4 | 0 | 3 | 0 | 0 | partial |" in page
+    assert "| 1 | 2026-11-22 12:00 | abc | 2, 4 + 2 | 7 | 96 % | 301 | 1514, 4 | 0 | 0 | 0 | 0 | partial |" in page
+    assert "| 2 | 2026-11-22 12:00 | abc | 2, 4* + 2 | 7 | 96 % | 301 | 1500, 4 | 0 | 3 | 0 | 0 | partial |" in page
 
 
 def test_a_red_or_undecided_run_ends_the_row_and_is_told() -> None:
@@ -69,3 +70,10 @@ def test_records_are_added_to_what_there_was(tmp_path: Path) -> None:
     records = endurance.load(kept)
     assert [each["seconds"] for each in records["runs"]] == [1.0, 2.0]
     assert page.read_text(encoding="utf-8") == endurance.render(records)
+
+
+def test_how_long_was_waited_is_read_where_the_kernel_tells_it(tmp_path: Path) -> None:
+    told = tmp_path / "cpu"
+    told.write_text("some avg10=1.00 avg60=2.00 avg300=88.71 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
+    assert endurance.waited(told) == {"waited": 88.71}
+    assert endurance.waited(tmp_path / "none") == {}
