@@ -157,6 +157,8 @@ def _told_runs(runs: Sequence[Record]) -> Iterable[str]:
         yield f"{each['seconds']:.0f} | "
         yield f"{good} | {bad} | {each['result']} |\n"
     worse = [(number, words) for number, each in enumerate(runs, 1) for words in each["worse"]]
+    noted = [(number, each["note"]) for number, each in enumerate(runs, 1) if "note" in each]
+    yield from (f"\nRun {number}: {words}.\n" for number, words in noted)
     if worse:
         yield "\nWhat was not green:\n\n"
         yield from (f"* run {number}: {words}\n" for number, words in worse)

@@ -47,12 +47,14 @@ def test_every_run_has_its_line() -> None:
 
 
 def test_a_red_or_undecided_run_ends_the_row_and_is_told() -> None:
-    runs = [run(), run(red=True, worse=["fail a (core): seen; why"]), run(), run(), run()]
+    worse = run(red=True, worse=["fail a (core): seen; why"], note="a second cluster was being built")
+    runs = [run(), worse, run(), run(), run()]
     assert endurance.in_a_row(runs) == 3
     assert endurance.in_a_row([*runs, run(undecided=True)]) == 0
     page = endurance.render({"runs": runs, "kills": []})
     assert "**5 runs so far, 1 red, 0 undecided; the last 3 in a row without either**" in page
     assert "* run 2: fail a (core): seen; why\n" in page
+    assert "\nRun 2: a second cluster was being built.\n" in page
 
 
 def test_a_kill_that_left_something_is_told_and_one_that_came_too_late_is_not_counted() -> None:
