@@ -125,6 +125,18 @@ def add_run_options(group: Any) -> None:
     add_deploying_options(add)
 
 
+def check_numbers(options: Any) -> None:
+    """What ``esipp run`` and ``esipp plan`` bound alike.
+
+    Raises:
+        PreflightError: a number is out of range.
+    """
+    for name, least, most in (("samples", 1, 10_000), ("moves", 1, 1000), ("sample-nodes", 3, MOST_NODES)):
+        given = getattr(options, name.replace("-", "_"))
+        if not least <= given <= most:
+            raise PreflightError(f"--{name} {given} is out of range.", f"{least} to {most}.")
+
+
 def settings_of(options: Any) -> Settings:
     """The settings that parsed options say.
 
@@ -132,12 +144,7 @@ def settings_of(options: Any) -> Settings:
         PreflightError: a value makes no sense.
     """
     context, kubeconfig = in_pod.named(options.context, options.kubeconfig, options.in_cluster)
-    if not 1 <= options.samples <= 10_000:
-        raise PreflightError(f"--samples {options.samples} is out of range.", "1 to 10000.")
-    if not 1 <= options.moves <= 1000:
-        raise PreflightError(f"--moves {options.moves} is out of range.", "1 to 1000.")
-    if not 3 <= options.sample_nodes <= MOST_NODES:
-        raise PreflightError(f"--sample-nodes {options.sample_nodes} is out of range.", f"3 to {MOST_NODES}.")
+    check_numbers(options)
     if not options.lane.replace("-", "").replace(".", "").isalnum():
         raise PreflightError(f"--lane '{options.lane}' cannot be part of a folder's name.", "letters, digits, - and .")
     read_ranges(options.source_ranges)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from esipp.doctor.model import LeftOver, Report
 from esipp.planning.plan import Work
-from esipp.planning.telling import Json, left, levels_of, line, minutes, things, waits, work_as_json
+from esipp.planning.telling import Json, left, levels_of, line, things, time_lines, waits, work_as_json
 from esipp.redaction import KNOWN, redact
 
 GRADE, NAME = 5, 17
@@ -55,9 +55,7 @@ def _work(report: Report, work: Work) -> Iterator[str]:
         yield from line(limit.outcome.value, f"{len(hit)} ({levels_of(hit)}) {limit.why}")
     yield from line("waiting", "; ".join(waits(work)))
     yield from line("made at once", ", ".join([*things(work), *report.created]))
-    yield from line("time", f"about {minutes(work.seconds)}")
-    for part in work.parts:
-        yield from line("", f"{minutes(part.seconds)} {part.name}: {part.why}")
+    yield from time_lines(work)
     for text in left(work, report.clean):
         yield from line("if killed", text)
     yield from line("known later", "; ".join(report.later))

@@ -16,7 +16,7 @@ from esipp.planning import limits
 from esipp.planning.imagined import Asked, imagine
 from esipp.props import Ground
 from esipp.rows import HOST_NETWORK, Feature, Row, missing_features, say_missing
-from esipp.sampling import DEFAULT_NODES, sample
+from esipp.sampling import NO_SAMPLE, Sample, sample
 from esipp.stage import Stage
 
 RUN = "RUN"
@@ -68,6 +68,7 @@ class Work:
         unsupported: those that would not, and why.
         limited: those that are asked, and what is predicted of them; a row stands under its worst limit.
         made: what would exist at once.
+        sample: the nodes that carry an agent; none where the cluster admits none.
         patience: how long is waited.
         parts: where the time goes.
     """
@@ -77,6 +78,7 @@ class Work:
     unsupported: Mapping[str, tuple[Row, ...]]
     limited: tuple[limits.Limited, ...]
     made: Made
+    sample: Sample
     patience: Patience
     parts: tuple[Part, ...]
 
@@ -93,10 +95,13 @@ class Plan(Work):
     Args:
         profile: the load balancer.
         assumed: features that are taken to be there.
+        sample_nodes, seed: as they were asked for.
     """
 
     profile: LoadBalancer
     assumed: tuple[str, ...]
+    sample_nodes: int
+    seed: int | None
 
 
 def plan(asked: Asked) -> Plan:
@@ -107,8 +112,15 @@ def plan(asked: Asked) -> Plan:
     """
     cluster = imagine(asked)
     ground = Ground(RUN, "image", cluster.nodes, cluster.roles, cluster.features)
-    work = work_of(asked.rows, ground, [asked.profile], asked.samples, asked.moves)
-    return Plan(profile=asked.profile, assumed=cluster.assumed, **vars(work))
+    chosen = sample(cluster.nodes.values(), cluster.roles, asked.sample_nodes, asked.seed or 0)
+    work = work_of(asked.rows, ground, [asked.profile], asked.samples, asked.moves, chosen=chosen)
+    return Plan(
+        profile=asked.profile,
+        assumed=cluster.assumed,
+        sample_nodes=asked.sample_nodes,
+        seed=asked.seed,
+        **vars(work),
+    )
 
 
 def work_of(
@@ -119,7 +131,7 @@ def work_of(
     moves: int,
     *,
     sure: bool = True,
-    sample_nodes: int = DEFAULT_NODES,
+    chosen: Sample | None = None,
 ) -> Work:
     """What a run would do there.
 
@@ -130,7 +142,7 @@ def work_of(
         profiles: what its load balancer is taken for. Only where it is one, it predicts anything of rows.
         samples, moves: as of a run.
         sure: whether somebody said that it is that load balancer: only then nothing is waited for that it carries not.
-        sample_nodes: as of a run.
+        chosen: the nodes that may carry an agent; by default those of a sample by seed 0.
     """
     missing = {row.id: missing_features(row, ground.features) for row in rows}
     able = tuple(row for row in rows if not missing[row.id])
@@ -139,13 +151,15 @@ def work_of(
         if missing[row.id]:
             unsupported.setdefault(say_missing(row, _first(missing[row.id])), []).append(row)
     (profile,) = profiles if len(profiles) == 1 else (None,)
-    made = _made(able, ground, sample_nodes)
+    chosen = chosen or sample(ground.nodes.values(), ground.roles)
+    made = _made(able, ground, chosen)
     return Work(
         rows=len(rows),
         asked=able,
         unsupported={why: tuple(those) for why, those in unsupported.items()},
         limited=tuple(limits.limited(profile, able)) if profile else (),
         made=made,
+        sample=chosen if made.agents else NO_SAMPLE,
         patience=patience_of(profiles, sure=sure),
         parts=tuple(_parts(able, made, profiles, samples, moves)),
     )
@@ -157,14 +171,14 @@ def _first(missing: Mapping[str, Feature]) -> dict[str, Feature]:
 
 
 # ------------------------------------------------------------------------------------------------------- what is made
-def _made(rows: Sequence[Row], ground: Ground, sample_nodes: int) -> Made:
+def _made(rows: Sequence[Row], ground: Ground, chosen: Sample) -> Made:
     paths = sorted({path for row in rows for path in paths_of(row)}, key=lambda path: path.key)
     props = props_of(rows, ground)
     hosted = ground.features[HOST_NETWORK].present
     stage = Stage(
         *(cast(Cluster, None), ground.run, ground.image, ground.nodes, ground.roles),
         hosted=hosted,
-        sampled=sample(ground.nodes.values(), ground.roles, sample_nodes).nodes,
+        sampled=chosen.nodes,
     )
     objects = {path.object_name: path.service for path in paths if path.service}
     kinds: Counter[str] = Counter()
@@ -181,7 +195,7 @@ def _made(rows: Sequence[Row], ground: Ground, sample_nodes: int) -> Made:
     return Made(
         kinds["own"], kinds["reference"], kinds["nobody"], kinds["other"], len(pods) + agents,
         len(clients | ({"outside-1"} if speakers_of_sctp(paths) and clients else set())),
-        agents, sum(node.usable and node.chosen for node in ground.nodes.values()),
+        agents, chosen.fit,
     )  # fmt: skip
 
 

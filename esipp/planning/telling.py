@@ -8,6 +8,7 @@ from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.loadbalancers.profiles.words import asks, bound, seconds, sources_seen
 from esipp.planning.plan import RUN, Plan, Work
 from esipp.rows import Level, Row
+from esipp.sampling import DEFAULT_NODES
 
 WIDTH, LABEL = 100, 15
 CLEAN = "esipp clean --context NAME"
@@ -33,14 +34,33 @@ def as_text(made: Plan) -> Iterator[str]:
     yield from line("black hole", hole + rise)
     yield from line("waiting", "; ".join(waits(made)))
     yield from line("made at once", ", ".join(things(made)))
-    yield from line("time", f"about {minutes(made.seconds)}")
-    for part in made.parts:
-        yield from line("", f"{minutes(part.seconds)} {part.name}: {part.why}")
+    yield from line("agents", _agents(made)) if made.sample.nodes else ()
+    yield from time_lines(made)
     for text in left(made):
         yield from line("if killed", text)
     for trap in profile.traps:
         yield from line("mind", trap.text)
-    yield from line("run it", f"esipp run --context NAME --image REFERENCE --provider {profile.name}")
+    yield from line("run it", f"esipp run --context NAME --image REFERENCE --provider {profile.name}{_given(made)}")
+
+
+def _agents(made: Plan) -> str:
+    """On how many nodes, and who chooses them: the nodes of a plan have no names of their own."""
+    chosen = made.sample
+    counts = f"{len(chosen.nodes)}, each of which takes a kubectl here, and one more while packets are captured"
+    if not chosen.partial:
+        return f"{counts}; every node that may carry pods has one"
+    drawn = len(chosen.nodes) - chosen.playing
+    seed = "a new --seed that the report tells" if made.seed is None else f"--seed {made.seed}"
+    others = f"{drawn} of the {chosen.fit - chosen.playing} others at random by {seed}"
+    return (
+        f"{counts}; on the {chosen.playing} nodes that play a part, and {others} (--sample-nodes {made.sample_nodes})"
+    )
+
+
+def _given(made: Plan) -> str:
+    """What was asked of the sample, as words of ``esipp run``."""
+    words = f" --sample-nodes {made.sample_nodes}" if made.sample_nodes != DEFAULT_NODES else ""
+    return words if made.seed is None else f"{words} --seed {made.seed}"
 
 
 def _must_see(profile: LoadBalancer) -> str:
@@ -67,6 +87,15 @@ def things(made: Work) -> Iterator[str]:
     agents = f" ({counts.agents} of them agents, for {counts.nodes} nodes)" if counts.agents < counts.nodes else ""
     yield f"{counts.services} other Services, {counts.pods} pods{agents}, 1 namespace"
     yield f"{counts.clients} clients outside"
+
+
+def time_lines(made: Work) -> Iterator[str]:
+    """How long it takes, and what that follows from."""
+    yield from line("time", f"about {minutes(made.seconds)}")
+    for part in made.parts:
+        yield from line("", f"{minutes(part.seconds)} {part.name}: {part.why}")
+    if made.made.agents > DEFAULT_NODES:
+        yield from line("", f"as with {DEFAULT_NODES} agents: how much longer more of them take was not measured")
 
 
 def left(made: Work, command: str = CLEAN) -> Iterator[str]:
@@ -105,6 +134,8 @@ def as_json(made: Plan) -> Json:
     return {
         "provider": profile.name,
         "assumed": list(made.assumed),
+        "sample_nodes": made.sample_nodes,
+        "seed": made.seed,
         "bound": profile.local.bound if profile.local.on else None,
         "up": profile.rise,
         **work_as_json(made),

@@ -268,7 +268,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["--provider", "none-such"], ["--provider", "aks", "--moves", "0"],
+    [["--provider", "none-such"], ["--provider", "aks", "--moves", "0"], ["--provider", "aks", "--sample-nodes", "2"],
      ["--provider", "aks", "--suite", "convergence", "nodeport.local.tcp"]],
     ids=str,
 )  # fmt: skip
@@ -282,5 +282,29 @@ def test_of_a_large_cluster_the_agents_are_told_and_bounded() -> None:
     assert (small.made.agents, small.made.nodes) == (4, 4), "with the control plane's"
     assert (large.made.agents, large.made.nodes) == (DEFAULT_NODES, 301)
     assert large.made.pods - small.made.pods == DEFAULT_NODES - 4
-    assert "agents" not in text(small)
+    assert "of them agents" not in text(small)
+    assert "agents 4, each of which takes a kubectl here" in text(small)
+    assert "every node that may carry pods has one" in text(small)
     assert f"{large.made.pods} pods (10 of them agents, for 301 nodes)" in text(large)
+    assert "6 of the 297 others at random by a new --seed that the report tells (--sample-nodes 10)" in text(large)
+
+
+def test_the_sample_that_is_asked_for_is_the_plans(capsys: pytest.CaptureFixture[str]) -> None:
+    usual, more = of("metallb-l2", nodes=300), of("metallb-l2", nodes=300, sample_nodes=40, seed=7)
+    assert (more.made.agents, more.made.pods - usual.made.pods) == (40, 40 - DEFAULT_NODES)
+    assert more.sample.nodes != of("metallb-l2", nodes=300, sample_nodes=40, seed=8).sample.nodes
+    assert "others at random by --seed 7 (--sample-nodes 40)" in text(more)
+    assert "as with 10 agents: how much longer more of them take was not measured" in text(more)
+    assert "was not measured" not in text(usual)
+    words = ["plan", "--provider", "metallb-l2", "--nodes", "300", "--sample-nodes", "40", "--seed", "7"]
+    assert main(words) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "(40 of them agents, for 301 nodes)" in said
+    assert said.endswith("--provider metallb-l2 --sample-nodes 40 --seed 7")
+    assert main([*words, "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["made"]["agents"], told["sample_nodes"], told["seed"]) == (40, 40, 7)
+
+
+def test_agents_that_nobody_admits_are_not_told() -> None:
+    assert "each of which takes a kubectl" not in text(of("metallb-l2", nodes=300, without=("host-network",)))
