@@ -1,7 +1,7 @@
 """From a profile and rows to a plan: what is asked, what is made, how long it takes, what is left. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ from esipp.deployed import props_of
 from esipp.durations import PHASES, expected
 from esipp.loadbalancers.patience import Patience, patience_of
 from esipp.loadbalancers.profiles.model import LoadBalancer
-from esipp.model import Balancer, ServiceType, Vantage, paths_of
+from esipp.model import Balancer, Service, ServiceType, Vantage, paths_of
 from esipp.pinned import speakers_of_sctp
 from esipp.planning import limits
 from esipp.planning.imagined import Asked, imagine
@@ -37,6 +37,9 @@ class Made:
         pods: pods of ours.
         clients: clients outside.
         agents: the pods among them that are agents, of so many ``nodes`` that could carry one.
+        node_ports: ports of all these Services that are served on nodes, without those of health checks.
+        passing: Services that a trial makes for a while, besides; ``passing_unserved`` of them are of a class that
+            nobody serves, all of them together have ``passing_ports`` on nodes.
     """
 
     balancers: int
@@ -47,6 +50,10 @@ class Made:
     clients: int
     agents: int = 0
     nodes: int = 0
+    node_ports: int = 0
+    passing: int = 0
+    passing_unserved: int = 0
+    passing_ports: int = 0
 
 
 @dataclass(frozen=True)
@@ -181,6 +188,7 @@ def _made(rows: Sequence[Row], ground: Ground, chosen: Sample) -> Made:
         sampled=chosen.nodes,
     )
     objects = {path.object_name: path.service for path in paths if path.service}
+    ports = {(path.object_name, path.port, path.protocol) for path in paths if path.service and _at_nodes(path.service)}
     kinds: Counter[str] = Counter()
     for service in objects.values():
         own = service.type is ServiceType.LOAD_BALANCER
@@ -196,7 +204,20 @@ def _made(rows: Sequence[Row], ground: Ground, chosen: Sample) -> Made:
         kinds["own"], kinds["reference"], kinds["nobody"], kinds["other"], len(pods) + agents,
         len(clients | ({"outside-1"} if speakers_of_sctp(paths) and clients else set())),
         agents, chosen.fit,
+        len(ports) + _node_ports(props.services),
+        len(props.passing), sum(_kind_of(each) == "nobody" for each in props.passing), _node_ports(props.passing),
     )  # fmt: skip
+
+
+def _at_nodes(service: Service) -> bool:
+    """Whether its ports are served on nodes."""
+    return service.type is not ServiceType.CLUSTER_IP
+
+
+def _node_ports(services: Iterable[Json]) -> int:
+    """The ports of Services that are served on nodes."""
+    specs = [service["spec"] for service in services]
+    return sum(len(spec["ports"]) for spec in specs if spec["type"] != ServiceType.CLUSTER_IP.value)
 
 
 def _kind_of(service: Json) -> str:

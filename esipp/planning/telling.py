@@ -86,6 +86,10 @@ def things(made: Work) -> Iterator[str]:
     yield f"{counts.unserved} of a class that nobody serves"
     agents = f" ({counts.agents} of them agents, for {counts.nodes} nodes)" if counts.agents < counts.nodes else ""
     yield f"{counts.services} other Services, {counts.pods} pods{agents}, 1 namespace"
+    yield f"{counts.node_ports} node ports besides those of health checks"
+    if counts.passing:
+        nobody = f", {counts.passing_unserved} of a class that nobody serves" if counts.passing_unserved else ""
+        yield f"for a while {counts.passing} more Services{nobody} ({counts.passing_ports} node ports)"
     yield f"{counts.clients} clients outside"
 
 

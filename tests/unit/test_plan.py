@@ -69,6 +69,21 @@ def test_as_many_load_balancers_as_a_run_makes() -> None:
     assert made.made.unserved == classes.count("esipp.dev/nobody") > 5
     assert made.made.reference == sum(name.startswith("esipp.dev/reference") for name in classes) > 5
     assert made.made.clients == 2
+    ports = sum(len(each["spec"]["ports"]) for each in services if each["spec"]["type"] != "ClusterIP")
+    assert made.made.node_ports == ports - OF_A_VIEW > 100
+
+
+def test_the_many_services_are_counted_where_their_rows_are_asked() -> None:
+    made = of("metallb-l2", families=BOTH).made
+    assert (made.passing, made.passing_unserved, made.passing_ports) == (200, 50, 200)
+    assert "for a while 200 more Services, 50 of a class that nobody serves (200 node ports)" in text(of("metallb-l2"))
+    for less in (
+        of("metallb-l2", suite("source_ip")),
+        of("metallb-l2", without=("vantage.outside",)),
+        of("metallb-l2", [row for row in suite("interoperability") if ".many." not in row.id]),
+    ):
+        assert (less.made.passing, less.made.passing_unserved, less.made.passing_ports) == (0, 0, 0)
+        assert "more Services" not in text(less)
 
 
 def test_fewer_rows_need_fewer_load_balancers() -> None:
