@@ -6,6 +6,7 @@ from typing import Any
 
 from esipp.catalog import all_rows
 from esipp.deploying.options import add_deploying_options, read_image, read_wishes
+from esipp.deploying.provided import provided
 from esipp.errors import PreflightError
 from esipp.excluding import add_exclude, read_exclusions
 from esipp.implementation import FIELDS, read_implementation
@@ -150,8 +151,7 @@ def settings_of(options: Any) -> Settings:
     read_ranges(options.source_ranges)
     outside = ",".join(options.outside or [AUTO])
     read_places(outside)
-    if options.provider:
-        provider(options.provider)
+    told = provider(options.provider) if options.provider else None
     return Settings(
         context=context,
         kubeconfig=kubeconfig,
@@ -170,7 +170,7 @@ def settings_of(options: Any) -> Settings:
         redact_cloud_ids=options.redact_cloud_ids,
         implementation=read_implementation(options.implementation),
         source_ranges=options.source_ranges,
-        wishes=read_wishes(options),
+        wishes=provided(read_wishes(options), told, internal=options.internal),
         sample_nodes=options.sample_nodes,
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
     )

@@ -19,6 +19,9 @@ Pairs = tuple[tuple[str, str], ...]
 PULL_SECRET = "esipp-pull"  # noqa: S105
 """Its name in the run's namespace."""
 
+INTERNAL = "load-balancer.internal"
+"""The fact that the cluster's own load balancers are."""
+
 FILE = "file:"
 """Begins the way to a docker config file, where one is meant."""
 
@@ -78,7 +81,8 @@ class Toleration:
 class Wishes:
     """``pull_secret`` is where it comes from, ``NAMESPACE/NAME`` or ``file:PATH``; never what is in it.
 
-    ``namespace_labels`` are for the run's namespace only, ``labels`` for it and all that is in it.
+    ``namespace_labels`` are for the run's namespace only, ``labels`` for it and all that is in it. ``internal`` are the
+    provider's annotations that make load balancers internal (provided.py), where that is wanted.
     """
 
     labels: Pairs = ()
@@ -87,6 +91,7 @@ class Wishes:
     node_selector: Pairs = ()
     tolerations: tuple[Toleration, ...] = ()
     pull_secret: str = ""
+    internal: Pairs = ()
 
     def words(self) -> list[str]:
         """The options that say the same, a word each."""
@@ -97,6 +102,7 @@ class Wishes:
             *(f"--node-selector={key}={value}" for key, value in self.node_selector),
             *(f"--toleration={each}" for each in self.tolerations),
             *([f"--image-pull-secret={self.pull_secret}"] if self.pull_secret else []),
+            *(["--internal"] if self.internal else []),
         ]
 
     def facts(self) -> dict[str, str]:
@@ -108,6 +114,7 @@ class Wishes:
             "created.tolerations": ", ".join(map(str, self.tolerations)),
             "created.pulls-with": self.pull_secret,
             "nodes.selected-by": _told(self.node_selector),
+            INTERNAL: f"yes, by {_told(self.internal)}" if self.internal else "",
         }
         return {name: value for name, value in told.items() if value}
 
@@ -148,7 +155,7 @@ class Wishes:
         if resource == "pods":
             return self._pod(item)
         if resource == "services" and _is_balanced(item):
-            return _with(item, "annotations", self._annotations(On.SERVICE))
+            return _with(item, "annotations", (*self._annotations(On.SERVICE), *self.internal))
         if "template" in item.get("spec", {}):  # a Deployment, a DaemonSet, a Job
             template = self._pod(_with(item["spec"]["template"], "labels", self.labels))
             return {**item, "spec": {**item["spec"], "template": template}}

@@ -158,7 +158,7 @@ def _found(report: Report, found: Findings, settings: Settings) -> None:
         surroundings.of_families(found),
         surroundings.of_proxy(found),
         surroundings.of_outside(found),
-        *surroundings.of_balancer(found, settings.source_ranges),
+        *surroundings.of_balancer(found, settings.source_ranges, settings.wishes.internal),
         surroundings.of_reference(found),
         surroundings.of_view(found),
     ]

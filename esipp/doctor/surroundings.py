@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from esipp.deploying.wishes import Pairs
 from esipp.dialect import NEWEST_RUN, dialect_of, read_version
 from esipp.doctor.model import Check, no, ok, warn
 from esipp.fitness import HINT_RIGHTS
@@ -108,8 +109,14 @@ def of_outside(found: Findings) -> Check:
 
 
 # ------------------------------------------------------------------------------------------------------ load balancers
-def of_balancer(found: Findings, text: str) -> Iterator[Check]:
-    """What the cluster's own is taken for, what contradicts that, and who may use the VIPs (``--source-ranges``)."""
+def of_balancer(found: Findings, text: str, internal: Pairs = ()) -> Iterator[Check]:
+    """What the cluster's own is taken for, what contradicts that, and who may use the VIPs.
+
+    Args:
+        found: what preflight found.
+        text: what ``--source-ranges`` says.
+        internal: the annotations that make load balancers internal, where that is wanted.
+    """
     name, detected = "load balancer", found.balancer
     fact, platform = detected.fact, detected.platform
     if fact.value == UNKNOWN:
@@ -122,7 +129,8 @@ def of_balancer(found: Findings, text: str) -> Iterator[Check]:
         yield warn(name, finding.sentence, "name the right one with --provider, or none.")
     ranges = decide(text, {**found.facts, FACT: ""})
     whom = "the run's own clients" if ranges.clients else ", ".join(ranges.given) or "everybody"
-    yield ok("VIPs", f"admit {whom} ({ranges.why})")
+    made = ", ".join(f"{key}={value}" for key, value in internal)
+    yield ok("VIPs", f"admit {whom} ({ranges.why})" + (f"; internal, by {made}" if made else ""))
 
 
 def _traits(detected: Detected) -> str:

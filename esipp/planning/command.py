@@ -59,6 +59,7 @@ def add_plan(commands: Any, select: Select, suites: Sequence[str]) -> None:
     add("--moves", type=int, default=DEFAULT_MOVES, metavar="N", help="as of 'esipp run'")
     add("--sample-nodes", type=int, default=DEFAULT_NODES, metavar="N", help="as of 'esipp run'")
     add("--seed", type=int, default=None, metavar="N", help="as of 'esipp run'")
+    add("--internal", action="store_true", help="as of 'esipp run'")
     add("--allow-disruptive", action="store_true", help="as of 'esipp run'")
     add("--format", choices=["text", "json"], default="text")
     parser.set_defaults(command=lambda options: _plan(options, select))
@@ -82,6 +83,7 @@ def _plan(options: argparse.Namespace, select: Select) -> int:
             options.moves,
             options.sample_nodes,
             options.seed,
+            options.internal,
         )
     )
     lines = [json.dumps(as_json(made))] if options.format == "json" else as_text(made)

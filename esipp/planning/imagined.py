@@ -39,6 +39,7 @@ class Asked:
         disruptive: whether ``--allow-disruptive`` is given.
         samples, moves, sample_nodes: as of a run.
         seed: as of a run; None where a run would choose one.
+        internal: whether load balancers must be internal.
     """
 
     profile: LoadBalancer
@@ -52,6 +53,7 @@ class Asked:
     moves: int = 30
     sample_nodes: int = DEFAULT_NODES
     seed: int | None = None
+    internal: bool = False
 
 
 @dataclass(frozen=True)

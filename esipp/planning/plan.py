@@ -7,9 +7,10 @@ from typing import Any, cast
 
 from esipp.cluster import Cluster
 from esipp.deployed import props_of
+from esipp.deploying.provided import internal_of
 from esipp.durations import PHASES, expected
 from esipp.loadbalancers.patience import Patience, patience_of
-from esipp.loadbalancers.profiles.model import LoadBalancer
+from esipp.loadbalancers.profiles.model import Annotation, LoadBalancer
 from esipp.model import Balancer, Service, ServiceType, Vantage, paths_of
 from esipp.pinned import speakers_of_sctp
 from esipp.planning import limits
@@ -103,12 +104,14 @@ class Plan(Work):
         profile: the load balancer.
         assumed: features that are taken to be there.
         sample_nodes, seed: as they were asked for.
+        internal: the annotations that make load balancers internal, where that is wanted.
     """
 
     profile: LoadBalancer
     assumed: tuple[str, ...]
     sample_nodes: int
     seed: int | None
+    internal: tuple[Annotation, ...] = ()
 
 
 def plan(asked: Asked) -> Plan:
@@ -126,6 +129,7 @@ def plan(asked: Asked) -> Plan:
         assumed=cluster.assumed,
         sample_nodes=asked.sample_nodes,
         seed=asked.seed,
+        internal=internal_of(asked.profile) if asked.internal else (),
         **vars(work),
     )
 

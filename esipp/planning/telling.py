@@ -34,6 +34,9 @@ def as_text(made: Plan) -> Iterator[str]:
     yield from line("black hole", hole + rise)
     yield from line("waiting", "; ".join(waits(made)))
     yield from line("made at once", ", ".join(things(made)))
+    for each in made.internal:
+        told = ", ".join(f"{source.text} ({source.grade.value})" for source in each.sources)
+        yield from line("internal", f"load balancers, by {each.key}={each.value}: {told}")
     yield from line("agents", _agents(made)) if made.sample.nodes else ()
     yield from time_lines(made)
     for text in left(made):
@@ -58,8 +61,9 @@ def _agents(made: Plan) -> str:
 
 
 def _given(made: Plan) -> str:
-    """What was asked of the sample, as words of ``esipp run``."""
-    words = f" --sample-nodes {made.sample_nodes}" if made.sample_nodes != DEFAULT_NODES else ""
+    """What was asked of load balancers and of the sample, as words of ``esipp run``."""
+    words = " --internal" if made.internal else ""
+    words += f" --sample-nodes {made.sample_nodes}" if made.sample_nodes != DEFAULT_NODES else ""
     return words if made.seed is None else f"{words} --seed {made.seed}"
 
 
@@ -140,6 +144,7 @@ def as_json(made: Plan) -> Json:
         "assumed": list(made.assumed),
         "sample_nodes": made.sample_nodes,
         "seed": made.seed,
+        "internal": {each.key: each.value for each in made.internal},
         "bound": profile.local.bound if profile.local.on else None,
         "up": profile.rise,
         **work_as_json(made),

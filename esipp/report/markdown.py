@@ -6,6 +6,7 @@ summary and a comment.
 
 from collections.abc import Sequence
 
+from esipp.deploying.wishes import INTERNAL
 from esipp.report import numbers
 from esipp.report.causes import Group, causes_of_others, causes_of_paths, one_of, reasons
 from esipp.report.conclusion import WORST_FIRST, binds
@@ -19,7 +20,7 @@ from esipp.rows import KUBERNETES, Binding, Level, Profile, Status
 MOST_CAUSES, MOST_REASONS, MOST_FACTS, MOST_PARTS, MOST_FAULTS, MOST_BALANCERS = 10, 5, 16, 8, 3, 5
 """What is told of each at most; how many more there are is said, and report.json has them all."""
 
-FIRST_FACTS = ("kubernetes", "service-proxy", "proxy-mode", "network-add-on", "nodes", "kernel", "runtime")
+FIRST_FACTS = ("kubernetes", "service-proxy", "proxy-mode", "network-add-on", INTERNAL, "nodes", "kernel", "runtime")
 FIRST_KINDS = ("service-proxy", "network-add-on", "load-balancer")
 """Facts and kinds of components that are told before all others, which follow by name."""
 

@@ -326,3 +326,11 @@ def test_of_many_nodes_it_says_how_many_would_carry_an_agent(monkeypatch: pytest
     assert "--sample-nodes 20" in report.command
     few = examined(monkeypatch, Asked())
     assert "agent" not in the(few, "nodes").sentence
+
+
+def test_internal_load_balancers_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    wishes = Wishes(internal=(("cloud.example.com/internal", "true"),))
+    report = examined(monkeypatch, Asked(), replace(HOME, provider="aks", wishes=wishes))
+    assert the(report, "VIPs").sentence.endswith("; internal, by cloud.example.com/internal=true")
+    assert "--internal" in report.command
+    assert "internal" not in the(examined(monkeypatch, Asked()), "VIPs").sentence

@@ -17,6 +17,7 @@ from esipp.loadbalancers.contradictions import (
     class_of,
     of_behaviour,
     of_checks,
+    of_internal,
     of_status,
     of_vips,
     of_words,
@@ -244,6 +245,22 @@ def test_a_vip_of_a_family_that_is_said_not_to_be_carried_is_a_finding(families:
 
 def counted(**local: int) -> Behaviour:
     return Behaviour(Counter({AddressClass(name): count for name, count in local.items()}), others=("203.0.113.9",))
+
+
+@pytest.mark.parametrize(
+    ("internal", "vips", "told_of"),
+    [
+        (True, ["10.1.2.3", "100.64.0.9", "2600:1901::1"], ""),
+        (True, ["10.1.2.3", "34.90.1.2", "34.90.1.2"], "34.90.1.2"),
+        (False, ["34.90.1.2"], ""),
+    ],
+)
+def test_a_public_address_where_load_balancers_were_to_be_internal_is_a_finding(
+    internal: bool, vips: list[str], told_of: str
+) -> None:
+    found = [each.sentence for each in of_internal(internal, vips)]
+    assert found == [each for each in found if f"have public addresses: {told_of};" in each]
+    assert bool(found) is bool(told_of)
 
 
 @pytest.mark.parametrize(
