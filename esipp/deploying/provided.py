@@ -13,6 +13,9 @@ from esipp.loadbalancers.profiles.model import Annotation, LoadBalancer
 INTERNAL = "internal"
 """The purpose of an annotation (``profiles/*.toml``): the load balancer gets no public address."""
 
+TAGS = "tags"
+"""Likewise: what the cloud makes for a Service is tagged with the run, ``KEY=RUN``, with commas between several."""
+
 
 def of_purpose(profile: LoadBalancer, purpose: str) -> tuple[Annotation, ...]:
     """The annotations of a profile that serve a purpose."""
@@ -41,7 +44,7 @@ def internal_of(profile: LoadBalancer | None) -> tuple[Annotation, ...]:
 
 
 def provided(wishes: Wishes, profile: LoadBalancer | None, *, internal: bool) -> Wishes:
-    """What a user wants, with the annotations that follow from it.
+    """What a user wants, with the annotations that follow from it, and those that tag what a cloud makes for the run.
 
     Args:
         wishes: what was said.
@@ -51,6 +54,8 @@ def provided(wishes: Wishes, profile: LoadBalancer | None, *, internal: bool) ->
     Raises:
         PreflightError: nothing is known that makes them so, or an annotation that was given says otherwise.
     """
+    tags = of_purpose(profile, TAGS) if profile else ()
+    wishes = replace(wishes, tags=tuple((each.key, each.value) for each in tags))
     if not internal:
         return wishes
     pairs: Pairs = tuple((each.key, each.value) for each in internal_of(profile))

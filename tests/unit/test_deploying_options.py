@@ -2,7 +2,7 @@
 
 import argparse
 import shlex
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -10,10 +10,11 @@ from esipp.catalog import all_rows
 from esipp.deploying.given import given_by_rows
 from esipp.deploying.images import this_version
 from esipp.deploying.options import EFFECTS
-from esipp.deploying.provided import internal_of
+from esipp.deploying.provided import TAGS, internal_of
 from esipp.deploying.syntax import LONGEST_NAME, LONGEST_PREFIX, MOST_ANNOTATIONS
 from esipp.deploying.wishes import INTERNAL, Annotation, On, Toleration, Wishes
 from esipp.errors import ExitCode, PreflightError
+from esipp.labels import labels_of
 from esipp.loadbalancers.profiles.loading import named
 from esipp.loadbalancers.profiles.model import Grade
 from esipp.options import settings_of
@@ -265,7 +266,7 @@ def test_load_balancers_are_made_internal_by_the_profiles_annotation(provider: s
     assert found.wishes.internal == ((key, value),)
     assert "--internal" in shlex.split(found.repeat)
     assert settings(*shlex.split(found.repeat)[4:]).wishes == found.wishes, "but for the context, which is there twice"
-    assert found.wishes.facts() == {INTERNAL: f"yes, by {key}={value}"}
+    assert found.wishes.facts()[INTERNAL] == f"yes, by {key}={value}"
     assert found.wishes.dressed("services", BALANCED)["metadata"]["annotations"] == {key: value}
     of_nobody = {**BALANCED, "spec": {"type": "LoadBalancer", "loadBalancerClass": "esipp.dev/nobody"}}
     for other in (of_nobody, {**BALANCED, "spec": {"type": "NodePort"}}):
@@ -275,7 +276,7 @@ def test_load_balancers_are_made_internal_by_the_profiles_annotation(provider: s
 
 
 def test_without_the_option_they_are_as_the_provider_makes_them() -> None:
-    assert settings("--provider", "aks").wishes == Wishes()
+    assert settings("--provider", "aks").wishes.internal == ()
 
 
 @pytest.mark.parametrize(
@@ -311,3 +312,46 @@ def test_a_plan_says_by_what_they_are_internal_and_who_says_so() -> None:
     assert as_json(usual)["internal"] == {}
     with pytest.raises(PreflightError, match="metallb-l2 has no annotation"):
         plan(Asked(named("metallb-l2"), rows, internal=True))
+
+
+# ------------------------------------------------------------------------------------------------ tags in the cloud
+RESOURCE_TAGS, PIP_TAGS = f"{AWS}additional-resource-tags", "service.beta.kubernetes.io/azure-pip-tags"
+OURS = {**BALANCED, "metadata": {"name": "x", "labels": labels_of("0101-000000-abcd")}}
+
+
+@pytest.mark.parametrize(
+    ("provider", "key", "tag"),
+    [
+        *((each, RESOURCE_TAGS, "esipp.dev/run") for each in ("aws-clb", "aws-nlb", "eks-nlb-instance", "eks-nlb-ip")),
+        *((each, PIP_TAGS, "esipp-run") for each in ("aks", "aks-shared-probe", "aks-no-floating-ip")),
+    ],
+)
+def test_what_a_cloud_makes_is_tagged_with_the_run(provider: str, key: str, tag: str) -> None:
+    found = settings("--provider", provider)
+    wished = found.wishes
+    made = cast(dict[str, Any], wished.on("POST", "/api/v1/namespaces/x/services", OURS))
+    assert made["metadata"]["annotations"] == {key: f"{tag}=0101-000000-abcd"}
+    assert wished.dressed("services", made) == made, "a replaced object gets it once"
+    assert wished.facts() == {"created.cloud-tags": f"{key}={tag}=RUN"}
+    assert key not in found.repeat, "the provider says it again"
+    sources = [each.sources for each in named(provider).annotations if each.purpose == TAGS]
+    assert [[source.grade for source in each] for each in sources] == [[Grade.DOCUMENTED]]
+
+
+def test_a_users_own_tags_stay() -> None:
+    wished = wishes("--provider", "aws-clb", "--annotation", f"{RESOURCE_TAGS}=purpose=esipp,team=net")
+    (value,) = wished.dressed("services", OURS)["metadata"]["annotations"].values()
+    assert value == "purpose=esipp,team=net,esipp.dev/run=0101-000000-abcd"
+
+
+@pytest.mark.parametrize("provider", ["", "gke-legacy", "octavia-amphora", "metallb-l2"])
+def test_where_no_annotation_tags_nothing_is_tagged(provider: str) -> None:
+    words = ["--provider", provider] if provider else []
+    assert wishes(*words) == Wishes()
+
+
+def test_what_no_cloud_serves_is_not_tagged() -> None:
+    wished = wishes("--provider", "aws-clb")
+    of_nobody = {**OURS, "spec": {"type": "LoadBalancer", "loadBalancerClass": "esipp.dev/nobody"}}
+    for other in (of_nobody, {**OURS, "spec": {"type": "ClusterIP"}}, BALANCED):
+        assert wished.dressed("services", other) == other
