@@ -11,6 +11,7 @@ from esipp.loadbalancers.contradictions import class_of, of_words
 from esipp.loadbalancers.detection import Detected
 from esipp.loadbalancers.profiles.words import bound
 from esipp.model import Family
+from esipp.plural import counted
 from esipp.preflight import Findings
 from esipp.rights import OF_DISRUPTIONS, OF_EVERY_RUN, OF_FEATURES, WELCOME, Right, needed_by
 from esipp.rows import HEALTH_VIEW, OUTSIDE, TWO_ADDRESSES, Row
@@ -50,8 +51,8 @@ def of_rights(missing: Sequence[Right], rows: Iterable[Row]) -> Check:
 
 def _for_what(right: Right, suites: Sequence[str]) -> str:
     if right in OF_EVERY_RUN:
-        return f"all {len(suites)} rows"
-    of = [f"{suite}, {count} rows" for suite in needed_by(right) if (count := suites.count(suite))]
+        return f"all {counted(len(suites), 'row')}" if len(suites) > 1 else "the row"
+    of = [f"{suite}, {counted(count, 'row')}" for suite in needed_by(right) if (count := suites.count(suite))]
     return "; ".join([*of, *(["--allow-disruptive"] if right in OF_DISRUPTIONS else [])])
 
 
@@ -67,7 +68,11 @@ def of_welcome(missing: Sequence[Right], rows: Iterable[Row]) -> Check:
     lost = {feature for feature, rights in OF_FEATURES.items() if set(rights) & set(missing)}
     count = sum(bool(lost & row.features) for row in rows)
     said = f"without {', '.join(map(str, missing))} "
-    said += f"{count} rows are unsupported" if count else "facts are unknown, and less explains a failure"
+    said += (
+        counted(count, "row is unsupported", "rows are unsupported")
+        if count
+        else "facts are unknown, and less explains a failure"
+    )
     return warn(name, said, "docs/rights.md says what each is for.")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from esipp.doctor.model import LeftOver, Report
 from esipp.planning.plan import Work
 from esipp.planning.telling import Json, left, levels_of, line, things, time_lines, waits, work_as_json
+from esipp.plural import counted as many
 from esipp.redaction import KNOWN, redact
 
 GRADE, NAME = 5, 17
@@ -46,9 +47,8 @@ def _one_line(text: str) -> str:
 def _work(report: Report, work: Work) -> Iterator[str]:
     yield from line("rows", f"{len(work.asked)} of {work.rows} would be asked: {levels_of(work.asked)}")
     if report.left_out:
-        yield from line(
-            "", f"PARTIAL at best: {report.left_out} core rows are left out on our side (options, clients, rights)"
-        )
+        told = many(report.left_out, "core row is", "core rows are")
+        yield from line("", f"PARTIAL at best: {told} left out on our side (options, clients, rights)")
     for why, rows in sorted(work.unsupported.items(), key=lambda each: -len(each[1])):
         yield from line("unsupported", f"{len(rows)} ({levels_of(rows)}) {why}")
     for limit, hit in work.limited:

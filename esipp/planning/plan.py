@@ -15,6 +15,7 @@ from esipp.model import Balancer, Service, ServiceType, Vantage, paths_of
 from esipp.pinned import speakers_of_sctp
 from esipp.planning import limits
 from esipp.planning.imagined import Asked, imagine
+from esipp.plural import counted
 from esipp.props import Ground
 from esipp.rows import HOST_NETWORK, Feature, Row, missing_features, say_missing
 from esipp.sampling import NO_SAMPLE, Sample, sample
@@ -242,7 +243,8 @@ def _parts(
     moving = phases.pop("moves", None)
     yield Part(
         "asking", sum(phases.values()),
-        f"{len(rows)} rows, {samples} connections a path, {len(phases)} phases, as measured on kind",
+        f"{counted(len(rows), 'row')}, {counted(samples, 'connection')} a path, "
+        f"{counted(len(phases), 'phase')}, as measured on kind",
     )  # fmt: skip
     if moving is not None:
         each = max([per_move, *(_move(profile) for profile in profiles)])
@@ -253,7 +255,9 @@ def _parts(
         )  # fmt: skip
     usual = max((profile.times.usual.value[1] for profile in profiles if profile.times.usual), default=None)
     if made.balancers and usual is not None:
-        yield Part("load balancers", usual, f"{made.balancers} are made side by side, so once what one takes")
+        yield Part(
+            "load balancers", usual, f"{counted(made.balancers, 'is', 'are')} made side by side, so once what one takes"
+        )
 
 
 def _move(profile: LoadBalancer) -> float:

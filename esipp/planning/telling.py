@@ -7,6 +7,7 @@ from typing import Any
 from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.loadbalancers.profiles.words import asks, bound, seconds, sources_seen
 from esipp.planning.plan import RUN, Plan, Work
+from esipp.plural import counted
 from esipp.rows import Level, Row
 from esipp.sampling import DEFAULT_NODES
 
@@ -85,16 +86,18 @@ def waits(made: Work) -> Iterator[str]:
 def things(made: Work) -> Iterator[str]:
     """What exists at once, at most."""
     counts = made.made
-    yield f"{counts.balancers} load balancers at most" + (" (all together; each costs)" if counts.balancers else "")
+    yield f"{counted(counts.balancers, 'load balancer')} at most" + (
+        " (all together; each costs)" if counts.balancers else ""
+    )
     yield from [f"{counts.reference} of the reference load balancer"] if counts.reference else []
     yield f"{counts.unserved} of a class that nobody serves"
     agents = f" ({counts.agents} of them agents, for {counts.nodes} nodes)" if counts.agents < counts.nodes else ""
-    yield f"{counts.services} other Services, {counts.pods} pods{agents}, 1 namespace"
-    yield f"{counts.node_ports} node ports besides those of health checks"
+    yield f"{counted(counts.services, 'other Service')}, {counted(counts.pods, 'pod')}{agents}, 1 namespace"
+    yield f"{counted(counts.node_ports, 'node port')} besides those of health checks"
     if counts.passing:
         nobody = f", {counts.passing_unserved} of a class that nobody serves" if counts.passing_unserved else ""
         yield f"for a while {counts.passing} more Services{nobody} ({counts.passing_ports} node ports)"
-    yield f"{counts.clients} clients outside"
+    yield f"{counted(counts.clients, 'client')} outside"
 
 
 def time_lines(made: Work) -> Iterator[str]:
@@ -110,7 +113,8 @@ def left(made: Work, command: str = CLEAN) -> Iterator[str]:
     """What stays behind if a run is killed, and what removes it."""
     namespace = f"namespace esipp-{RUN} with all that is in it"
     if made.made.balancers:
-        namespace += f"; so {made.made.balancers} load balancers go on, and go on to cost"
+        costly = counted(made.made.balancers, "load balancer goes on, and goes", "load balancers go on, and go")
+        namespace += f"; so {costly} on to cost"
     yield f"{namespace}: {command} removes it"
     if made.made.clients:
         yield "the clients outside: the same command, on the same machine"

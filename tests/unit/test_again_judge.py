@@ -382,7 +382,7 @@ def test_the_command(ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["judge", str(ledger.parent), identity, "--out", str(tmp_path / "new")]) == ExitCode.CONFORMANT
     told = capsys.readouterr().out.splitlines()
     assert told[0].startswith("run ")
-    assert "1 rows: 1 same" in told
+    assert "1 row: 1 same" in told
     assert told[-1] == f"ledger: {tmp_path / 'new' / 'ledger.jsonl'}"
     assert list(read_run(tmp_path / "new").verdicts) == [identity]
     assert main(["judge", str(ledger), "no such row"]) == ExitCode.USAGE

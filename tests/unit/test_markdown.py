@@ -85,7 +85,7 @@ def test_a_block_ends_where_it_must() -> None:
 def test_the_last_word_is_first(tmp_path: Path) -> None:
     lines = render(made(tmp_path, said=failing())).splitlines()
     assert lines[0] == "# Source IP qualification: NONCONFORMANT"
-    assert lines[2] == "**NONCONFORMANT**: 1 rows fail"
+    assert lines[2] == "**NONCONFORMANT**: 1 row fails"
 
 
 def test_the_page_tells_what_was_qualified_how_fast_and_how_to_repeat_it(tmp_path: Path) -> None:

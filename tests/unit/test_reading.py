@@ -243,7 +243,7 @@ DAMAGES = [
     (a_field_more, "nobody knows 'status '"),
     (nested_too_deep, "nested too deep"),
     (drop_end, "no closing record"),
-    (drop_a_verdict, "have no verdict"),
+    (drop_a_verdict, "no verdict"),
     (repeat_a_verdict, "a second verdict"),
     (repeat_a_probe, "repeats probe"),
     (another_header, "the header of another run"),
