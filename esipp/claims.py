@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from esipp.model import Override
+from esipp.cell import Override
 from esipp.observation import Verdict
 from esipp.plural import counted
 from esipp.rows import Difference, Nature, Row, Status, holds

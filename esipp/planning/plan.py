@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from esipp.cell import paths_of
 from esipp.cluster import Cluster
 from esipp.deployed import props_of
 from esipp.deploying.provided import internal_of
 from esipp.durations import PHASES, expected
 from esipp.loadbalancers.patience import Patience, patience_of
 from esipp.loadbalancers.profiles.model import Annotation, LoadBalancer
-from esipp.model import Balancer, Service, ServiceType, Vantage, paths_of
+from esipp.model import Balancer, Service, ServiceType, Vantage
 from esipp.pinned import speakers_of_sctp
 from esipp.planning import limits
 from esipp.planning.imagined import Asked, imagine

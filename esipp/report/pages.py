@@ -3,16 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from esipp.model import (
-    NO_ANSWER,
-    AddressClass,
-    Balancer,
-    Cell,
-    Claim,
-    Family,
-    Protocol,
-    Spread,
-)
+from esipp.cell import Cell, Spread
+from esipp.model import NO_ANSWER, AddressClass, Balancer, Claim, Family, Protocol
 from esipp.plural import counted
 from esipp.report import plain
 from esipp.rows import Level, Row

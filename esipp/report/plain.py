@@ -3,8 +3,8 @@
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
+from esipp.cell import Cell
 from esipp.explain import explain, say_since
-from esipp.model import Cell
 from esipp.observation import Verdict
 from esipp.plural import counted
 from esipp.report.causes import causes_of_others

@@ -16,11 +16,12 @@ from esipp.again.command import Again, Change, judge_again, tell, write_again
 from esipp.again.evidence import API, CONTINUITY, CONVERGENCE, FLIPS, HEALTH, INTEROPERABILITY, PATHS, TYPES, Window
 from esipp.again.past import Past, read_observation, read_past, records
 from esipp.catalog import all_rows
+from esipp.cell import Cell
 from esipp.cli import main
 from esipp.compatibility.model import EditRow, Taken
 from esipp.errors import ExitCode, HarnessError, PreflightError
 from esipp.health.model import QuestionRow
-from esipp.model import AddressClass, Cell, Client
+from esipp.model import AddressClass, Client
 from esipp.moves.rows import MoveRow
 from esipp.report.ledger import SCHEMA
 from esipp.report.reading import read_run

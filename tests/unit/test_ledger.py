@@ -8,9 +8,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from esipp.cell import Cell
 from esipp.errors import HarnessError, PreflightError
 from esipp.judge import judge
-from esipp.model import AddressClass, Cell
+from esipp.model import AddressClass
 from esipp.observation import Witness
 from esipp.report.ledger import SCHEMA, SCHEMA_VERSION, Ledger, read_ledger
 from esipp.rows import Binding, Level

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from esipp.cell import Cell
 from esipp.deploying.wishes import INTERNAL
-from esipp.model import Cell
 from esipp.report.escaping import block, cell, code, one_line, prose
 from esipp.report.markdown import MOST_CAUSES, MOST_FACTS, render
 from esipp.report.reading import read_run

@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 
 from esipp.catalog import all_rows
+from esipp.cell import Cell
 from esipp.deciding import Decision, give_verdict
-from esipp.model import Cell
 from esipp.observation import Verdict
 from esipp.report.matrix import WIDTH
 from esipp.report.plain import explain_row, failures, patterns

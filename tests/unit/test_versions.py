@@ -9,12 +9,12 @@ import pytest
 
 from esipp import listing
 from esipp.catalog import all_rows, rows_of, suite_names
+from esipp.cell import Cell, paths_of
 from esipp.cli import main
 from esipp.deciding import Decision, give_verdict
 from esipp.dialect import REMARKS, dialect_of, read_version
 from esipp.errors import ExitCode, PreflightError
 from esipp.judge import Evidence, judge
-from esipp.model import Cell, paths_of
 from esipp.preflight import left_out
 from esipp.report.pages import rows_page
 from esipp.report.plain import explain_row
