@@ -5,7 +5,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from esipp.model import Cell
+from esipp.cell import Cell
 from esipp.rows import Row
 from esipp.versions import dated
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from esipp.model import Override
+from esipp.cell import Override
 from esipp.observation import Verdict
+from esipp.plural import counted
 from esipp.rows import Difference, Nature, Row, Status, holds
 
 OF_A_WINDOW = ("load-balancer.steered",)
@@ -79,7 +80,7 @@ class Sight:
         claim = self.claim
         return (
             f"'{claim.reason}' ({claim.reference}) is claimed where {claim.where}, and was seen on none of "
-            f"{self.asked} rows: was it mended?"
+            f"{counted(self.asked, 'row')}: was it mended?"
         )
 
 

@@ -29,6 +29,7 @@ from esipp.api_proxy import account_at, proxy_for, proxy_hint
 from esipp.deploying.wishes import NOTHING, Wishes
 from esipp.dialect import Dialect, dialect_of
 from esipp.errors import PreflightError
+from esipp.paging import listed
 from esipp.redaction import learn_authorization, learn_environment, learn_kubeconfig
 from esipp.wire import lines_of, plain_words
 
@@ -213,8 +214,8 @@ class Cluster:
         return self.request("PATCH", path, body=body, content=f"application/{how}+json")
 
     def list(self, collection: str, **query: str) -> list[Json]:
-        """The items of a collection; ``labelSelector="a=b"`` and the like narrow it."""
-        return list(self.request("GET", collection, query=query).get("items") or [])
+        """The items of a collection, in pages (paging.py); ``labelSelector="a=b"`` and the like narrow it."""
+        return listed(lambda page: self.request("GET", collection, query=page), query)
 
     def delete(self, path: str, *, grace: int | None = None) -> None:
         """DELETE an object; one that is gone already is fine."""

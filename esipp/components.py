@@ -13,6 +13,7 @@ from typing import Any
 from esipp.cluster import ApiError, Cluster, Json, UnreachableError
 from esipp.facts import Fact
 from esipp.loadbalancers.reference import Reference
+from esipp.paging import listed
 
 SERVICE_PROXY, NETWORK, BALANCER = "service-proxy", "network-add-on", "load-balancer"
 DNS, CONTROL_PLANE, RUNTIME, KUBELET, ECHO = "dns", "control-plane", "container-runtime", "kubelet", "echo-image"
@@ -41,7 +42,7 @@ KINDS = (
 WITHOUT_KUBE_PROXY = re.compile(r"cilium|anetd|kube-router|ovnkube-node|antrea-agent|calico-node|kube-ovn-cni")
 """Network add-ons that can be the service proxy too; where there is no kube-proxy, they are it, as far as is seen."""
 
-PAGE, MOST_PODS = 500, 20_000
+MOST_PODS = 20_000
 MOST_NAMES = 10
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _BARE = re.compile(r"(?:\A|/)([0-9a-f]{64})\Z")
@@ -74,16 +75,7 @@ def all_pods(cluster: Cluster, collection: str = "/api/v1/pods") -> list[Json]:
         ApiError: they may not be listed.
         UnreachableError: no answer.
     """
-    found: list[Json] = []
-    after: dict[str, str] = {}
-    while len(found) < MOST_PODS:
-        answer = cluster.request("GET", collection, query={"limit": str(PAGE), **after})
-        found += answer.get("items") or []
-        token = (answer.get("metadata") or {}).get("continue")
-        if not token:
-            break
-        after = {"continue": str(token)}
-    return found
+    return listed(lambda page: cluster.request("GET", collection, query=page), {}, MOST_PODS)
 
 
 def find_components(cluster: Cluster, version: str, nodes: Sequence[Json]) -> tuple[list[Component], list[str]]:

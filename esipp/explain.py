@@ -3,20 +3,8 @@
 import textwrap
 from collections.abc import Iterable
 
-from esipp.model import (
-    AddressClass,
-    Cell,
-    Claim,
-    Client,
-    Control,
-    EntryKind,
-    Override,
-    Path,
-    Port,
-    Protocol,
-    Spread,
-    Vantage,
-)
+from esipp.cell import Cell, Control, Override, Spread
+from esipp.model import AddressClass, Claim, Client, EntryKind, Path, Port, Protocol, Vantage
 from esipp.picture import picture
 from esipp.rows import KUBERNETES, Level, Row
 from esipp.topology import POD_BACKEND

@@ -9,17 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from esipp.model import (
-    NO_ANSWER,
-    AddressClass,
-    Cell,
-    Claim,
-    Control,
-    Override,
-    Path,
-    Spread,
-    Vantage,
-)
+from esipp.cell import Cell, Control, Override, Spread
+from esipp.model import NO_ANSWER, AddressClass, Claim, Path, Vantage
 from esipp.observation import Observation, Outcome, Verdict, Witness
 from esipp.reading import Reading, read, told_address
 from esipp.rows import Feature, Level, Status, holds, missing_features, say_missing, unproven_at_vips

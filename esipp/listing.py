@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from esipp.dialect import Dialect, dialect_of, read_version
+from esipp.plural import counted
 from esipp.rows import Row, say_missing
 from esipp.versions import asked_version, version_features
 
@@ -35,7 +36,7 @@ def text_for(version: str, rows: Sequence[Row]) -> Iterator[str]:
     yield from as_text(asked)
     if lacking:
         counts = Counter((row.since, row.since_why) for row in rows if row.id in lacking)
-        yield from ("", f"{len(lacking)} rows would be unsupported:")
+        yield from ("", f"{counted(len(lacking), 'row')} would be unsupported:")
         for (since, why), count in sorted(counts.items(), key=lambda item: (read_version(item[0][0]) or (), item[0])):
             yield f"{count:>6} need Kubernetes {since}" + (f" ({why})" if why else "")
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from esipp.cell import Cell
 from esipp.convergence import Budget, Convergence, Reading, converge
 from esipp.errors import HarnessError
 from esipp.judge import applies
-from esipp.model import NO_ANSWER, Cell, Path, Protocol
+from esipp.model import NO_ANSWER, Path, Protocol
 from esipp.observation import Observation, Outcome
 from esipp.probing.jobs import Job, job_on
 from esipp.probing.prober import Prober

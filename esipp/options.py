@@ -6,6 +6,7 @@ from typing import Any
 
 from esipp.catalog import all_rows
 from esipp.deploying.options import add_deploying_options, read_image, read_wishes
+from esipp.deploying.provided import provided
 from esipp.errors import PreflightError
 from esipp.excluding import add_exclude, read_exclusions
 from esipp.implementation import FIELDS, read_implementation
@@ -125,6 +126,18 @@ def add_run_options(group: Any) -> None:
     add_deploying_options(add)
 
 
+def check_numbers(options: Any) -> None:
+    """What ``esipp run`` and ``esipp plan`` bound alike.
+
+    Raises:
+        PreflightError: a number is out of range.
+    """
+    for name, least, most in (("samples", 1, 10_000), ("moves", 1, 1000), ("sample-nodes", 3, MOST_NODES)):
+        given = getattr(options, name.replace("-", "_"))
+        if not least <= given <= most:
+            raise PreflightError(f"--{name} {given} is out of range.", f"{least} to {most}.")
+
+
 def settings_of(options: Any) -> Settings:
     """The settings that parsed options say.
 
@@ -132,19 +145,13 @@ def settings_of(options: Any) -> Settings:
         PreflightError: a value makes no sense.
     """
     context, kubeconfig = in_pod.named(options.context, options.kubeconfig, options.in_cluster)
-    if not 1 <= options.samples <= 10_000:
-        raise PreflightError(f"--samples {options.samples} is out of range.", "1 to 10000.")
-    if not 1 <= options.moves <= 1000:
-        raise PreflightError(f"--moves {options.moves} is out of range.", "1 to 1000.")
-    if not 3 <= options.sample_nodes <= MOST_NODES:
-        raise PreflightError(f"--sample-nodes {options.sample_nodes} is out of range.", f"3 to {MOST_NODES}.")
+    check_numbers(options)
     if not options.lane.replace("-", "").replace(".", "").isalnum():
         raise PreflightError(f"--lane '{options.lane}' cannot be part of a folder's name.", "letters, digits, - and .")
     read_ranges(options.source_ranges)
     outside = ",".join(options.outside or [AUTO])
     read_places(outside)
-    if options.provider:
-        provider(options.provider)
+    told = provider(options.provider) if options.provider else None
     return Settings(
         context=context,
         kubeconfig=kubeconfig,
@@ -163,7 +170,7 @@ def settings_of(options: Any) -> Settings:
         redact_cloud_ids=options.redact_cloud_ids,
         implementation=read_implementation(options.implementation),
         source_ranges=options.source_ranges,
-        wishes=read_wishes(options),
+        wishes=provided(read_wishes(options), told, internal=options.internal),
         sample_nodes=options.sample_nodes,
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
     )

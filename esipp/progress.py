@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from esipp.cell import Cell
 from esipp.durations import PHASES, expected, pace
-from esipp.model import Cell
 from esipp.rows import Row, Status
 
 ARRANGE, STRIKE = "arrange", "strike"

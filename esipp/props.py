@@ -26,13 +26,15 @@ class Ground:
 class Props:
     """Pods (waited for; those with a readiness gate need not be Ready), Services, and clients that are needed.
 
-    ``announced`` names those Services that must get their VIPs before anything begins.
+    ``announced`` names those Services that must get their VIPs before anything begins. ``passing`` are Services that a
+    trial makes itself, for a while: they are not on the stage, and only counted.
     """
 
     pods: tuple[Json, ...] = ()
     services: tuple[Json, ...] = ()
     announced: frozenset[str] = frozenset()
     clients: frozenset[Client] = frozenset()
+    passing: tuple[Json, ...] = ()
 
     @classmethod
     def all_of(cls, several: Iterable["Props"]) -> "Props":
@@ -43,6 +45,7 @@ class Props:
             tuple(service for props in each for service in props.services),
             frozenset(name for props in each for name in props.announced),
             frozenset(client for props in each for client in props.clients),
+            tuple(service for props in each for service in props.passing),
         )
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from esipp import __version__
+from esipp.cell import Cell
 from esipp.deploying.wishes import NOTHING, Wishes
 from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.excluding import Exclusions, as_words
 from esipp.implementation import Pairs, as_json
-from esipp.model import Cell
 from esipp.observation import Verdict
 from esipp.probing.places import keep_private, read_places
 from esipp.progress import Progress

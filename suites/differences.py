@@ -6,18 +6,8 @@ Every difference names the facts under which it holds; facts are found on the cl
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from esipp.model import (
-    NO_ANSWER,
-    AddressClass,
-    Backends,
-    Balancer,
-    EntryKind,
-    Override,
-    Path,
-    Role,
-    TrafficPolicy,
-    Vantage,
-)
+from esipp.cell import Override
+from esipp.model import NO_ANSWER, AddressClass, Backends, Balancer, EntryKind, Path, Role, TrafficPolicy, Vantage
 from esipp.rows import Nature
 
 CLIENT = frozenset({AddressClass.CLIENT})

@@ -1,5 +1,6 @@
 """A row's requirement as a sentence, made from what is checked, so that prose cannot drift from it."""
 
+from esipp.cell import Spread
 from esipp.model import (
     NO_ANSWER,
     AddressClass,
@@ -11,7 +12,6 @@ from esipp.model import (
     Port,
     Service,
     ServiceType,
-    Spread,
     Vantage,
 )
 

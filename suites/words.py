@@ -2,26 +2,23 @@
 
 from dataclasses import replace
 
+from esipp.cell import Cell, Control, Override, Spread
 from esipp.model import (
     NO_ANSWER,
     AddressClass,
     Backends,
     Balancer,
-    Cell,
     Claim,
     Client,
-    Control,
     Entry,
     EntryKind,
     Family,
-    Override,
     Path,
     Port,
     Protocol,
     Role,
     Service,
     ServiceType,
-    Spread,
     TrafficPolicy,
     Vantage,
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 from esipp.again.evidence import API, CONTINUITY, CONVERGENCE, FLIPS, HEALTH, INTEROPERABILITY, PATHS, Moved
 from esipp.again.past import Known, Past
+from esipp.cell import Cell
 from esipp.compatibility.judging import judge as judge_api
 from esipp.compatibility.model import EditRow
 from esipp.compatibility.model import Seen as Edited
@@ -25,7 +26,7 @@ from esipp.interoperability.judge import judge as judge_interoperability
 from esipp.interoperability.model import InteropRow
 from esipp.interoperability.seen import Seen as InterOperated
 from esipp.judge import Evidence, judge
-from esipp.model import Balancer, Cell
+from esipp.model import Balancer
 from esipp.moves.judging import Judge as MovesJudge
 from esipp.moves.rows import MoveRow
 from esipp.observation import Verdict

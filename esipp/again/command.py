@@ -12,6 +12,7 @@ from esipp.again.bench import Bench
 from esipp.again.past import Past, read_past, records
 from esipp.errors import ExitCode
 from esipp.observation import Verdict
+from esipp.plural import counted as many
 from esipp.report.conclusion import Conclusion, conclude
 from esipp.report.ledger import Ledger
 from esipp.report.reading import LEDGER
@@ -138,7 +139,7 @@ def tell(again: Again) -> Iterator[str]:
     yield from _by_reason("not to be judged, as", again.lacking)
     counted = Counter(again.changes.values())
     parts = ", ".join(f"{counted[each]} {each.value}" for each in Change if counted[each] or each is Change.SAME)
-    yield f"{sum(counted.values())} rows: {parts}"
+    yield f"{many(sum(counted.values()), 'row')}: {parts}"
     yield again.conclusion.sentence
 
 

@@ -10,6 +10,7 @@ from esipp.comparing.rows import FAILING, WORSE, Change, Kind, Redefined, compar
 from esipp.comparing.statistics import Compared
 from esipp.comparing.times import Times, compare_times
 from esipp.errors import ExitCode
+from esipp.plural import form
 from esipp.report.reading import RecordedRun
 from esipp.rows import Binding, Level
 
@@ -49,7 +50,8 @@ class Diff:
                 fault = run.trouble[0] if run.trouble else "the run has no closing record: it was killed"
                 found.append(f"{name} is not whole: {fault}")
             elif missing:
-                found.append(f"{name} is not whole: {missing:,} of its rows have no verdict ({run.conclusion.why})")
+                lack = f"{missing:,} of its rows {form(missing, 'has', 'have')} no verdict"
+                found.append(f"{name} is not whole: {lack} ({run.conclusion.why})")
         return found
 
     @property
@@ -118,4 +120,4 @@ def compare(old: RecordedRun, new: RecordedRun, fail_on: Binding = Binding.CORE)
 
 def _rows(number: int, of: str = "") -> str:
     what = f"{of} row" if of else "row"
-    return f"no {what}" if not number else f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"no {what}" if not number else f"{number:,} {form(number, what)}"

@@ -13,6 +13,7 @@ from esipp.comparing.statistics import ALPHA, LEAST, Compared
 from esipp.comparing.times import KINDS
 from esipp.moves.statistics import Distribution
 from esipp.observation import Verdict
+from esipp.plural import counted, form
 from esipp.report.plain import patterns
 from esipp.rows import Level, Status
 
@@ -95,7 +96,7 @@ def _item(group: Sequence[Change]) -> Item:
         if first.aspect == "reason":
             pairs.clear()
         for (before, after), times in pairs.most_common(MOST_SHOWN):
-            many = f" ({times} row{'' if times == 1 else 's'})" if len(pairs) > 1 else ""
+            many = f" ({counted(times, 'row')})" if len(pairs) > 1 else ""
             label = first.aspect if first.aspect not in ("", "seen") else "seen"
             details.append((label if len(label) < 10 else "", f"{_what(first, before, after)}{many}"))
         if len(pairs) > MOST_SHOWN:
@@ -131,7 +132,7 @@ def _levels(changes: Sequence[Change]) -> str:
     counted = Counter(each.level for each in changes)
     *others, last = [f"{counted[level]:,} {level.value}" for level in Level if level in counted]
     told = f"{', '.join(others)} and {last}" if others else last
-    return f"{told} row{'' if len(changes) == 1 else 's'}"
+    return f"{told} {form(len(changes), 'row')}"
 
 
 def _redefined(diff: Diff) -> list[Section]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from esipp.comparing.environment import environment, when
 from esipp.comparing.merging import Column, Merged
 from esipp.comparing.paper import Item, Paper, Section, Table
+from esipp.plural import counted
 from esipp.report.conclusion import WORST_FIRST
 from esipp.report.plain import patterns
 from esipp.report.told_rows import ToldRow
@@ -45,7 +46,7 @@ def paper(merged: Merged, only_differences: bool | None = None) -> Paper:
         _matrix(merged.columns, only_differences),
         _environment(merged.columns),
     ]
-    title = f"esipp merge: {len(merged.columns)} run{'' if len(merged.columns) == 1 else 's'}"
+    title = f"esipp merge: {counted(len(merged.columns), 'run')}"
     return Paper(title, merged.sentence, tuple(merged.faults), tuple(sections))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from esipp.comparing.rows import FAILING
 from esipp.errors import ExitCode, PreflightError
 from esipp.observation import Verdict
+from esipp.plural import form
 from esipp.report.conclusion import Conclusion, conclude
 from esipp.report.reading import RecordedRun
 from esipp.report.told_rows import ToldRow
@@ -136,7 +137,7 @@ def merge_shards(runs: Sequence[RecordedRun]) -> Merged:
     faults = [fault for run in runs for fault in _faults_of_part(run)]
     missing = len(rows) - len(verdicts)
     if missing:
-        faults.append(f"{missing:,} rows have no verdict in any part")
+        faults.append(f"{missing:,} {form(missing, 'row has', 'rows have')} no verdict in any part")
     conclusion = _conclusion(runs, rows, verdicts, faults)
     name = _name(runs[0]) + (f" ({len(runs)} parts)" if len(runs) > 1 else "")
     return Merged((Column(name, tuple(runs), rows, verdicts, conclusion, tuple(faults), disagreements),))
@@ -192,7 +193,9 @@ def _faults(run: RecordedRun) -> list[str]:
     if not run.whole:
         return run.trouble[:1] or ["the run has no closing record: it was killed"]
     missing = sum(1 for row in run.rows if row.id not in run.verdicts)
-    return [f"{missing:,} of its rows have no verdict ({run.conclusion.why})"] if missing else []
+    return (
+        [f"{missing:,} of its rows {form(missing, 'has', 'have')} no verdict ({run.conclusion.why})"] if missing else []
+    )
 
 
 def _faults_of_part(run: RecordedRun) -> list[str]:

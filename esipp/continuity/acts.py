@@ -17,6 +17,7 @@ from esipp.disruption.marks import is_ready
 from esipp.errors import HarnessError
 from esipp.model import Balancer, Family, TrafficPolicy
 from esipp.moves.watching import Watching
+from esipp.plural import counted
 from esipp.stage import Stage
 from esipp.stop import Stop
 from esipp.topology import IPAddress, parse_address
@@ -181,7 +182,8 @@ class Acts:
             notes.either[-1] = (began, max(back, time.monotonic() - CALM / 2))
         self.hold(self.bound)
         took = f"{stable.seconds:.1f} s after" if stable.held else f"not within {STABLE_SECONDS:.0f} s after"
-        notes.words = f"{len(services)} services were Cluster and then Local; sources stable {took} the health checks"
+        told = counted(len(services), "service was", "services were")
+        notes.words = f"{told} Cluster and then Local; sources stable {took} the health checks"
 
     # ----------------------------------------------------------------------------------------------------- with harm
     def _disrupt(self, phase: Phase, notes: Notes) -> None:

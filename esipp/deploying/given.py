@@ -5,10 +5,10 @@ from functools import cache
 from typing import Any
 
 from esipp.catalog import all_rows
+from esipp.cell import paths_of
 from esipp.compatibility.model import ANNOTATION
 from esipp.labels import MANAGED_BY
 from esipp.manifests import OLD_ANNOTATIONS
-from esipp.model import paths_of
 
 
 @cache

@@ -44,6 +44,12 @@ def add_deploying_options(add: Callable[..., Any]) -> None:
         "type), or on pods, or on the namespace; repeatable",
     )
     add(
+        "--internal",
+        action="store_true",
+        help="have the cluster's own load balancers made internal, by the annotation that the profile of --provider "
+        "names ('esipp load-balancers NAME' shows it)",
+    )
+    add(
         "--namespace-labels",
         action="append",
         default=[],

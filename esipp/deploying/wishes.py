@@ -11,13 +11,19 @@ from enum import StrEnum
 from typing import Any
 
 from esipp.deploying.syntax import OURS
-from esipp.labels import MANAGED_BY
+from esipp.labels import MANAGED_BY, RUN_LABEL
 
 Json = dict[str, Any]
 Pairs = tuple[tuple[str, str], ...]
 
 PULL_SECRET = "esipp-pull"  # noqa: S105
 """Its name in the run's namespace."""
+
+INTERNAL = "load-balancer.internal"
+"""The fact that the cluster's own load balancers are."""
+
+RUN = "RUN"
+"""Stands for the run's id in a tag."""
 
 FILE = "file:"
 """Begins the way to a docker config file, where one is meant."""
@@ -78,7 +84,9 @@ class Toleration:
 class Wishes:
     """``pull_secret`` is where it comes from, ``NAMESPACE/NAME`` or ``file:PATH``; never what is in it.
 
-    ``namespace_labels`` are for the run's namespace only, ``labels`` for it and all that is in it.
+    ``namespace_labels`` are for the run's namespace only, ``labels`` for it and all that is in it. ``internal`` are the
+    provider's annotations that make load balancers internal (provided.py), where that is wanted, ``tags`` are those by
+    which it tags what it makes, with ``RUN`` for the run's id.
     """
 
     labels: Pairs = ()
@@ -87,6 +95,8 @@ class Wishes:
     node_selector: Pairs = ()
     tolerations: tuple[Toleration, ...] = ()
     pull_secret: str = ""
+    internal: Pairs = ()
+    tags: Pairs = ()
 
     def words(self) -> list[str]:
         """The options that say the same, a word each."""
@@ -97,6 +107,7 @@ class Wishes:
             *(f"--node-selector={key}={value}" for key, value in self.node_selector),
             *(f"--toleration={each}" for each in self.tolerations),
             *([f"--image-pull-secret={self.pull_secret}"] if self.pull_secret else []),
+            *(["--internal"] if self.internal else []),
         ]
 
     def facts(self) -> dict[str, str]:
@@ -105,9 +116,11 @@ class Wishes:
             "created.labels": _told(self.labels),
             "created.annotations": ", ".join(map(str, self.annotations)),
             "created.namespace-labels": _told(self.namespace_labels),
+            "created.cloud-tags": _told(self.tags),
             "created.tolerations": ", ".join(map(str, self.tolerations)),
             "created.pulls-with": self.pull_secret,
             "nodes.selected-by": _told(self.node_selector),
+            INTERNAL: f"yes, by {_told(self.internal)}" if self.internal else "",
         }
         return {name: value for name, value in told.items() if value}
 
@@ -148,7 +161,7 @@ class Wishes:
         if resource == "pods":
             return self._pod(item)
         if resource == "services" and _is_balanced(item):
-            return _with(item, "annotations", self._annotations(On.SERVICE))
+            return self._tagged(_with(item, "annotations", (*self._annotations(On.SERVICE), *self.internal)))
         if "template" in item.get("spec", {}):  # a Deployment, a DaemonSet, a Job
             template = self._pod(_with(item["spec"]["template"], "labels", self.labels))
             return {**item, "spec": {**item["spec"], "template": template}}
@@ -164,6 +177,17 @@ class Wishes:
         if self.pull_secret:
             spec["imagePullSecrets"] = [{"name": PULL_SECRET}]
         return {**pod, "spec": spec}
+
+    def _tagged(self, service: Json) -> Json:
+        """A Service whose load balancer the cloud tags with the run; tags that it has stay, and come first."""
+        about = service.get("metadata") or {}
+        run, has = (about.get("labels") or {}).get(RUN_LABEL), about.get("annotations") or {}
+        if not run or not self.tags:
+            return service
+        tags = {key: value.replace(RUN, run) for key, value in self.tags}
+        own = {key: has.get(key, "").split(",") if has.get(key) else [] for key in tags}
+        more = {key: ",".join(dict.fromkeys([*own[key], tag])) for key, tag in tags.items()}
+        return {**service, "metadata": {**about, "annotations": {**has, **more}}}
 
     def _annotations(self, on: On) -> Pairs:
         return tuple((each.key, each.value) for each in self.annotations if each.on is on)

@@ -8,6 +8,7 @@ from esipp.deploying.images import at_registry, registry_of
 from esipp.deploying.wishes import Wishes
 from esipp.doctor.model import Check, ok, warn
 from esipp.model import Role
+from esipp.plural import counted
 from esipp.sampling import NO_SAMPLE, Sample
 from esipp.topology import Node, read_node
 
@@ -97,7 +98,7 @@ def of_image(reference: str, raw: Sequence[Json], nodes: Mapping[str, Node], sec
     if not lacking:
         return ok("image", f"{reference} is on all {len(ours)} nodes that may carry pods")
     some = f"{', '.join(lacking[:3])}{' ...' if len(lacking) > 3 else ''}"
-    said = f"{reference} is not told of by {len(lacking)} of {len(ours)} nodes ({some})"
+    said = f"{reference} is not told of by {len(lacking)} of {counted(len(ours), 'node')} ({some})"
     said += f", which tell of their {MOST_IMAGES} largest images only" if cut else ""
     if registry_of(reference).partition(":")[0] == NOT_PULLED:
         hint = "nobody can pull from localhost: bring it to the nodes ('esipp images' tells how), or --image-registry."

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from esipp.deploying.wishes import Pairs
 from esipp.dialect import NEWEST_RUN, dialect_of, read_version
 from esipp.doctor.model import Check, no, ok, warn
 from esipp.fitness import HINT_RIGHTS
@@ -10,6 +11,7 @@ from esipp.loadbalancers.contradictions import class_of, of_words
 from esipp.loadbalancers.detection import Detected
 from esipp.loadbalancers.profiles.words import bound
 from esipp.model import Family
+from esipp.plural import counted
 from esipp.preflight import Findings
 from esipp.rights import OF_DISRUPTIONS, OF_EVERY_RUN, OF_FEATURES, WELCOME, Right, needed_by
 from esipp.rows import HEALTH_VIEW, OUTSIDE, TWO_ADDRESSES, Row
@@ -49,8 +51,8 @@ def of_rights(missing: Sequence[Right], rows: Iterable[Row]) -> Check:
 
 def _for_what(right: Right, suites: Sequence[str]) -> str:
     if right in OF_EVERY_RUN:
-        return f"all {len(suites)} rows"
-    of = [f"{suite}, {count} rows" for suite in needed_by(right) if (count := suites.count(suite))]
+        return f"all {counted(len(suites), 'row')}" if len(suites) > 1 else "the row"
+    of = [f"{suite}, {counted(count, 'row')}" for suite in needed_by(right) if (count := suites.count(suite))]
     return "; ".join([*of, *(["--allow-disruptive"] if right in OF_DISRUPTIONS else [])])
 
 
@@ -66,7 +68,11 @@ def of_welcome(missing: Sequence[Right], rows: Iterable[Row]) -> Check:
     lost = {feature for feature, rights in OF_FEATURES.items() if set(rights) & set(missing)}
     count = sum(bool(lost & row.features) for row in rows)
     said = f"without {', '.join(map(str, missing))} "
-    said += f"{count} rows are unsupported" if count else "facts are unknown, and less explains a failure"
+    said += (
+        counted(count, "row is unsupported", "rows are unsupported")
+        if count
+        else "facts are unknown, and less explains a failure"
+    )
     return warn(name, said, "docs/rights.md says what each is for.")
 
 
@@ -108,8 +114,14 @@ def of_outside(found: Findings) -> Check:
 
 
 # ------------------------------------------------------------------------------------------------------ load balancers
-def of_balancer(found: Findings, text: str) -> Iterator[Check]:
-    """What the cluster's own is taken for, what contradicts that, and who may use the VIPs (``--source-ranges``)."""
+def of_balancer(found: Findings, text: str, internal: Pairs = ()) -> Iterator[Check]:
+    """What the cluster's own is taken for, what contradicts that, and who may use the VIPs.
+
+    Args:
+        found: what preflight found.
+        text: what ``--source-ranges`` says.
+        internal: the annotations that make load balancers internal, where that is wanted.
+    """
     name, detected = "load balancer", found.balancer
     fact, platform = detected.fact, detected.platform
     if fact.value == UNKNOWN:
@@ -122,7 +134,8 @@ def of_balancer(found: Findings, text: str) -> Iterator[Check]:
         yield warn(name, finding.sentence, "name the right one with --provider, or none.")
     ranges = decide(text, {**found.facts, FACT: ""})
     whom = "the run's own clients" if ranges.clients else ", ".join(ranges.given) or "everybody"
-    yield ok("VIPs", f"admit {whom} ({ranges.why})")
+    made = ", ".join(f"{key}={value}" for key, value in internal)
+    yield ok("VIPs", f"admit {whom} ({ranges.why})" + (f"; internal, by {made}" if made else ""))
 
 
 def _traits(detected: Detected) -> str:

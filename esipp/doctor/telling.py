@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from esipp.doctor.model import LeftOver, Report
 from esipp.planning.plan import Work
-from esipp.planning.telling import Json, left, levels_of, line, minutes, things, waits, work_as_json
+from esipp.planning.telling import Json, left, levels_of, line, things, time_lines, waits, work_as_json
+from esipp.plural import counted as many
 from esipp.redaction import KNOWN, redact
 
 GRADE, NAME = 5, 17
@@ -46,18 +47,15 @@ def _one_line(text: str) -> str:
 def _work(report: Report, work: Work) -> Iterator[str]:
     yield from line("rows", f"{len(work.asked)} of {work.rows} would be asked: {levels_of(work.asked)}")
     if report.left_out:
-        yield from line(
-            "", f"PARTIAL at best: {report.left_out} core rows are left out on our side (options, clients, rights)"
-        )
+        told = many(report.left_out, "core row is", "core rows are")
+        yield from line("", f"PARTIAL at best: {told} left out on our side (options, clients, rights)")
     for why, rows in sorted(work.unsupported.items(), key=lambda each: -len(each[1])):
         yield from line("unsupported", f"{len(rows)} ({levels_of(rows)}) {why}")
     for limit, hit in work.limited:
         yield from line(limit.outcome.value, f"{len(hit)} ({levels_of(hit)}) {limit.why}")
     yield from line("waiting", "; ".join(waits(work)))
     yield from line("made at once", ", ".join([*things(work), *report.created]))
-    yield from line("time", f"about {minutes(work.seconds)}")
-    for part in work.parts:
-        yield from line("", f"{minutes(part.seconds)} {part.name}: {part.why}")
+    yield from time_lines(work)
     for text in left(work, report.clean):
         yield from line("if killed", text)
     yield from line("known later", "; ".join(report.later))

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
+from esipp.cell import Cell
 from esipp.clients import Clients
 from esipp.facts import listener_facts
 from esipp.flips.asking import Asking
@@ -16,7 +17,7 @@ from esipp.flips.model import BesideHealthRow
 from esipp.flips.props import INSIDE, NEIGHBOURS, OUTSIDE
 from esipp.flips.seen import Neighbour, Window
 from esipp.judge import Evidence
-from esipp.model import Cell, Family, Path, Role, TrafficPolicy
+from esipp.model import Family, Path, Role, TrafficPolicy
 from esipp.observation import Observation
 from esipp.observe import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan
 from esipp.probing.jobs import Job, job_on

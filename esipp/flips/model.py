@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from esipp.model import Balancer, Cell, Family, Path, Role
+from esipp.cell import Cell
+from esipp.model import Balancer, Family, Path, Role
 from esipp.rows import ANYTHING, Difference, Profile, Row
 
 

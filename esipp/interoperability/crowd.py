@@ -6,7 +6,7 @@ comes and again when it goes, one after the other.
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from esipp import manifests
 from esipp.cluster import ApiError, UnreachableError
 from esipp.health.props import NOBODY
-from esipp.interoperability.model import Kind
+from esipp.interoperability.model import MANY_SERVICES, Kind
 from esipp.labels import RUN_LABEL, labels_of
 from esipp.manifests import BACKEND_LABEL
 from esipp.model import Backends, Family
@@ -72,10 +72,7 @@ class Crowd:
                 raise
 
     def _manifests(self) -> Iterator[Json]:
-        kinds = list(Kind)
-        for number in range(self.number):
-            kind = kinds[number % len(kinds)]
-            item = manifest(self.stage.run, number, kind, self.families[number // len(kinds) % len(self.families)])
+        for kind, item in manifests_of(self.stage.run, self.families, self.number):
             self.kinds[item["metadata"]["name"]] = kind
             yield item
 
@@ -109,6 +106,14 @@ class Crowd:
         except (ApiError, UnreachableError):
             self._refused.set()
         return not self._refused.is_set()
+
+
+def manifests_of(run: str, families: Sequence[Family], number: int = MANY_SERVICES) -> Iterator[tuple[Kind, Json]]:
+    """So many services in the order in which they are made, each with its kind."""
+    kinds = list(Kind)
+    for each in range(number):
+        kind = kinds[each % len(kinds)]
+        yield kind, manifest(run, each, kind, families[each // len(kinds) % len(families)])
 
 
 def manifest(run: str, number: int, kind: Kind, family: Family) -> Json:

@@ -5,10 +5,11 @@ from typing import Any
 
 from esipp import manifests
 from esipp.health.props import OUTSIDE, local_service
+from esipp.interoperability.crowd import manifests_of
 from esipp.interoperability.model import InteropRow
 from esipp.labels import RUN_LABEL, labels_of
 from esipp.manifests import BACKEND_LABEL
-from esipp.model import Backends, Role
+from esipp.model import Backends, Family, Role
 from esipp.props import Ground, Props
 from esipp.rows import Row
 
@@ -64,7 +65,9 @@ def props(rows: list[Row], ground: Ground) -> Props:
             services.append(local_service(BALANCED, ground.run, backend, balancer=None))
             announced.add(BALANCED)
     clients = asking | ({OUTSIDE} if trials & {"neighbours", "many"} else set())
-    return Props(tuple(pods), tuple(services), frozenset(announced), frozenset(clients))
+    families = [family for family in Family if ground.features[f"family.{family.value.lower()}"].present]
+    passing = [item for _, item in manifests_of(ground.run, families)] if "many" in trials and families else []
+    return Props(tuple(pods), tuple(services), frozenset(announced), frozenset(clients), tuple(passing))
 
 
 def _named(run: str) -> Iterator[Json]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 
 from esipp.facts import Fact
 from esipp.loadbalancers.detection import UNKNOWN, Detected
@@ -144,6 +145,20 @@ def of_status(detected: Detected, ingress: str) -> list[Finding]:
             )
 
     return _agreed(detected, look)
+
+
+def of_internal(internal: bool, vips: Iterable[str]) -> list[Finding]:
+    """Where load balancers were to be internal and have public addresses.
+
+    Args:
+        internal: whether they were to be.
+        vips: their addresses. IPv6 is left out: what is routed only inside of a network looks like any other.
+    """
+    public = [each for each in sorted(set(vips)) if internal and (at := ip_address(each)).version == 4 and at.is_global]
+    if not public:
+        return []
+    said = f"load balancers were to be internal, and have public addresses: {', '.join(public[:3])}"
+    return [Finding("internal", f"{said}; the provider does not know the annotation, or is another one")]
 
 
 def of_vips(detected: Detected, families: Collection[Family]) -> list[Finding]:

@@ -12,6 +12,7 @@ from typing import Any
 from esipp.facts import Fact
 from esipp.loadbalancers.profiles.model import Grade, LoadBalancer, Marks
 from esipp.loadbalancers.profiles.words import bound
+from esipp.plural import counted
 
 Json = dict[str, Any]
 
@@ -147,7 +148,7 @@ def platform_of(nodes: Sequence[Json]) -> Fact:
         told = ", ".join(f"{count} x {name}" for name, count in sorted(found.items()))
         return Fact("mixed", f"nodes differ: {told}")
     ways = sorted({way for _, way in by_node})
-    return Fact(by_node[0][0], f"{'; '.join(ways)} of {len(nodes)} nodes")
+    return Fact(by_node[0][0], f"{'; '.join(ways)} of {counted(len(nodes), 'node')}")
 
 
 def _of_node(node: Json) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from esipp.health.everywhere import Everywhere, Stretch
+from esipp.plural import counted
 
 RIGHT = "503"
 MOST_NAMED = 5
@@ -54,8 +55,8 @@ class Bystanders:
         if not named:
             return ""
         return (
-            f"of {len(self.told)} nodes that no pod of {self.service} was ever on, {len(self.wrong)} said something "
-            f"else than {RIGHT} at its health check: {', '.join(named)}{more}"
+            f"of {counted(len(self.told), 'node')} that no pod of {self.service} was ever on, {len(self.wrong)} said "
+            f"something else than {RIGHT} at its health check: {', '.join(named)}{more}"
         )
 
     def lines(self) -> list[str]:
@@ -63,8 +64,9 @@ class Bystanders:
         if not self.asked:
             return []
         answers = sum(each.count for told in self.told.values() for each in told)
-        said = f"{self.asked} nodes that no pod moves to, asked by {self.agents} agents every {self.pace:.1f} s"
-        said += f": {answers} answers of {len(self.told)} nodes"
+        said = f"{counted(self.asked, 'node')} that no pod moves to, asked by {counted(self.agents, 'agent')}"
+        said += f" every {self.pace:.1f} s"
+        said += f": {counted(answers, 'answer')} of {counted(len(self.told), 'node')}"
         said += f", {RIGHT} all of them" if self.told and not self.wrong else ""
         lines = [said, *([f"  {self.finding}"] if self.wrong else [])]
         return lines + ([f"  not to the end: {self.trouble}"] if self.trouble else [])

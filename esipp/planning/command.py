@@ -9,11 +9,13 @@ from esipp.errors import ExitCode, PreflightError
 from esipp.exit_codes import OF_LOAD_BALANCERS
 from esipp.loadbalancers.profiles.loading import provider
 from esipp.model import Family
+from esipp.options import check_numbers
 from esipp.planning.imagined import Asked
 from esipp.planning.plan import plan
 from esipp.planning.telling import as_json, as_text
 from esipp.rows import Row
 from esipp.run import DEFAULT_MOVES, DEFAULT_SAMPLES
+from esipp.sampling import DEFAULT_NODES
 
 Select = Callable[[Sequence[str]], list[Row]]
 
@@ -55,6 +57,9 @@ def add_plan(commands: Any, select: Select, suites: Sequence[str]) -> None:
     add("--without", action="append", default=[], metavar="FEATURE", help="take a feature as missing; repeatable")
     add("--samples", type=int, default=DEFAULT_SAMPLES, metavar="N", help="as of 'esipp run'")
     add("--moves", type=int, default=DEFAULT_MOVES, metavar="N", help="as of 'esipp run'")
+    add("--sample-nodes", type=int, default=DEFAULT_NODES, metavar="N", help="as of 'esipp run'")
+    add("--seed", type=int, default=None, metavar="N", help="as of 'esipp run'")
+    add("--internal", action="store_true", help="as of 'esipp run'")
     add("--allow-disruptive", action="store_true", help="as of 'esipp run'")
     add("--format", choices=["text", "json"], default="text")
     parser.set_defaults(command=lambda options: _plan(options, select))
@@ -64,9 +69,7 @@ def _plan(options: argparse.Namespace, select: Select) -> int:
     rows = [row for row in select(options.rows) if not options.suite or row.suite in options.suite]
     if not rows:
         raise PreflightError("None of these rows is of these suites.", "'esipp list' prints them all.")
-    for name, most in (("samples", 10_000), ("moves", 1000)):
-        if not 1 <= getattr(options, name) <= most:
-            raise PreflightError(f"--{name} {getattr(options, name)} is out of range.", f"1 to {most}.")
+    check_numbers(options)
     made = plan(
         Asked(
             provider(options.provider),
@@ -78,6 +81,9 @@ def _plan(options: argparse.Namespace, select: Select) -> int:
             options.allow_disruptive,
             options.samples,
             options.moves,
+            options.sample_nodes,
+            options.seed,
+            options.internal,
         )
     )
     lines = [json.dumps(as_json(made))] if options.format == "json" else as_text(made)

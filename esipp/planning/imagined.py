@@ -10,6 +10,7 @@ from esipp.loadbalancers.views import NO_TOOL, cloud_of
 from esipp.model import Balancer, Family, Role
 from esipp.preflight import left_out
 from esipp.rows import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, Feature, Row
+from esipp.sampling import DEFAULT_NODES
 from esipp.topology import Node, cast_roles, with_control_plane
 from esipp.versions import asked_version, version_features
 
@@ -36,7 +37,9 @@ class Asked:
         version: of the API server; empty for one that has everything.
         without: features that are taken as missing.
         disruptive: whether ``--allow-disruptive`` is given.
-        samples, moves: as of a run.
+        samples, moves, sample_nodes: as of a run.
+        seed: as of a run; None where a run would choose one.
+        internal: whether load balancers must be internal.
     """
 
     profile: LoadBalancer
@@ -48,6 +51,9 @@ class Asked:
     disruptive: bool = False
     samples: int = 200
     moves: int = 30
+    sample_nodes: int = DEFAULT_NODES
+    seed: int | None = None
+    internal: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
+from esipp.cell import Cell
 from esipp.continuity.rows import ContinuityRow
 from esipp.loadbalancers.carrying import uncarried, words_of
 from esipp.loadbalancers.profiles.model import Class, Limit, LoadBalancer, Outcome
-from esipp.model import AddressClass, Balancer, Cell, Family, Vantage
+from esipp.model import AddressClass, Balancer, Family, Vantage
 from esipp.moves.rows import MoveRow, What
 from esipp.rows import Level, Row
 

@@ -1,22 +1,25 @@
 """From a profile and rows to a plan: what is asked, what is made, how long it takes, what is left. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from esipp.cell import paths_of
 from esipp.cluster import Cluster
 from esipp.deployed import props_of
+from esipp.deploying.provided import internal_of
 from esipp.durations import PHASES, expected
 from esipp.loadbalancers.patience import Patience, patience_of
-from esipp.loadbalancers.profiles.model import LoadBalancer
-from esipp.model import Balancer, ServiceType, Vantage, paths_of
+from esipp.loadbalancers.profiles.model import Annotation, LoadBalancer
+from esipp.model import Balancer, Service, ServiceType, Vantage
 from esipp.pinned import speakers_of_sctp
 from esipp.planning import limits
 from esipp.planning.imagined import Asked, imagine
+from esipp.plural import counted
 from esipp.props import Ground
 from esipp.rows import HOST_NETWORK, Feature, Row, missing_features, say_missing
-from esipp.sampling import DEFAULT_NODES, sample
+from esipp.sampling import NO_SAMPLE, Sample, sample
 from esipp.stage import Stage
 
 RUN = "RUN"
@@ -37,6 +40,9 @@ class Made:
         pods: pods of ours.
         clients: clients outside.
         agents: the pods among them that are agents, of so many ``nodes`` that could carry one.
+        node_ports: ports of all these Services that are served on nodes, without those of health checks.
+        passing: Services that a trial makes for a while, besides; ``passing_unserved`` of them are of a class that
+            nobody serves, all of them together have ``passing_ports`` on nodes.
     """
 
     balancers: int
@@ -47,6 +53,10 @@ class Made:
     clients: int
     agents: int = 0
     nodes: int = 0
+    node_ports: int = 0
+    passing: int = 0
+    passing_unserved: int = 0
+    passing_ports: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,7 @@ class Work:
         unsupported: those that would not, and why.
         limited: those that are asked, and what is predicted of them; a row stands under its worst limit.
         made: what would exist at once.
+        sample: the nodes that carry an agent; none where the cluster admits none.
         patience: how long is waited.
         parts: where the time goes.
     """
@@ -77,6 +88,7 @@ class Work:
     unsupported: Mapping[str, tuple[Row, ...]]
     limited: tuple[limits.Limited, ...]
     made: Made
+    sample: Sample
     patience: Patience
     parts: tuple[Part, ...]
 
@@ -93,10 +105,15 @@ class Plan(Work):
     Args:
         profile: the load balancer.
         assumed: features that are taken to be there.
+        sample_nodes, seed: as they were asked for.
+        internal: the annotations that make load balancers internal, where that is wanted.
     """
 
     profile: LoadBalancer
     assumed: tuple[str, ...]
+    sample_nodes: int
+    seed: int | None
+    internal: tuple[Annotation, ...] = ()
 
 
 def plan(asked: Asked) -> Plan:
@@ -107,8 +124,16 @@ def plan(asked: Asked) -> Plan:
     """
     cluster = imagine(asked)
     ground = Ground(RUN, "image", cluster.nodes, cluster.roles, cluster.features)
-    work = work_of(asked.rows, ground, [asked.profile], asked.samples, asked.moves)
-    return Plan(profile=asked.profile, assumed=cluster.assumed, **vars(work))
+    chosen = sample(cluster.nodes.values(), cluster.roles, asked.sample_nodes, asked.seed or 0)
+    work = work_of(asked.rows, ground, [asked.profile], asked.samples, asked.moves, chosen=chosen)
+    return Plan(
+        profile=asked.profile,
+        assumed=cluster.assumed,
+        sample_nodes=asked.sample_nodes,
+        seed=asked.seed,
+        internal=internal_of(asked.profile) if asked.internal else (),
+        **vars(work),
+    )
 
 
 def work_of(
@@ -119,7 +144,7 @@ def work_of(
     moves: int,
     *,
     sure: bool = True,
-    sample_nodes: int = DEFAULT_NODES,
+    chosen: Sample | None = None,
 ) -> Work:
     """What a run would do there.
 
@@ -130,7 +155,7 @@ def work_of(
         profiles: what its load balancer is taken for. Only where it is one, it predicts anything of rows.
         samples, moves: as of a run.
         sure: whether somebody said that it is that load balancer: only then nothing is waited for that it carries not.
-        sample_nodes: as of a run.
+        chosen: the nodes that may carry an agent; by default those of a sample by seed 0.
     """
     missing = {row.id: missing_features(row, ground.features) for row in rows}
     able = tuple(row for row in rows if not missing[row.id])
@@ -139,13 +164,15 @@ def work_of(
         if missing[row.id]:
             unsupported.setdefault(say_missing(row, _first(missing[row.id])), []).append(row)
     (profile,) = profiles if len(profiles) == 1 else (None,)
-    made = _made(able, ground, sample_nodes)
+    chosen = chosen or sample(ground.nodes.values(), ground.roles)
+    made = _made(able, ground, chosen)
     return Work(
         rows=len(rows),
         asked=able,
         unsupported={why: tuple(those) for why, those in unsupported.items()},
         limited=tuple(limits.limited(profile, able)) if profile else (),
         made=made,
+        sample=chosen if made.agents else NO_SAMPLE,
         patience=patience_of(profiles, sure=sure),
         parts=tuple(_parts(able, made, profiles, samples, moves)),
     )
@@ -157,16 +184,17 @@ def _first(missing: Mapping[str, Feature]) -> dict[str, Feature]:
 
 
 # ------------------------------------------------------------------------------------------------------- what is made
-def _made(rows: Sequence[Row], ground: Ground, sample_nodes: int) -> Made:
+def _made(rows: Sequence[Row], ground: Ground, chosen: Sample) -> Made:
     paths = sorted({path for row in rows for path in paths_of(row)}, key=lambda path: path.key)
     props = props_of(rows, ground)
     hosted = ground.features[HOST_NETWORK].present
     stage = Stage(
         *(cast(Cluster, None), ground.run, ground.image, ground.nodes, ground.roles),
         hosted=hosted,
-        sampled=sample(ground.nodes.values(), ground.roles, sample_nodes).nodes,
+        sampled=chosen.nodes,
     )
     objects = {path.object_name: path.service for path in paths if path.service}
+    ports = {(path.object_name, path.port, path.protocol) for path in paths if path.service and _at_nodes(path.service)}
     kinds: Counter[str] = Counter()
     for service in objects.values():
         own = service.type is ServiceType.LOAD_BALANCER
@@ -181,8 +209,21 @@ def _made(rows: Sequence[Row], ground: Ground, sample_nodes: int) -> Made:
     return Made(
         kinds["own"], kinds["reference"], kinds["nobody"], kinds["other"], len(pods) + agents,
         len(clients | ({"outside-1"} if speakers_of_sctp(paths) and clients else set())),
-        agents, sum(node.usable and node.chosen for node in ground.nodes.values()),
+        agents, chosen.fit,
+        len(ports) + _node_ports(props.services),
+        len(props.passing), sum(_kind_of(each) == "nobody" for each in props.passing), _node_ports(props.passing),
     )  # fmt: skip
+
+
+def _at_nodes(service: Service) -> bool:
+    """Whether its ports are served on nodes."""
+    return service.type is not ServiceType.CLUSTER_IP
+
+
+def _node_ports(services: Iterable[Json]) -> int:
+    """The ports of Services that are served on nodes."""
+    specs = [service["spec"] for service in services]
+    return sum(len(spec["ports"]) for spec in specs if spec["type"] != ServiceType.CLUSTER_IP.value)
 
 
 def _kind_of(service: Json) -> str:
@@ -203,7 +244,8 @@ def _parts(
     moving = phases.pop("moves", None)
     yield Part(
         "asking", sum(phases.values()),
-        f"{len(rows)} rows, {samples} connections a path, {len(phases)} phases, as measured on kind",
+        f"{counted(len(rows), 'row')}, {counted(samples, 'connection')} a path, "
+        f"{counted(len(phases), 'phase')}, as measured on kind",
     )  # fmt: skip
     if moving is not None:
         each = max([per_move, *(_move(profile) for profile in profiles)])
@@ -214,7 +256,9 @@ def _parts(
         )  # fmt: skip
     usual = max((profile.times.usual.value[1] for profile in profiles if profile.times.usual), default=None)
     if made.balancers and usual is not None:
-        yield Part("load balancers", usual, f"{made.balancers} are made side by side, so once what one takes")
+        yield Part(
+            "load balancers", usual, f"{counted(made.balancers, 'is', 'are')} made side by side, so once what one takes"
+        )
 
 
 def _move(profile: LoadBalancer) -> float:

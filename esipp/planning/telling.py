@@ -7,7 +7,9 @@ from typing import Any
 from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.loadbalancers.profiles.words import asks, bound, seconds, sources_seen
 from esipp.planning.plan import RUN, Plan, Work
+from esipp.plural import counted
 from esipp.rows import Level, Row
+from esipp.sampling import DEFAULT_NODES
 
 WIDTH, LABEL = 100, 15
 CLEAN = "esipp clean --context NAME"
@@ -33,14 +35,37 @@ def as_text(made: Plan) -> Iterator[str]:
     yield from line("black hole", hole + rise)
     yield from line("waiting", "; ".join(waits(made)))
     yield from line("made at once", ", ".join(things(made)))
-    yield from line("time", f"about {minutes(made.seconds)}")
-    for part in made.parts:
-        yield from line("", f"{minutes(part.seconds)} {part.name}: {part.why}")
+    for each in made.internal:
+        told = ", ".join(f"{source.text} ({source.grade.value})" for source in each.sources)
+        yield from line("internal", f"load balancers, by {each.key}={each.value}: {told}")
+    yield from line("agents", _agents(made)) if made.sample.nodes else ()
+    yield from time_lines(made)
     for text in left(made):
         yield from line("if killed", text)
     for trap in profile.traps:
         yield from line("mind", trap.text)
-    yield from line("run it", f"esipp run --context NAME --image REFERENCE --provider {profile.name}")
+    yield from line("run it", f"esipp run --context NAME --image REFERENCE --provider {profile.name}{_given(made)}")
+
+
+def _agents(made: Plan) -> str:
+    """On how many nodes, and who chooses them: the nodes of a plan have no names of their own."""
+    chosen = made.sample
+    counts = f"{len(chosen.nodes)}, each of which takes a kubectl here, and one more while packets are captured"
+    if not chosen.partial:
+        return f"{counts}; every node that may carry pods has one"
+    drawn = len(chosen.nodes) - chosen.playing
+    seed = "a new --seed that the report tells" if made.seed is None else f"--seed {made.seed}"
+    others = f"{drawn} of the {chosen.fit - chosen.playing} others at random by {seed}"
+    return (
+        f"{counts}; on the {chosen.playing} nodes that play a part, and {others} (--sample-nodes {made.sample_nodes})"
+    )
+
+
+def _given(made: Plan) -> str:
+    """What was asked of load balancers and of the sample, as words of ``esipp run``."""
+    words = " --internal" if made.internal else ""
+    words += f" --sample-nodes {made.sample_nodes}" if made.sample_nodes != DEFAULT_NODES else ""
+    return words if made.seed is None else f"{words} --seed {made.seed}"
 
 
 def _must_see(profile: LoadBalancer) -> str:
@@ -61,19 +86,35 @@ def waits(made: Work) -> Iterator[str]:
 def things(made: Work) -> Iterator[str]:
     """What exists at once, at most."""
     counts = made.made
-    yield f"{counts.balancers} load balancers at most" + (" (all together; each costs)" if counts.balancers else "")
+    yield f"{counted(counts.balancers, 'load balancer')} at most" + (
+        " (all together; each costs)" if counts.balancers else ""
+    )
     yield from [f"{counts.reference} of the reference load balancer"] if counts.reference else []
     yield f"{counts.unserved} of a class that nobody serves"
     agents = f" ({counts.agents} of them agents, for {counts.nodes} nodes)" if counts.agents < counts.nodes else ""
-    yield f"{counts.services} other Services, {counts.pods} pods{agents}, 1 namespace"
-    yield f"{counts.clients} clients outside"
+    yield f"{counted(counts.services, 'other Service')}, {counted(counts.pods, 'pod')}{agents}, 1 namespace"
+    yield f"{counted(counts.node_ports, 'node port')} besides those of health checks"
+    if counts.passing:
+        nobody = f", {counts.passing_unserved} of a class that nobody serves" if counts.passing_unserved else ""
+        yield f"for a while {counts.passing} more Services{nobody} ({counts.passing_ports} node ports)"
+    yield f"{counted(counts.clients, 'client')} outside"
+
+
+def time_lines(made: Work) -> Iterator[str]:
+    """How long it takes, and what that follows from."""
+    yield from line("time", f"about {minutes(made.seconds)}")
+    for part in made.parts:
+        yield from line("", f"{minutes(part.seconds)} {part.name}: {part.why}")
+    if made.made.agents > DEFAULT_NODES:
+        yield from line("", f"as with {DEFAULT_NODES} agents: how much longer more of them take was not measured")
 
 
 def left(made: Work, command: str = CLEAN) -> Iterator[str]:
     """What stays behind if a run is killed, and what removes it."""
     namespace = f"namespace esipp-{RUN} with all that is in it"
     if made.made.balancers:
-        namespace += f"; so {made.made.balancers} load balancers go on, and go on to cost"
+        costly = counted(made.made.balancers, "load balancer goes on, and goes", "load balancers go on, and go")
+        namespace += f"; so {costly} on to cost"
     yield f"{namespace}: {command} removes it"
     if made.made.clients:
         yield "the clients outside: the same command, on the same machine"
@@ -105,6 +146,9 @@ def as_json(made: Plan) -> Json:
     return {
         "provider": profile.name,
         "assumed": list(made.assumed),
+        "sample_nodes": made.sample_nodes,
+        "seed": made.seed,
+        "internal": {each.key: each.value for each in made.internal},
         "bound": profile.local.bound if profile.local.on else None,
         "up": profile.rise,
         **work_as_json(made),

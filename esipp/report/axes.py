@@ -4,7 +4,8 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from esipp.model import Backends, Cell, Path
+from esipp.cell import Cell
+from esipp.model import Backends, Path
 
 AXES: Mapping[str, Callable[[Path], str]] = {
     "over": lambda path: path.protocol.value,

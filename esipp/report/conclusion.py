@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from esipp.errors import ExitCode
 from esipp.observation import Verdict
+from esipp.plural import counted
 from esipp.rows import Binding, Level, Status
 
 WORST_FIRST = (
@@ -69,23 +70,30 @@ def conclude(verdicts: Iterable[Verdict], left_out: int, fail_on: Binding = Bind
     errors, undecided = against[Status.ERROR], against[Status.INCONCLUSIVE]
     left_out += sum(1 for verdict in verdicts if verdict.left_out and verdict.level is Level.CORE)
     differing = sum(1 for each in verdicts if each.status is Status.FAIL and each.level in BOTH) - failed
-    aside = f"; {differing} extended rows differ" if differing else ""
+    aside = f"; {counted(differing, 'extended row differs', 'extended rows differ')}" if differing else ""
 
     def say(result: str, code: ExitCode, why: str) -> Conclusion:
         return Conclusion(result, code, why + aside, counts)
 
     if failed or flaky:
-        parts = [f"{failed} rows fail"] * bool(failed) + [f"{flaky} rows are flaky"] * bool(flaky)
+        parts = [counted(failed, "row fails", "rows fail")] * bool(failed)
+        parts += [counted(flaky, "row is flaky", "rows are flaky")] * bool(flaky)
         return say("nonconformant", ExitCode.NOT_CONFORMANT, " and ".join(parts))
     if errors:
-        return say("error", ExitCode.HARNESS, f"{errors} rows could not be judged through our own fault")
+        return say("error", ExitCode.HARNESS, f"{counted(errors, 'row')} could not be judged through our own fault")
     if undecided:
-        return say("inconclusive", ExitCode.HARNESS, f"{undecided} binding rows could not be decided")
+        return say("inconclusive", ExitCode.HARNESS, f"{counted(undecided, 'binding row')} could not be decided")
     if not verdicts:
         return say("empty", ExitCode.NOTHING_SELECTED, "no row was selected")
     if left_out:
-        return say("partial", ExitCode.CONFORMANT, f"what was asked holds, but {left_out} core rows were left out")
+        missed = counted(left_out, "core row was", "core rows were")
+        return say("partial", ExitCode.CONFORMANT, f"what was asked holds, but {missed} left out")
     core = sum(1 for verdict in verdicts if verdict.level is Level.CORE and verdict.status is not Status.UNSUPPORTED)
     if not core:
         return say("inconclusive", ExitCode.HARNESS, "no core row could be asked on this cluster")
-    return say("conformant", ExitCode.CONFORMANT, f"all {core} core rows that this cluster supports hold")
+    held = (
+        f"all {core} core rows that this cluster supports hold"
+        if core > 1
+        else "the one core row that this cluster supports holds"
+    )
+    return say("conformant", ExitCode.CONFORMANT, held)

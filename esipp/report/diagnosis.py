@@ -3,19 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from esipp.cell import Cell
 from esipp.health.model import About, QuestionRow
-from esipp.model import (
-    NO_ANSWER,
-    AddressClass,
-    Backends,
-    Cell,
-    Claim,
-    EntryKind,
-    Role,
-    Service,
-    TrafficPolicy,
-    Vantage,
-)
+from esipp.model import NO_ANSWER, AddressClass, Backends, Claim, EntryKind, Role, Service, TrafficPolicy, Vantage
 from esipp.observation import Outcome, Verdict
 from esipp.rows import Row, Status
 

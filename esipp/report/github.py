@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from esipp.plural import counted
 from esipp.report.causes import TROUBLE, Group, causes_of_others, causes_of_paths
 from esipp.report.reading import RecordedRun
 from esipp.rows import Level, Status
@@ -85,7 +86,7 @@ def annotations(run: RecordedRun) -> list[str]:
     if rest:
         rows = sum(len(group) for group in rest)
         level = "error" if any(_level(group, run) == "error" for group in rest) else "warning"
-        text = f"and {len(rest)} more, of {_rows(rows)}: see the job's summary and the run's report"
+        text = f"and {len(rest)} more, of {counted(rows, 'row')}: see the job's summary and the run's report"
         lines.append(command(level, text, title="esipp"))
     return [*lines, command("notice", run.conclusion.sentence, title="esipp")]
 
@@ -113,16 +114,12 @@ def _annotation(group: Group, run: RecordedRun) -> str:
         "observed": verdict.observed if seen else "",
         "reason": verdict.reason,
         "likely": verdict.likely,
-        "also": f"{_rows(len(others))} more" if others else "",
+        "also": f"{counted(len(others), 'row')} more" if others else "",
         "repeat": f"{run.header['command']} {first.id}",
     }
     text = "\n".join(f"{label}: {said}" if label else said for label, said in told.items() if said)
     title = f"{verdict.status.value} ({first.level.value}) {first.id}"
     return command(_level(group, run), text[:LONGEST_MESSAGE], title=title)
-
-
-def _rows(count: int) -> str:
-    return f"{count} row" if count == 1 else f"{count} rows"
 
 
 # -------------------------------------------------------------------------------------------------------- job summary

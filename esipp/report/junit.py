@@ -24,6 +24,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.observation import Verdict
+from esipp.plural import counted
 from esipp.report.conclusion import spoils
 from esipp.report.reading import RecordedRun
 from esipp.report.told_rows import ToldRow
@@ -55,7 +56,8 @@ def render(run: RecordedRun) -> str:
     told_by_rows = said.exit_code in (ExitCode.CONFORMANT, ExitCode.NOT_CONFORMANT)
     if not run.whole or not told_by_rows or (said.exit_code is not ExitCode.CONFORMANT and not red):
         unjudged = sum(1 for row in run.rows if row.id not in run.verdicts)
-        body = [said.sentence, *run.trouble, *([f"{unjudged} rows have no verdict"] if unjudged else [])]
+        open_ = [f"{counted(unjudged, 'row has', 'rows have')} no verdict"] if unjudged else []
+        body = [said.sentence, *run.trouble, *open_]
         _run_case(_suite(root, "run", run), said.sentence, body, said.result)
     return _finish(root, max(times) - began)
 

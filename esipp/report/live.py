@@ -16,6 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from esipp.plural import counted, form
 from esipp.progress import Phase, Progress, SlowSteps, Standing, plain, say_left, say_seconds
 from esipp.report.conclusion import WORST_FIRST
 from esipp.rows import Status
@@ -85,11 +86,11 @@ def _within(standing: Standing) -> Iterator[Text]:
     for wait in standing.waits[:MOST_WAITS]:
         yield Text(f"waiting {wait.sentence}", style="yellow" if wait.seconds > wait.bound / 2 else "default")
     if len(standing.waits) > MOST_WAITS:
-        yield Text(f"and for {len(standing.waits) - MOST_WAITS} more things", style="dim")
+        yield Text(f"and for {counted(len(standing.waits) - MOST_WAITS, 'more thing')}", style="dim")
 
 
 def _rows(standing: Standing) -> Text:
-    line = Text(f"{standing.rows:,} rows: ")
+    line = Text(f"{standing.rows:,} {form(standing.rows, 'row')}: ")
     line.append(f"{standing.arranged:,} arranged, {standing.observed:,} observed, {standing.judged:,} judged")
     if standing.impossible:
         line.append(f", {standing.impossible:,} not possible here", style="dim")

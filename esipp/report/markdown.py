@@ -6,6 +6,8 @@ summary and a comment.
 
 from collections.abc import Sequence
 
+from esipp.deploying.wishes import INTERNAL
+from esipp.plural import counted
 from esipp.report import numbers
 from esipp.report.causes import Group, causes_of_others, causes_of_paths, one_of, reasons
 from esipp.report.conclusion import WORST_FIRST, binds
@@ -19,7 +21,7 @@ from esipp.rows import KUBERNETES, Binding, Level, Profile, Status
 MOST_CAUSES, MOST_REASONS, MOST_FACTS, MOST_PARTS, MOST_FAULTS, MOST_BALANCERS = 10, 5, 16, 8, 3, 5
 """What is told of each at most; how many more there are is said, and report.json has them all."""
 
-FIRST_FACTS = ("kubernetes", "service-proxy", "proxy-mode", "network-add-on", "nodes", "kernel", "runtime")
+FIRST_FACTS = ("kubernetes", "service-proxy", "proxy-mode", "network-add-on", INTERNAL, "nodes", "kernel", "runtime")
 FIRST_KINDS = ("service-proxy", "network-add-on", "load-balancer")
 """Facts and kinds of components that are told before all others, which follow by name."""
 
@@ -69,7 +71,7 @@ def _verdicts(run: RecordedRun) -> list[str]:
                 numbers_ = " | ".join(str(counts.get(each, 0)) for each in columns)
                 lines.append(f"| {profile.value} | {level.value} | {sum(counts.values())} | {numbers_} |")
     left_out = run.header["left_out_core_rows"]
-    return lines + (["", f"Not selected: {_many(left_out, 'core row')}."] if left_out else [])
+    return lines + (["", f"Not selected: {counted(left_out, 'core row')}."] if left_out else [])
 
 
 def _qualified(run: RecordedRun) -> list[str]:
@@ -115,14 +117,14 @@ def _failures(run: RecordedRun) -> list[str]:
     fail_on = Binding(run.header["fail_on"])
     groups.sort(key=lambda group: not binds(run.verdicts[group[0].id], fail_on))
     rows = sum(len(group) for group in groups)
-    lines = ["", f"## Not fine: {_many(rows, 'row')}, {_many(len(groups), 'cause')}", ""]
+    lines = ["", f"## Not fine: {counted(rows, 'row')}, {counted(len(groups), 'cause')}", ""]
     for group in groups[:MOST_CAUSES]:
         lines += _cause(run, group)
     if len(groups) > MOST_CAUSES:
         left = sum(len(group) for group in groups[MOST_CAUSES:])
         lines += [
             "",
-            f"And {_many(len(groups) - MOST_CAUSES, 'more cause')} with {_many(left, 'row')}, in report.json.",
+            f"And {counted(len(groups) - MOST_CAUSES, 'more cause')} with {counted(left, 'row')}, in report.json.",
         ]
     return lines
 
@@ -145,14 +147,9 @@ def _cause(run: RecordedRun, group: Group) -> list[str]:
         "why": "; ".join(label + text for label, text in why.items() if text not in ("", "-")),
         "again": code(f"{run.header['command']} {first.id}", 400),
     }
-    also = f" and {_many(len(others), 'more row')}" if others else ""
+    also = f" and {counted(len(others), 'more row')}" if others else ""
     title = f"- **{verdict.status.value.upper()}** ({first.level.value}) {code(first.id, 200)}{also}"
     return [title, *(f"  - {label}: {text}" for label, text in told.items() if text)]
-
-
-def _many(count: int, what: str) -> str:
-    """So many of them."""
-    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def _known(run: RecordedRun) -> list[str]:
@@ -160,7 +157,7 @@ def _known(run: RecordedRun) -> list[str]:
     found = reasons(run.rows, run.verdicts, Status.KNOWN)
     if not found:
         return []
-    told = [f"- {_many(len(each.rows), 'row')}: {prose(each.why)} [{code(each.reference)}]" for each in found]
+    told = [f"- {counted(len(each.rows), 'row')}: {prose(each.why)} [{code(each.reference)}]" for each in found]
     return ["", "## Known differences", "", *_some(told, MOST_REASONS, "reasons")]
 
 
@@ -170,11 +167,11 @@ def _not_tested(run: RecordedRun) -> list[str]:
     unjudged = sum(1 for row in run.rows if row.id not in run.verdicts)
     if not found and not unjudged:
         return []
-    told = [f"- {_many(unjudged, 'row')}: not judged, the run was cut short"] if unjudged else []
+    told = [f"- {counted(unjudged, 'row')}: not judged, the run was cut short"] if unjudged else []
     for each in sorted(found, key=lambda each: (not each.ours, -len(each.rows), each.name)):
         name = f"Kubernetes {each.name.removeprefix(KUBERNETES)}" if each.name.startswith(KUBERNETES) else each.name
         by = " (left out by us)" if each.ours else ""
-        told.append(f"- {_many(len(each.rows), 'row')} for want of {code(name)}{by}: {prose(each.why)}")
+        told.append(f"- {counted(len(each.rows), 'row')} for want of {code(name)}{by}: {prose(each.why)}")
     return ["", "## Not tested", "", *_some(told, MOST_REASONS, "features")]
 
 

@@ -3,16 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from esipp.model import (
-    NO_ANSWER,
-    AddressClass,
-    Balancer,
-    Cell,
-    Claim,
-    Family,
-    Protocol,
-    Spread,
-)
+from esipp.cell import Cell, Spread
+from esipp.model import NO_ANSWER, AddressClass, Balancer, Claim, Family, Protocol
+from esipp.plural import counted
 from esipp.report import plain
 from esipp.rows import Level, Row
 
@@ -43,18 +36,25 @@ TITLES = {
 
 def rows_page(rows: Sequence[Row]) -> str:
     """One table for each kind of service, then those of each other suite: its paths, and what else it looks at."""
-    lines = [HEAD, f"{len(rows)} rows: {_levels(rows)}.", ""]
+    lines = [HEAD, f"{counted(len(rows), 'row')}: {_levels(rows)}.", ""]
     references = list(dict.fromkeys(text for row in rows for text in row.references))
     source_ip = [row for row in rows if row.suite == "source_ip"]
     for title, group in _groups(row for row in source_ip if isinstance(row, Cell)).items():
-        lines += [f"## {title}", "", f"{len(group)} rows: {_levels(group)}.", "", *_table(group, references), ""]
+        lines += [
+            f"## {title}",
+            "",
+            f"{counted(len(group), 'row')}: {_levels(group)}.",
+            "",
+            *_table(group, references),
+            "",
+        ]
     for suite in dict.fromkeys(row.suite for row in rows if row.suite != "source_ip"):
         of_it = [row for row in rows if row.suite == suite]
         paths, others = (
             [row for row in of_it if isinstance(row, Cell)],
             [row for row in of_it if not isinstance(row, Cell)],
         )
-        lines += [f"## {TITLES.get(suite, suite)}", "", f"{len(of_it)} rows: {_levels(of_it)}.", ""]
+        lines += [f"## {TITLES.get(suite, suite)}", "", f"{counted(len(of_it), 'row')}: {_levels(of_it)}.", ""]
         lines += [*_table(paths, references), ""] if paths else []
         lines += [*plain.table(others, references), ""] if others else []
     lines += ["## References", "", *(f"{number}. {text}" for number, text in enumerate(references, 1)), ""]

@@ -3,9 +3,10 @@
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
+from esipp.cell import Cell
 from esipp.explain import explain, say_since
-from esipp.model import Cell
 from esipp.observation import Verdict
+from esipp.plural import counted
 from esipp.report.causes import causes_of_others
 from esipp.report.matrix import WIDTH
 from esipp.report.told_rows import ToldRow
@@ -100,7 +101,7 @@ def _tell(group: Sequence[ToldRow], verdicts: Mapping[str, Verdict], repeat: str
         lines += fold(label, text) if text else []
     lines.append(f"  {'repeat':<9} {repeat} {first.id}")
     if others:
-        lines += fold("also", f"{len(others)} more rows of this requirement:")
+        lines += fold("also", f"{counted(len(others), 'more row')} of this requirement:")
     for row in others[:MOST_OTHERS]:
         lines += fold("", f"({row.level.value}) {row.id}: {verdicts[row.id].observed}")
     if len(others) > MOST_OTHERS:

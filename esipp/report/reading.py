@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from esipp.artefacts import file_name
 from esipp.errors import ExitCode, PreflightError
 from esipp.observation import Verdict, Witness
+from esipp.plural import counted
 from esipp.report.agreeing import contradictions
 from esipp.report.conclusion import Conclusion, conclude
 from esipp.report.ledger import SCHEMA_VERSION
@@ -364,7 +365,7 @@ class _Reader:
         if run.end is not None and run.end["result"] not in ("incomplete", "error"):
             missing = [each for each in ids if each not in run.verdicts]
             if missing:
-                self._fault(run, f"{len(missing)} rows have no verdict, among them {missing[0]}")
+                self._fault(run, f"{counted(len(missing), 'row has', 'rows have')} no verdict, among them {missing[0]}")
             elif not strange and (run._judged.result, run._judged.exit_code) != (
                 run.end["result"],
                 run.end["exit_code"],

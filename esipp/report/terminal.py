@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from esipp.loadbalancers.contradictions import ABOUT
 from esipp.observation import Verdict
+from esipp.plural import counted, form
 from esipp.report import plain
 from esipp.report.causes import causes_of_paths, one_of, reasons
 from esipp.report.conclusion import WORST_FIRST
@@ -61,8 +62,8 @@ def _tell(
         return lines
     ways = Counter(cell.way_in for cell in others).most_common()
     hit = ", ".join(f"{way} ({count})" for way, count in ways[:MOST_WAYS])
-    hit += f" and {len(ways) - MOST_WAYS} more ways in" if len(ways) > MOST_WAYS else ""
-    lines += plain.fold("also", f"{len(others)} more rows show the same: {hit}")
+    hit += f" and {counted(len(ways) - MOST_WAYS, 'more way')} in" if len(ways) > MOST_WAYS else ""
+    lines += plain.fold("also", f"{counted(len(others), 'more row shows', 'more rows show')} the same: {hit}")
     for cell in _various(others):
         what = verdicts[cell.id].observed if verdict.status is not Status.INCONCLUSIVE else ""
         lines += plain.fold("", f"({cell.level.value}) {cell.id}" + (f": {what}" if what else ""))
@@ -90,7 +91,7 @@ def counts(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[str
             status = verdicts[row.id].status
             level[status] = level.get(status, 0) + 1
     return [
-        f"{level.value:<9} {sum(found.values()):>4} rows: "
+        f"{level.value:<9} {sum(found.values()):>4} {form(sum(found.values()), 'row') + ':':<5} "
         + ", ".join(f"{found[status]} {status.value}" for status in reversed(WORST_FIRST) if status in found)
         for level, found in sorted(table.items())
     ]
@@ -103,7 +104,7 @@ def known_and_missing(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) 
         for reason in reasons(rows, verdicts, status):
             why = reason.why + (f" [{reason.reference}]" if reason.reference else "")
             said = ("needs " if status is Status.UNSUPPORTED else "") + ", ".join(reason.of)
-            text = f"{title}, {len(reason.rows)} rows: " + (f"{said}: {why}" if said else why)
+            text = f"{title}, {counted(len(reason.rows), 'row')}: " + (f"{said}: {why}" if said else why)
             lines += textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     return lines
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from esipp.model import Cell, Vantage
+from esipp.cell import Cell
+from esipp.model import Vantage
 from esipp.report.axes import AXES, but_for
 from esipp.report.places import entry_name, kind_of, place_of, service_name
 from esipp.rows import Level, Row

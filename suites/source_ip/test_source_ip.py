@@ -6,7 +6,7 @@ from operator import attrgetter
 import pytest
 
 from esipp.catalog import rows_of
-from esipp.model import Cell
+from esipp.cell import Cell
 from esipp.observation import Verdict
 from fixtures.session import enforce
 

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from esipp.cell import Cell
 from esipp.errors import ExitCode
-from esipp.model import Cell
 from esipp.rows import Row
 from esipp.run import DEFAULT_MOVES
 from tests.broken.nodes import Nodes, Placed, Result

@@ -5,7 +5,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from esipp.model import Cell, Family, Role
+from esipp.cell import Cell
+from esipp.model import Family, Role
 from esipp.topology import family_of
 from tests.broken.matching import AT_THE_NODE, MASQUERADE, came_by, hands_to, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
-from esipp.model import AddressClass, Cell, Family, Protocol, Role, Vantage
+from esipp.cell import Cell
+from esipp.model import AddressClass, Family, Protocol, Role, Vantage
 from esipp.topology import family_of
 from tests.broken.matching import MASQUERADE
 from tests.broken.nodes import Live, Nodes, Placed, Rule

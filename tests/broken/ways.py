@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from esipp.model import Backends, Balancer, Cell, EntryKind, Path, Role, TrafficPolicy, Vantage
+from esipp.cell import Cell
+from esipp.model import Backends, Balancer, EntryKind, Path, Role, TrafficPolicy, Vantage
 from esipp.rows import Row
 
 NODE_PORTS = (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)

@@ -20,6 +20,7 @@ from esipp.again.evidence import (
     window_of,
 )
 from esipp.catalog import all_rows
+from esipp.cell import Cell
 from esipp.compatibility.judging import judge as judge_api
 from esipp.continuity.judging import Judge as ContinuityJudge
 from esipp.continuity.rows import ContinuityRow
@@ -29,7 +30,7 @@ from esipp.flips.model import Flipping, FlipRow
 from esipp.health.judge import judge as judge_health
 from esipp.interoperability.judge import judge as judge_interoperability
 from esipp.judge import Evidence, judge
-from esipp.model import Balancer, Cell
+from esipp.model import Balancer
 from esipp.moves.judging import Judge as MovesJudge
 from esipp.moves.judging import Result
 from esipp.moves.rows import MoveRow

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from esipp import manifests, network_policies
 from esipp.catalog import all_rows
+from esipp.cell import paths_of
 from esipp.cluster import Cluster
 from esipp.compatibility.model import Chain, EditRow, Ref, Verb
 from esipp.compatibility.performing import Performer
@@ -18,7 +19,7 @@ from esipp.health.props import local_service, placed, slot
 from esipp.interoperability import crowd
 from esipp.interoperability.model import Kind
 from esipp.interoperability.props import service_b
-from esipp.model import Balancer, Family, Path, Protocol, Role, paths_of
+from esipp.model import Balancer, Family, Path, Protocol, Role
 from esipp.moves import scene as moves
 from esipp.props import Ground, Props
 from esipp.rows import Feature, Row, missing_features

@@ -17,8 +17,8 @@ import esipp.preflight
 import esipp.rows
 import esipp.run
 from esipp.api_calls import ApiCalls
+from esipp.cell import Cell
 from esipp.errors import HarnessError, PreflightError
-from esipp.model import Cell
 from esipp.observation import Observation, Outcome, Verdict
 from esipp.preflight import Findings
 from esipp.rows import Row, Status

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 
-from esipp.model import Cell
+from esipp.cell import Cell
 from esipp.observation import Observation, Outcome, Verdict
 from esipp.report.reading import RecordedRun, read_run
 from esipp.rows import Level, Status

@@ -16,11 +16,12 @@ from esipp.again.command import Again, Change, judge_again, tell, write_again
 from esipp.again.evidence import API, CONTINUITY, CONVERGENCE, FLIPS, HEALTH, INTEROPERABILITY, PATHS, TYPES, Window
 from esipp.again.past import Past, read_observation, read_past, records
 from esipp.catalog import all_rows
+from esipp.cell import Cell
 from esipp.cli import main
 from esipp.compatibility.model import EditRow, Taken
 from esipp.errors import ExitCode, HarnessError, PreflightError
 from esipp.health.model import QuestionRow
-from esipp.model import AddressClass, Cell, Client
+from esipp.model import AddressClass, Client
 from esipp.moves.rows import MoveRow
 from esipp.report.ledger import SCHEMA
 from esipp.report.reading import read_run
@@ -382,7 +383,7 @@ def test_the_command(ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["judge", str(ledger.parent), identity, "--out", str(tmp_path / "new")]) == ExitCode.CONFORMANT
     told = capsys.readouterr().out.splitlines()
     assert told[0].startswith("run ")
-    assert "1 rows: 1 same" in told
+    assert "1 row: 1 same" in told
     assert told[-1] == f"ledger: {tmp_path / 'new' / 'ledger.jsonl'}"
     assert list(read_run(tmp_path / "new").verdicts) == [identity]
     assert main(["judge", str(ledger), "no such row"]) == ExitCode.USAGE

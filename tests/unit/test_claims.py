@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from esipp.catalog import all_cells
+from esipp.cell import Override
 from esipp.claims import Claim, all_claims, by_claim, claims_of, sights
-from esipp.model import Override
 from esipp.observation import Verdict
 from esipp.rows import Nature, Status
 from tests.unit.comparing_world import said

@@ -8,7 +8,6 @@ import pytest
 from esipp.cluster import ApiError, Cluster
 from esipp.components import (
     MOST_NAMES,
-    PAGE,
     Component,
     all_pods,
     digest_of,
@@ -22,6 +21,7 @@ from esipp.components import (
     version_of,
 )
 from esipp.loadbalancers.reference import Reference
+from esipp.paging import PAGE
 
 Json = dict[str, Any]
 A, B = "sha256:" + "0a" * 32, "sha256:" + "1b" * 32

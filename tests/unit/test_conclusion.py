@@ -63,7 +63,7 @@ def test_a_lane_may_demand_the_extended_rows() -> None:
 
 
 def test_extended_differences_are_told_beside_a_good_result() -> None:
-    assert "1 extended rows differ" in conclude(verdicts((Status.FAIL, Level.EXTENDED)), left_out=0).sentence
+    assert "1 extended row differs" in conclude(verdicts((Status.FAIL, Level.EXTENDED)), left_out=0).sentence
 
 
 def timed(status: Status) -> list[Verdict]:
@@ -75,4 +75,4 @@ def test_rows_that_a_busy_machine_can_spoil_bind_only_where_it_is_asked() -> Non
         assert conclude(timed(status), 0, Binding.CORE).exit_code == ExitCode.CONFORMANT
         assert conclude(timed(status), 0, Binding.EXTENDED).exit_code == ExitCode.CONFORMANT
         assert conclude(timed(status), 0, Binding.TIMED).exit_code == code
-    assert "1 extended rows differ" in conclude(timed(Status.FAIL), 0, Binding.EXTENDED).why
+    assert "1 extended row differs" in conclude(timed(Status.FAIL), 0, Binding.EXTENDED).why

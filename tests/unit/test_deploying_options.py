@@ -2,17 +2,25 @@
 
 import argparse
 import shlex
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from esipp.catalog import all_rows
 from esipp.deploying.given import given_by_rows
 from esipp.deploying.images import this_version
 from esipp.deploying.options import EFFECTS
+from esipp.deploying.provided import TAGS, internal_of
 from esipp.deploying.syntax import LONGEST_NAME, LONGEST_PREFIX, MOST_ANNOTATIONS
-from esipp.deploying.wishes import Annotation, On, Toleration, Wishes
+from esipp.deploying.wishes import INTERNAL, Annotation, On, Toleration, Wishes
 from esipp.errors import ExitCode, PreflightError
+from esipp.labels import labels_of
+from esipp.loadbalancers.profiles.loading import named
+from esipp.loadbalancers.profiles.model import Grade
 from esipp.options import settings_of
+from esipp.planning.imagined import Asked
+from esipp.planning.plan import plan
+from esipp.planning.telling import as_json, as_text
 from esipp.run import Settings
 
 NAME, PREFIX = "n" * LONGEST_NAME, ".".join(["p" * 62] * 4)
@@ -231,3 +239,119 @@ def test_a_registry_alone_has_this_versions_image(monkeypatch: pytest.MonkeyPatc
 def test_effects_are_those_of_kubernetes() -> None:
     for effect in EFFECTS:
         assert wishes(f"--toleration=x:{effect}").tolerations == (Toleration("x", None, effect),)
+
+
+# ------------------------------------------------------------------------------------------- internal load balancers
+GCE, AZURE = "networking.gke.io/load-balancer-type", "service.beta.kubernetes.io/azure-load-balancer-internal"
+AWS = "service.beta.kubernetes.io/aws-load-balancer-"
+OPENSTACK = "service.beta.kubernetes.io/openstack-internal-load-balancer"
+BALANCED = {"metadata": {"name": "x"}, "spec": {"type": "LoadBalancer"}}
+
+
+@pytest.mark.parametrize(
+    ("provider", "key", "value"),
+    [
+        ("gke-legacy", GCE, "Internal"),
+        ("gke-subsetting", GCE, "Internal"),
+        ("aks", AZURE, "true"),
+        ("aks-shared-probe", AZURE, "true"),
+        ("aws-clb", f"{AWS}internal", "true"),
+        ("eks-nlb-ip", f"{AWS}scheme", "internal"),
+        ("octavia-amphora", OPENSTACK, "true"),
+        ("octavia-ovn", OPENSTACK, "true"),
+    ],
+)
+def test_load_balancers_are_made_internal_by_the_profiles_annotation(provider: str, key: str, value: str) -> None:
+    found = settings("--provider", provider, "--internal")
+    assert found.wishes.internal == ((key, value),)
+    assert "--internal" in shlex.split(found.repeat)
+    assert settings(*shlex.split(found.repeat)[4:]).wishes == found.wishes, "but for the context, which is there twice"
+    assert found.wishes.facts()[INTERNAL] == f"yes, by {key}={value}"
+    assert found.wishes.dressed("services", BALANCED)["metadata"]["annotations"] == {key: value}
+    of_nobody = {**BALANCED, "spec": {"type": "LoadBalancer", "loadBalancerClass": "esipp.dev/nobody"}}
+    for other in (of_nobody, {**BALANCED, "spec": {"type": "NodePort"}}):
+        assert "annotations" not in found.wishes.dressed("services", other)["metadata"]
+    (annotation,) = internal_of(named(provider))
+    assert {source.grade for source in annotation.sources} == {Grade.DOCUMENTED}
+
+
+def test_without_the_option_they_are_as_the_provider_makes_them() -> None:
+    assert settings("--provider", "aks").wishes.internal == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "hint"),
+    [
+        (["--internal"], "none is named", "--provider NAME"),
+        (["--internal", "--provider", "metallb-l2"], "metallb-l2 has no annotation", "--annotation KEY=VALUE"),
+        (["--internal", "--provider", "gke-rbs"], "gke-rbs has no annotation", "--annotation KEY=VALUE"),
+        (["--internal", "--provider", "eks-nlb-ip", "--annotation", f"{AWS}scheme=internet-facing"],
+         f"wants {AWS}scheme=internal, and --annotation says internet-facing", "one of them"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_made_internal_is_refused(words: list[str], said: str, hint: str) -> None:
+    with pytest.raises(PreflightError) as refused:
+        settings(*words)
+    assert said in refused.value.sentence
+    assert hint in refused.value.hint
+    assert refused.value.exit_code is ExitCode.USAGE
+
+
+def test_the_same_annotation_twice_is_fine() -> None:
+    found = settings("--internal", "--provider", "aks", "--annotation", f"{AZURE}=true").wishes
+    assert found.dressed("services", BALANCED)["metadata"]["annotations"] == {AZURE: "true"}
+
+
+def test_a_plan_says_by_what_they_are_internal_and_who_says_so() -> None:
+    rows = [row for row in all_rows() if row.suite == "convergence"]
+    made, usual = (plan(Asked(named("aks"), rows, internal=each)) for each in (True, False))
+    said = " ".join(" ".join(as_text(made)).split())
+    assert f"internal load balancers, by {AZURE}=true: cloud-provider-azure: load balancer annotations" in said
+    assert said.endswith("--provider aks --internal")
+    assert as_json(made)["internal"] == {AZURE: "true"}
+    assert as_json(usual)["internal"] == {}
+    with pytest.raises(PreflightError, match="metallb-l2 has no annotation"):
+        plan(Asked(named("metallb-l2"), rows, internal=True))
+
+
+# ------------------------------------------------------------------------------------------------ tags in the cloud
+RESOURCE_TAGS, PIP_TAGS = f"{AWS}additional-resource-tags", "service.beta.kubernetes.io/azure-pip-tags"
+OURS = {**BALANCED, "metadata": {"name": "x", "labels": labels_of("0101-000000-abcd")}}
+
+
+@pytest.mark.parametrize(
+    ("provider", "key", "tag"),
+    [
+        *((each, RESOURCE_TAGS, "esipp.dev/run") for each in ("aws-clb", "aws-nlb", "eks-nlb-instance", "eks-nlb-ip")),
+        *((each, PIP_TAGS, "esipp-run") for each in ("aks", "aks-shared-probe", "aks-no-floating-ip")),
+    ],
+)
+def test_what_a_cloud_makes_is_tagged_with_the_run(provider: str, key: str, tag: str) -> None:
+    found = settings("--provider", provider)
+    wished = found.wishes
+    made = cast(dict[str, Any], wished.on("POST", "/api/v1/namespaces/x/services", OURS))
+    assert made["metadata"]["annotations"] == {key: f"{tag}=0101-000000-abcd"}
+    assert wished.dressed("services", made) == made, "a replaced object gets it once"
+    assert wished.facts() == {"created.cloud-tags": f"{key}={tag}=RUN"}
+    assert key not in found.repeat, "the provider says it again"
+    sources = [each.sources for each in named(provider).annotations if each.purpose == TAGS]
+    assert [[source.grade for source in each] for each in sources] == [[Grade.DOCUMENTED]]
+
+
+def test_a_users_own_tags_stay() -> None:
+    wished = wishes("--provider", "aws-clb", "--annotation", f"{RESOURCE_TAGS}=purpose=esipp,team=net")
+    (value,) = wished.dressed("services", OURS)["metadata"]["annotations"].values()
+    assert value == "purpose=esipp,team=net,esipp.dev/run=0101-000000-abcd"
+
+
+@pytest.mark.parametrize("provider", ["", "gke-legacy", "octavia-amphora", "metallb-l2"])
+def test_where_no_annotation_tags_nothing_is_tagged(provider: str) -> None:
+    words = ["--provider", provider] if provider else []
+    assert wishes(*words) == Wishes()
+
+
+def test_what_no_cloud_serves_is_not_tagged() -> None:
+    wished = wishes("--provider", "aws-clb")
+    of_nobody = {**OURS, "spec": {"type": "LoadBalancer", "loadBalancerClass": "esipp.dev/nobody"}}
+    for other in (of_nobody, {**OURS, "spec": {"type": "ClusterIP"}}, BALANCED):
+        assert wished.dressed("services", other) == other

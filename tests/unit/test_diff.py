@@ -174,7 +174,7 @@ def test_an_interrupted_run_is_not_whole_though_it_was_closed() -> None:
     new = run_of([said("a", P)], rows=[told_row("a"), told_row("b")])
     new.end = {"result": "incomplete", "why": "the run was interrupted", "exit_code": 2}
     diff = compare(run_of([said("a", P), said("b", P)]), new)
-    assert diff.incomplete == ["NEW is not whole: 1 of its rows have no verdict (the run was interrupted)"]
+    assert diff.incomplete == ["NEW is not whole: 1 of its rows has no verdict (the run was interrupted)"]
     assert diff.exit_code is ExitCode.HARNESS
 
 

@@ -322,6 +322,15 @@ def test_of_many_nodes_it_says_how_many_would_carry_an_agent(monkeypatch: pytest
     assert "20 of 300 would carry an agent, --sample-nodes 20: those that play a part" in the(report, "nodes").sentence
     assert "at random by --seed 7" in the(report, "nodes").sentence
     assert "(20 of them agents, for 300 nodes)" in text(report)
+    assert "as with 10 agents: how much longer more of them take was not measured" in text(report)
     assert "--sample-nodes 20" in report.command
     few = examined(monkeypatch, Asked())
     assert "agent" not in the(few, "nodes").sentence
+
+
+def test_internal_load_balancers_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    wishes = Wishes(internal=(("cloud.example.com/internal", "true"),))
+    report = examined(monkeypatch, Asked(), replace(HOME, provider="aks", wishes=wishes))
+    assert the(report, "VIPs").sentence.endswith("; internal, by cloud.example.com/internal=true")
+    assert "--internal" in report.command
+    assert "internal" not in the(examined(monkeypatch, Asked()), "VIPs").sentence

@@ -20,7 +20,10 @@ from tests.unit.rights_world import node
 Json = dict[str, Any]
 
 SPACES = "/api/v1/namespaces"
-MADE = Made(balancers=20, reference=5, unserved=5, services=40, pods=30, clients=2)
+MADE = Made(
+    balancers=20, reference=5, unserved=5, services=40, pods=30, clients=2,
+    node_ports=90, passing=200, passing_unserved=50, passing_ports=200,
+)  # fmt: skip
 
 
 def asked(**more: Any) -> Cluster:
@@ -208,8 +211,12 @@ def quotas(*where: str, **hard: str) -> dict[str, list[Json]]:
     ("lists", "grade", "words"),
     [
         (quotas("team", services_loadbalancers="1"), Grade.OK, "no ResourceQuota stands in every namespace"),
-        (quotas("team", "default", services_loadbalancers="29"), Grade.WARN, "services.loadbalancers 29, and 30"),
-        (quotas("team", "default", services_loadbalancers="30", pods="1k"), Grade.OK, "into which a run fits"),
+        (quotas("team", "default", services_loadbalancers="79"), Grade.WARN, "services.loadbalancers 79, and 80"),
+        (quotas("team", "default", services_loadbalancers="80", pods="1k"), Grade.OK, "into which a run fits"),
+        (quotas("team", "default", services="269"), Grade.WARN, "services 269, and 270 are needed, 200 for a while"),
+        (quotas("team", "default", services="270"), Grade.OK, "into which a run fits"),
+        (quotas("team", "default", services_nodeports="289"), Grade.WARN, "services.nodeports 289, and 290 are needed"),
+        (quotas("team", "default", services_nodeports="290"), Grade.OK, "into which a run fits"),
         (quotas("team", "default", limits_cpu="4"), Grade.WARN, "limits.cpu, which pods of ours have not"),
         (quotas("team", "default", pods="7", services="69"), Grade.WARN, "pods 7, and 30 are needed; services 69"),
     ],
@@ -217,6 +224,15 @@ def quotas(*where: str, **hard: str) -> dict[str, list[Json]]:
 def test_quotas(lists: dict[str, list[Json]], grade: Grade, words: str) -> None:
     check = admission.of_quota(asked(lists=lists), MADE)
     assert (check.grade, words in check.sentence) == (grade, True), check.sentence
+
+
+@pytest.mark.parametrize(
+    ("services", "words"),
+    [("69", "ask for fewer rows"), ("70", "only the rows interop.many.… are inconclusive")],
+)
+def test_a_quota_that_only_many_services_go_beyond_holds_nothing_else_up(services: str, words: str) -> None:
+    check = admission.of_quota(asked(lists=quotas("team", "default", services=services)), MADE)
+    assert (check.grade, words in check.hint) == (Grade.WARN, True)
 
 
 def test_what_one_namespace_has_no_other_gets() -> None:

@@ -116,7 +116,7 @@ def test_where_all_say_503_a_line_says_so() -> None:
     found = Bystanders.of("moves-default", once({"a": Agent(lambda _: [(503, 5)])}))
     assert (found.wrong, found.finding) == ({}, "")
     assert found.lines() == [
-        "7 nodes that no pod moves to, asked by 1 agents every 1.0 s: 35 answers of 7 nodes, 503 all of them"
+        "7 nodes that no pod moves to, asked by 1 agent every 1.0 s: 35 answers of 7 nodes, 503 all of them"
     ]
     assert found.as_json()["right"] == dict.fromkeys(NODES, 5)
 

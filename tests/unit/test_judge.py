@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from esipp.cell import Spread
 from esipp.judge import judge, say_bound
-from esipp.model import NO_ANSWER, AddressClass, Family, Spread
+from esipp.model import NO_ANSWER, AddressClass, Family
 from esipp.observation import Observation, Outcome
 from esipp.rows import Level, Status
 from esipp.topology import PAIR_BACKEND, POD_BACKEND

@@ -2,7 +2,8 @@
 
 import pytest
 
-from esipp.model import Cell, Claim, Family
+from esipp.cell import Cell
+from esipp.model import Claim, Family
 from esipp.observation import Observation
 from esipp.rows import Status
 from tests.unit.world import (

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.model import NO_ANSWER, AddressClass, Cell, Family, Override
+from esipp.cell import Cell, Override
+from esipp.model import NO_ANSWER, AddressClass, Family
 from esipp.observation import Observation, Outcome, Witness
 from esipp.rows import Status
 from tests.unit.world import (

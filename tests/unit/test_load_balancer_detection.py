@@ -17,6 +17,7 @@ from esipp.loadbalancers.contradictions import (
     class_of,
     of_behaviour,
     of_checks,
+    of_internal,
     of_status,
     of_vips,
     of_words,
@@ -72,16 +73,16 @@ BARE = [node()]
     ("nodes", "platform", "how"),
     [
         (KIND, "kind", "providerID kind:// of 2 nodes"),
-        (GKE, "gke", "label cloud.google.com/gke-nodepool of 1 nodes"),
-        (GCE, "gce", "providerID gce:// of 1 nodes"),
-        (AKS, "aks", "label kubernetes.azure.com/cluster of 1 nodes"),
-        ([node("azure:///x")], "azure", "providerID azure:// of 1 nodes"),
-        (EKS, "eks", "kubelet version …-eks-… of 1 nodes"),
-        (AWS, "aws", "providerID aws:// of 1 nodes"),
-        (OPENSTACK, "openstack", "providerID openstack:// of 1 nodes"),
+        (GKE, "gke", "label cloud.google.com/gke-nodepool of 1 node"),
+        (GCE, "gce", "providerID gce:// of 1 node"),
+        (AKS, "aks", "label kubernetes.azure.com/cluster of 1 node"),
+        ([node("azure:///x")], "azure", "providerID azure:// of 1 node"),
+        (EKS, "eks", "kubelet version …-eks-… of 1 node"),
+        (AWS, "aws", "providerID aws:// of 1 node"),
+        (OPENSTACK, "openstack", "providerID openstack:// of 1 node"),
         ([node("k3s://a"), node("", "v1.33.1+k3s1")], "k3s", "kubelet version …+k3s…; providerID k3s:// of 2 nodes"),
-        (BARE, "unknown", "no providerID of 1 nodes"),
-        ([node("vsphere://4203")], "unknown", "providerID vsphere:// of 1 nodes"),
+        (BARE, "unknown", "no providerID of 1 node"),
+        ([node("vsphere://4203")], "unknown", "providerID vsphere:// of 1 node"),
         ([*GCE, *AWS, *AWS], "mixed", "nodes differ: 2 x aws, 1 x gce"),
         ([], "unknown", "there are no nodes"),
     ],
@@ -203,7 +204,7 @@ def sentences(found: list[Any]) -> list[str]:
 def test_a_provider_that_cannot_be_is_a_finding() -> None:
     assert sentences(of_words(told("aks", EKS))) == [
         "platform: --provider says aks, which is of aks or azure; the nodes are of eks "
-        "(kubelet version …-eks-… of 1 nodes)"
+        "(kubelet version …-eks-… of 1 node)"
     ]
     assert of_words(told("aks", BARE)) == [], "nobody knows what these are"
     assert of_words(detect(KNOWN, EKS, [])) == [], "nothing was told"
@@ -244,6 +245,22 @@ def test_a_vip_of_a_family_that_is_said_not_to_be_carried_is_a_finding(families:
 
 def counted(**local: int) -> Behaviour:
     return Behaviour(Counter({AddressClass(name): count for name, count in local.items()}), others=("203.0.113.9",))
+
+
+@pytest.mark.parametrize(
+    ("internal", "vips", "told_of"),
+    [
+        (True, ["10.1.2.3", "100.64.0.9", "2600:1901::1"], ""),
+        (True, ["10.1.2.3", "34.90.1.2", "34.90.1.2"], "34.90.1.2"),
+        (False, ["34.90.1.2"], ""),
+    ],
+)
+def test_a_public_address_where_load_balancers_were_to_be_internal_is_a_finding(
+    internal: bool, vips: list[str], told_of: str
+) -> None:
+    found = [each.sentence for each in of_internal(internal, vips)]
+    assert found == [each for each in found if f"have public addresses: {told_of};" in each]
+    assert bool(found) is bool(told_of)
 
 
 @pytest.mark.parametrize(

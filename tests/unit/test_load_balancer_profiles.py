@@ -91,7 +91,7 @@ def test_a_variant_takes_over_what_it_does_not_say() -> None:
     assert variant.found != base.found
     assert variant.local.path is not None
     assert [source.id for source in variant.local.path.sources] == ["code"], "its own source is of its own figures"
-    assert {each.purpose for each in variant.annotations} == {"controller", "internal"}, "without the base's"
+    assert {each.purpose for each in variant.annotations} == {"controller", "internal", "tags"}, "without the base's"
     values = [each.value for each in named("eks-nlb-ip").annotations if each.purpose == "targets"]
     assert values == ["ip"]
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from esipp.model import Cell
+from esipp.cell import Cell
+from esipp.deploying.wishes import INTERNAL
 from esipp.report.escaping import block, cell, code, one_line, prose
-from esipp.report.markdown import MOST_CAUSES, render
+from esipp.report.markdown import MOST_CAUSES, MOST_FACTS, render
 from esipp.report.reading import read_run
 from esipp.rows import Level, Status
 from esipp.run import Run
@@ -84,7 +85,7 @@ def test_a_block_ends_where_it_must() -> None:
 def test_the_last_word_is_first(tmp_path: Path) -> None:
     lines = render(made(tmp_path, said=failing())).splitlines()
     assert lines[0] == "# Source IP qualification: NONCONFORMANT"
-    assert lines[2] == "**NONCONFORMANT**: 1 rows fail"
+    assert lines[2] == "**NONCONFORMANT**: 1 row fails"
 
 
 def test_the_page_tells_what_was_qualified_how_fast_and_how_to_repeat_it(tmp_path: Path) -> None:
@@ -185,3 +186,13 @@ def test_the_causes_that_bind_come_first(tmp_path: Path) -> None:
 def test_the_same_ledger_gives_the_same_bytes(tmp_path: Path) -> None:
     made(tmp_path, said=failing(), more=measured)
     assert render(read_run(tmp_path)) == render(read_run(tmp_path))
+
+
+def test_that_load_balancers_are_internal_is_told_however_many_facts_there_are(tmp_path: Path) -> None:
+    def tell(run: Run) -> None:
+        for number in range(3 * MOST_FACTS):
+            run.fact(f"a-{number:03}", "x", "made up")
+        run.fact(INTERNAL, "yes, by cloud.example.com/internal=true", "given on the command line")
+
+    lines = render(made(tmp_path / "run", more=tell)).splitlines()
+    assert [line for line in lines if "load-balancer" in line and "cloud.example.com/internal=true" in line]

@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 
 from esipp.catalog import all_rows
+from esipp.cell import Cell
 from esipp.deciding import Decision, give_verdict
-from esipp.model import Cell
 from esipp.observation import Verdict
 from esipp.report.matrix import WIDTH
 from esipp.report.plain import explain_row, failures, patterns
@@ -151,5 +151,5 @@ def test_the_summary_of_rows_without_paths_has_no_matrix_and_counts_them() -> No
     run.sections["plain"] = ["a section"]
     lines = summary(run)
     assert "a section" in lines
-    assert "core         1 rows: 1 pass" in lines
-    assert lines[-1] == "CONFORMANT: all 1 core rows that this cluster supports hold"
+    assert "core         1 row:  1 pass" in lines
+    assert lines[-1] == "CONFORMANT: the one core row that this cluster supports holds"

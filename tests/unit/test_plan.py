@@ -69,6 +69,21 @@ def test_as_many_load_balancers_as_a_run_makes() -> None:
     assert made.made.unserved == classes.count("esipp.dev/nobody") > 5
     assert made.made.reference == sum(name.startswith("esipp.dev/reference") for name in classes) > 5
     assert made.made.clients == 2
+    ports = sum(len(each["spec"]["ports"]) for each in services if each["spec"]["type"] != "ClusterIP")
+    assert made.made.node_ports == ports - OF_A_VIEW > 100
+
+
+def test_the_many_services_are_counted_where_their_rows_are_asked() -> None:
+    made = of("metallb-l2", families=BOTH).made
+    assert (made.passing, made.passing_unserved, made.passing_ports) == (200, 50, 200)
+    assert "for a while 200 more Services, 50 of a class that nobody serves (200 node ports)" in text(of("metallb-l2"))
+    for less in (
+        of("metallb-l2", suite("source_ip")),
+        of("metallb-l2", without=("vantage.outside",)),
+        of("metallb-l2", [row for row in suite("interoperability") if ".many." not in row.id]),
+    ):
+        assert (less.made.passing, less.made.passing_unserved, less.made.passing_ports) == (0, 0, 0)
+        assert "more Services" not in text(less)
 
 
 def test_fewer_rows_need_fewer_load_balancers() -> None:
@@ -268,7 +283,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["--provider", "none-such"], ["--provider", "aks", "--moves", "0"],
+    [["--provider", "none-such"], ["--provider", "aks", "--moves", "0"], ["--provider", "aks", "--sample-nodes", "2"],
      ["--provider", "aks", "--suite", "convergence", "nodeport.local.tcp"]],
     ids=str,
 )  # fmt: skip
@@ -282,5 +297,29 @@ def test_of_a_large_cluster_the_agents_are_told_and_bounded() -> None:
     assert (small.made.agents, small.made.nodes) == (4, 4), "with the control plane's"
     assert (large.made.agents, large.made.nodes) == (DEFAULT_NODES, 301)
     assert large.made.pods - small.made.pods == DEFAULT_NODES - 4
-    assert "agents" not in text(small)
+    assert "of them agents" not in text(small)
+    assert "agents 4, each of which takes a kubectl here" in text(small)
+    assert "every node that may carry pods has one" in text(small)
     assert f"{large.made.pods} pods (10 of them agents, for 301 nodes)" in text(large)
+    assert "6 of the 297 others at random by a new --seed that the report tells (--sample-nodes 10)" in text(large)
+
+
+def test_the_sample_that_is_asked_for_is_the_plans(capsys: pytest.CaptureFixture[str]) -> None:
+    usual, more = of("metallb-l2", nodes=300), of("metallb-l2", nodes=300, sample_nodes=40, seed=7)
+    assert (more.made.agents, more.made.pods - usual.made.pods) == (40, 40 - DEFAULT_NODES)
+    assert more.sample.nodes != of("metallb-l2", nodes=300, sample_nodes=40, seed=8).sample.nodes
+    assert "others at random by --seed 7 (--sample-nodes 40)" in text(more)
+    assert "as with 10 agents: how much longer more of them take was not measured" in text(more)
+    assert "was not measured" not in text(usual)
+    words = ["plan", "--provider", "metallb-l2", "--nodes", "300", "--sample-nodes", "40", "--seed", "7"]
+    assert main(words) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "(40 of them agents, for 301 nodes)" in said
+    assert said.endswith("--provider metallb-l2 --sample-nodes 40 --seed 7")
+    assert main([*words, "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["made"]["agents"], told["sample_nodes"], told["seed"]) == (40, 40, 7)
+
+
+def test_agents_that_nobody_admits_are_not_told() -> None:
+    assert "each of which takes a kubectl" not in text(of("metallb-l2", nodes=300, without=("host-network",)))

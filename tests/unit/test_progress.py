@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from esipp.catalog import all_rows
+from esipp.cell import Cell
 from esipp.convergence import Budget, Reading, converge, told_to
 from esipp.durations import PHASES, expected, pace, part_of
-from esipp.model import Cell
 from esipp.progress import Phase, Progress, SlowSteps, Standing, Wait, plain, say_left, say_seconds
 from esipp.rows import Row, Status
 from tests.unit.world import by_id

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from esipp.cell import Cell
 from esipp.cli import main
 from esipp.errors import ExitCode, PreflightError
 from esipp.judge import judge
-from esipp.model import AddressClass, Cell
+from esipp.model import AddressClass
 from esipp.report.reading import MOST_TROUBLE, RecordedRun, read_run
 from esipp.report.terminal import summary
 from esipp.run import Run, Settings
@@ -243,7 +244,7 @@ DAMAGES = [
     (a_field_more, "nobody knows 'status '"),
     (nested_too_deep, "nested too deep"),
     (drop_end, "no closing record"),
-    (drop_a_verdict, "have no verdict"),
+    (drop_a_verdict, "no verdict"),
     (repeat_a_verdict, "a second verdict"),
     (repeat_a_probe, "repeats probe"),
     (another_header, "the header of another run"),

@@ -6,21 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from esipp.catalog import suite_names
+from esipp.cell import Cell, Spread
 from esipp.explain import explain
-from esipp.model import (
-    AddressClass,
-    Backends,
-    Cell,
-    Claim,
-    EntryKind,
-    Family,
-    Path,
-    Protocol,
-    Role,
-    Spread,
-    TrafficPolicy,
-    Vantage,
-)
+from esipp.model import AddressClass, Backends, Claim, EntryKind, Family, Path, Protocol, Role, TrafficPolicy, Vantage
 from esipp.rows import KUBERNETES, Level
 from tests.unit.world import CELLS, SOURCE_IP, by_id
 

@@ -4,15 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from esipp.cell import Cell
 from esipp.judge import judge
-from esipp.model import (
-    AddressClass,
-    Cell,
-    EntryKind,
-    Family,
-    Path,
-    Protocol,
-)
+from esipp.model import AddressClass, EntryKind, Family, Path, Protocol
 from esipp.observation import Observation, Outcome, Verdict, Witness
 from esipp.report.matrix import WIDTH, matrix
 from esipp.report.terminal import failures, summary

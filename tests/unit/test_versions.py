@@ -9,12 +9,12 @@ import pytest
 
 from esipp import listing
 from esipp.catalog import all_rows, rows_of, suite_names
+from esipp.cell import Cell, paths_of
 from esipp.cli import main
 from esipp.deciding import Decision, give_verdict
 from esipp.dialect import REMARKS, dialect_of, read_version
 from esipp.errors import ExitCode, PreflightError
 from esipp.judge import Evidence, judge
-from esipp.model import Cell, paths_of
 from esipp.preflight import left_out
 from esipp.report.pages import rows_page
 from esipp.report.plain import explain_row
@@ -138,7 +138,7 @@ def test_the_reason_names_version_reference_and_server() -> None:
     assert (verdict.status, verdict.left_out) == (Status.UNSUPPORTED, False)
     assert verdict.reason == "needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
     (told,) = known_and_missing([DATED], {DATED.id: verdict})
-    assert told == "not tested, 1 rows: needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
+    assert told == "not tested, 1 row: needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
     other = {**version_features("v1.26.3", [DATED]), "family.ipv6": Feature(False, "no node has it")}
     two = replace(DATED, features=DATED.features | {"family.ipv6"})
     assert say_missing(two, missing_features(two, other)).startswith(

@@ -6,19 +6,9 @@ from functools import cache
 from typing import Any
 
 from esipp.catalog import all_cells
+from esipp.cell import Cell
 from esipp.judge import Evidence, judge
-from esipp.model import (
-    AddressClass,
-    Backends,
-    Balancer,
-    Cell,
-    Claim,
-    EntryKind,
-    Family,
-    Path,
-    Role,
-    Vantage,
-)
+from esipp.model import AddressClass, Backends, Balancer, Claim, EntryKind, Family, Path, Role, Vantage
 from esipp.observation import Observation, Outcome, Verdict
 from esipp.rows import Feature, Level
 from esipp.topology import (

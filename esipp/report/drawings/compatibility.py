@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from esipp.plural import counted as many
 from esipp.report.drawings.markup import Html, attempt, counted, details, joined, paragraph, shorten, table
 from esipp.report.reading import RecordedRun
 
@@ -88,5 +89,7 @@ def _requests(run: RecordedRun) -> Html:
     head = ["Services", "requests", "taken", "refused", "with", "with a warning", "trouble"]
     parts = [table(head, rows, "Requests that were made for them")]
     if troubles:
-        parts.append(details(f"{len(troubles)} requests with trouble", table(["chain, step", "trouble"], troubles)))
+        parts.append(
+            details(f"{many(len(troubles), 'request')} with trouble", table(["chain, step", "trouble"], troubles))
+        )
     return joined(parts)

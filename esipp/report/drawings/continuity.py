@@ -1,5 +1,7 @@
 """The section on continuity: what was done when, and what became of steady traffic on each way meanwhile."""
 
+from esipp.plural import counted as many
+from esipp.plural import form
 from esipp.report.drawings.gaps import longest, zooms
 from esipp.report.drawings.markup import (
     NOTHING,
@@ -133,9 +135,9 @@ def _tables(run: RecordedRun, seen: Evidence) -> Html:
     total = sum(way.requests for way in seen.ways)
     parts.append(
         paragraph(
-            f"{total} requests on {len(seen.lanes)} ways; {sum(w.lost for w in seen.ways)} lost, "
-            f"{sum(w.late for w in seen.ways)} late, {sum(w.broken for w in seen.ways)} connections broken. "
-            f"{len(busy)} of {len(rows)} lines have anything but zeros."
+            f"{many(total, 'request')} on {many(len(seen.lanes), 'way')}; {sum(w.lost for w in seen.ways)} lost, "
+            f"{sum(w.late for w in seen.ways)} late, {many(sum(w.broken for w in seen.ways), 'connection')} broken. "
+            f"{len(busy)} of {many(len(rows), 'line')} {form(len(busy), 'has', 'have')} anything but zeros."
         )
     )
     if busy:

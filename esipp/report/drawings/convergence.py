@@ -1,5 +1,6 @@
 """The section on convergence: how load balancers followed the pods, and what was lost meanwhile."""
 
+from esipp.plural import counted as many
 from esipp.report.drawings.bounds import SUITE, balance, black_holes, checks, lost
 from esipp.report.drawings.events import legend, timelines
 from esipp.report.drawings.markup import Html, attempt, esc, heading, joined, paragraph, real
@@ -40,7 +41,8 @@ def _begin(run: RecordedRun) -> Html:
     settings = (run.of(SUITE, "settings") or [{}])[-1]
     moves = run.of(SUITE, "move")
     balancers = list(dict.fromkeys(str(each.get("balancer")) for each in moves))
-    said = [f"{len(moves)} pods came or went behind {len(balancers)} load balancers ({', '.join(balancers)})."]
+    behind = f"{many(len(balancers), 'load balancer')} ({', '.join(balancers)})"
+    said = [f"{many(len(moves), 'pod')} came or went behind {behind}."]
     if not moves:
         said = ["No move was written down: the run broke off before, or nothing could be moved."]
     asked = settings.get("moves")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from esipp.plural import counted as many
 from esipp.report.drawings.bounds import SUITE, Bound, bounds
 from esipp.report.drawings.markup import Html, details, figure, joined, number, real, shorten, table
 from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, staggered
@@ -99,7 +100,7 @@ def timelines(run: RecordedRun) -> Html:
     ]
     shown = [(worst, "worst", "The worst event of all")]
     if peers and (middle := peers[(len(peers) - 1) // 2]) is not worst:
-        of = f"the middle one of {len(peers)} moves down of {worst.balancer}, by its longest outage"
+        of = f"the middle one of {many(len(peers), 'move')} down of {worst.balancer}, by its longest outage"
         shown.append((middle, "median", f"A median event ({of})"))
     parts = [_figure(each, streams, known, ident, said) for each, ident, said in shown]
     others = list(dict.fromkeys(each.balancer for each in reversed(found) if each.balancer != worst.balancer))
@@ -173,7 +174,7 @@ def _timeline(event: Event, streams: Mapping[str, list[Stretch]], bound: Bound, 
     for node in nodes[:MOST_NODES]:
         y = _node(drawing, event, node, checks.get(node, []), family, scale, y)
     if len(nodes) > MOST_NODES:
-        drawing.text(0, y + 12, f"and {len(nodes) - MOST_NODES} more nodes, not drawn", fill=MUTED, size=11)
+        drawing.text(0, y + 12, f"and {many(len(nodes) - MOST_NODES, 'more node')}, not drawn", fill=MUTED, size=11)
         y += LANE
     y = _lost(drawing, family, scale, y)
     if hole is not None and bound.seconds is not None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from esipp.plural import counted as many
 from esipp.report.drawings.markup import (
     Html,
     attempt,
@@ -293,8 +294,11 @@ def _beside(run: RecordedRun) -> Html:
     total = sum(int(of[3]) for each in paths for of in each["shown"])
     several = [each for each in paths if len({(of[0], of[1]) for of in each["shown"]}) > 1]
     words = (
-        f"{total} connections on {len(paths)} paths of services that nothing was done to, while "
-        + (", ".join(f"{name} flipped {count} times" for name, count in sorted(made.items())) or "no neighbour flipped")
+        f"{many(total, 'connection')} on {many(len(paths), 'path')} of services that nothing was done to, while "
+        + (
+            ", ".join(f"{name} flipped {many(count, 'time')}" for name, count in sorted(made.items()))
+            or "no neighbour flipped"
+        )
         + "."
     )
     rows = [
@@ -306,7 +310,7 @@ def _beside(run: RecordedRun) -> Html:
         for each in several
     ]
     more = (
-        details(f"{len(several)} paths that showed more than one thing", table(["path", "shown", "n"], rows))
+        details(f"{many(len(several), 'path')} that showed more than one thing", table(["path", "shown", "n"], rows))
         if several
         else paragraph("Every path showed one and the same thing all the time.")
     )

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from esipp.plural import counted as many
 from esipp.report.drawings.markup import (
     NOTHING,
     Html,
@@ -247,9 +248,9 @@ def _rounds(run: RecordedRun) -> Html:
     drawing.axis(scale, 20, y)
     drawing.height, drawing.words = y + 20, "; ".join(words)
     caption = (
-        f"{len(found)} rounds of pods placed at random (seed {found[0].get('seed')}); a dot is a round in which the "
-        "node's answer had to change: seconds from the API server's answer until it was right three times in a row. "
-        "The stroke is the median; quantiles are nearest-rank."
+        f"{many(len(found), 'round')} of pods placed at random (seed {found[0].get('seed')}); a dot is a round in "
+        "which the node's answer had to change: seconds from the API server's answer until it was right three times in "
+        "a row. The stroke is the median; quantiles are nearest-rank."
     )
     head = ["node", "p50 (s)", "p95 (s)", "max (s)", "n", "never", "rounds without change", "answers once settled"]
     return joined(

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from esipp.plural import counted as many
 from esipp.report.drawings.markup import (
     NOTHING,
     Html,
@@ -159,4 +160,4 @@ def _names(run: RecordedRun) -> Html:
         for claim, of in claims.items()
     ]
     head = ["claim", "wanted", "told", "n", "asked by", "dialled by name"]
-    return joined([heading("Names"), details(f"{len(rows)} claims about names", table(head, rows))])
+    return joined([heading("Names"), details(f"{many(len(rows), 'claim')} about names", table(head, rows))])

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from esipp.plural import counted as many
+
 NOTHING = "\u2013"
 """What stands where there is no number."""
 
@@ -87,7 +89,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: object
         "table", title, tag("thead", tag("tr", heads)), "\n", tag("tbody", body), class_="figures", style="width:auto"
     )
     left = len(lines) - len(told)
-    more = tag("p", f"and {left} more lines, which are in the ledger") if left else ""
+    more = tag("p", f"and {many(left, 'more line, which is', 'more lines, which are')} in the ledger") if left else ""
     return tag("div", made, more, class_="scroll", tabindex="0", role="region", aria_label=_plain(caption or head[0]))
 
 

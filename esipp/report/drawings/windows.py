@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from esipp.plural import counted as many
 from esipp.report.drawings.markup import number, real
 from esipp.report.drawings.svg import BAD, INK, Drawing, Scale
 from esipp.report.reading import RecordedRun
@@ -148,7 +149,7 @@ class Evidence:
             if each.lost or each.late or each.broken or each.wrong_answers
         ]
         total = sum(each.requests for each in self.ways)
-        return f"{total} requests. " + ("; ".join(found) or "None was lost, late or answered wrongly.")
+        return f"{many(total, 'request')}. " + ("; ".join(found) or "None was lost, late or answered wrongly.")
 
     def causes(self, window: Told) -> list[float]:
         """When something was done in a window."""

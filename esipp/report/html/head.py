@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from esipp.errors import ExitCode
+from esipp.plural import form
 from esipp.report.html.marks import Count, counts
 from esipp.report.reading import LEDGER, RecordedRun
 from esipp.rows import Level, Profile, Status
@@ -101,7 +102,8 @@ def _short(run: RecordedRun) -> str:
     """What was qualified, in a line."""
     proxy = " ".join(filter(None, (_value(run, "service-proxy"), _value(run, "proxy-mode"))))
     families = " and ".join(_families(run))
-    nodes = f"{_value(run, 'nodes')} nodes" if _value(run, "nodes") else ""
+    told = _value(run, "nodes")
+    nodes = f"{told} {form(1 if told == '1' else 2, 'node')}" if told else ""
     version = f"Kubernetes {_value(run, 'kubernetes')}" if _value(run, "kubernetes") else ""
     return " · ".join(filter(None, (version, proxy, _value(run, "network-add-on"), families, nodes)))
 

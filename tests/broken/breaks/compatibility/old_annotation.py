@@ -2,8 +2,9 @@
 
 from contextlib import AbstractContextManager
 
+from esipp.cell import Cell
 from esipp.manifests import OLD_ANNOTATIONS
-from esipp.model import Cell, OldForm
+from esipp.model import OldForm
 from esipp.rows import Row
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.controllers import controller

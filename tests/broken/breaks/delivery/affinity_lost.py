@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
-from esipp.model import Role, Spread
+from esipp.cell import Spread
+from esipp.model import Role
 from esipp.topology import family_of
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.matching import AT_THE_NODE, hands_to, to_port, vips

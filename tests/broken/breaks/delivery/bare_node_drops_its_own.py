@@ -6,7 +6,8 @@ As the nftables mode did before Kubernetes 1.34 (kubernetes/kubernetes#131765).
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
-from esipp.model import Balancer, Cell, EntryKind, Family, Role, TrafficPolicy
+from esipp.cell import Cell
+from esipp.model import Balancer, EntryKind, Family, Role, TrafficPolicy
 from esipp.rows import Level
 from esipp.topology import family_of
 from tests.broken.breakage import Asked, Break, Group, cells

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
-from esipp.model import Cell, EntryKind, Role, TrafficPolicy, Vantage
+from esipp.cell import Cell
+from esipp.model import EntryKind, Role, TrafficPolicy, Vantage
 from esipp.topology import family_of
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.forwarding import internal_addresses

@@ -2,7 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.model import Cell, EntryKind, TrafficPolicy
+from esipp.cell import Cell
+from esipp.model import EntryKind, TrafficPolicy
 from esipp.topology import family_of
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.matching import hands_to, to_port

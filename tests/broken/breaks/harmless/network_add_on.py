@@ -2,7 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.model import Backends, Cell, Role, Vantage
+from esipp.cell import Cell
+from esipp.model import Backends, Role, Vantage
 from tests.broken.breakage import KNOWN, Asked, Break, Group, cells
 from tests.broken.forwarding import refused_at_bare_node
 from tests.broken.masquerading import ACROSS_THE_MATRIX, CLIENT, pod_addresses

@@ -2,7 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.model import Cell, Role, TrafficPolicy, Vantage
+from esipp.cell import Cell
+from esipp.model import Role, TrafficPolicy, Vantage
 from esipp.topology import family_of
 from tests.broken.breakage import KNOWN, Asked, Break, Group, cells
 from tests.broken.masquerading import NODE

@@ -2,7 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.model import Backends, Cell, EntryKind, Path, Role, Vantage
+from esipp.cell import Cell
+from esipp.model import Backends, EntryKind, Path, Role, Vantage
 from esipp.topology import family_of
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import CLIENT

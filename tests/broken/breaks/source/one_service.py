@@ -2,7 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.model import Cell, Family, Role
+from esipp.cell import Cell
+from esipp.model import Family, Role
 from suites.words import NODE_PORT_LOCAL
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import CLIENT, NAMES_THE_NODE

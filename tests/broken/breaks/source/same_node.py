@@ -2,7 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.model import Cell, Role
+from esipp.cell import Cell
+from esipp.model import Role
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import ACROSS_THE_MATRIX, CLIENT, NAMES_THE_NODE, PROXY, pod_addresses
 from tests.broken.matching import MASQUERADE, SENT_ON_HERE

@@ -1,0 +1,126 @@
+"""A row of a path as a type: whose address must a backend see there, and what proves that. Frozen, without any I/O."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from esipp.model import NO_ANSWER, OF_NODES, AddressClass, Claim, Path, Vantage
+from esipp.rows import Nature, Profile, Row
+
+
+class Spread(StrEnum):
+    """Which of several backends answered: all connections by ``one``, or ``several`` of them."""
+
+    ANY = "any"
+    ONE = "one"
+    SEVERAL = "several"
+
+
+@dataclass(frozen=True)
+class Control:
+    """What must hold in the same window before a row is believed (design.md, law 4).
+
+    ``accept`` are the classes of source that prove it; empty means: any answer from our own echo server.
+    """
+
+    path: Path
+    accept: frozenset[AddressClass] = frozenset()
+    why: str = ""
+    spread: Spread = Spread.ANY
+
+
+@dataclass(frozen=True)
+class Override:
+    """A legitimate difference: where all facts in ``when`` hold, ``accept`` is fine too, and the row is ``known``.
+
+    ``before`` limits it to Kubernetes versions older than that (``1.34``, ``1.33.6``). ``forwarded`` excuses that
+    packets reach a backend whose answer the client cannot use, ``resets`` that connections were made and then reset.
+    ``nature`` says what it is.
+    """
+
+    when: tuple[tuple[str, str], ...]
+    accept: frozenset[AddressClass]
+    reason: str
+    reference: str
+    before: str = ""
+    forwarded: bool = False
+    resets: bool = False
+    nature: Nature = Nature.ALLOWED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell(Row):
+    """A row of a path: whose address must a backend see there.
+
+    ``accept`` are the address classes that fulfil it; it is fulfilled only if every single observation falls in one.
+    ``told`` is for proxies: the header in which the client's own address must come out of band. ``spread`` says which
+    backends may answer. ``controls`` must hold or the row is inconclusive.
+    """
+
+    path: Path
+    accept: frozenset[AddressClass]
+    controls: tuple[Control, ...] = ()
+    overrides: tuple[Override, ...] = ()
+    told: Claim = Claim.NOTHING
+    spread: Spread = Spread.ANY
+
+    @property
+    def expected(self) -> str:
+        """The accepted classes."""
+        return "|".join(sorted(self.accept))
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Every path that has to be observed to judge this row: its own and its controls'."""
+        return (self.path, *(control.path for control in self.controls))
+
+    @property
+    def on_host_network(self) -> bool:
+        """Where a client, a listener or a backend stands there; or an address may be seen that only agents know of."""
+        controls = (control.accept for control in self.controls)
+        seen = self.accept.union(*controls, *(override.accept for override in self.overrides))
+        return bool(seen & OF_NODES) or any(path.on_host_network for path in self.paths)
+
+    @property
+    def balanced(self) -> frozenset[str]:
+        """Its path's."""
+        return self.path.balanced
+
+    @property
+    def source_at_vips(self) -> frozenset[str]:
+        """Its path's family, where a client outside dials such a VIP."""
+        own = self.path.balanced and self.path.client.vantage is Vantage.OUTSIDE
+        return frozenset({self.path.family.value.lower()}) if own else frozenset()
+
+    @property
+    def profile(self) -> Profile:
+        """The type of its Service; without one, a pod's own address, it is what ClusterIP rests on."""
+        return Profile(self.path.service.type) if self.path.service else Profile.CLUSTER_IP
+
+    @property
+    def is_negative(self) -> bool:
+        """Whether the row claims that nothing answers."""
+        return bool(self.accept) and self.accept <= NO_ANSWER
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as one JSON object."""
+        service = self.path.service
+        return super().as_json() | {
+            "path": self.path.key,
+            "service": service.type.value if service else None,
+            "policy": service.policy.value if service and service.policy else None,
+            "internal_policy": service.internal.value if service and service.internal else None,
+            "protocol": self.path.protocol.value,
+            "family": self.path.family.value,
+            "client": self.path.client.name,
+            "entry": self.path.entry.slug,
+            "expect": sorted(self.accept),
+            "told": self.told.value if self.told is not Claim.NOTHING else None,
+            "spread": self.spread.value,
+        }
+
+
+def paths_of(row: Row) -> tuple[Path, ...]:
+    """Every path that a row names, whose Service must stand on the stage for it; rows of most trials name none."""
+    paths: tuple[Path, ...] = getattr(row, "paths", ())
+    return paths

@@ -1,0 +1,84 @@
+"""One row fails, two rows fail: wherever a run tells how many."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from esipp.catalog import all_rows
+from esipp.loadbalancers.profiles.loading import named
+from esipp.planning.imagined import Asked
+from esipp.planning.plan import plan
+from esipp.planning.telling import as_text
+from esipp.plural import counted, form
+from esipp.report import github, junit, markdown
+from esipp.report.conclusion import conclude
+from esipp.report.terminal import summary
+from esipp.rows import Binding, Level, Status
+from tests.unit.report_world import failing, made, some_rows, verdict
+
+WRONG = re.compile(
+    r"\b1 (?:more |core |extended |binding |other |node |load )*"
+    r"(?:rows|nodes|causes|pods|ports|services|Services|connections|requests|ways|balancers|clients|phases|agents)\b"
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "told"),
+    [
+        (0, ("row",), "0 rows"),
+        (1, ("row",), "1 row"),
+        (2, ("row",), "2 rows"),
+        (1404, ("core row",), "1404 core rows"),
+        (1, ("row fails", "rows fail"), "1 row fails"),
+        (3, ("row fails", "rows fail"), "3 rows fail"),
+        (1, ("binding row was", "binding rows were"), "1 binding row was"),
+    ],
+)
+def test_a_number_and_what_it_counts(number: int, words: tuple[str, ...], told: str) -> None:
+    assert counted(number, *words) == told
+    assert told == f"{number} {form(number, *words)}"
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (Status.FAIL, "1 row fails"),
+        (Status.FLAKY, "1 row is flaky"),
+        (Status.ERROR, "1 row could not be judged through our own fault"),
+        (Status.INCONCLUSIVE, "1 binding row could not be decided"),
+        (Status.PASS, "the one core row that this cluster supports holds"),
+    ],
+)
+def test_the_last_word_of_one_row(status: Status, told: str) -> None:
+    row = next(row for row in some_rows() if row.level is Level.CORE)
+    one = verdict(row, status)
+    assert conclude([one], 0, Binding.CORE).why == told
+    if status is not Status.PASS:
+        said = conclude([one, one], 0, Binding.CORE).why
+        assert said.startswith("2 ")
+        assert ("rows" in said, "row " in said) == (True, False)
+
+
+def test_one_core_row_that_was_left_out() -> None:
+    row = next(row for row in some_rows() if row.level is Level.CORE)
+    assert conclude([verdict(row, Status.PASS)], 1).why == "what was asked holds, but 1 core row was left out"
+    assert conclude([verdict(row, Status.PASS)], 2).why == "what was asked holds, but 2 core rows were left out"
+
+
+@pytest.mark.parametrize("status", [Status.FAIL, Status.KNOWN, Status.UNSUPPORTED, Status.INCONCLUSIVE])
+def test_a_run_of_one_row_is_told_in_the_singular(status: Status, tmp_path: Path) -> None:
+    row = next(row for row in some_rows() if row.level is Level.CORE)
+    run = made(tmp_path / "run", [row], failing(status, reason="it does so", reference="x"))
+    told = [*summary(run), markdown.render(run), junit.render(run), *github.annotations(run)]
+    assert any("1 row" in text for text in told)
+    assert [found[0] for text in told for found in WRONG.finditer(text)] == []
+
+
+def test_a_plan_of_one_row_is_told_in_the_singular() -> None:
+    row = next(row for row in all_rows() if row.id == "loadbalancer.local.tcp.ipv4.outside-1-to-vip")
+    for profile in ("metallb-l2", "eks-nlb-instance"):
+        said = " ".join(" ".join(as_text(plan(Asked(named(profile), [row])))).split())
+        assert "1 load balancer at most" in said
+        assert "so 1 load balancer goes on, and goes on to cost" in said
+        assert WRONG.search(said) is None
