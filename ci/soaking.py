@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -182,6 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{options.runs} runs on {cores()} cores, {beside} busy processes beside{in_node}; ledgers in {kept}",
         flush=True,
     )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is busy ends, and its control group goes
     red = undecided = in_a_row = 0
     seconds: list[float] = []
     loads: list[float] = []
