@@ -28,6 +28,7 @@ LEAST_PROMISED, PERIODS = 12.0, 4.0
 """A move is being followed for so many seconds, or so many times the balancer's own bound, if that is more."""
 BACK = Budget("a deleted pod being there again", 40.0, need=1, spacing=LOOKS)
 BOTH = Budget("traffic reaching both nodes", 15.0, need=3, spacing=0.1)
+AGAIN = Budget("the balancer's bound having passed", 5.0, need=1, spacing=0.1)  # and the bound itself
 
 MOST_LATE = 5
 """Moves that were not followed, after which no more are made: it would only take long."""
@@ -198,11 +199,14 @@ class Driver:
             return
         # A balancer that weighs nodes knows of a pod more by its next checks. That time is only let pass: a request of
         # ours that is late meanwhile, as on a busy machine, says nothing of the nodes.
-        known = time.monotonic() + (self.bound or 0.0)
-        converge(
+        bound = self.bound or 0.0
+        known = time.monotonic() + bound
+        passed = converge(
             lambda: Reading(time.monotonic() >= known, "both are served", hopeless=self.stopped.is_set()),
-            replace(BOTH, seconds=BOTH.seconds + (self.bound or 0.0), need=1),
+            replace(AGAIN, seconds=AGAIN.seconds + bound),
         )
+        if not passed.held:
+            return
         for family in self.observing.vip:
             lines = self.observing.connect(family, CONNECTIONS, CLOSE)
             samples = [read_request(line, self.observing.clock.ours) for line in lines]
