@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from ci.containers import build_image
 from ci.hermetic.store import key_of
 from ci.lane_file import Lane
 from ci.places import CI, CLUSTER, CONTEXT, ROOT, Places
@@ -123,12 +124,7 @@ def build_echo(there: Surroundings, base: str | None, journal: Journal) -> str:
     """Build the echo image if the engine does not have it, and return its reference."""
     if not (ECHO_SOURCE / "Dockerfile").is_file():
         raise SetupError("images/echoserver/Dockerfile is missing.", "git status images/echoserver")
-    reference = echo_reference(base)
-    if there.ask("docker", "image", "inspect", "--format", "{{.Id}}", reference) is None:
-        with journal.step("build the echo image") as step:
-            options = ["--build-arg", f"BASE={base}"] if base else []
-            there.run(step, "docker", "build", "--tag", reference, *options, ECHO_SOURCE)
-    return reference
+    return build_image(there, echo_reference(base), ECHO_SOURCE, base, journal, "the echo server's")
 
 
 def load_echo(there: Surroundings, reference: str, journal: Journal) -> None:

@@ -1,14 +1,15 @@
-"""Containers of ours beside the nodes: on the kind network, and forwarding what they are sent."""
+"""Containers of ours beside the nodes, on the kind network, forwarding what they are sent; and building images."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ci import network
-from ci.step import SetupError
+from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
 
 DOCKER_SECONDS = 120.0
@@ -34,6 +35,27 @@ def docker(there: Surroundings, *arguments: str) -> str:
     if done.returncode != 0:
         raise SetupError(f"docker {arguments[0]} failed: {done.stdout.strip()[-300:]}", "is the docker engine alive?")
     return done.stdout
+
+
+def build_image(there: Surroundings, image: str, source: Path, base: str | None, journal: Journal, what: str) -> str:
+    """Build an image from a folder if the engine does not have it, and return its reference.
+
+    Args:
+        there: where the engine is.
+        image: its reference, which names what it is built from.
+        source: the folder, with a Dockerfile.
+        base: what it begins from instead of what the Dockerfile says; None: that.
+        journal: what tells of it.
+        what: whose image it is, in words.
+
+    Raises:
+        SetupError: docker does not build it.
+    """
+    if there.ask("docker", "image", "inspect", "--format", "{{.Id}}", image) is None:
+        with journal.step(f"build {what} image") as step:
+            options = ["--build-arg", f"BASE={base}"] if base else []
+            there.run(step, "docker", "build", "--tag", image, *options, source)
+    return image
 
 
 def inspect(there: Surroundings, name: str) -> dict[str, Any] | None:

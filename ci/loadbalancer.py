@@ -14,7 +14,7 @@ import yaml
 
 from ci import network
 from ci.cluster import kubectl
-from ci.containers import docker, forwarding, inspect
+from ci.containers import build_image, docker, forwarding, inspect
 from ci.hermetic.store import key_of
 from ci.places import CLUSTER, CONTEXT, ROOT, Places, places
 from ci.step import Journal, SetupError
@@ -59,12 +59,7 @@ def image_reference(base: str | None) -> str:
 
 def build(there: Surroundings, base: str | None, journal: Journal) -> str:
     """Build the image if the engine does not have it, and return its reference."""
-    reference = image_reference(base)
-    if there.ask("docker", "image", "inspect", "--format", "{{.Id}}", reference) is None:
-        with journal.step("build the reference load balancer's image") as step:
-            options = ["--build-arg", f"BASE={base}"] if base else []
-            there.run(step, "docker", "build", "--tag", reference, *options, SOURCE)
-    return reference
+    return build_image(there, image_reference(base), SOURCE, base, journal, "the reference load balancer's")
 
 
 def install(there: Surroundings, image: str, journal: Journal, own: Sequence[str] = ()) -> None:

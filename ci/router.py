@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ci import network
-from ci.containers import docker, forwarding, inspect
+from ci.containers import build_image, docker, forwarding, inspect
 from ci.hermetic.store import key_of
 from ci.loadbalancer import SYSCTLS
 from ci.places import ROOT, Places, places
@@ -57,12 +57,7 @@ def image_reference(base: str | None) -> str:
 
 def build(there: Surroundings, base: str | None, journal: Journal) -> str:
     """Build the image if the engine does not have it, and return its reference."""
-    reference = image_reference(base)
-    if there.ask("docker", "image", "inspect", "--format", "{{.Id}}", reference) is None:
-        with journal.step("build the router's image") as step:
-            options = ["--build-arg", f"BASE={base}"] if base else []
-            there.run(step, "docker", "build", "--tag", reference, *options, SOURCE)
-    return reference
+    return build_image(there, image_reference(base), SOURCE, base, journal, "the router's")
 
 
 def config(nodes: Mapping[str, Sequence[str]]) -> str:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from ci import account, cluster, loadbalancer, metallb, published, router, tools
 from ci.cilium import Chart
-from ci.hermetic import apt, balancer_base, router_base
+from ci.hermetic import apt, base_image
 from ci.hermetic import cilium as hermetic_cilium
 from ci.hermetic.engine import Engine
 from ci.hermetic.images import Builder, prune_images
@@ -102,11 +102,12 @@ class Hermetic:
         self.engine.remove_containers()
         # Its packages are few, and are fetched while the programs are built.
         with ThreadPoolExecutor() as pool:
-            balancing = pool.submit(balancer_base.make, builder.store, self.engine, self.journal)
+            balancing = pool.submit(base_image.make, base_image.BALANCER, builder.store, self.engine, self.journal)
             built = builder.all()
             base = balancing.result()
-        routed = METALLB_BGP in lane.load_balancers
-        routing = router_base.make(builder.store, self.engine, self.journal) if routed else None
+        routing = None
+        if METALLB_BGP in lane.load_balancers:
+            routing = base_image.make(base_image.ROUTER, builder.store, self.engine, self.journal)
         node_image, chart = built.node_image, None
         if lane.data_plane.has_cilium:
             node_image = hermetic_cilium.make(node_image, builder.store, self.engine, self.journal)
@@ -124,7 +125,7 @@ class Hermetic:
 
     def balancer_base(self) -> str:
         """Return the base image of the load balancer; a cluster that stood before there was one gets it now."""
-        return balancer_base.make(Store(self.places), self.engine, self.journal)
+        return base_image.make(base_image.BALANCER, Store(self.places), self.engine, self.journal)
 
     def load(self, there: Surroundings, image: str) -> None:
         """Send every node the layers that come on top of the base image."""

@@ -89,6 +89,7 @@ def as_record(breaks: Sequence[Break], scores: Iterable[Score], about: Json, bef
 
 def _brief(score: Score) -> Json:
     told = {name: getattr(score, name) for name in ("must", "right", "named", "exit_code", "said", "good")}
+    told |= {"unjudged": score.unjudged} if score.unjudged else {}
     return told | {"seconds": round(score.seconds), "wrong": score.wrong, "missed": score.missed}
 
 
@@ -125,6 +126,9 @@ def page(breaks: Sequence[Break], unnoticed: Sequence[Unnoticed], record: Json) 
     told += [f"| {each.name} | {each.what} | {each.why} |" for each in unnoticed]
     told += ["", "## What the diagnosis says", ""]
     told += [f"- **{each.name}**: {_plain(scores[each.name].said)}" for each in tried if scores[each.name].said]
+    if anew := [each for each in tried if scores[each.name].unjudged]:
+        told += ["", "## Run anew", "", "The first run on these came to no verdict at all, and said why:", ""]
+        told += [f"- **{each.name}**: {_plain(scores[each.name].unjudged)}" for each in anew]
     return "\n".join(told) + "\n"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ci import loadbalancer
-from ci.hermetic import apt, balancer_base
+from ci.hermetic import apt, base_image
 from ci.step import SetupError
 from ci.surroundings import Surroundings
 from images.loadbalancer import balancer
@@ -151,7 +151,7 @@ def test_its_packages_are_no_part_of_the_other_root_file_systems(monkeypatch: py
     monkeypatch.setattr(apt, "BALANCER_PACKAGES", ("other",))
     after = [apt.rootfs_key(name) for name in ("base", "node", "balancer")]
     assert [a == b for a, b in zip(before, after, strict=True)] == [True, True, False]
-    assert balancer_base.reference().startswith("localhost/esipp/balancer-base:")
+    assert base_image.reference(base_image.BALANCER).startswith("localhost/esipp/balancer-base:")
 
 
 def test_its_version_is_the_project_s() -> None:

@@ -120,6 +120,14 @@ def test_what_was_not_tried_again_stays_in_the_record() -> None:
     assert "- 2026-11-21, kind-iptables, 4 cores: 1" in page
 
 
+def test_the_page_tells_which_ones_had_to_be_run_anew() -> None:
+    good = held(*AS_IT_MUST_BE)
+    about = {"date": "2026-11-21", "cluster": "kind-iptables", "cores": 4}
+    assert "## Run anew" not in score.page([SAMPLE], [], score.as_record([SAMPLE], [good], about, {}))
+    again = score.as_record([SAMPLE], [replace(good, unjudged="esipp: a pod was not ready")], about, {})
+    assert "- **sample**: esipp: a pod was not ready\n" in score.page([SAMPLE], [], again)
+
+
 def test_the_table_tells_what_went_wrong() -> None:
     bad = held("fail", "pass", "inconclusive", "pass", "fail", "unsupported", told="")
     said = "\n".join(score.lines([SAMPLE], [bad]))

@@ -1,0 +1,32 @@
+"""What the images beside the nodes begin from without a registry: Debian with the packages of each, and no more.
+
+The reference load balancer has Python, HAProxy and a netlink library, the router BIRD and iproute2. This stands apart
+from images.py, whose own text is a part of the node image's key: a change here costs no node image.
+"""
+
+from __future__ import annotations
+
+from ci.hermetic import apt
+from ci.hermetic.engine import Engine
+from ci.hermetic.images import PATH_ENV, prune_images
+from ci.hermetic.store import Store
+from ci.step import Journal
+
+BALANCER, ROUTER = "balancer", "router"
+NAME = "localhost/esipp/{}-base"
+
+
+def reference(whose: str) -> str:
+    """Name the base image of the balancer or of the router by the packages that are in it."""
+    return f"{NAME.format(whose)}:{apt.rootfs_key(whose)}"
+
+
+def make(whose: str, store: Store, engine: Engine, journal: Journal) -> str:
+    """Make the image if the engine does not have it, and return its reference; the engine must answer."""
+    image = reference(whose)
+    if store.fresh or not engine.has_image(image):
+        root = apt.root_file_system(whose, store, journal)
+        with journal.step(f"make the {whose}'s base image") as step:
+            engine.docker(step, "import", "--change", PATH_ENV, root / "root.tar", image)
+        prune_images(engine, NAME.format(whose), image)
+    return image
