@@ -252,6 +252,7 @@ def _qualify(options: argparse.Namespace) -> int:
     # told here, a misfit leaves no run folder
     examine(Cluster(settings.context, settings.kubeconfig, settings.wishes), settings, {row.suite for row in chosen})
     arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=no", "-r", "N", f"--rootdir={HOUSE}"]
+    arguments += ["-p", "no:hypothesispytest"]  # where our own tests' packages are, it would cost a second at the end
     arguments += ["-c", str(HOUSE / "pyproject.toml"), f"--image={settings.image}"]
     arguments += ["--in-cluster"] if settings.in_cluster else [f"--context={settings.context}"]
     arguments += [f"--lane={settings.lane}", f"--outside={settings.outside}", f"--samples={settings.samples}"]

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from esipp import observe
+from esipp.convergence import Budget
 from esipp.errors import HarnessError
 from esipp.model import Path, Protocol
 from esipp.observation import Observation, Outcome
@@ -30,6 +31,8 @@ from esipp.rows import Level
 from tests.unit.world import CELLS, by_id
 
 OUTSIDE = [by_id(f"nodeport.local.{p}.ipv4.outside-1-to-endpoint-node") for p in ("tcp", "udp", "sctp")]
+
+SHORT = Budget("every path that must answer", 0.2, need=2, spacing=0.01)
 
 
 class Answering:
@@ -134,19 +137,17 @@ def test_a_prober_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -
 
 
 # ----------------------------------------------------------------------------------------------------------- settling
-def test_settling_knows_which_paths_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observe, "DATA_PLANE", observe.Budget("x", 0.2, need=2, spacing=0.01))
+def test_settling_knows_which_paths_answer() -> None:
     paths = [cell.path for cell in OUTSIDE]
     _, all_of_them = probers(paths[1].key)
-    settling = Settling(all_of_them, a_plan(*paths))
+    settling = Settling(all_of_them, a_plan(*paths), budget=SHORT)
     ended = settling.wait(set(paths))
     assert not ended.held
     assert f"1 of 3 paths are silent, among them {paths[1].key}" in ended.state
     assert settling.answering == {paths[0], paths[2]}
 
 
-def test_a_path_that_answered_once_is_known_to_answer_however_late_it_is_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observe, "DATA_PLANE", observe.Budget("x", 0.2, need=2, spacing=0.01))
+def test_a_path_that_answered_once_is_known_to_answer_however_late_it_is_next() -> None:
     paths = [cell.path for cell in OUTSIDE]
 
     class Tiring(Answering):
@@ -154,7 +155,7 @@ def test_a_path_that_answered_once_is_known_to_answer_however_late_it_is_next(mo
             self.silent = () if len(self.jobs) < len(paths) else (paths[1].key,)
             return super().submit(job)
 
-    settling = Settling({path.client.name: cast(Prober, Tiring()) for path in paths}, a_plan(*paths))
+    settling = Settling({path.client.name: cast(Prober, Tiring()) for path in paths}, a_plan(*paths), budget=SHORT)
     assert not settling.wait(set(paths)).held
     assert settling.answering == set(paths)
 
