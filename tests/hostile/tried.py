@@ -51,7 +51,7 @@ class Tried:
         sentence, _, hint = ended.message.partition("\n  hint: ")
         for more in ended.messages[1:]:
             later, _, hint = more.partition("\n  hint: ")
-            sentence += f" Then: {later}"
+            sentence += "" if later in sentence else f" Then: {later}"  # the verdict's line and the message's own
         told: dict[str, Any] = {
             "group": self.group, "what": what, "message": steady(sentence), "hint": steady(hint), "code": ended.code,
             "left": ", ".join(left) or "nothing", "how": how, "then": then,
