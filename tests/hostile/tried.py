@@ -18,7 +18,7 @@ SAME = (
     (re.compile(r"\bafter \d+(\.\d+)? s"), "after N s"),
     (re.compile(r"(?<=[\d\]]):\d{4,5}\b"), ":PORT"),
     (re.compile(r"\b\d+ core rows"), "N core rows"),
-    (re.compile(r"\bagent-[a-z0-9]{5}\b"), "agent-XXXXX"),  # of a DaemonSet
+    (re.compile(r"\bagent-[a-z0-9]{5}\b(?!-)"), "agent-XXXXX"),  # of a DaemonSet
     (re.compile(r"\b172\.\d+\.\d+\.\d+|\b10\.\d+\.\d+\.\d+"), "ADDRESS"),
 )
 """What differs from run to run, and what stands for it on the page."""
