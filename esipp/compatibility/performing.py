@@ -9,6 +9,7 @@ from esipp.cluster import ApiError, Cluster
 from esipp.compatibility.model import ANNOTATION, Answer, Chain, Json, Ref, Step, Verb, at, is_absent
 from esipp.labels import labels_of
 from esipp.manifests import TCP
+from esipp.node_ports import taken
 from esipp.stop import Stop
 
 Listen = Callable[[int, int], Json]
@@ -72,8 +73,8 @@ class Performer:
         except _NotMadeError as why:
             return Answer(trouble=str(why))
         except ApiError as refused:
-            taken = "already allocated" in refused.message
-            trouble = self._rival(chain, _numbers(_resolved(step.body, answers))) if taken else ""
+            allocated = "already allocated" in refused.message
+            trouble = self._rival(chain, _numbers(_resolved(step.body, answers))) if allocated else ""
             return Answer(refused=(refused.status, refused.reason, refused.message), trouble=trouble)
         trouble = self._rival(chain, _numbers(_resolved(step.body, answers))) if step.verb is Verb.LISTEN else ""
         return Answer(made, warnings=tuple(warnings), trouble=trouble)
@@ -146,13 +147,7 @@ class Performer:
     def _rival(self, chain: Chain, wanted: Iterable[int]) -> str:
         """Which service took one of these ports that is not this chain's; empty where none did."""
         mine = {(self.namespace, name) for name in (*self.made[chain.name], f"{chain.name}-free")}
-        for item in self.cluster.list("/api/v1/services"):
-            owner, spec = item["metadata"], item["spec"]
-            has = {spec.get("healthCheckNodePort"), *(port.get("nodePort") for port in spec.get("ports") or [])}
-            taken = sorted(port for port in has & set(wanted) if port)
-            if taken and (owner["namespace"], owner["name"]) not in mine:
-                return f"the service {owner['namespace']}/{owner['name']} took port {taken[0]} meanwhile"
-        return ""
+        return taken(self.cluster.list("/api/v1/services"), {*wanted}, mine)
 
 
 def _resolved(body: Any, answers: dict[str, Answer]) -> Any:

@@ -15,6 +15,7 @@ from esipp.health.props import local_service
 from esipp.health.seen import Fact
 from esipp.manifests import BACKEND_LABEL, TCP
 from esipp.model import Backends
+from esipp.node_ports import health_port, node_ports, taken
 from esipp.observation import Outcome
 
 Json = dict[str, Any]
@@ -71,21 +72,25 @@ class LifeCycle:
     # ------------------------------------------------------------------------------------------------ the steps
     def _allocation(self) -> None:
         one, _ = self._create("life-1"), self._create("life-2")
-        self._first = _port(one)
+        self._first = health_port(one)
         bounds = self._range()
-        known = bounds or _port(one) is None  # without a port there is nothing to compare
+        known = bounds or health_port(one) is None  # without a port there is nothing to compare
         trouble = "" if known else "the API server does not tell its node port range"
-        self.facts["allocated"] = Fact("created with Local", {"life-1": _port(one)}, bounds=bounds, trouble=trouble)
+        self.facts["allocated"] = Fact(
+            "created with Local", {"life-1": health_port(one)}, bounds=bounds, trouble=trouble
+        )
         everything = self.asker.stage.cluster.list("/api/v1/services")
-        taken = {port for item in everything for port in _node_ports(item)}
-        ports = {f"{i['metadata']['namespace']}/{i['metadata']['name']}": _port(i) for i in everything if _wants_one(i)}
-        self.facts["unique"] = Fact("all services of the cluster", ports, others=frozenset(taken))
+        others = frozenset(port for item in everything for port in node_ports(item))
+        ports = {
+            f"{i['metadata']['namespace']}/{i['metadata']['name']}": health_port(i) for i in everything if _wants_one(i)
+        }
+        self.facts["unique"] = Fact("all services of the cluster", ports, others=others)
 
     def _elsewhere(self) -> None:
         plain = self._create("life-cluster", externalTrafficPolicy="Cluster")
-        self.facts["not-with-cluster"] = Fact("created with Cluster", {"life-cluster": _port(plain)})
+        self.facts["not-with-cluster"] = Fact("created with Cluster", {"life-cluster": health_port(plain)})
         node_port = self._create("life-nodeport", balancer=None, type="NodePort")
-        self.facts["not-for-nodeport"] = Fact("created as NodePort", {"life-nodeport": _port(node_port)})
+        self.facts["not-for-nodeport"] = Fact("created as NodePort", {"life-nodeport": health_port(node_port)})
         free = self._free_port()
         self.facts["refused-with-cluster"] = self._try_in_vain(
             f"created with Cluster and port {free}", "life-no-1", free, externalTrafficPolicy="Cluster"
@@ -159,7 +164,7 @@ class LifeCycle:
         """What was edited, and then left alone for as long as the other steps took."""
         if self._first is None:
             raise _CutShortError("the service life-1 never had a health-check node port")
-        now = Fact("after all other steps", {"life-1": _port(self._read("life-1"))}, wanted=self._first)
+        now = Fact("after all other steps", {"life-1": health_port(self._read("life-1"))}, wanted=self._first)
         self.facts["kept"] = self._heard(now, "life-1")
 
     # -------------------------------------------------------------------------------------------------- the API
@@ -174,7 +179,7 @@ class LifeCycle:
 
     def _port_of(self, name: str) -> int:
         """The port that a service has now."""
-        port = _port(self._read(name))
+        port = health_port(self._read(name))
         if port is None:
             raise _CutShortError(f"the service {name} has no health-check node port")
         return port
@@ -188,7 +193,7 @@ class LifeCycle:
             made = do()
         except ApiError as refused:
             return Fact(words, refused=(refused.status, refused.reason, refused.message))
-        return Fact(words, {made["metadata"]["name"]: _port(made)})
+        return Fact(words, {made["metadata"]["name"]: health_port(made)})
 
     def _claim(self, name: str, port: int) -> Fact:
         """Create a service with a port that is free, unless somebody else on the cluster was quicker."""
@@ -200,11 +205,9 @@ class LifeCycle:
 
     def _taken_by_another(self, port: int) -> str:
         """Which service that is not ours has a port by now; empty where none has."""
-        for item in self.asker.stage.cluster.list("/api/v1/services"):
-            owner = item["metadata"]
-            if owner["namespace"] != self.asker.stage.namespace and port in (_port(item), *_node_ports(item)):
-                return f"the service {owner['namespace']}/{owner['name']} took port {port} meanwhile"
-        return ""
+        everything = self.asker.stage.cluster.list("/api/v1/services")
+        others = (item for item in everything if item["metadata"]["namespace"] != self.asker.stage.namespace)
+        return taken(others, {port}, but=())
 
     def _try_in_vain(self, words: str, name: str, port: int, **spec: Any) -> Fact:
         """Create a service that is to be refused; one that is taken goes again, before it disturbs the next steps."""
@@ -287,15 +290,6 @@ class LifeCycle:
         if any(Outcome.ERROR.value in said for said in last.values()):
             return replace(fact, listeners=last, trouble="a prober failed")
         return replace(fact, listeners=last)
-
-
-def _port(service: Json) -> int | None:
-    return service["spec"].get("healthCheckNodePort") or None
-
-
-def _node_ports(service: Json) -> list[int]:
-    """Its nodePorts; an ExternalName Service may have no ports at all."""
-    return [each["nodePort"] for each in service["spec"].get("ports") or [] if each.get("nodePort")]
 
 
 def _wants_one(service: Json) -> bool:

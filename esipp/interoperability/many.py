@@ -17,6 +17,7 @@ from esipp.interoperability.listening import listen
 from esipp.interoperability.model import DIALLED, MANY_SERVICES
 from esipp.interoperability.seen import Many
 from esipp.model import Entry, EntryKind, Family, Path, Protocol, Role
+from esipp.node_ports import all_ports, health_port
 from esipp.observation import Observation, Outcome
 from esipp.observe import ANSWER_TIMEOUT, JUDGED_TIMEOUT, SETTLING_TIMEOUT
 from esipp.probing.jobs import Job
@@ -70,7 +71,7 @@ class Trial:
         self._done("created")
         for name, kind in self.crowd.kinds.items():
             self.seen.names.setdefault(kind, []).append(name)
-        self.seen.ports = {name: _ports(item) for name, item in self.crowd.made.items()}
+        self.seen.ports = {name: all_ports(item) for name, item in self.crowd.made.items()}
         held = self.asker.stop.converge(self._look(), PROGRAMMED)
         self._done("programmed")
         self.seen.late = "" if held.held else held.state
@@ -79,10 +80,10 @@ class Trial:
         """Look at them, all in one window, and delete them: nobody waits for those without a health check."""
         self._window()
         self._done("asked")
-        balancers = [name for name, item in self.crowd.made.items() if _health_port(item)]
+        balancers = [name for name, item in self.crowd.made.items() if health_port(item)]
         deleted = self.crowd.delete(balancers)
         self._done("deleted")
-        self._closed({name: port for name in deleted if (port := _health_port(self.crowd.made[name]))})
+        self._closed({name: port for name in deleted if (port := health_port(self.crowd.made[name]))})
         self._done("closed")
         return self.seen
 
@@ -182,7 +183,7 @@ class Trial:
         """The nodes that are asked for the health check of a service, if it has one, in the family of the service."""
         item = self.crowd.made[name]
         family = _family(item)
-        places = self.asker.places if _health_port(item) else ()
+        places = self.asker.places if health_port(item) else ()
         return [
             (place, family) for place in places if place is not Place.EXCLUDED and self.asker.address(place, family)
         ]
@@ -190,7 +191,7 @@ class Trial:
     def _asking(
         self, name: str, node: Node, count: int = 1, timeout: float = JUDGED_TIMEOUT
     ) -> "Callable[[], Future[list[Json]]]":
-        host, port = self.asker.address(*node), _health_port(self.crowd.made[name])
+        host, port = self.asker.address(*node), health_port(self.crowd.made[name])
         assert host
         assert port
         return lambda: self.asker.get(OUTSIDE, host, port, count=count, timeout=timeout)
@@ -205,22 +206,7 @@ def _family(item: Json) -> Family:
     return Family(item["spec"]["ipFamilies"][0])
 
 
-def _health_port(item: Json) -> int | None:
-    return item["spec"].get("healthCheckNodePort") or None
-
-
-def _ports(item: Json) -> list[int]:
-    """Its ports on the nodes."""
-    found = [int(each["nodePort"]) for each in item["spec"]["ports"] if each.get("nodePort")]
-    port = _health_port(item)
-    return [*found, *([port] if port else [])]
-
-
 def _taken(services: Iterable[Json], ports: Mapping[str, int]) -> list[str]:
     """Whose port another service has by now."""
-    held = {port for item in services for port in (item["spec"].get("healthCheckNodePort"), *_node_ports(item)) if port}
+    held = {port for item in services for port in all_ports(item)}
     return [name for name, port in ports.items() if port in held]
-
-
-def _node_ports(item: Json) -> list[int]:
-    return [each["nodePort"] for each in item["spec"].get("ports") or [] if each.get("nodePort")]

@@ -9,9 +9,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from esipp import manifests
+from esipp.cluster import ApiError
 from esipp.convergence import Budget, Reading
 from esipp.errors import HarnessError
 from esipp.health.asking import Asker
@@ -22,6 +24,7 @@ from esipp.interoperability.listening import ROLES, listen
 from esipp.interoperability.props import NEIGHBOUR_ROLES, A, B, neighbour_pod, service_b
 from esipp.interoperability.seen import Neighbours
 from esipp.model import Entry, EntryKind, Path, Protocol, Service, ServiceType, TrafficPolicy
+from esipp.node_ports import BY_NUMBER, health_port, taken
 from esipp.observe import ANSWER_TIMEOUT
 from esipp.probing.jobs import Job, read_result
 from esipp.probing.orders import Stream
@@ -43,6 +46,11 @@ MOST = 2400
 TOLD = Budget("every node telling a change of the neighbour", 30.0, need=1, spacing=0.05)
 """kube-proxy syncs within a second of a change, by default; the rest is for a busy machine, and for a controller of
 EndpointSlices that has those of other services to make first."""
+
+TRIES = 8
+"""Ports that are asked for at most, where others already have them."""
+
+UNPROCESSABLE = 422
 
 AFTER = Budget("the last answers", 2 * PATIENT, need=1, spacing=0.1)
 """What is lost while the last change is taken in is known to be lost only once its time is up."""
@@ -74,6 +82,7 @@ class Trial:
 
     asker: Asker
     topology: Topology
+    _last_port: int = 0
 
     def perform(self) -> Neighbours:
         """All changes of B, and what A was meanwhile.
@@ -83,10 +92,11 @@ class Trial:
         """
         stage = self.asker.stage
         seen = Neighbours((stage.namespace, A), before=self._object(A))
+        self._choose_port()
         self._change(seen, "its pods become ready", lambda: self._gate(True), self._serving("200"), first=True)
         with self._watched(seen) as came:
             seen.ways = listen(self.asker, self.topology)
-            port = self._port(B)
+            port = self._last_port
             self._change(seen, "its pods become unready", lambda: self._gate(False), self._serving("503"))
             self._change(seen, "its pods become ready", lambda: self._gate(True), self._serving("200"))
             flip = {"spec": {"externalTrafficPolicy": "Cluster"}}
@@ -109,16 +119,31 @@ class Trial:
         metadata = {key: value for key, value in item["metadata"].items() if key not in VOLATILE}
         return {"metadata": metadata, "spec": item["spec"]}
 
-    def _port(self, name: str) -> int:
-        return int(self.asker.stage.services[name]["spec"]["healthCheckNodePort"])
-
     def _gate(self, opened: bool) -> None:
         pods = f"/api/v1/namespaces/{self.asker.stage.namespace}/pods"
         for role in NEIGHBOUR_ROLES:
             self.asker.stage.cluster.patch(f"{pods}/{neighbour_pod(role)}/status", manifests.gate(opened))
 
     def _patch(self, body: Json) -> None:
-        self.asker.stage.cluster.patch(self._path(B), body, "merge-patch")
+        made = self.asker.stage.cluster.patch(self._path(B), body, "merge-patch")
+        self._last_port = health_port(made) or self._last_port
+
+    def _choose_port(self) -> None:
+        """Give B a port that nobody else is given once B has left it, while many services are made beside this trial.
+
+        Where the server's range is another one, B keeps a port of the server's choice.
+        """
+        local = {"externalTrafficPolicy": "Local"}
+        self._patch({"spec": {"externalTrafficPolicy": "Cluster"}})
+        for port in Random(self.asker.stage.run).sample(BY_NUMBER, TRIES):
+            try:
+                self._patch({"spec": {**local, "healthCheckNodePort": port}})
+                break
+            except ApiError as refused:
+                if refused.status != UNPROCESSABLE:
+                    raise
+        else:
+            self._patch({"spec": local})
 
     def _again(self, port: int) -> None:
         """Delete B and make it again at once, with the health-check port it had."""
@@ -130,8 +155,9 @@ class Trial:
         self, seen: Neighbours, words: str, do: Callable[[], object], wanted: Mapping[Node, str], *, first: bool = False
     ) -> None:
         """Change B and wait until every node tells so at B's own health check; the ``first`` one is no change yet."""
+        stage = self.asker.stage
         self.asker.stop.check()
-        began, port = time.monotonic(), self._port(B)
+        began, port = time.monotonic(), self._last_port
         do()
 
         def look() -> Reading:
@@ -144,7 +170,9 @@ class Trial:
 
         held = self.asker.stop.converge(look, TOLD)
         if not held.held:
-            raise HarnessError(f"{TOLD.name} ({words}): {held.state}, after {held.seconds:.0f} s.", "is it well?")
+            rival = taken(stage.cluster.list("/api/v1/services"), {port}, {(stage.namespace, B)})
+            state = rival or held.state
+            raise HarnessError(f"{TOLD.name} ({words}): {state}, after {held.seconds:.0f} s.", "is it well?")
         if not first:
             seen.changes.append((words, round(time.monotonic() - began, 3)))
 

@@ -145,7 +145,7 @@ def hold(broken: Break, rows: Iterable[Row], healthy: Mapping[str, str], result:
         elif row is not None and broken.opens(row):
             if said != "inconclusive":
                 score.wrong[name] = (before, said)
-        elif said != before and not (row is not None and broken.may(row)):
+        elif said != before and not _undecided_before(before, said) and not (row is not None and broken.may(row)):
             score.wrong[name] = (before, said)
     score.said = max(diagnoses, key=lambda told: diagnoses[told], default="")
     red = broken.group is not Group.HARMLESS
@@ -154,3 +154,8 @@ def hold(broken: Break, rows: Iterable[Row], healthy: Mapping[str, str], result:
     named = score.named > 0 or not broken.names or not score.must
     score.good = enough and named and not score.wrong and score.exit_code == code
     return score
+
+
+def _undecided_before(before: str, said: str) -> bool:
+    """Whether nothing can be held against it: the healthy cluster left it undecided, and the broken one is not red."""
+    return before in ("inconclusive", "error") and said not in ("fail", "flaky")

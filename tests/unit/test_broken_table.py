@@ -57,6 +57,13 @@ def test_another_verdict_is_not_as_it_must_be(at: int, status: str) -> None:
     assert not held(*statuses).good
 
 
+@pytest.mark.parametrize(("said", "wrong"), [("pass", 0), ("inconclusive", 0), ("fail", 1), ("flaky", 1)])
+def test_what_the_healthy_cluster_left_undecided_is_wrong_only_if_it_is_red(said: str, wrong: int) -> None:
+    undecided = HEALTHY | {ROWS[4].id: "inconclusive"}
+    told = {ROWS[4].id: said}
+    assert len(hold(SAMPLE, ROWS, undecided, Result(1, told, 2.0, "", {}, {})).wrong) == wrong
+
+
 def test_what_follows_now_and_then_may_say_anything() -> None:
     statuses = [*AS_IT_MUST_BE]
     statuses[3] = "flaky"

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -23,6 +23,7 @@ from esipp.interoperability.listening import listen
 from esipp.interoperability.model import Kind
 from esipp.interoperability.seen import Many
 from esipp.model import Family, Protocol, Role
+from esipp.node_ports import BY_NUMBER
 from esipp.observation import Observation, Outcome
 from esipp.observe import ANSWER_TIMEOUT, JUDGED_TIMEOUT
 from esipp.probing.jobs import Job
@@ -34,7 +35,7 @@ from tests.unit.world import ROLES, topology
 Json = dict[str, Any]
 T = TypeVar("T")
 BRIEF = Budget("a moment", 0.05, need=1, spacing=0.01)
-PORT_A, PORT_B, LISTENER = 30001, 30002, 40000
+PORT_A, PORT_B, LISTENER = 31001, 31002, 40000
 CLIENT = "172.18.0.9"
 
 
@@ -51,12 +52,17 @@ class FakeCluster:
         self.there: dict[str, Json] = {}
         self.done: list[str] = []
         self.refuse_after = 10**6
+        self.others: Collection[int] = ()
 
     def create(self, _collection: str, item: Json) -> Json:
         if len(self.there) >= self.refuse_after:
             raise ApiError(403, "Forbidden", "exceeded quota", "POST")
         name, port = item["metadata"]["name"], 30100 + 2 * len(self.there)
-        made = {**item, "spec": {**item["spec"], "ports": [{**item["spec"]["ports"][0], "nodePort": port}]}}
+        metadata = {"namespace": "esipp-x", **item["metadata"]}
+        made = {
+            "metadata": metadata,
+            "spec": {**item["spec"], "ports": [{**item["spec"]["ports"][0], "nodePort": port}]},
+        }
         if item["spec"].get("externalTrafficPolicy") == "Local" and item["spec"]["type"] == "LoadBalancer":
             made["spec"].setdefault("healthCheckNodePort", port + 1)
         self.there[name] = made
@@ -71,10 +77,17 @@ class FakeCluster:
         name = path.removesuffix("/status").rpartition("/")[2]
         if path.endswith("/status"):
             self.done.append(f"gate {name} {body['status']['conditions'][0]['status']}")
+            return {}
+        if body["spec"].get("healthCheckNodePort") in self.others:
+            raise ApiError(422, "Invalid", "provided port is already allocated", "PATCH")
+        made = self.there[name]["spec"]
+        made |= body["spec"]
+        if made["externalTrafficPolicy"] == "Local":
+            made.setdefault("healthCheckNodePort", PORT_B)
         else:
-            self.there[name]["spec"] |= body["spec"]
-            self.done.append(f"patch {name} {body['spec']}")
-        return {}
+            made.pop("healthCheckNodePort", None)
+        self.done.append(f"patch {name} {body['spec']}")
+        return self.there[name]
 
     def request(self, _method: str, path: str) -> Json:
         item = self.there[path.rpartition("/")[2]]
@@ -122,6 +135,7 @@ class FakeAsker:
         self.cluster, self.deaf, self.stop, self.prober = cluster, deaf, Stop(), FakeProber()
         self.families = list(Family)
         self.asked: list[tuple[str, int]] = []
+        self.asked_b: list[int] = []
         self.places = {Place(role.value): node for role, node in ROLES.items()}
         self.clients = SimpleNamespace(probers={"outside-1": self.prober})
         self.stage = SimpleNamespace(
@@ -136,7 +150,8 @@ class FakeAsker:
     def address(self, place: Place, family: Family) -> str:
         return topology().nodes[self.places[place]].internal[family]
 
-    def everywhere(self, _port: int) -> dict[Node, Answer]:
+    def everywhere(self, port: int) -> dict[Node, Answer]:
+        self.asked_b.append(port)
         service = self.cluster.there.get(neighbours.B)
         gates = [each for each in self.cluster.done if each.startswith("gate")]
         opened = bool(gates) and gates[-1].endswith("True") and not self.deaf
@@ -172,7 +187,11 @@ def test_each_change_of_the_neighbour_is_waited_for_while_the_other_is_watched()
     made, cluster, fake = asker()
     seen = neighbours.Trial(made, topology()).perform()
     on = [f"neighbour-b-on-{role.value}" for role in (Role.ENDPOINT_NODE, Role.BARE_NODE)]
+    chosen = fake.asked_b[0]
+    assert chosen in BY_NUMBER, "what it leaves is given to nobody who does not ask for it"
     assert cluster.done[2:] == [
+        "patch neighbour-b {'externalTrafficPolicy': 'Cluster'}",
+        f"patch neighbour-b {{'externalTrafficPolicy': 'Local', 'healthCheckNodePort': {chosen}}}",
         *(f"gate {pod} True" for pod in on),
         *(f"gate {pod} False" for pod in on),
         *(f"gate {pod} True" for pod in on),
@@ -241,6 +260,27 @@ def test_a_neighbour_whose_changes_do_not_reach_the_nodes_ends_the_trial() -> No
     with pytest.raises(HarnessError, match="its pods become ready"):
         neighbours.Trial(made, topology()).perform()
     assert fake.prober.cancelled == len(fake.prober.streams)
+
+
+@pytest.mark.parametrize(("others", "left"), [(1, BY_NUMBER), (len(BY_NUMBER), [PORT_B])], ids=["one", "all"])
+def test_a_port_that_others_have_is_none_for_the_neighbour(others: int, left: Collection[int]) -> None:
+    made, cluster, fake = asker()
+    neighbours.Trial(made, topology()).perform()
+    first = fake.asked_b[0]
+    cluster.others = {first} if others == 1 else BY_NUMBER
+    cluster.there[neighbours.B] = neighbours.service_b("x")
+    fake.asked_b.clear()
+    neighbours.Trial(made, topology()).perform()
+    assert set(fake.asked_b) <= {*left} - {first}
+    assert len(set(fake.asked_b)) == 1
+
+
+def test_whoever_took_the_port_that_the_neighbour_left_is_named() -> None:
+    made, cluster, _ = asker(deaf=True)
+    rival = {"metadata": {"namespace": "shop", "name": "cart"}, "spec": {"ports": [{"nodePort": PORT_B}]}}
+    cluster.others, cluster.there["cart"] = BY_NUMBER, rival
+    with pytest.raises(HarnessError, match=f"the service shop/cart took port {PORT_B} meanwhile"):
+        neighbours.Trial(made, topology()).perform()
 
 
 def performed(trial: many.Trial) -> Many:
