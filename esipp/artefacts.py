@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from esipp.framing import LATE, Frames, Kept
 from esipp.redaction import KNOWN, redact
 
 SECONDS = 20.0
@@ -44,12 +45,16 @@ class Collector:
         source: a command, whose output it is; or what returns its text; or None for what cannot be had.
         tail: of too much, keep the end and not the beginning.
         missing: why it cannot be had.
+        parts: the artefacts that one command brings, framed by ``boundary`` (esipp.framing); then it brings nothing
+            else.
     """
 
     name: str
     source: Sequence[str] | Callable[[], str] | None
     tail: bool = False
     missing: str = ""
+    parts: "tuple[Collector, ...]" = ()
+    boundary: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ def collect(
     Args:
         folder: where to; it is made.
         collectors: what to collect.
-        seconds: bound for a command.
+        seconds: bound for a command; not for one that brings several artefacts.
         total: bound for all of them together.
         most_bytes: bound for each artefact.
 
@@ -95,7 +100,7 @@ def collect(
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
     for number in range(len(wanted)):
         todo.put(number)
-    done: dict[int, str] = {}
+    done: dict[str, str] = {}
     running: set[subprocess.Popen[bytes]] = set()
     closed = threading.Event()
 
@@ -105,9 +110,11 @@ def collect(
                 number = todo.get_nowait()
             except queue.Empty:
                 return
-            note = _take(folder, wanted[number], seconds, most_bytes, running, closed)
-            if not closed.is_set():
-                done[number] = note
+            taking = _Taking(folder, wanted[number], most_bytes, running, closed, done)
+            try:
+                taking.all_of_it(seconds, total)
+            except Exception as broken:  # whatever a collector does, the others go on
+                taking.broke(redact(str(broken))[:300] or type(broken).__name__)
 
     # daemons, not an executor: what hangs may not keep the process from ending
     workers = [threading.Thread(target=work, daemon=True) for _ in range(min(AT_ONCE, len(wanted)))]
@@ -122,101 +129,131 @@ def collect(
         for process in list(running):
             _kill(process)
     finished = dict(done)
-    notes = [finished.get(i, f"{each.name}: not done after {total:.0f} s") for i, each in enumerate(wanted)]
-    notes = [redact(note) for note in notes if note]
+    names = [each.name for bundle in wanted for each in bundle.parts or (bundle,)]
+    notes = [finished.get(name, f"not done after {total:.0f} s") for name in names]
+    notes = [redact(f"{name}: {note}") for name, note in zip(names, notes, strict=True) if note]
     _write_index(folder, notes)
     return notes
 
 
-def _take(
-    folder: Path,
-    collector: Collector,
-    seconds: float,
-    most: int,
-    running: set[subprocess.Popen[bytes]],
-    closed: threading.Event,
-) -> str:
-    """Run one collector and write its file; returns what is to be noted of it."""
-    if collector.source is None:
-        return f"{collector.name}: {collector.missing or 'cannot be had'}"
-    trouble = ""
-    try:
-        if callable(collector.source):
-            raw = collector.source().encode()
+@dataclass
+class _Taking:
+    """Runs one collector and writes what it brings; ``notes`` gets a word on each artefact, empty where all is well."""
+
+    folder: Path
+    collector: Collector
+    most: int
+    running: set[subprocess.Popen[bytes]]
+    closed: threading.Event
+    notes: dict[str, str]
+
+    def all_of_it(self, seconds: float, total: float) -> None:
+        """Everything that it brings.
+
+        Args:
+            seconds: bound for a command that brings one artefact.
+            total: bound for a command that brings several.
+        """
+        only, source = self.collector, self.collector.source
+        if source is None:
+            self._note(only, only.missing or "cannot be had")
+        elif callable(source):
+            self._write(only, source().encode())
+        elif only.parts:
+            parts = {each.name: each for each in only.parts}
+            frames = Frames(
+                only.boundary,
+                lambda name: Kept(self.most, parts[name].tail),
+                lambda name, kept, code: self._write(parts[name], kept.raw, _ended(code, kept.raw, seconds)),
+            )
+            said = Kept(self.most, tail=True)
+            trouble, code = self._run(source, total, lambda chunk: said.take(chunk) and frames.take(chunk))
+            self.broke(trouble or _ended(code, said.raw, total) or "nothing was said of it")
         else:
-            raw, trouble = _output(collector.source, seconds, most, collector.tail, running)
-    except Exception as broken:  # whatever a collector does, the others go on
-        return f"{redact(collector.name)}: {redact(str(broken))[:300] or type(broken).__name__}"
-    cut = len(raw) > most
-    if cut and collector.tail:
-        # a line that lost its beginning goes whole: it could be the rest of a secret, which nobody would recognise
-        raw = raw[-most:].partition(b"\n")[2]
-    raw = redact(raw.decode(errors="replace")).encode()
-    if cut and not collector.tail:
-        lines, newline, _ = raw[:most].rpartition(b"\n")  # so could a line that lost its end
-        raw = lines + newline if newline else raw[:most]
-    if cut:
-        trouble = trouble or f"cut to its {'last' if collector.tail else 'first'} {most} bytes"
-    if closed.is_set():
-        return ""
-    try:
-        path = folder / redact(collector.name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(raw)
-    except OSError as broken:
-        return f"{collector.name}: {broken}"
-    return f"{collector.name}: {trouble}" if trouble else ""
+            kept = Kept(self.most, only.tail)
+            trouble, code = self._run(source, seconds, kept.take)
+            self._write(only, kept.raw, trouble or _ended(code, kept.raw, seconds))
 
+    def broke(self, why: str) -> None:
+        """Why it brings no more than it has brought."""
+        for each in self.collector.parts or (self.collector,):
+            if each.name not in self.notes:
+                self._note(each, why)
 
-def _output(
-    command: Sequence[str], seconds: float, most: int, tail: bool, running: set[subprocess.Popen[bytes]]
-) -> tuple[bytes, str]:
-    """What a command says, and what went wrong with it.
+    def _note(self, artefact: Collector, note: str) -> None:
+        if not self.closed.is_set():
+            self.notes[artefact.name] = note
 
-    It is ended when it takes too long, or says too much and the end is not wanted.
-    """
-    process = subprocess.Popen(
-        list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )  # fmt: skip
-    late = threading.Event()
+    def _write(self, artefact: Collector, raw: bytes, trouble: str = "") -> None:
+        """Write an artefact, cut and redacted."""
+        most, tail = self.most, artefact.tail
+        cut = len(raw) > most
+        if cut and tail:
+            # a line that lost its beginning goes whole: it could be the rest of a secret, which nobody would recognise
+            raw = raw[-most:].partition(b"\n")[2]
+        raw = redact(raw.decode(errors="replace")).encode()
+        if cut and not tail:
+            lines, newline, _ = raw[:most].rpartition(b"\n")  # so could a line that lost its end
+            raw = lines + newline if newline else raw[:most]
+        if cut:
+            trouble = trouble or f"cut to its {'last' if tail else 'first'} {most} bytes"
+        if self.closed.is_set():
+            return
+        try:
+            path = self.folder / redact(artefact.name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(raw)
+        except OSError as broken:
+            trouble = str(broken)
+        self._note(artefact, trouble)
 
-    def end() -> None:
-        late.set()
-        _kill(process)
+    def _run(self, command: Sequence[str], seconds: float, take: Callable[[bytes], bool]) -> tuple[str, int]:
+        """Run a command for what it says, until no more of it is wanted.
 
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    running.add(process)
-    timer.start()
-    kept = b""
-    flood = False
-    try:
-        assert process.stdout is not None
-        while chunk := os.read(process.stdout.fileno(), 65536):
-            kept += chunk
-            if len(kept) > 2 * most and tail:
-                kept = kept[-most - 1 :]  # one more than allowed, so that the cut is told
-            elif len(kept) > most and not tail:
-                flood = True
-                break
-    finally:
-        timer.cancel()
-        if flood:
+        Returns:
+            What went wrong, and the exit code; that is 0 where it was ended for having said enough.
+        """
+        process = subprocess.Popen(
+            list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
             _kill(process)
-        with suppress(subprocess.TimeoutExpired):  # it closed its output and goes on
-            process.wait(1)
-        _kill(process)
-        process.wait()
-        running.discard(process)
-        if process.stdout is not None:
-            process.stdout.close()
-    if late.is_set():
-        return kept, f"ended after {seconds:.0f} s"
-    if process.returncode and not flood:
-        last = kept.decode(errors="replace").strip().rpartition("\n")[2]
-        return kept, f"exit code {process.returncode}: {redact(last)[:200]}"
-    return kept, ""
+
+        timer = threading.Timer(seconds, end)
+        timer.daemon = True
+        self.running.add(process)
+        timer.start()
+        flood = False
+        try:
+            assert process.stdout is not None
+            while chunk := os.read(process.stdout.fileno(), 65536):
+                if not take(chunk):
+                    flood = True
+                    break
+        finally:
+            timer.cancel()
+            if flood:
+                _kill(process)
+            with suppress(subprocess.TimeoutExpired):  # it closed its output and goes on
+                process.wait(1)
+            _kill(process)
+            process.wait()
+            self.running.discard(process)
+            if process.stdout is not None:
+                process.stdout.close()
+        return f"ended after {seconds:.0f} s" if late.is_set() else "", 0 if flood else process.returncode
+
+
+def _ended(code: int, said: bytes, seconds: float) -> str:
+    """What an exit code says, with the last words; nothing of 0."""
+    if code == LATE:
+        return f"ended after {seconds:.0f} s"
+    last = said.decode(errors="replace").strip().rpartition("\n")[2]
+    return f"exit code {code}: {redact(last)[:200]}" if code else ""
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

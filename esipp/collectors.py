@@ -2,10 +2,12 @@
 
 import json
 import re
+import secrets
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from esipp.artefacts import MOST_BYTES, SECONDS, Collector
 from esipp.cluster import Cluster, Json
+from esipp.framing import script
 from esipp.redaction import KNOWN
 
 MOST_NODES = 10
@@ -91,10 +93,12 @@ def node_collectors(
         commands["ipvs"] = ["ipvsadm", "-Ln"]
     found = []
     for node in nodes[:MOST_NODES]:
-        for name, command in commands.items():
-            there = on_node(node, ["timeout", str(int(SECONDS)), *command])  # ends there too when we give up here
-            why = f"there is no way to run a command on node {node}"
-            found.append(Collector(f"nodes/{node}/{name}.txt", there, tail=name == "kubelet", missing=why))
+        boundary, where = secrets.token_hex(16), f"nodes/{node}"
+        named = {f"{where}/{name}.txt": command for name, command in commands.items()}
+        there = on_node(node, ["sh", "-c", script(named, boundary, SECONDS)])  # each ends there, whatever happens here
+        parts = tuple(Collector(name, None, tail=name.endswith("/kubelet.txt")) for name in named)
+        why = f"there is no way to run a command on node {node}"
+        found.append(Collector(where, there, missing=why, parts=parts if there else (), boundary=boundary))
     if len(nodes) > MOST_NODES:
         left = ", ".join(nodes[MOST_NODES:])
         found.append(Collector("nodes", None, missing=f"only {MOST_NODES} nodes are looked at, left out: {left[:500]}"))

@@ -14,6 +14,7 @@ from esipp import artefacts
 from esipp.artefacts import MOST_ROWS, Collector, RowEvidence, collect, file_name, write_rows
 from esipp.cluster import ApiError, Cluster
 from esipp.collectors import MOST_NODES, cluster_collectors, container_collectors, node_collectors
+from esipp.framing import script
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl"  # noqa: S105 - made up
 
@@ -57,6 +58,62 @@ def test_one_that_fails_is_noted_and_keeps_what_it_said(tmp_path: Path) -> None:
     assert (tmp_path / "a.txt").read_text() == "half\nno such table\n"
     assert (tmp_path / "e.txt").read_text() == "well\n"
     assert "  a.txt: exit code 3" in (tmp_path / "index.txt").read_text()
+
+
+def bundle(commands: dict[str, list[str]], *, tail: str = "", more: str = "") -> Collector:
+    parts = tuple(Collector(name, None, tail=name == tail) for name in commands)
+    return Collector("n", ["sh", "-c", script(commands, "B0UND", 1) + more], parts=parts, boundary="B0UND")
+
+
+def test_one_command_brings_several_each_as_if_it_were_alone(tmp_path: Path) -> None:
+    commands = {
+        "n/plain.txt": ["printf", "a\nb\n"],
+        "n/open.txt": ["printf", "no newline at the end"],
+        "n/nothing.txt": ["true"],
+        "n/bare.txt": ["printf", "\n"],
+        "n/fails.txt": ["sh", "-c", "echo half; echo 'no such table' >&2; exit 3"],
+        "n/missing.txt": ["/nowhere/conntrack"],
+        "n/late.txt": ["sh", "-c", "echo begun; exec sleep 30"],
+        "n/quoted.txt": ["sh", "-c", 'echo "it\'s $0"', "quoted"],
+        "n/first.txt": python("print('first');\nfor i in range(60000): print('x' * 9)\nprint('last')"),
+        "n/last.txt": python("print('first');\nfor i in range(60000): print('x' * 9)\nprint('last')"),
+        "n/long.txt": python("print('y' * 200_000)"),
+        "n/token.txt": ["echo", f"token={TOKEN}"],
+    }
+    notes = collect(tmp_path, [bundle(commands, tail="n/last.txt")], most_bytes=300_000)
+    text = {name: (tmp_path / name).read_text() for name in commands}
+    assert text["n/plain.txt"] == "a\nb\n"
+    assert text["n/open.txt"] == "no newline at the end"
+    assert text["n/nothing.txt"] == ""
+    assert text["n/bare.txt"] == "\n"
+    assert text["n/fails.txt"] == "half\nno such table\n"
+    assert text["n/late.txt"] == "begun\n"
+    assert text["n/quoted.txt"] == "it's quoted\n"
+    assert text["n/first.txt"].startswith("first\nxxx")
+    assert text["n/last.txt"].endswith("xxx\nlast\n")
+    assert text["n/long.txt"] == "y" * 200_000 + "\n"
+    assert TOKEN not in text["n/token.txt"]
+    said = {note.partition(": ")[0]: note.partition(": ")[2] for note in notes}
+    assert said.pop("n/missing.txt").startswith("exit code 127: timeout: ")
+    assert said == {
+        "n/fails.txt": "exit code 3: no such table",
+        "n/late.txt": "ended after 20 s",
+        "n/first.txt": "cut to its first 300000 bytes",
+        "n/last.txt": "cut to its last 300000 bytes",
+    }
+
+
+def test_of_several_that_break_off_those_before_are_kept(tmp_path: Path) -> None:
+    well = {"n/a.txt": ["echo", "well"]}
+    gone = bundle(well, more="\necho no such container\nexit 1")
+    more = Collector("n/b.txt", None)
+    notes = collect(tmp_path, [Collector("n", gone.source, parts=(*gone.parts, more), boundary=gone.boundary)])
+    assert notes == ["n/b.txt: exit code 1: no such container"]
+    assert (tmp_path / "n/a.txt").read_text() == "well\n"
+    notes = collect(tmp_path, [bundle(well, more="\nsleep 30"), bundle({"m": ["sleep", "30"]})], total=0.5)
+    assert notes == ["m: not done after 0 s"]
+    notes = collect(tmp_path, [Collector("n", ["/nowhere/docker"], parts=gone.parts, boundary=gone.boundary)])
+    assert notes == ["n/a.txt: [Errno 2] No such file or directory: '/nowhere/docker'"]
 
 
 def test_one_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
@@ -157,7 +214,7 @@ def test_what_the_api_server_knows(tmp_path: Path) -> None:
 
 def names(mode: str) -> set[str]:
     found = node_collectors(["a"], lambda node, command: ["exec", node, *command], ports=[80], proxy_mode=mode)
-    return {each.name.removeprefix("nodes/a/").removesuffix(".txt") for each in found}
+    return {part.name.removeprefix("nodes/a/").removesuffix(".txt") for each in found for part in each.parts}
 
 
 def test_rules_are_read_as_the_proxy_mode_has_them() -> None:
@@ -170,18 +227,18 @@ def test_rules_are_read_as_the_proxy_mode_has_them() -> None:
 
 
 def test_commands_go_where_the_node_is_and_end_there() -> None:
-    made = node_collectors(["a"], lambda node, command: ["exec", node, *command], ports=[30080, 80])
-    by_name = {each.name: each for each in made}
-    assert by_name["nodes/a/ip-rule.txt"].source == ["exec", "a", "timeout", "20", "ip", "rule"]
-    tracked = by_name["nodes/a/conntrack-6.txt"].source
-    assert isinstance(tracked, list)
-    assert "port=(80|30080) " in tracked[-1]
+    (made,) = node_collectors(["a"], lambda node, command: ["exec", node, *command], ports=[30080, 80])
+    assert isinstance(made.source, list)
+    assert made.source[:4] == ["exec", "a", "sh", "-c"], "one command for all of a node"
+    assert "timeout 20" in made.source[-1]
+    assert "each nodes/a/ip-rule.txt ip rule\n" in made.source[-1]
+    assert "port=(80|30080) " in made.source[-1]
 
 
 def test_a_node_without_a_way_and_nodes_too_many_are_noted(tmp_path: Path) -> None:
     many = [f"n{i}" for i in range(MOST_NODES + 2)]
     notes = collect(tmp_path, node_collectors(many, lambda node, command: None, ports=[]))
-    assert "nodes/n0/ip-addr.txt: there is no way to run a command on node n0" in notes
+    assert "nodes/n0: there is no way to run a command on node n0" in notes
     assert notes[-1] == "nodes: only 10 nodes are looked at, left out: n10, n11"
 
 
