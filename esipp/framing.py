@@ -17,7 +17,7 @@ LATE = 124
 
 @dataclass
 class Kept:
-    """What is left of a command's output: its beginning, or its ``tail``; one byte more than ``most`` tells of a cut."""
+    """What is left of a command: what it said first, or its ``tail``; one byte more than ``most`` tells of a cut."""
 
     most: int
     tail: bool = False

@@ -60,9 +60,9 @@ def test_one_that_fails_is_noted_and_keeps_what_it_said(tmp_path: Path) -> None:
     assert "  a.txt: exit code 3" in (tmp_path / "index.txt").read_text()
 
 
-def bundle(commands: dict[str, list[str]], *, tail: str = "", more: str = "") -> Collector:
+def bundle(commands: dict[str, list[str]], *, tail: str = "", more: str = "", seconds: int = 60) -> Collector:
     parts = tuple(Collector(name, None, tail=name == tail) for name in commands)
-    return Collector("n", ["sh", "-c", script(commands, "B0UND", 1) + more], parts=parts, boundary="B0UND")
+    return Collector("n", ["sh", "-c", script(commands, "B0UND", seconds) + more], parts=parts, boundary="B0UND")
 
 
 def test_one_command_brings_several_each_as_if_it_were_alone(tmp_path: Path) -> None:
@@ -73,21 +73,22 @@ def test_one_command_brings_several_each_as_if_it_were_alone(tmp_path: Path) -> 
         "n/bare.txt": ["printf", "\n"],
         "n/fails.txt": ["sh", "-c", "echo half; echo 'no such table' >&2; exit 3"],
         "n/missing.txt": ["/nowhere/conntrack"],
-        "n/late.txt": ["sh", "-c", "echo begun; exec sleep 30"],
         "n/quoted.txt": ["sh", "-c", 'echo "it\'s $0"', "quoted"],
         "n/first.txt": python("print('first');\nfor i in range(60000): print('x' * 9)\nprint('last')"),
         "n/last.txt": python("print('first');\nfor i in range(60000): print('x' * 9)\nprint('last')"),
         "n/long.txt": python("print('y' * 200_000)"),
         "n/token.txt": ["echo", f"token={TOKEN}"],
     }
-    notes = collect(tmp_path, [bundle(commands, tail="n/last.txt")], most_bytes=300_000)
-    text = {name: (tmp_path / name).read_text() for name in commands}
+    late = {"n/late.txt": ["sh", "-c", "echo begun; exec sleep 30"], "n/next.txt": ["echo", "next"]}
+    wanted = [bundle(commands, tail="n/last.txt"), bundle(late, seconds=2)]
+    notes = collect(tmp_path, wanted, most_bytes=300_000)
+    text = {name: (tmp_path / name).read_text() for name in (*commands, *late)}
     assert text["n/plain.txt"] == "a\nb\n"
     assert text["n/open.txt"] == "no newline at the end"
     assert text["n/nothing.txt"] == ""
     assert text["n/bare.txt"] == "\n"
     assert text["n/fails.txt"] == "half\nno such table\n"
-    assert text["n/late.txt"] == "begun\n"
+    assert (text["n/late.txt"], text["n/next.txt"]) == ("begun\n", "next\n")
     assert text["n/quoted.txt"] == "it's quoted\n"
     assert text["n/first.txt"].startswith("first\nxxx")
     assert text["n/last.txt"].endswith("xxx\nlast\n")
