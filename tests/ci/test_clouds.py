@@ -1,0 +1,85 @@
+"""What is kept of runs on kind dressed as a cloud, and the page of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci import clouds
+from ci.step import SetupError
+
+Json = dict[str, Any]
+
+
+def report(lane: str = "as-gke", **changes: Any) -> Json:
+    """What is read of a report."""
+    phases = [
+        {"family": family, "direction": way, "phase": phase, "n": n, "max": longest}
+        for family, n, longest in (("IPv4", 4, 23.51), ("IPv6", 3, 17.96))
+        for way, phase in (clouds.DOWN, ("down", "trigger to traffic"), clouds.UP)
+    ]
+    balancer = {
+        "name": "default",
+        "observed": {"gaps": {"p50": 8.0}, "failures": [3, 3, 3]},
+        "distributions": phases,
+    }
+    row = {"id": "a", "level": "core", "status": "pass"}
+    worse = {"id": "c", "level": "extended", "status": "fail"}
+    told = {
+        "run": {"lane": lane, "began": "2026-11-22T13:10:18Z", "seconds": 601.2},
+        "conclusion": {"result": "conformant"},
+        "facts": [
+            {"name": "kubernetes", "value": "v1.36.3"},
+            {"name": "load-balancer.profile", "value": "gke-legacy"},
+            {"name": "load-balancer.class", "value": "forwarder"},
+        ],
+        "rows": [row, row | {"id": "b"}, worse, row | {"status": ""}],
+        "convergence": {"balancers": [{"name": "quick"}, balancer]},
+    }
+    return told | changes
+
+
+ABOUT = {"cores": 2, "commit": "abc1234"}
+
+
+def test_a_run_is_kept_in_place_of_an_earlier_one_of_its_lane(tmp_path: Path) -> None:
+    kept = tmp_path / "clouds.json"
+    clouds.keep(report(), ABOUT, kept)
+    clouds.keep(report("as-aks"), ABOUT, kept)
+    clouds.keep(report(conclusion={"result": "partial"}), ABOUT, kept)
+    told = clouds.load(kept)
+    assert [*told] == ["as-aks", "as-gke"]
+    one = told["as-gke"]
+    assert one["result"] == "partial"
+    assert one["rows"] == {"core pass": 2, "extended fail": 1}
+    assert one["bad"] == ["c: fail"]
+    assert (one["down"], one["failures"], one["period"]) == ({"n": 7, "max": 23.5}, [3], 8.0)
+
+
+def test_the_page_holds_what_was_seen_against_the_profile(tmp_path: Path) -> None:
+    clouds.keep(report(), ABOUT, tmp_path / "kept")
+    page = clouds.render(clouds.load(tmp_path / "kept"))
+    assert "| each 8 s, 3 in a row | 32 s | each 8.0 s, 3 in a row | 23.5 s of 7 | 23.5 s of 7 |" in page
+    assert "`as-gke`, not as required: c: fail." in page
+
+
+def test_what_no_balancer_was_seen_to_do_is_left_open(tmp_path: Path) -> None:
+    told = report()
+    told["convergence"]["balancers"][1]["distributions"] = []
+    clouds.keep(told, ABOUT, tmp_path / "kept")
+    assert "| - | - |" in clouds.render(clouds.load(tmp_path / "kept"))
+
+
+def test_only_lanes_that_are_dressed_as_a_cloud_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SetupError, match="kind-iptables is not dressed as a cloud"):
+        clouds.keep(report("kind-iptables"), ABOUT, tmp_path / "kept")
+    with pytest.raises(SystemExit) as left:
+        clouds.main(["--record", str(tmp_path)])
+    assert left.value.code == 4
+    assert "hint: folders of finished runs" in capsys.readouterr().err
+
+
+def test_the_page_is_of_what_is_kept() -> None:
+    assert clouds.PAGE.read_text(encoding="utf-8") == clouds.render(clouds.load())
+    assert json.loads(clouds.KEPT.read_text(encoding="utf-8")) == clouds.load()
