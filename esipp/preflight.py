@@ -28,6 +28,7 @@ from esipp.interoperability.dns import dns_feature
 from esipp.loadbalancers import carrying
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected, detect
 from esipp.loadbalancers.objects import objects_of
+from esipp.loadbalancers.patience import steering_of
 from esipp.loadbalancers.profiles.loading import all_profiles, provider
 from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.loadbalancers.reference import DEFAULT, Reference
@@ -53,7 +54,8 @@ class Findings:
     reference load balancer, if one is there, what the cluster is made of, and what could not be found out about that.
 
     ``sample`` is of the nodes that carry an agent; ``places`` are where clients outside stand; ``landed`` is what those
-    of them told that are no containers; ``balancer`` is what load balancer the cluster itself has.
+    of them told that are no containers; ``balancer`` is what load balancer the cluster itself has; ``steering`` is how
+    many seconds any load balancer here may take to steer away from a node, as far as is known.
     """
 
     nodes: Mapping[str, Node]
@@ -69,6 +71,7 @@ class Findings:
     landed: Mapping[Place, Landed] = field(default_factory=dict)
     balancer: Detected = NOTHING_FOUND
     sample: Sample = NO_SAMPLE
+    steering: float | None = None
 
     def on_node(self, node: str, command: list[str]) -> list[str] | None:
         """How a command is run on a node itself, past Kubernetes; None where there is no such way."""
@@ -166,7 +169,8 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     chosen = sample(nodes.values(), with_control_plane(nodes.values(), roles), settings.sample_nodes, settings.seed)
     facts["nodes.sampled"], decided["nodes.sampled"] = chosen.words, chosen.decided
     found = Findings(nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes))
-    return replace(found, places=places, landed=landed, balancer=balancer, sample=chosen)
+    steering = steering_of(balancer.profiles, told)
+    return replace(found, places=places, landed=landed, balancer=balancer, sample=chosen, steering=steering)
 
 
 NO_AGENTS = Feature(False, "agents are a DaemonSet's, bound to nodes by their names: needs Kubernetes 1.12")

@@ -13,13 +13,17 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Ground:
-    """What is known of the cluster and the run when props are chosen."""
+    """What is known of the cluster and the run when props are chosen.
+
+    ``steering`` is how many seconds a load balancer may take to steer away from a node, as far as is known.
+    """
 
     run: str
     image: str
     nodes: Mapping[str, Node]
     roles: Mapping[Role, str]
     features: Mapping[str, Feature]
+    steering: float | None = None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from esipp.convergence import Budget, Reading
 from esipp.disruption.disruptor import Disruptor
 from esipp.errors import HarnessError
 from esipp.model import Family, Protocol, Role
+from esipp.moves.scene import LEAST_BOUND, serves_on
 from esipp.moves.watching import Watching
 from esipp.probing import transports
 from esipp.probing.prober import Prober
@@ -80,7 +81,7 @@ class Gathering:
         stage, roles = self.stage, self.stage.roles
         places = Places(roles[Role.ENDPOINT_NODE], roles[Role.OTHER_NODE], roles[Role.BARE_NODE])
         checking = self.told.checking()
-        serves = scene.serves_on(checking.bound)
+        serves = serves_on(checking.bound)
         service = scene.service_name(keys[0][0])
         with contextlib.ExitStack() as stack:
             beside = {name: service for way, _ in keys if (name := scene.service_name(way)) != service}
@@ -94,7 +95,7 @@ class Gathering:
             stack.callback(gates.stop)
             gates.start()
             acts = Acts(
-                stage, gates, asking, watching, places, list(self.ways), checking.bound or scene.LEAST_BOUND,
+                stage, gates, asking, watching, places, list(self.ways), checking.bound or LEAST_BOUND,
                 self._own(), self._of_balancer(), self.stop,
             )  # fmt: skip
             trouble = self._begin(acts, serves, keys)

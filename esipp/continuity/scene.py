@@ -1,6 +1,5 @@
 """What stands on the stage for continuity: a Service a way, and a Deployment whose pods are behind all of them."""
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,7 +7,7 @@ from esipp import manifests
 from esipp.continuity.rows import NODEPORT, ContinuityRow, Way
 from esipp.labels import RUN_LABEL, labels_of
 from esipp.model import Balancer, Client, Family, Vantage
-from esipp.moves.scene import MOVES_LABEL
+from esipp.moves.scene import MORE_GRACE, MOVES_LABEL
 from esipp.props import Ground, Props
 from esipp.rows import Row
 
@@ -19,22 +18,8 @@ DEPLOYMENT = "continuity"
 SELECTOR = f"{MOVES_LABEL}={DEPLOYMENT}"
 PORT = 80
 
-LEAST_BOUND = 3.0
-"""(N+1) x period of a load balancer that does not tell its settings; a short one, as usual ones go."""
-
-LAG = 4.0
-"""Seconds for which a pod serves on beyond (N+1) x period: the node's proxy is told of its end, and says 503."""
-
-MORE_GRACE = 3
-"""Seconds that Kubernetes gives a pod beyond the time for which it serves on."""
-
 ROLLED = "esipp.dev/rolled"
 """The annotation of the pod template whose change begins a rolling update."""
-
-
-def serves_on(bound: float | None) -> int:
-    """For how many seconds a pod must serve on when it is told to end, if the balancer steers away within ``bound``."""
-    return math.ceil(max(bound or 0.0, LEAST_BOUND) + LAG)
 
 
 def service_name(way: Way) -> str:

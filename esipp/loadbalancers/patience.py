@@ -1,6 +1,6 @@
 """How long a run waits for load balancers, and for what: what is known of them, or what does everywhere. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,3 +84,16 @@ def patience_of(profiles: Sequence[LoadBalancer], *, sure: bool = True) -> Patie
         families if sure else frozenset(),
         protocols if sure else frozenset(),
     )
+
+
+def steering_of(profiles: Sequence[LoadBalancer], settings: Mapping[str, Any]) -> float | None:
+    """Seconds until any load balancer here has steered away from a node, at most, as far as is known.
+
+    Args:
+        profiles: what the cluster's own load balancer is taken for.
+        settings: the reference load balancer's, if there is one.
+    """
+    bounds = [patience_of(profiles).steering]
+    if {"period", "unhealthy"} <= settings.keys():
+        bounds.append((settings["unhealthy"] + 1) * settings["period"])
+    return max((each for each in bounds if each is not None), default=None)

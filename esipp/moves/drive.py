@@ -70,6 +70,7 @@ class Driver:
 
     def __post_init__(self) -> None:
         self.pods = {slot: scene.pod_name(self.balancer, slot, 1) for slot in range(len(self.nodes))}
+        self._serves = scene.serves_on(self.bound)
         self._generations = dict.fromkeys(self.pods, 1)
         self._leaving: dict[int, str] = {}
         self._late = 0
@@ -166,6 +167,7 @@ class Driver:
 
     def _wait_for(self, slot: int) -> None:
         """Until the slot's last pod has gone, and its new one runs."""
+        back = replace(BACK, seconds=BACK.seconds + self._serves)
 
         def there() -> Reading:
             gone = self._leaving.get(slot) not in self.watching.pods
@@ -173,10 +175,10 @@ class Driver:
             runs = pod is not None and is_ready(pod)
             return Reading(gone and runs, "" if gone else "the last one still ends", hopeless=self.stopped.is_set())
 
-        waited = converge(there, BACK)
+        waited = converge(there, back)
         if not waited.held and not self.stopped.is_set():
             raise HarnessError(
-                f"The pod {self.pods[slot]} was not there again within {BACK.seconds:.0f} s.",
+                f"The pod {self.pods[slot]} was not there again within {back.seconds:.0f} s.",
                 f"kubectl --context {self.cluster.context} get events -n {self.namespace}",
             )
 
@@ -249,7 +251,7 @@ class Driver:
         self.cluster.patch(f"{self._pod(name)}/status", manifests.gate(is_open))
 
     def _make(self, name: str, node: str) -> None:
-        pod = scene.pod(name, self.run, node, self.image, self.balancer)
+        pod = scene.pod(name, self.run, node, self.image, self.balancer, self._serves)
         self.cluster.create(f"/api/v1/namespaces/{self.namespace}/pods", pod)
 
 

@@ -1,5 +1,6 @@
 """What stands on the stage for the moves: a Service a load balancer, and a pod of its own on every node that moves."""
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,11 +16,21 @@ Json = dict[str, Any]
 MOVES_LABEL = "esipp.dev/moves"
 OUTSIDE = Client("outside-1", Vantage.OUTSIDE)
 
-SERVE_ON, GRACE = 6, 8
-"""Seconds that a terminating pod serves on, and that Kubernetes gives it: longer than (N+1) x period of any balancer
-here, so that the zero-loss contract can be kept."""
+LEAST_BOUND = 3.0
+"""(N+1) x period of a load balancer that does not tell its settings; a short one, as usual ones go."""
+
+LAG = 4.0
+"""Seconds for which a pod serves on beyond (N+1) x period: the node's proxy is told of its end, and says 503."""
+
+MORE_GRACE = 3
+"""Seconds that Kubernetes gives a pod beyond the time for which it serves on."""
 
 PORT = 80
+
+
+def serves_on(bound: float | None) -> int:
+    """For how many seconds a pod must serve on when it is told to end, if the balancer steers away within ``bound``."""
+    return math.ceil(max(bound or 0.0, LEAST_BOUND) + LAG)
 
 
 def slots_of(roles: Mapping[Role, str]) -> list[str]:
@@ -42,12 +53,12 @@ def pod_name(balancer: Balancer, slot: int, generation: int) -> str:
     return f"moves-{balancer.value}-{slot}-{generation}"
 
 
-def pod(name: str, run: str, node: str, image: str, balancer: Balancer) -> Json:
-    """A pod that moves: ready while its gate is open, and serving on for a while when it is deleted."""
+def pod(name: str, run: str, node: str, image: str, balancer: Balancer, serves: int) -> Json:
+    """A pod that moves: ready while its gate is open, and serving on for so many seconds when it is deleted."""
     made = manifests.gated(manifests.echo_pod(name, run, node, image, raw=False, labels={MOVES_LABEL: balancer.value}))
-    made["spec"]["terminationGracePeriodSeconds"] = GRACE
+    made["spec"]["terminationGracePeriodSeconds"] = serves + MORE_GRACE
     arguments = made["spec"]["containers"][0]["args"]
-    arguments[arguments.index("--on-sigterm") + 1] = f"serve:{SERVE_ON}"
+    arguments[arguments.index("--on-sigterm") + 1] = f"serve:{serves}"
     return made
 
 
@@ -78,7 +89,7 @@ def move_props(rows: list[Row], ground: Ground) -> Props:
     services = [_service(service_name(each), ground.run, each, "Local") for each in asked]
     services += [_service(cluster_service_name(each), ground.run, each, "Cluster") for each in asked if each in viewed]
     pods = [
-        pod(pod_name(balancer, slot, 1), ground.run, node, ground.image, balancer)
+        pod(pod_name(balancer, slot, 1), ground.run, node, ground.image, balancer, serves_on(ground.steering))
         for balancer in asked
         for slot, node in enumerate(slots_of(ground.roles))
     ]

@@ -17,6 +17,7 @@ from esipp.continuity.told import Told
 from esipp.manifests import GATE
 from esipp.model import Family, TrafficPolicy
 from esipp.moves.checks import Checking
+from esipp.moves.scene import LEAST_BOUND, serves_on
 from esipp.props import Ground
 from esipp.report.matrix import WIDTH
 from esipp.rows import Level
@@ -85,7 +86,7 @@ def test_only_ways_that_are_asked_stand_on_the_stage() -> None:
 
 def test_pods_serve_on_for_longer_than_a_balancer_needs() -> None:
     for bound in (None, 0.5, 3.0, 7.5):
-        assert scene.serves_on(bound) > max(bound or 0, scene.LEAST_BOUND) + 2.0
+        assert serves_on(bound) > max(bound or 0, LEAST_BOUND) + 2.0
     made = scene.deployment("r1", "image", ("a", "c"), 11)
     pod = made["spec"]["template"]["spec"]
     assert pod["containers"][0]["args"][:2] == ["--on-sigterm", "serve:11"]

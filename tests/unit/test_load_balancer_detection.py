@@ -24,7 +24,7 @@ from esipp.loadbalancers.contradictions import (
 )
 from esipp.loadbalancers.detection import BOUND, Detected, detect, find, look_again, platform_of
 from esipp.loadbalancers.objects import objects_of
-from esipp.loadbalancers.patience import USUAL, patience_of
+from esipp.loadbalancers.patience import USUAL, patience_of, steering_of
 from esipp.loadbalancers.profiles.loading import all_profiles, named
 from esipp.loadbalancers.running import as_it_runs
 from esipp.model import AddressClass, Family
@@ -410,6 +410,13 @@ def test_the_stage_goes_by_it() -> None:
     why = gce._why_no_vip(asked("IPv6", protocol="SCTP"), Family.IPV6)
     assert why == "the load balancer carries no such VIP, as is known of it: SCTP in IPv6"
     assert "within 900 s" in gce._why_no_vip(asked("IPv4"), Family.IPV4)
+
+
+def test_the_slowest_load_balancer_here_says_for_how_long_pods_serve_on() -> None:
+    assert steering_of([], {}) is None
+    assert steering_of([], {"period": 8.0, "unhealthy": 3, "timeout": 1.0}) == 32.0
+    assert steering_of([named("gke-legacy")], {"period": 1.0, "unhealthy": 2}) == 32.0
+    assert steering_of([named("aws-clb")], {}) == 70.0
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import contextlib
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,8 +47,11 @@ def test_only_what_is_asked_stands_on_the_stage() -> None:
     assert [pod["spec"]["nodeName"] for pod in props.pods] == ["a", "b", "c"]
     pod = props.pods[0]
     assert pod["spec"]["readinessGates"]
-    assert "serve:6" in pod["spec"]["containers"][0]["args"]
-    assert pod["spec"]["terminationGracePeriodSeconds"] > 6
+    assert "serve:7" in pod["spec"]["containers"][0]["args"]
+    assert pod["spec"]["terminationGracePeriodSeconds"] > 7
+    slow = scene.move_props(rows, replace(ground, steering=70.0)).pods[0]["spec"]
+    assert "serve:74" in slow["containers"][0]["args"], "a pod serves on for as long as a slow balancer needs"
+    assert slow["terminationGracePeriodSeconds"] > 74
     both = scene.move_props([row for row in CELLS if row.balancer is Balancer.ECMP], ground)
     assert both.announced == {"moves-reference-ecmp", "moves-reference-ecmp-cluster"}
 
