@@ -197,11 +197,12 @@ class Driver:
             self._gate(name, True)
         nodes = {self.nodes[double], self.nodes[single]}
         spread = self.balancer in SPREADS
-        if not converge(lambda: self._both(nodes, spread), BOTH).held:
+        bound = self.bound or 0.0
+        both = replace(BOTH, seconds=BOTH.seconds + bound)  # a second node is used after some checks of it
+        if not converge(lambda: self._both(nodes, spread), both).held:
             return
         # A balancer that weighs nodes knows of a pod more by its next checks. That time is only let pass: a request of
         # ours that is late meanwhile, as on a busy machine, says nothing of the nodes.
-        bound = self.bound or 0.0
         known = time.monotonic() + bound
         passed = converge(
             lambda: Reading(time.monotonic() >= known, "both are served", hopeless=self.stopped.is_set()),

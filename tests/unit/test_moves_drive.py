@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -142,6 +143,13 @@ def test_connections_are_counted_once_a_balancer_that_weighs_nodes_has_asked_the
         pass
     assert driver.counted
     assert world.rested >= 1.5
+
+
+def test_a_second_node_is_given_the_time_that_the_balancer_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drive, "BOTH", replace(drive.BOTH, seconds=0.0))
+    with driven(LiveWorld(), 1, bound=4.0) as driver:
+        pass
+    assert driver.counted
 
 
 def test_a_balancer_that_does_not_follow_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
