@@ -29,6 +29,8 @@ from esipp.errors import EsippError
 
 INTERRUPTED = 2
 SETUP_FAILED = 4
+STRIKE_SECONDS = 120
+"""How long an interrupted suite may take to remove what it made."""
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
@@ -227,8 +229,10 @@ def _suite(there: Surroundings, lane: Lane, more: Sequence[str], journal: Journa
             return process.wait()
         except Interrupted:
             os.killpg(process.pid, signal.SIGTERM)  # it removes what it made; then the cluster goes as well
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=60)
+            try:
+                process.wait(timeout=STRIKE_SECONDS)
+            except subprocess.TimeoutExpired:  # it would wait for a cluster that is gone
+                os.killpg(process.pid, signal.SIGKILL)
             raise
 
 
