@@ -10,11 +10,15 @@ from ci.step import SetupError
 from esipp.errors import EsippError
 from esipp.loadbalancers.profiles.loading import provider
 from esipp.loadbalancers.profiles.model import Class, LoadBalancer
+from esipp.model import Protocol
 
 FORWARDER, PROXY = "reference-ecmp", "reference-proxy"
 NEEDED = ("--period", "--unhealthy")  # which make the bound; the others have a default of the reference's own
 HEADERS = {"proxy-v1": "reference-proxy-v1", "proxy-v2": "reference-proxy-v2"}
 """The class of the reference that sends this PROXY protocol header."""
+
+PROXIED = (Protocol.TCP,)
+"""What the reference's proxies carry."""
 
 
 def options(profile: str) -> list[str]:
@@ -23,10 +27,7 @@ def options(profile: str) -> list[str]:
     Raises:
         SetupError: there is no such profile, or its health checks have no figures.
     """
-    try:
-        found = provider(profile)
-    except EsippError as error:
-        raise SetupError(error.sentence, error.hint) from None
+    found = _profile(profile)
     check = found.local
     figures = {
         "--period": check.period,
@@ -42,6 +43,26 @@ def options(profile: str) -> list[str]:
             "esipp load-balancers lists profiles; a variant with a monitor has figures.",
         )
     return ["--default", class_of(found), *(f"{name}={told.value:g}" for name, told in figures.items() if told)]
+
+
+def left_out(profile: str) -> list[str]:
+    """What the profile's load balancer carries and the reference one cannot in its place, as options of a run.
+
+    Raises:
+        SetupError: there is no such profile.
+    """
+    found = _profile(profile)
+    if class_of(found) == FORWARDER:
+        return []
+    carried = sorted(each.value.lower() for each in found.protocols.value if each not in PROXIED)
+    return [f"--without=load-balancer.carries.{each}" for each in carried]
+
+
+def _profile(name: str) -> LoadBalancer:
+    try:
+        return provider(name)
+    except EsippError as error:
+        raise SetupError(error.sentence, error.hint) from None
 
 
 def class_of(profile: LoadBalancer) -> str:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import NoReturn
 
-from ci import account, cilium, cluster, lane_file, loadbalancer, metallb, needs, network, published, router
+from ci import account, cilium, cluster, dressing, lane_file, loadbalancer, metallb, needs, network, published, router
 from ci.hermetic import coredns
 from ci.lane_file import METALLB, METALLB_BGP, REFERENCE, Lane
 from ci.places import CONTEXT, Places, cores, places
@@ -211,7 +211,7 @@ def suite_command(lane: Lane, image: str, more: Sequence[str] = ()) -> list[str]
     command = ["esipp", "run", "--context", CONTEXT, "--image", image, "--lane", lane.name, "--fail-on", lane.fail_on]
     command.append("--allow-disruptive")  # the cluster is there for nothing else
     command += [part for suite in lane.suites for part in ("--suite", suite)]
-    command += ["--provider", lane.dressed_as] if lane.dressed_as else []
+    command += ["--provider", lane.dressed_as, *dressing.left_out(lane.dressed_as)] if lane.dressed_as else []
     command += ["--moves", str(lane.moves)] if lane.moves and "--moves" not in more else []
     command += [f"--exclude={each.row}={each.reason}" for each in lane.exclude]
     named = [] if rows_named(more) else [each.row for each in lane.include]  # whoever names rows wants those

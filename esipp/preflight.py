@@ -204,7 +204,7 @@ def left_out(without: Iterable[str], features: Mapping[str, Feature]) -> dict[st
                 f"--without {name}: a server's version cannot be left out.",
                 f"esipp list --kubernetes {version} shows what is asked of a server of that age.",
             )
-        if name not in features:
+        if name not in features and name not in carrying.NAMES:
             raise PreflightError(f"--without {name}: there is no such feature.", f"known: {', '.join(features)}")
     return {name: Feature(False, "left out by --without", ours=True) for name in without}
 

@@ -7,11 +7,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from esipp.cell import Override
-from esipp.model import NO_ANSWER, AddressClass, Backends, Balancer, EntryKind, Path, Role, TrafficPolicy, Vantage
+from esipp.model import (
+    NO_ANSWER,
+    OF_NODES,
+    AddressClass,
+    Backends,
+    Balancer,
+    EntryKind,
+    Path,
+    Role,
+    TrafficPolicy,
+    Vantage,
+)
 from esipp.rows import Nature
+from suites.proxied import INGRESSES, REASON, REFERENCE
 
 CLIENT = frozenset({AddressClass.CLIENT})
 NODE = frozenset({AddressClass.NODE})
+HAIRPIN = frozenset({AddressClass.HAIRPIN})
 BARE = (Role.BARE_NODE, Role.OTHER_NODE)
 """The roles of nodes without an endpoint."""
 
@@ -177,14 +190,28 @@ DIFFERENCES = (
             _own_balancer,
             accepted,
             Override(
-                (("load-balancer.ingress", mode),),
-                CLIENT | NODE | {AddressClass.LOAD_BALANCER, AddressClass.OTHER},
-                f"the load balancer is a proxy (ingress {mode}): the backend sees whatever address it connects from",
-                "KEP-1860; kubernetes/kubernetes#123714: Local with ipMode Proxy has no defined semantics",
+                (("load-balancer.ingress", ingress),),
+                CLIENT | OF_NODES | {AddressClass.LOAD_BALANCER, AddressClass.OTHER},
+                REASON.format(ingress),
+                REFERENCE,
             ),
         )
-        for accepted in (CLIENT, NODE, CLIENT | NODE)
-        for mode in ("Proxy", "hostname")
+        for accepted in (CLIENT, NODE, CLIENT | NODE, HAIRPIN)
+        for ingress in INGRESSES
+    ),
+    *(
+        Difference(
+            lambda path: _own_balancer(path) and path.service is not None and bool(path.service.ranges),
+            NO_ANSWER,
+            Override(
+                (("load-balancer.ingress", ingress),),
+                CLIENT | OF_NODES | {AddressClass.LOAD_BALANCER, AddressClass.OTHER},
+                f"the load balancer is a proxy (ingress {ingress}) and takes no source ranges; nodes, which see its "
+                "own address, cannot in its place",
+                "API: service.spec.loadBalancerSourceRanges, ignored if the provider does not support it",
+            ),
+        )
+        for ingress in INGRESSES
     ),
 )
 

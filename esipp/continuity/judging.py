@@ -10,7 +10,6 @@ from esipp.continuity.places import Spans, misplaced, spans, terminating
 from esipp.continuity.rows import (
     MOVED,
     NODEPORT,
-    PROXIED,
     PROXIES,
     REHASHED,
     UNREWRITTEN,
@@ -23,6 +22,7 @@ from esipp.continuity.seen import Asked, Break, Seen, Window
 from esipp.deciding import Decision, give_verdict, ours_failed, undecided
 from esipp.model import Balancer, Family
 from esipp.moves.places import SLACK
+from esipp.moves.rows import PROXIED
 from esipp.moves.samples import Sample, Stream
 from esipp.observation import Verdict
 from esipp.rows import Feature, Status

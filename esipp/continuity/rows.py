@@ -90,9 +90,6 @@ REHASHED = "rehashed"
 MOVED = "moved"
 """What is seen where connections broke after the balancer had moved its VIP to another node."""
 
-PROXIED = "not the client"
-"""What is seen where the cluster's own load balancer lets backends see another address than the client's."""
-
 UNREWRITTEN = "the client"
 """What is seen where Cluster leaves the client's own address in place."""
 

@@ -12,6 +12,9 @@ from esipp.loadbalancers.profiles.model import Limit, LoadBalancer, Outcome
 from esipp.model import Family, Protocol
 from esipp.rows import ANYTHING, CARRIES, Feature
 
+NAMES = frozenset(f"{CARRIES}{each.value.lower()}" for each in (*Protocol, *Family))
+"""What may be left out by name, also where it is carried."""
+
 
 def uncarried(profile: LoadBalancer) -> Iterator[Limit]:
     """The limits of a profile that make rows unsupported: those that it states, and what it does not carry."""

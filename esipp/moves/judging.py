@@ -10,7 +10,7 @@ from esipp.moves.checks import Checking, Observed
 from esipp.moves.counting import all_followed, lost_at_rest, name_of, places, sources
 from esipp.moves.losses import RESOLUTION
 from esipp.moves.places import spans, wrong_places
-from esipp.moves.rows import EXPECTED, REHASHED, SPREADS, WEIGHED, MoveRow, What
+from esipp.moves.rows import EXPECTED, PROXIED, REHASHED, SPREADS, WEIGHED, MoveRow, What
 from esipp.moves.statistics import Distribution, binomial_p
 from esipp.moves.timeline import (
     PHASES,
@@ -264,7 +264,9 @@ class Judge:
         return places(self.wrong_at_ports, sum(len(each.samples) for each in self.result.seen.ports.values()))
 
     def _source(self, family: Family) -> Decision:
-        return sources({family: [self.result.seen.vip[family].samples]}, self.result.sources)
+        decided = sources({family: [self.result.seen.vip[family].samples]}, self.result.sources)
+        own = self.result.balancer is Balancer.DEFAULT and decided.status is Status.FAIL
+        return replace(decided, seen=PROXIED) if own else decided
 
     def _source_at_ports(self) -> Decision:
         samples = [stream.samples for stream in self.result.seen.ports.values()]

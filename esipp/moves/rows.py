@@ -54,6 +54,9 @@ REHASHED = "rehashed"
 WEIGHED = "weighed"
 """What is seen where nodes get as much as their health checks ask for."""
 
+PROXIED = "not the client"
+"""What is seen where the cluster's own load balancer lets backends see another address than the client's."""
+
 FAILS_IF = {
     What.STEERS: "the balancer ignores health checks and endpoints, keeps a node that was removed, "
     "flaps, or is far too slow",

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from esipp.flips.model import At, FlipClaim, Flipping
 from esipp.rows import Difference, Level
+from suites.proxied import by_proxy
 
 DESIGN_BACKWARD = "ESIPP design proposal, Testing 3, Backward compatibility (seed 003)"
 API_ETP = "API: service.spec.externalTrafficPolicy"
@@ -135,12 +136,4 @@ CILIUM = Difference(
     "Cilium does not rewrite the source on the way to a backend of the same node",
     "cilium/cilium#33574",
 )
-PROXIES = tuple(
-    Difference(
-        (("load-balancer.ingress", mode),),
-        "another-source",
-        f"the load balancer is a proxy (ingress {mode}): the backend sees whatever address it connects from",
-        "KEP-1860; kubernetes/kubernetes#123714: Local with ipMode Proxy has no defined semantics",
-    )
-    for mode in ("Proxy", "hostname")
-)
+PROXIES = by_proxy("another-source")

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 
-from esipp.continuity.rows import MOVED, PROXIED, REHASHED, UNREWRITTEN, ContinuityRow
+from esipp.continuity.rows import MOVED, REHASHED, UNREWRITTEN, ContinuityRow
 from esipp.disruption.model import feature_of
 from esipp.model import Balancer, Family, TrafficPolicy
+from esipp.moves.rows import PROXIED
 from esipp.rows import Difference, Level
 from suites.continuity.words import *
+from suites.proxied import by_proxy
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
 DEFAULT, ECMP, PROXY = (each.value for each in (Balancer.DEFAULT, Balancer.ECMP, Balancer.PROXY))
@@ -83,16 +85,6 @@ MOVED_VIP = Difference(
     reference="MetalLB documentation: MetalLB in layer 2 mode, limitations",
 )
 
-BY_PROXY = tuple(
-    Difference(
-        when=(("load-balancer.ingress", mode),),
-        seen=PROXIED,
-        reason=f"the load balancer is a proxy (ingress {mode}): the backend sees whatever address it connects from",
-        reference="KEP-1860; kubernetes/kubernetes#123714: Local with ipMode Proxy has no defined semantics",
-    )
-    for mode in ("Proxy", "hostname")
-)
-
 UNTOUCHED = Difference(
     when=(("service-proxy", "cilium"),),
     seen=UNREWRITTEN,
@@ -108,7 +100,7 @@ def differences(way: Way, what: What) -> Iterator[Difference]:
     if way == Way(DEFAULT, LOCAL) and what is What.LASTING:
         yield MOVED_VIP
     if what is What.SOURCE and way.by == DEFAULT:
-        yield from BY_PROXY
+        yield from by_proxy(PROXIED)
     if what is What.SOURCE and not way.local:
         yield UNTOUCHED
 

@@ -1,9 +1,10 @@
 """The rows: for each load balancer, what must hold while the pods behind it move."""
 
 from esipp.model import Balancer, Family
-from esipp.moves.rows import PROXIES, REHASHED, WEIGHED, MoveRow, What
+from esipp.moves.rows import PROXIED, PROXIES, REHASHED, WEIGHED, MoveRow, What
 from esipp.rows import HEALTH_VIEW, Difference, Level
 from suites.convergence.words import *
+from suites.proxied import by_proxy
 
 BALANCERS = (Balancer.DEFAULT, Balancer.ECMP, Balancer.PROXY)
 
@@ -41,6 +42,8 @@ def differences(balancer: Balancer, what: What) -> tuple[Difference, ...]:
     """What may be seen instead."""
     if what is What.BALANCE:
         return (WEIGHING,)
+    if what is What.SOURCE and balancer is Balancer.DEFAULT:
+        return by_proxy(PROXIED)
     return (STATELESS,) if balancer is Balancer.ECMP and what is What.NO_LOSS else ()
 
 

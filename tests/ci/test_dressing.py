@@ -37,6 +37,15 @@ def test_the_reference_takes_over_class_and_bound_of_the_profile(name: str) -> N
     assert command[command.index("--moves") + 1] == str(worn.moves)
 
 
+def test_what_a_proxy_of_ours_cannot_carry_is_left_out() -> None:
+    assert dressing.left_out("gke-legacy") == dressing.left_out("aws-clb") == []
+    left = [f"--without=load-balancer.carries.{each}" for each in ("sctp", "udp")]
+    assert dressing.left_out("octavia-amphora-monitor") == left
+    assert lane.suite_command(lane_file.load("as-octavia"), "echo:1").count(left[0]) == 1
+    with pytest.raises(SetupError, match="nobody"):
+        dressing.left_out("nobody")
+
+
 def test_one_that_is_not_dressed_is_patient_with_a_busy_machine() -> None:
     given = settings.parse(["--server", "https://x", *lane_file.load("kind-iptables").balancer_options])
     assert (given.default, given.timeout, given.period, given.unhealthy) == (None, lane_file.PATIENCE, 1.0, 2)

@@ -58,6 +58,24 @@ def test_an_override_makes_a_difference_known_only_where_its_fact_holds() -> Non
     assert said.reference
 
 
+@pytest.mark.parametrize("ingress", ["Proxy", "hostname"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "loadbalancer.local.tcp.ipv4.outside-1-to-vip",
+        "loadbalancer.local.tcp.ipv4.backend-to-vip",
+        "loadbalancer.cluster.tcp.ipv4.backend-to-vip",
+        "loadbalancer.local.source-ranges.tcp.ipv4.outside-2-to-vip",
+    ],
+)
+def test_behind_a_proxy_every_row_of_the_clusters_own_balancer_is_known(name: str, ingress: str) -> None:
+    cell = by_id(name)
+    shown = show(cell.path, AddressClass.LOAD_BALANCER)
+    also = [show(control.path, AddressClass.CLIENT) for control in cell.controls]
+    assert verdict(cell, shown, also=also).status is Status.FAIL
+    assert verdict(cell, shown, also=also, facts={"load-balancer.ingress": ingress}).status is Status.KNOWN
+
+
 @pytest.mark.parametrize(
     ("version", "status"),
     [

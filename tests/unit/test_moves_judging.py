@@ -9,10 +9,11 @@ from esipp.model import Balancer, Family
 from esipp.moves.checks import Checking, observe
 from esipp.moves.judging import Counted, Health, Judge, Result
 from esipp.moves.plan import Kind
-from esipp.moves.rows import REHASHED, WEIGHED, MoveRow, What
+from esipp.moves.rows import PROXIED, REHASHED, SPREADS, WEIGHED, MoveRow, What
 from esipp.moves.samples import Sample
 from esipp.moves.telling import section
 from esipp.rows import Level, Status
+from suites.convergence.cells import CELLS
 from tests.unit.moves_world import CLIENT, EVERY, FAMILY, World
 
 AT_VIP = (What.STEERS, What.PLACE, What.SOURCE, What.BLACK_HOLE, What.NO_LOSS, What.TIMES_UP, What.TIMES_DOWN)
@@ -214,6 +215,19 @@ def test_a_source_in_another_form_is_the_same() -> None:
     stream = result.seen.vip[FAMILY]
     stream.samples[0] = Sample(0, 2.0, 2.1, "answered", "a1", "a", f"::ffff:{CLIENT}")
     assert Judge(result).decide(row(What.SOURCE)).status is Status.PASS
+
+
+def test_a_source_that_a_proxy_of_the_clusters_own_rewrites_is_known_for_what_it_is() -> None:
+    """Of a class of the reference's own it is a fault: that one has promised to leave it."""
+    shown = {balancer: World(balancer=balancer, loses_source="b").judge() for balancer in SPREADS}
+    told = {balancer: judge.decide(row(What.SOURCE, FAMILY, balancer)) for balancer, judge in shown.items()}
+    own = World(balancer=Balancer.DEFAULT, loses_source="b").judge().decide(row(What.SOURCE, FAMILY, Balancer.DEFAULT))
+    assert {each.status for each in told.values()} == {own.status} == {Status.FAIL}
+    assert {each.seen for each in told.values()} == {""}
+    assert own.seen == PROXIED
+    cells = [cell for cell in CELLS if cell.what is What.SOURCE and cell.family]
+    assert all(bool(cell.differences) is (cell.balancer is Balancer.DEFAULT) for cell in cells)
+    assert {each.seen for cell in cells for each in cell.differences} == {PROXIED}
 
 
 def test_the_section_tells_phases_bound_seed_and_the_worst_event() -> None:
