@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def surroundings() -> Json:
-    """On how many cores, of which commit."""
+    """On how many cores, and at which commit it is kept."""
     told = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
     return {"cores": cores(), "commit": told.stdout.strip()}
 
@@ -145,7 +145,7 @@ def _moves(told: Json | None) -> str:
 def _lanes(records: Mapping[str, Json]) -> Iterator[str]:
     yield "## The runs"
     yield ""
-    yield "| lane | at | Kubernetes | result | rows | minutes | cores | commit |"
+    yield "| lane | at | Kubernetes | result | rows | minutes | cores | kept at |"
     yield "|---" * 8 + "|"
     for lane, each in records.items():
         rows = ", ".join(f"{count} {name}" for name, count in each["rows"].items())
