@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from esipp.model import Family
 from esipp.moves.losses import (
@@ -265,7 +266,8 @@ def _flip(
 def _traffic(seen: Seen, family: Family, change: Change, until: float, now: float | None) -> Traffic:
     stream = seen.vip[family]
     before = [sample for sample in stream.view(change.cause - IN_USE, change.cause, now) if sample.answered]
-    used = any(sample.node == change.node for sample in (before if seen.spreads else before[-1:]))
+    spreads = seen.spreads or _takes_turns(before)
+    used = any(sample.node == change.node for sample in (before if spreads else before[-1:]))
     about = (each for each in seen.decisions if each.node == change.node and each.family in ("", family.value))
     decided = (each.at for each in about if each.healthy is change.up and change.cause <= each.at < until)
     decision = next(decided, None)
@@ -281,7 +283,7 @@ def _traffic(seen: Seen, family: Family, change: Change, until: float, now: floa
     lost = [sample.started for sample in after if not sample.answered and not limit < sample.started < idle]
     # A balancer of one node at a time that has steered to another node has left this one: what is lost later is lost
     # by way of that one, whose own pod may be ending.
-    left = decision is None and not seen.spreads and limit < float("inf")
+    left = decision is None and not spreads and limit < float("inf")
     lasted = lasting([at for at in lost if not left or at <= limit], limit)
     losses = replace(losses, end=lasted, stray=sum(1 for at in lost if lasted is None or at > lasted))
     last = max([*through, *([lasted] if lasted is not None else [])], default=None)
@@ -290,8 +292,13 @@ def _traffic(seen: Seen, family: Family, change: Change, until: float, now: floa
     since = last or change.cause
     clean = sum(1 for sample in after if since < sample.started <= end and sample.answered)
     # where it uses several nodes, some requests in a row that missed this one are no proof; its own word helps
-    sure = not seen.spreads or clean >= CLEAN or (decision is not None and decision <= end)
+    sure = not spreads or clean >= CLEAN or (decision is not None and decision <= end)
     return Traffic(used, last, sure and clean > 0 and end - since >= QUIET * 0.8, losses, decision)
+
+
+def _takes_turns(samples: Sequence[Sample]) -> bool:
+    """Whether requests went to and fro between nodes: a balancer of one node at a time does not come back so soon."""
+    return sum(one.node != next_.node for one, next_ in pairwise(samples)) >= 2
 
 
 def _idle(seen: Seen, family: Family, change: Change, samples: Sequence[Sample], window: tuple[float, float]) -> float:

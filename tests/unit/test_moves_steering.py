@@ -172,12 +172,22 @@ def test_what_is_in_flight_when_the_next_move_begins_is_not_the_last_ones() -> N
 
 
 def test_a_balancer_of_one_node_at_a_time_that_moved_on_lost_nothing_later_by_the_node_it_left() -> None:
-    result = World(tells=False).result()
-    seen = replace(result.seen, decisions=[], spreads=False)
-    line = Judge(replace(result, balancer=Balancer.DEFAULT, seen=seen)).lines[DOWN]
+    result = World(balancer=Balancer.DEFAULT, tells=False).result()
+    seen = result.seen
+    line = Judge(result).lines[DOWN]
     assert line.traffic[FAMILY].steady
     end = line.until - 0.2  # the pod of the node that it moved to ends
     lose(seen.vip[FAMILY], end, end + 0.02, end + 0.04, end + 0.06)
-    later = Judge(replace(result, balancer=Balancer.DEFAULT, seen=seen)).lines[DOWN].traffic[FAMILY]
+    later = Judge(result).lines[DOWN].traffic[FAMILY]
     assert later.steady
     assert later.at == line.traffic[FAMILY].at
+
+
+def test_a_balancer_that_is_seen_to_take_turns_uses_every_node_that_it_took() -> None:
+    """The cluster's own may be one of one node at a time, of which only the last request tells, or spread them."""
+    result = World().result()
+    unknown = Judge(replace(result, balancer=Balancer.DEFAULT, seen=replace(result.seen, spreads=False)))
+    used = {line.change.number: line.traffic[FAMILY].used for line in Judge(result).lines if not line.change.up}
+    assert used == {line.change.number: line.traffic[FAMILY].used for line in unknown.lines if not line.change.up}
+    assert any(used.values())
+    assert unknown.decide(row(What.STEERS, FAMILY, Balancer.DEFAULT)).status is Status.PASS
