@@ -47,7 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         for folder in options.record:
-            keep(json.loads((folder / "report.json").read_text(encoding="utf-8")), surroundings())
+            with (folder / "ledger.jsonl").open(encoding="utf-8") as ledger:
+                again = "judged_again" in json.loads(ledger.readline())
+            report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+            keep(report, surroundings() | {"judged_again": again})
     except (OSError, ValueError, SetupError) as broken:
         hint = "folders of finished runs of as- lanes, such as runs/latest."
         parser.exit(4, f"{parser.prog}: {broken}\n  hint: {hint}\n")
@@ -93,7 +96,7 @@ def tell(report: Mapping[str, Any]) -> Json:
         "profile": facts["load-balancer.profile"],
         "class": facts["load-balancer.class"],
         "result": report["conclusion"]["result"],
-        "seconds": round(report["run"]["seconds"]),
+        "seconds": round(sum(each["seconds"] for each in report["phases"])),
         "rows": dict(sorted(Counter(f"{each['level']} {each['status']}" for each in rows).items())),
         "bad": [f"{each['id']}: {each['status']}" for each in rows if each["status"] in BAD],
         "period": seen["gaps"]["p50"],
@@ -154,6 +157,9 @@ def _lanes(records: Mapping[str, Json]) -> Iterator[str]:
             f"{each['seconds'] / 60:.0f} | {each['cores']} | {each['commit']} |"
         )
     for lane, each in records.items():
+        if each.get("judged_again"):
+            yield ""
+            yield f"`{lane}`: judged once more by `esipp judge`, after the rows had been mended."
         if each["bad"]:
             yield ""
             yield f"`{lane}`, not as required: {'; '.join(each['bad'])}."

@@ -27,8 +27,9 @@ def report(lane: str = "as-gke", **changes: Any) -> Json:
     row = {"id": "a", "level": "core", "status": "pass"}
     worse = {"id": "c", "level": "extended", "status": "fail"}
     told = {
-        "run": {"lane": lane, "began": "2026-11-22T13:10:18Z", "seconds": 601.2},
+        "run": {"lane": lane, "began": "2026-11-22T13:10:18Z"},
         "conclusion": {"result": "conformant"},
+        "phases": [{"name": "observe", "seconds": 100.2}, {"name": "moves", "seconds": 501.0}],
         "facts": [
             {"name": "kubernetes", "value": "v1.36.3"},
             {"name": "load-balancer.profile", "value": "gke-legacy"},
@@ -54,13 +55,15 @@ def test_a_run_is_kept_in_place_of_an_earlier_one_of_its_lane(tmp_path: Path) ->
     assert one["result"] == "partial"
     assert one["rows"] == {"core pass": 2, "extended fail": 1}
     assert one["bad"] == ["c: fail"]
+    assert one["seconds"] == 601
     assert (one["down"], one["failures"], one["period"]) == ({"n": 7, "max": 23.5}, [3], 8.0)
 
 
 def test_the_page_holds_what_was_seen_against_the_profile(tmp_path: Path) -> None:
-    clouds.keep(report(), ABOUT, tmp_path / "kept")
+    clouds.keep(report(), ABOUT | {"judged_again": True}, tmp_path / "kept")
     page = clouds.render(clouds.load(tmp_path / "kept"))
     assert "| each 8 s, 3 in a row | 32 s | each 8.0 s, 3 in a row | 23.5 s of 7 | 23.5 s of 7 |" in page
+    assert "`as-gke`: judged once more" in page
     assert "`as-gke`, not as required: c: fail." in page
 
 
