@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from ci.containers import build_image
+from ci.containers import build_image, name_of
 from ci.hermetic.store import key_of
 from ci.lane_file import Lane
 from ci.places import CI, CLUSTER, CONTEXT, ROOT, Places
@@ -128,6 +128,6 @@ def build_echo(there: Surroundings, base: str | None, journal: Journal) -> str:
 
 
 def load_echo(there: Surroundings, reference: str, journal: Journal) -> None:
-    """Load the echo image into every node that lacks it."""
-    with journal.step("load the echo image into the nodes") as step:
+    """Load an image into every node that lacks it."""
+    with journal.step(f"load {name_of(reference)} into the nodes") as step:
         there.run(step, "kind", "load", "docker-image", "--name", CLUSTER, reference)

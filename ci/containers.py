@@ -77,3 +77,8 @@ def forwarding(there: Surroundings, sysctls: Mapping[str, int]) -> tuple[str, li
         its = OF_THE_INTERFACE.format("IFNAME")
         return f"name=kind,driver-opt=com.docker.network.endpoint.sysctls={its}", settings
     return "kind", [*settings, OF_THE_INTERFACE.format(network.INTERFACE)]
+
+
+def name_of(image: str) -> str:
+    """An image in words: the last part of its name, without the tag."""
+    return f"the image {image.rpartition('/')[2].partition(':')[0]}"

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from ci import account, cluster, loadbalancer, metallb, published, router, tools
 from ci.cilium import Chart
+from ci.containers import name_of
 from ci.hermetic import apt, base_image
 from ci.hermetic import cilium as hermetic_cilium
 from ci.hermetic.engine import Engine
@@ -129,7 +130,7 @@ class Hermetic:
 
     def load(self, there: Surroundings, image: str) -> None:
         """Send every node the layers that come on top of the base image."""
-        with self.journal.step("load the echo image into the nodes") as step:
+        with self.journal.step(f"load {name_of(image)} into the nodes") as step:
             self.places.tmp.mkdir(parents=True, exist_ok=True)
             saved, sent = self.places.tmp / "echo.tar", self.places.tmp / "echo-thin.tar"
             self.engine.docker(step, "save", "--output", saved, image)

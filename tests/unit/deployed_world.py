@@ -119,7 +119,7 @@ def made_while_trials_last() -> list[tuple[str, Json]]:
                 performer.made.setdefault(chain.name, set())
                 unresolved = replace(step, body=_plain(step.body))
                 performer._make(chain, unresolved, {}, [])
-    pods = [moves.pod("moves-again", RUN, "worker-a", IMAGE, balancer) for balancer in Balancer]
+    pods = [moves.pod("moves-again", RUN, "worker-a", IMAGE, balancer, 7) for balancer in Balancer]
     pods += [slot(ground, place, 7) for place in placed(ground)]
     services = [service_b(RUN, healthCheckNodePort=30001), local_service("life-1", RUN, {})]
     services += [crowd.manifest(RUN, 1, kind, Family.IPV4) for kind in Kind]
