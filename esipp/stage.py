@@ -59,6 +59,7 @@ class Stage:
         learn: asks the reference listeners, once they are there, by which addresses clients outside are seen, and gives
             them by name; None where ``outside`` has them already. Services that name a client wait for that.
         patience: how long load balancers may take here.
+        steering: seconds until any of them has steered away from a node, at most, as far as is known.
         balancer: which one the cluster itself has, as far as is known.
         sampled: the nodes that carry an agent; by default those of a sample by seed 0.
 
@@ -82,6 +83,7 @@ class Stage:
     hosted: bool = True
     learn: "Callable[[Stage], Mapping[str, Sequence[str]]] | None" = None
     patience: Patience = USUAL
+    steering: float | None = None
     balancer: Detected = NOTHING_FOUND
     sampled: Sequence[str] = ()
     namespace: str = ""

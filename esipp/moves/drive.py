@@ -43,7 +43,8 @@ class Driver:
 
     ``period`` is what the balancer asks health checks by, as far as it tells: moves begin at random moments of it,
     else the steering of one would set the time of the next. ``bound`` is how long its steering may take, ``settled``
-    its first answer. ``changes``, ``ends``, ``opened_last`` and ``counted`` are what came of it.
+    its first answer; ``serves`` is for how many seconds every pod on the stage serves on when it is deleted.
+    ``changes``, ``ends``, ``opened_last`` and ``counted`` are what came of it.
     """
 
     cluster: Cluster
@@ -60,6 +61,7 @@ class Driver:
     stopped: threading.Event
     period: float = 0.5
     bound: float | None = None
+    serves: int = scene.serves_on(None)
     settled: Budget = SETTLED
     changes: list[Change] = field(default_factory=list)
     ends: dict[int, float] = field(default_factory=dict)
@@ -70,7 +72,6 @@ class Driver:
 
     def __post_init__(self) -> None:
         self.pods = {slot: scene.pod_name(self.balancer, slot, 1) for slot in range(len(self.nodes))}
-        self._serves = scene.serves_on(self.bound)
         self._generations = dict.fromkeys(self.pods, 1)
         self._leaving: dict[int, str] = {}
         self._late = 0
@@ -167,7 +168,7 @@ class Driver:
 
     def _wait_for(self, slot: int) -> None:
         """Until the slot's last pod has gone, and its new one runs."""
-        back = replace(BACK, seconds=BACK.seconds + self._serves)
+        back = replace(BACK, seconds=BACK.seconds + self.serves)
 
         def there() -> Reading:
             gone = self._leaving.get(slot) not in self.watching.pods
@@ -252,7 +253,7 @@ class Driver:
         self.cluster.patch(f"{self._pod(name)}/status", manifests.gate(is_open))
 
     def _make(self, name: str, node: str) -> None:
-        pod = scene.pod(name, self.run, node, self.image, self.balancer, self._serves)
+        pod = scene.pod(name, self.run, node, self.image, self.balancer, self.serves)
         self.cluster.create(f"/api/v1/namespaces/{self.namespace}/pods", pod)
 
 

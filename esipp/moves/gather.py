@@ -187,6 +187,7 @@ class Gathering:
             stage.cluster, stage.namespace, stage.run, self.image, balancer, nodes, plan(seed, len(nodes), self.moves),
             seed, observing, watching, self.word.decisions(balancer), self._stopped,
             period=told.period or 0.5, bound=told.bound or (patience.steering if own else None),
+            serves=scene.serves_on(stage.steering),
             settled=replace(SETTLED, seconds=patience.answering) if own else SETTLED,
         )  # fmt: skip
 

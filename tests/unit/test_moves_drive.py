@@ -3,13 +3,14 @@
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from esipp.errors import HarnessError
 from esipp.model import Balancer, Family
 from esipp.moves import drive, scene
 from esipp.moves.drive import Driver
@@ -103,14 +104,14 @@ class LiveWorld:
 
 
 @contextmanager
-def driven(world: LiveWorld, moves: int, bound: float | None = None) -> Iterator[Driver]:
+def driven(world: LiveWorld, moves: int, bound: float | None = None, serves: int = 7) -> Iterator[Driver]:
     prober = threading.Thread(target=world.probe)
     prober.start()
     steps = plan("7", 3, moves)
     anything: Any = world
     driver = Driver(
         anything, "ns", "run", "image", Balancer.ECMP, NODES, steps, "7", anything, anything, (), threading.Event(),
-        period=0.05, bound=bound,
+        period=0.05, bound=bound, serves=serves,
     )  # fmt: skip
     try:
         driver.drive()
@@ -150,6 +151,29 @@ def test_a_second_node_is_given_the_time_that_the_balancer_needs(monkeypatch: py
     with driven(LiveWorld(), 1, bound=4.0) as driver:
         pass
     assert driver.counted
+
+
+class ServesOn(LiveWorld):
+    """Pods that are deleted are there for a while yet, whatever balancer they are for."""
+
+    context = "kind"
+
+    def delete(self, path: str, *, grace: int | None = None) -> None:
+        name = path.rpartition("/")[2]
+        kept = self.pods[name]
+        super().delete(path, grace=grace)
+        if grace != 0:
+            self.pods[name] = kept
+            threading.Timer(4.0, self.pods.pop, (name, None)).start()
+
+
+@pytest.mark.parametrize("serves", [0, 9])
+def test_a_pod_that_serves_on_is_given_the_time_for_it(monkeypatch: pytest.MonkeyPatch, serves: int) -> None:
+    monkeypatch.setattr(drive, "BACK", replace(drive.BACK, seconds=0.1))
+    with nullcontext() if serves else pytest.raises(HarnessError, match="was not there again"):
+        with driven(ServesOn(), 6, serves=serves) as driver:
+            pass
+        assert len({change.number for change in driver.changes}) == len(driver.steps)
 
 
 def test_a_balancer_that_does_not_follow_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
