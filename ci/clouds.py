@@ -137,7 +137,7 @@ def _table(records: Mapping[str, Json]) -> Iterator[str]:
         )
     yield ""
     yield "*checks seen*: the median time between two health checks at a node, and after how many that failed a node"
-    yield "was left, both from packets. *slowest way down*: from a node's 503 to the last packet that was sent there;"
+    yield "was left, both from packets. *slowest way down*: from a node's 503 to the last request that went by it;"
     yield f"*up*: from the pod's readiness to the first. Both of all moves, each in {' and '.join(Family)}."
 
 

@@ -7,7 +7,7 @@ Json = dict[str, Any]
 
 BY_NUMBER = range(30_000, 30_086)
 """The band of the default range that API servers give to those who ask for a number; who asks for any port is given
-none of it while others are left (KEP-3668, default since Kubernetes 1.27)."""
+none of it while others are left (KEP-3668, on by default since Kubernetes 1.28)."""
 
 
 def node_ports(service: Json) -> list[int]:

@@ -25,6 +25,7 @@ from suites.proxied import INGRESSES, REASON, REFERENCE
 CLIENT = frozenset({AddressClass.CLIENT})
 NODE = frozenset({AddressClass.NODE})
 HAIRPIN = frozenset({AddressClass.HAIRPIN})
+BEHIND_A_PROXY = frozenset({AddressClass.LOAD_BALANCER, AddressClass.OTHER})
 BARE = (Role.BARE_NODE, Role.OTHER_NODE)
 """The roles of nodes without an endpoint."""
 
@@ -191,7 +192,7 @@ DIFFERENCES = (
             accepted,
             Override(
                 (("load-balancer.ingress", ingress),),
-                CLIENT | OF_NODES | {AddressClass.LOAD_BALANCER, AddressClass.OTHER},
+                (OF_NODES if accepted == HAIRPIN else CLIENT | NODE) | BEHIND_A_PROXY,
                 REASON.format(ingress),
                 REFERENCE,
             ),
@@ -205,7 +206,7 @@ DIFFERENCES = (
             NO_ANSWER,
             Override(
                 (("load-balancer.ingress", ingress),),
-                CLIENT | OF_NODES | {AddressClass.LOAD_BALANCER, AddressClass.OTHER},
+                CLIENT | NODE | BEHIND_A_PROXY,
                 f"the load balancer is a proxy (ingress {ingress}) and takes no source ranges; nodes, which see its "
                 "own address, cannot in its place",
                 "API: service.spec.loadBalancerSourceRanges, ignored if the provider does not support it",

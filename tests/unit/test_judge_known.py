@@ -76,6 +76,12 @@ def test_behind_a_proxy_every_row_of_the_clusters_own_balancer_is_known(name: st
     assert verdict(cell, shown, also=also, facts={"load-balancer.ingress": ingress}).status is Status.KNOWN
 
 
+def test_behind_a_proxy_a_backend_that_reaches_itself_unmasqueraded_is_red() -> None:
+    cell = by_id("loadbalancer.local.tcp.ipv4.backend-to-vip")
+    said = verdict(cell, show(cell.path, AddressClass.CLIENT), facts={"load-balancer.ingress": "Proxy"})
+    assert said.status is Status.FAIL
+
+
 @pytest.mark.parametrize(
     ("version", "status"),
     [
