@@ -10,6 +10,7 @@ from typing import Any
 from esipp.fact import Fact
 from esipp.probing.jobs import Job
 from esipp.probing.prober import Prober
+from esipp.rows import Feature
 
 CONFIG = "ConfigMap kube-system/cilium-config"
 REPLACED = ("true", "strict", "partial", "probe")
@@ -20,6 +21,9 @@ AGENT, STAND_IN = ("127.0.0.1", 9879), ("127.0.0.1", 10256)
 """Where an agent tells how it is, on its node; and what it serves in kube-proxy's place, where it is told to."""
 
 TIMEOUT, BOUND = 2.0, 10.0
+
+SCTP = "cilium.sctp"
+"""The fact that tells whether it carries SCTP at all: between pods, and to Services."""
 
 
 def replaces_kube_proxy(config: Mapping[str, Any]) -> bool:
@@ -42,6 +46,7 @@ def read_config(config: Mapping[str, Any]) -> dict[str, Fact]:
         "cilium.acceleration": told("bpf-lb-acceleration", "disabled"),
         "cilium.routing": told("routing-mode", "tunnel"),
         "cilium.socket-balancing": _at_sockets(config),
+        SCTP: told("enable-sctp", "false"),
         "cilium.kube-proxy-healthz-address": told("kube-proxy-replacement-healthz-bind-address", "none"),
     }
     theirs = {
@@ -51,6 +56,13 @@ def read_config(config: Mapping[str, Any]) -> dict[str, Fact]:
         "masquerade-all": NOT_ITS,
     }
     return {**theirs, **own}
+
+
+def sctp_feature(facts: Mapping[str, str], decided: Mapping[str, str]) -> dict[str, Feature]:
+    """Why SCTP cannot be asked for where Cilium is told to drop it, which it is by default; else nothing."""
+    if facts.get(SCTP, "true").lower() == "true":
+        return {}
+    return {"sctp": Feature(False, f"Cilium drops SCTP unless enable-sctp is true ({decided[SCTP]})")}
 
 
 def _at_sockets(config: Mapping[str, Any]) -> Fact:

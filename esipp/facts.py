@@ -48,7 +48,7 @@ def proxy_facts(cluster: Cluster) -> dict[str, Fact]:
     if replaced:
         settings = settings | cilium.read_config(config)
     elif config:
-        settings["cilium.kube-proxy-replacement"] = cilium.read_config(config)["cilium.kube-proxy-replacement"]
+        settings |= {name: cilium.read_config(config)[name] for name in ("cilium.kube-proxy-replacement", cilium.SCTP)}
     elif names is not None and "kube-proxy" not in names:  # what kubeadm has left of one that is gone is nobody's
         settings = {name: Fact("unknown", why) for name in settings}
     return {"service-proxy": _which(names, unread, replaced=replaced, config=config, why=why)} | facts | settings

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from esipp.catalog import all_rows
+from esipp.cilium import sctp_feature
 from esipp.cluster import NOT_THERE, ApiError, Cluster, UnreachableError
 from esipp.components import BALANCER, Component, find_components, node_facts, reference_component
 from esipp.deploying.pull_secret import load
@@ -162,6 +163,7 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     features["node-ports.all-addresses"] = Feature(
         everywhere, f"node-port-addresses: {facts['node-port-addresses']} ({decided['node-port-addresses']})"
     )
+    features |= sctp_feature(facts, decided)
     features |= left_out(settings.without, features) | features_of(settings.exclude)
     if not features[HOST_NETWORK].present:  # then there is no root and are no raw sockets either
         features |= dict.fromkeys(("packets", "sctp"), features[HOST_NETWORK])

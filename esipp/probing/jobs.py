@@ -114,7 +114,7 @@ def _preamble(claim: Claim, family: Family) -> bytes:
 def read_result(job: Job, message: dict[str, Any]) -> Observation:
     """One result line of the prober as an observation; of a brief job it stands for many probes."""
     echo = message.get("echo")
-    brief, ports = bool(message.get("brief")), tuple((int(own), seen) for own, seen in message.get("ports") or ())
+    brief, ports = bool(message.get("brief")), tuple((int(own or 0), seen) for own, seen in message.get("ports") or ())
     own_port, seen_port = ports[0] if ports else (message.get("source_port"), (echo or {}).get("peer_port"))
     source = (str(message["source_address"]), int(own_port or 0)) if message.get("source_address") else None
     connected = message.get("connected")

@@ -136,7 +136,7 @@ def classify(code: int) -> str:
 
 
 def unsent(code: int) -> str:
-    """The outcome of a packet that the kernel would not send: EPERM says that a packet filter of this host drops it."""
+    """The outcome of what the kernel did not let out; EPERM: this host's packet filter, or a BPF program, did."""
     return "unreachable" if code == errno.EPERM else classify(code)
 
 
@@ -583,7 +583,7 @@ class Attempt:
             return
         self.source = sock.getsockname()
         if code not in (0, errno.EINPROGRESS):
-            self.prober.finish(self, classify(code), detail=f"{named(code)} (at once)")
+            self.prober.finish(self, unsent(code), detail=f"{named(code)} (at once)")
             return
         self.prober.watch(sock, handler, EVENTS)
 
@@ -1075,7 +1075,7 @@ class Raw:
             source = routed_source(job)
         except OSError as error:
             code = error.errno or 0
-            self.prober.finish(attempt, classify(code), detail=f"{named(code)} (at once)")
+            self.prober.finish(attempt, unsent(code), detail=f"{named(code)} (at once)")
             return
         port, tag = attempt.port, 0
         while not tag or tag in self.by_tag:
@@ -1455,7 +1455,7 @@ class Prober:
             channel = job.channel or Channel(self, job, attempt.port)
         except OSError as error:
             code = error.errno or 0
-            self.finish(attempt, classify(code), detail=f"{named(code)} (at once)")
+            self.finish(attempt, unsent(code), detail=f"{named(code)} (at once)")
             return
         if job.one_socket:
             job.channel = channel

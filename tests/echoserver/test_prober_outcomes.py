@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.echoserver.harness import (
+    IMAGE,
     LOOPBACK,
     EchoServer,
     Prober,
+    Process,
     closed_port,
     document,
     tcp_server,
@@ -306,3 +310,34 @@ def test_our_own_trouble_is_an_error(prober: Prober, server: EchoServer) -> None
         assert result["outcome"] == "error"
         assert result["detail"].startswith("EADDRINUSE")
         assert (result["source_address"], result["source_port"], result["connected"]) == (None, None, None)
+
+
+# Cilium's programs at connect() refuse so where a Service has no endpoint.
+NOT_LET_OUT = """
+import errno, socket, sys
+sys.path.insert(0, sys.argv.pop(1))
+import prober
+class Socket(socket.socket):
+    def connect_ex(self, target): return errno.EPERM
+    def connect(self, target): raise PermissionError(errno.EPERM, "Operation not permitted")
+socket.socket = Socket
+prober.main()
+"""
+
+
+class KeptBack(Prober):
+    """A prober on a host that lets nothing out."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-B", "-c", NOT_LET_OUT, str(IMAGE)]
+        Process.__init__(self, command, {"PATH": os.environ["PATH"]})
+        self.about = self.wait_for(lambda line: line.get("event") == "ready")
+        self.given = 0
+
+
+@pytest.mark.parametrize("brief", [False, True])
+@pytest.mark.parametrize("protocol", ["tcp", "http", "udp"])
+def test_what_this_host_does_not_let_out_is_unreachable(protocol: str, brief: bool) -> None:
+    with KeptBack() as prober:
+        result = prober.probe(protocol, "127.0.0.1", 9, brief=brief)
+    assert (result["outcome"], result["detail"]) == ("unreachable", "EPERM: Operation not permitted (at once)")

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.cilium import read_config, replaces_kube_proxy
+from esipp.cilium import read_config, replaces_kube_proxy, sctp_feature
 from esipp.cluster import ApiError, Cluster
 from esipp.facts import measured_facts, proxy_facts
 from esipp.observation import Observation
@@ -75,6 +75,24 @@ def test_the_mode_is_told_and_snat_by_default(mode: str, told: str) -> None:
 def test_sockets_are_balanced_wherever_kube_proxy_is_replaced() -> None:
     said = {name: value for name, value in SNAT.items() if "sock" not in name}
     assert read_config(said | {"bpf-lb-sock": "false"})["cilium.socket-balancing"].value == "hosts and pods"
+
+
+@pytest.mark.parametrize("said", ["false", "", None])
+def test_sctp_is_not_asked_for_where_cilium_drops_it(said: str | None) -> None:
+    for own in (SNAT, {"kube-proxy-replacement": "false"}):
+        config = own if said is None else own | {"enable-sctp": said}
+        told = proxy_facts(cast(Cluster, Told(["cilium", "kube-proxy"], cilium_config=config)))
+        values = {name: fact.value for name, fact in told.items()}
+        feature = sctp_feature(values, {name: fact.decided for name, fact in told.items()})["sctp"]
+        assert not feature.present
+        assert "enable-sctp" in feature.why
+        assert not feature.ours
+
+
+def test_sctp_is_asked_for_where_cilium_carries_it_or_is_not_there() -> None:
+    on = {name: fact.value for name, fact in read_config(SNAT | {"enable-sctp": "true"}).items()}
+    assert sctp_feature(on, {}) == {}
+    assert sctp_feature(found(["kindnet", "kube-proxy"], kube_proxy=KUBEADM), {}) == {}
 
 
 def test_addresses_of_node_ports_are_ciliums_own_word() -> None:

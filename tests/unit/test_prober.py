@@ -22,7 +22,7 @@ from esipp.model import Claim, Family, Port, Protocol
 from esipp.observation import Observation, Outcome
 from esipp.probing import prober as module
 from esipp.probing import transports
-from esipp.probing.jobs import CLAIMED, Job, job_on
+from esipp.probing.jobs import CLAIMED, Job, job_on, read_result
 from esipp.probing.prober import Prober
 from tests.unit.world import by_id
 
@@ -76,6 +76,12 @@ def test_groups_of_a_brief_job_become_one_observation_each() -> None:
     assert most.connected is not None
     assert lost.connected is None, "it was never connected"
     assert most.nonce == lost.nonce == ""
+
+
+def test_a_probe_that_its_own_host_did_not_let_begin_has_no_port() -> None:
+    told = {"brief": True, "outcome": "unreachable", "detail": "EPERM: Operation not permitted (at once)", "count": 2}
+    seen = read_result(job(2), told | {"source_address": None, "ports": [[None, None], [None, None]]})
+    assert (seen.outcome, seen.count, seen.source) == (Outcome.UNREACHABLE, 2, None)
 
 
 def test_one_socket_and_sctp_tags_are_kept() -> None:
