@@ -138,6 +138,13 @@ def _told(each: Differing) -> dict[str, Any]:
     }
 
 
+def _matrixs_word(folder: Path) -> dict[str, Any]:
+    """When, from what and on how many cores a run was made, if a matrix made it: it lies beside the run."""
+    word = folder.absolute().parent / f"{folder.absolute().name}.json"
+    told: dict[str, Any] = json.loads(word.read_text(encoding="utf-8")) if word.is_file() else {}
+    return told
+
+
 # -------------------------------------------------------------------------------------------------------- the command
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
@@ -147,7 +154,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         if options.record:
-            print(add([read_run(path) for path in options.record]))
+            runs = [read_run(path) for path in options.record]
+            print(add(runs, {str(run.header["lane"]): _matrixs_word(run.folder) for run in runs}))
     except EsippError as error:
         print(error, file=sys.stderr)
         return int(error.exit_code)
