@@ -33,8 +33,8 @@ class Control:
 class Override:
     """A legitimate difference: where all facts in ``when`` hold, ``accept`` is fine too, and the row is ``known``.
 
-    ``before`` limits it to Kubernetes versions older than that (``1.34``, ``1.33.6``). ``forwarded`` excuses that
-    packets reach a backend whose answer the client cannot use, ``resets`` that connections were made and then reset.
+    ``before`` limits it to versions older than that (``1.34``: Kubernetes; ``cilium.version 1.19``). ``forwarded`` excuses
+    that packets reach a backend whose answer the client cannot use, ``resets`` that connections were made and then reset.
     ``nature`` says what it is.
     """
 

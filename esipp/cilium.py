@@ -3,6 +3,7 @@
 Settings that are left out have the defaults of Cilium 1.18 (``cilium-agent --help``). Pure apart from ``health``.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,6 +25,13 @@ TIMEOUT, BOUND = 2.0, 10.0
 
 SCTP = "cilium.sctp"
 """The fact that tells whether it carries SCTP at all: between pods, and to Services."""
+
+
+def version(image: str) -> Fact:
+    """Which Cilium it is, by the tag of its agents' image: ``1.18.6``; unknown where that names no version."""
+    found = re.search(r":v?(\d+\.\d+\.\d+[^@]*)", image)
+    told = f"DaemonSet kube-system/cilium, image {image}" if image else "DaemonSets cannot be listed"
+    return Fact(found[1] if found else "unknown", told)
 
 
 def replaces_kube_proxy(config: Mapping[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from functools import cache
 from esipp.cell import Override
 from esipp.observation import Verdict
 from esipp.plural import counted
-from esipp.rows import Difference, Nature, Row, Status, holds
+from esipp.rows import Difference, Nature, Row, Status, holds, older_than
 
 OF_A_WINDOW = ("load-balancer.steered",)
 """Facts about what happened in one window, and not about the cluster."""
@@ -52,7 +52,7 @@ class Claim:
     def where(self) -> str:
         """On which clusters, in words."""
         facts = ", ".join(f"{name} {value}" for name, value in self.when) or "any"
-        return facts + (f", Kubernetes before {self.before}" if self.before else "")
+        return facts + (f", {older_than(self.before)}" if self.before else "")
 
     def holds(self, facts: Mapping[str, str]) -> bool:
         """Whether it is to be expected on a cluster of these facts."""

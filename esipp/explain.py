@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from esipp.cell import Cell, Control, Override, Spread
 from esipp.model import AddressClass, Claim, Client, EntryKind, Path, Port, Protocol, Vantage
 from esipp.picture import picture
-from esipp.rows import KUBERNETES, Level, Row
+from esipp.rows import KUBERNETES, Level, Row, older_than
 from esipp.topology import POD_BACKEND
 
 WIDTH = 100
@@ -152,7 +152,7 @@ def _control(control: Control) -> str:
 
 def _override(override: Override) -> str:
     when = " and ".join(f"{name} is {value}" for name, value in override.when)
-    when += f", before Kubernetes {override.before}" if override.before else ""
+    when += f", {older_than(override.before)}" if override.before else ""
     shows = " or ".join(sorted(override.accept))
     shows += ", and packets may reach a backend" if override.forwarded else ""
     return f"{f'where {when}' if when else 'anywhere'}: {shows}, as {override.reason} [{override.reference}]"

@@ -35,7 +35,8 @@ NO_PROXIES = ("kindnet", "weave-net", "kube-flannel-ds", "aws-node", "azure-cni"
 
 def proxy_facts(cluster: Cluster) -> dict[str, Fact]:
     """The service proxy and its settings, from what kubeadm and add-ons leave in kube-system."""
-    names, unread = _daemon_sets(cluster)
+    images, unread = _daemon_sets(cluster)
+    names = None if images is None else set(images)
     facts = {"network-add-on": _network_add_on(names, unread)}
     settings = _kube_proxys_settings(cluster)
     if names is not None and "cilium" not in names:
@@ -51,6 +52,7 @@ def proxy_facts(cluster: Cluster) -> dict[str, Fact]:
         settings |= {name: cilium.read_config(config)[name] for name in ("cilium.kube-proxy-replacement", cilium.SCTP)}
     elif names is not None and "kube-proxy" not in names:  # what kubeadm has left of one that is gone is nobody's
         settings = {name: Fact("unknown", why) for name in settings}
+    settings["cilium.version"] = cilium.version((images or {}).get("cilium", ""))
     return {"service-proxy": _which(names, unread, replaced=replaced, config=config, why=why)} | facts | settings
 
 
@@ -112,12 +114,17 @@ def read_proxy_config(config: Mapping[str, Any]) -> dict[str, Fact]:
     }
 
 
-def _daemon_sets(cluster: Cluster) -> tuple[set[str] | None, str]:
-    """The names of all; None, and why, where they cannot be listed."""
+def _daemon_sets(cluster: Cluster) -> tuple[dict[str, str] | None, str]:
+    """The images of all, by name, each that of its first container; None, and why, where they cannot be listed."""
     try:
-        return {str(item["metadata"]["name"]) for item in cluster.list("/apis/apps/v1/daemonsets")}, ""
+        return {str(item["metadata"]["name"]): _image(item) for item in cluster.list("/apis/apps/v1/daemonsets")}, ""
     except (ApiError, UnreachableError) as broken:
         return None, f"{WHERE} cannot be listed ({broken})"
+
+
+def _image(daemon_set: Mapping[str, Any]) -> str:
+    containers = daemon_set.get("spec", {}).get("template", {}).get("spec", {}).get("containers") or [{}]
+    return str(containers[0].get("image") or "")
 
 
 def _network_add_on(names: set[str] | None, unread: str) -> Fact:

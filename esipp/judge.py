@@ -226,7 +226,7 @@ def _broken(path: Path, evidence: Evidence) -> str:
     fault = next((reading.harness_fault for reading in readings if reading.harness_fault), "")
     if fault:
         return fault
-    own = [pair[0] for each in made for pair in each.port_pairs]
+    own = [pair[0] for each in made for pair in each.port_pairs if pair[0]]  # 0: this host never let it begin
     if not path.one_socket and len(set(own)) < len(own):
         return f"{len(own)} probes had only {len(set(own))} source ports: they were not as many connections"
     return next((each.contradiction for each in evidence.witnesses.get(path.key, ()) if each.contradiction), "")

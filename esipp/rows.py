@@ -66,8 +66,8 @@ class Nature(StrEnum):
 @dataclass(frozen=True)
 class Difference:
     """A legitimate difference of a row that is no path: where all facts in ``when`` hold and ``seen`` is what was
-    seen, the row is ``known``, with reason and reference. ``before`` limits it to older Kubernetes (``1.34``,
-    ``1.33.6``), ``nature`` says what it is.
+    seen, the row is ``known``, with reason and reference. ``before`` limits it to older versions (see ``holds``),
+    ``nature`` says what it is.
     """
 
     when: tuple[tuple[str, str], ...]
@@ -253,10 +253,23 @@ def unproven_at_vips(row: Row, facts: Mapping[str, str]) -> str:
 
 
 def holds(when: Iterable[tuple[str, str]], before: str, facts: Mapping[str, str]) -> bool:
-    """Whether a known difference is to be expected on a cluster of these facts."""
-    if before and not _version(facts.get("kubernetes", "")) < _version(before):
+    """Whether a known difference is to be expected on a cluster of these facts.
+
+    Args:
+        when: facts and their values, all of which must hold.
+        before: a version of Kubernetes, ``1.34``, or of what another fact tells: ``cilium.version 1.19``.
+        facts: what was found, by name.
+    """
+    whose, _, version = before.rpartition(" ")
+    if before and not _version(facts.get(whose or "kubernetes", "")) < _version(version):
         return False
     return all(facts.get(name) == value for name, value in when)
+
+
+def older_than(before: str) -> str:
+    """What a known difference's ``before`` says, in words."""
+    whose, _, version = before.rpartition(" ")
+    return f"{whose or 'Kubernetes'} before {version}"
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -14,12 +14,14 @@ from esipp.model import (
     Backends,
     Balancer,
     EntryKind,
+    Family,
     Path,
     Role,
     TrafficPolicy,
     Vantage,
 )
 from esipp.rows import Nature
+from suites.cast import BACKEND
 from suites.proxied import INGRESSES, REASON, REFERENCE
 
 CLIENT = frozenset({AddressClass.CLIENT})
@@ -41,6 +43,14 @@ class Difference:
 
 def _local(path: Path) -> bool:
     return path.service is not None and path.service.policy is TrafficPolicy.LOCAL
+
+
+def _inside(path: Path) -> bool:
+    return path.client.vantage is not Vantage.OUTSIDE
+
+
+def _hairpin(path: Path) -> bool:
+    return path.client == BACKEND
 
 
 def _own_balancer(path: Path) -> bool:
@@ -174,6 +184,59 @@ DIFFERENCES = (
             CLIENT,
             "Cilium does not rewrite the source on the way to a backend of the same node",
             "cilium/cilium#33574",
+        ),
+    ),
+    Difference(
+        lambda path: _hairpin(path) and path.family is Family.IPV6,
+        HAIRPIN,
+        Override(
+            (("service-proxy", "cilium"),),
+            NO_ANSWER,
+            "Cilium before 1.19 has no loopback for IPv6 services: a pod is handed its own packet from its own address, "
+            "which TCP never answers and UDP answers by-passing the service",
+            "cilium/cilium#26733, fixed by #39594",
+            before="cilium.version 1.19",
+            forwarded=True,
+            nature=Nature.DEFECT,
+        ),
+    ),
+    Difference(
+        lambda path: _hairpin(path) and path.family is Family.IPV4,
+        HAIRPIN,
+        Override(
+            (("service-proxy", "cilium"),),
+            frozenset({AddressClass.OTHER}),
+            "a pod that reaches itself by a service sees Cilium's own loopback address",
+            "cilium/cilium#26100",
+        ),
+    ),
+    Difference(
+        lambda path: _local(path) and path.entry.kind is EntryKind.EXTERNAL_IP and _inside(path),
+        CLIENT,
+        Override(
+            (("service-proxy", "cilium"),),
+            NO_ANSWER,
+            "Cilium does not know a service's externalIPs for clients inside the cluster where externalTrafficPolicy "
+            "and internalTrafficPolicy differ: they reach the node that has the address, as anybody does",
+            "cilium/cilium#42245",
+            nature=Nature.DEFECT,
+        ),
+    ),
+    Difference(
+        lambda path: (
+            _short_circuit(path)
+            and path.entry.kind is EntryKind.VIP
+            and path.service is not None
+            and path.service.internal is TrafficPolicy.LOCAL
+        ),
+        CLIENT,
+        Override(
+            (("service-proxy", "cilium"),),
+            NO_ANSWER,
+            "a finding: where both policies are Local, Cilium has one set of endpoints for clients in- and outside, so "
+            "a pod on a node without any does not reach the VIP; internalTrafficPolicy is about the ClusterIP only",
+            "cilium/cilium v1.18.6, pkg/loadbalancer/reflectors: twoScopes; API: service.spec.internalTrafficPolicy",
+            nature=Nature.DEFECT,
         ),
     ),
     Difference(

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.cilium import read_config, replaces_kube_proxy, sctp_feature
+from esipp.cilium import read_config, replaces_kube_proxy, sctp_feature, version
 from esipp.cluster import ApiError, Cluster
 from esipp.facts import measured_facts, proxy_facts
 from esipp.observation import Observation
@@ -29,6 +29,11 @@ SNAT = {
 KUBEADM = {"config.conf": "mode: nftables\nclusterCIDR: 10.244.0.0/16\n"}
 
 
+def template(tag: str) -> dict[str, Any]:
+    """A DaemonSet's spec, whose one container has an image of this tag."""
+    return {"spec": {"template": {"spec": {"containers": [{"image": f"quay.io/cilium/cilium:{tag}"}]}}}}
+
+
 class Told:
     """A cluster with these DaemonSets and ConfigMaps; None: they may not be listed."""
 
@@ -38,7 +43,7 @@ class Told:
     def list(self, _path: str) -> list[dict[str, Any]]:
         if self.names is None:
             raise ApiError(403, "Forbidden", "no", "GET")
-        return [{"metadata": {"name": name}} for name in self.names]
+        return [{"metadata": {"name": name}} | template("v1.18.6") for name in self.names]
 
     def request(self, _method: str, path: str) -> dict[str, Any]:
         found = self.configs.get(path.rpartition("/")[2], 404)
@@ -61,8 +66,22 @@ def test_cilium_in_kube_proxys_place_has_its_own_settings() -> None:
     assert facts["node-port-addresses"] == "primary"
     assert facts["detect-local"] == facts["masquerade-all"] == "not applicable"
     assert facts["cilium.routing"] == "native"
+    assert facts["cilium.version"] == "1.18.6"
     assert facts["cilium.socket-balancing"] == "hosts only"
     assert facts["cilium.kube-proxy-healthz-address"] == "[::]:10256"
+
+
+@pytest.mark.parametrize(
+    ("image", "told"),
+    [
+        ("quay.io/cilium/cilium:v1.19.0-rc.1@sha256:00", "1.19.0-rc.1"),
+        ("registry:5000/cilium:latest", "unknown"),
+        ("mcr.microsoft.com/containernetworking/cilium/cilium:v1.17.4-250610", "1.17.4-250610"),
+        ("", "unknown"),
+    ],
+)
+def test_its_version_is_its_images_tag(image: str, told: str) -> None:
+    assert version(image).value == told
 
 
 @pytest.mark.parametrize(("mode", "told"), [("dsr", "eBPF dsr"), ("hybrid", "eBPF hybrid"), ("", "eBPF snat")])

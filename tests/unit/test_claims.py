@@ -65,6 +65,12 @@ def test_what_only_packets_show_is_not_asked_without_them() -> None:
     assert sights(claims, OLD, passed, packets=False) == []
 
 
+@pytest.mark.parametrize(("version", "still"), [("1.18.6", True), ("1.19.0", False), ("unknown", False)])
+def test_a_claim_can_end_with_a_version_of_something_else(version: str, still: bool) -> None:
+    claim = replace(CILIUM, before="cilium.version 1.19")
+    assert claim.holds({"service-proxy": "cilium", "kubernetes": "v1.36.3", "cilium.version": version}) is still
+
+
 def test_claims_of_all_suites_are_found() -> None:
     found = all_claims()
     suites = {name.split(".")[0] for ids in found.values() for name in ids}
@@ -103,6 +109,7 @@ def test_claims_that_differ_in_facts_are_apart() -> None:
     [
         (DEFECT, "proxy-mode nftables, Kubernetes before 1.34"),
         (CILIUM, "service-proxy cilium"),
+        (replace(CILIUM, before="cilium.version 1.19"), "service-proxy cilium, cilium.version before 1.19"),
         (ANYWHERE, "any"),
     ],
 )
