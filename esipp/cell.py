@@ -33,9 +33,9 @@ class Control:
 class Override:
     """A legitimate difference: where all facts in ``when`` hold, ``accept`` is fine too, and the row is ``known``.
 
-    ``before`` limits it to versions older than that (``1.34``: Kubernetes; ``cilium.version 1.19``). ``forwarded`` excuses
-    that packets reach a backend whose answer the client cannot use, ``resets`` that connections were made and then reset.
-    ``nature`` says what it is.
+    ``before`` limits it to versions older than that (``1.34``: Kubernetes; ``cilium.version 1.19``). ``forwarded``
+    excuses that packets reach a backend whose answer the client cannot use, ``resets`` that connections were made and
+    then reset. ``nature`` says what it is.
     """
 
     when: tuple[tuple[str, str], ...]

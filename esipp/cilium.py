@@ -6,6 +6,7 @@ Settings that are left out have the defaults of Cilium 1.18 (``cilium-agent --he
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from esipp.fact import Fact
@@ -55,6 +56,7 @@ def read_config(config: Mapping[str, Any]) -> dict[str, Fact]:
         "cilium.routing": told("routing-mode", "tunnel"),
         "cilium.socket-balancing": _at_sockets(config),
         SCTP: told("enable-sctp", "false"),
+        **{f"pod-to-outside.ipv{digit}": _masquerades(told(f"enable-ipv{digit}-masquerade", "true")) for digit in "46"},
         "cilium.kube-proxy-healthz-address": told("kube-proxy-replacement-healthz-bind-address", "none"),
     }
     theirs = {
@@ -71,6 +73,11 @@ def sctp_feature(facts: Mapping[str, str], decided: Mapping[str, str]) -> dict[s
     if facts.get(SCTP, "true").lower() == "true":
         return {}
     return {"sctp": Feature(False, f"Cilium drops SCTP unless enable-sctp is true ({decided[SCTP]})")}
+
+
+def _masquerades(told: Fact) -> Fact:
+    """What becomes of a pod's address on its way out of the cluster; towards nodes it may be another matter."""
+    return replace(told, value="masqueraded" if told.value.lower() == "true" else "unchanged")
 
 
 def _at_sockets(config: Mapping[str, Any]) -> Fact:

@@ -168,7 +168,8 @@ def _mistold(cell: Cell, observation: Observation, evidence: Evidence) -> str:
         if told and parse_address(told) == parse_address(own):
             return ""
         # A pod that its network add-on masquerades reaches the balancer as its node: that is what it has to tell.
-        masqueraded = evidence.facts.get(f"pod-to-node.{cell.path.family.value.lower()}") == "masqueraded"
+        ways = (f"pod-to-{there}.{cell.path.family.value.lower()}" for there in ("node", "outside"))
+        masqueraded = any(evidence.facts.get(way) == "masqueraded" for way in ways)
         if told and masqueraded and cell.path.client.vantage is Vantage.POD:
             held = {address for node in evidence.topology.nodes.values() for address in node.addresses}
             if parse_address(told) in held:

@@ -3,86 +3,29 @@
 Every difference names the facts under which it holds; facts are found on the cluster (`esipp/facts.py`), never assumed.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from esipp.cell import Override
-from esipp.model import (
-    NO_ANSWER,
-    OF_NODES,
-    AddressClass,
-    Backends,
-    Balancer,
-    EntryKind,
-    Family,
-    Path,
-    Role,
-    TrafficPolicy,
-    Vantage,
-)
+from esipp.model import NO_ANSWER, OF_NODES, AddressClass, EntryKind, Path, TrafficPolicy, Vantage
 from esipp.rows import Nature
-from suites.cast import BACKEND
+from suites.ciliums import CILIUMS
+from suites.paths import (
+    BARE,
+    BEHIND_A_PROXY,
+    CLIENT,
+    HAIRPIN,
+    NODE,
+    Difference,
+    from_outside_under_cluster,
+    local,
+    own_balancer,
+    short_circuit,
+    towards_another_node,
+)
 from suites.proxied import INGRESSES, REASON, REFERENCE
-
-CLIENT = frozenset({AddressClass.CLIENT})
-NODE = frozenset({AddressClass.NODE})
-HAIRPIN = frozenset({AddressClass.HAIRPIN})
-BEHIND_A_PROXY = frozenset({AddressClass.LOAD_BALANCER, AddressClass.OTHER})
-BARE = (Role.BARE_NODE, Role.OTHER_NODE)
-"""The roles of nodes without an endpoint."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """On which paths, where a row accepts what, which override holds."""
-
-    on: Callable[[Path], bool]
-    instead_of: frozenset[AddressClass]
-    override: Override
-
-
-def _local(path: Path) -> bool:
-    return path.service is not None and path.service.policy is TrafficPolicy.LOCAL
-
-
-def _inside(path: Path) -> bool:
-    return path.client.vantage is not Vantage.OUTSIDE
-
-
-def _hairpin(path: Path) -> bool:
-    return path.client == BACKEND
-
-
-def _own_balancer(path: Path) -> bool:
-    return path.entry.kind is EntryKind.VIP and path.service is not None and path.service.balancer is Balancer.DEFAULT
-
-
-def _from_outside_under_cluster(path: Path) -> bool:
-    """Clients outside at a service with Cluster; what annotations of old must not do is another matter."""
-    service = path.service
-    cluster = service is not None and service.policy is TrafficPolicy.CLUSTER and not service.old_form
-    return cluster and path.client.vantage is Vantage.OUTSIDE
-
-
-def _towards_another_node(path: Path) -> bool:
-    """Whether a pod's packets leave its node for an address of another: one that is dialled, or a backend's."""
-    a_node = path.entry.kind in (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
-    host_network = path.service is not None and path.service.backends is Backends.HOST_NETWORK
-    elsewhere = a_node and path.entry.role is not path.client.role
-    elsewhere |= host_network and path.client.role is not Role.ENDPOINT_NODE
-    return path.client.vantage is Vantage.POD and elsewhere
-
-
-def _short_circuit(path: Path) -> bool:
-    """A client on a node without endpoints that dials an address which its own node takes for the service's."""
-    ways = path.entry.kind in (EntryKind.VIP, EntryKind.EXTERNAL_IP) or path.entry.role is path.client.role
-    return _local(path) and path.client.role in BARE and ways
-
 
 DIFFERENCES = (
     *(
         Difference(
-            lambda path, family=family: path.family.value.lower() == family and _towards_another_node(path),
+            lambda path, family=family: path.family.value.lower() == family and towards_another_node(path),
             CLIENT,
             Override(
                 ((f"pod-to-node.{family}", "masqueraded"),),
@@ -111,7 +54,7 @@ DIFFERENCES = (
         Difference(
             lambda path, family=family: (
                 path.family.value.lower() == family
-                and _local(path)
+                and local(path)
                 and path.entry.role in BARE
                 and path.client.vantage is Vantage.POD
             ),
@@ -129,7 +72,7 @@ DIFFERENCES = (
         for family in ("ipv4", "ipv6")
     ),
     Difference(
-        lambda path: _short_circuit(path) and path.client.vantage is Vantage.POD,
+        lambda path: short_circuit(path) and path.client.vantage is Vantage.POD,
         CLIENT,
         Override(
             (("detect-local", "none"),),
@@ -139,7 +82,7 @@ DIFFERENCES = (
         ),
     ),
     Difference(
-        _short_circuit,
+        short_circuit,
         CLIENT,
         Override(
             (("proxy-mode", "nftables"),),
@@ -151,7 +94,7 @@ DIFFERENCES = (
         ),
     ),
     Difference(
-        lambda path: _short_circuit(path) and path.client.vantage is Vantage.NODE,
+        lambda path: short_circuit(path) and path.client.vantage is Vantage.NODE,
         CLIENT,
         Override(
             (("proxy-mode", "ipvs"),),
@@ -176,71 +119,9 @@ DIFFERENCES = (
             nature=Nature.DEFECT,
         ),
     ),
+    *CILIUMS,
     Difference(
-        lambda path: path.entry.role is Role.ENDPOINT_NODE or path.entry.kind is EntryKind.VIP,
-        NODE,
-        Override(
-            (("service-proxy", "cilium"),),
-            CLIENT,
-            "Cilium does not rewrite the source on the way to a backend of the same node",
-            "cilium/cilium#33574",
-        ),
-    ),
-    Difference(
-        lambda path: _hairpin(path) and path.family is Family.IPV6,
-        HAIRPIN,
-        Override(
-            (("service-proxy", "cilium"),),
-            NO_ANSWER,
-            "Cilium before 1.19 has no loopback for IPv6 services: a pod is handed its own packet from its own address, "
-            "which TCP never answers and UDP answers by-passing the service",
-            "cilium/cilium#26733, fixed by #39594",
-            before="cilium.version 1.19",
-            forwarded=True,
-            nature=Nature.DEFECT,
-        ),
-    ),
-    Difference(
-        lambda path: _hairpin(path) and path.family is Family.IPV4,
-        HAIRPIN,
-        Override(
-            (("service-proxy", "cilium"),),
-            frozenset({AddressClass.OTHER}),
-            "a pod that reaches itself by a service sees Cilium's own loopback address",
-            "cilium/cilium#26100",
-        ),
-    ),
-    Difference(
-        lambda path: _local(path) and path.entry.kind is EntryKind.EXTERNAL_IP and _inside(path),
-        CLIENT,
-        Override(
-            (("service-proxy", "cilium"),),
-            NO_ANSWER,
-            "Cilium does not know a service's externalIPs for clients inside the cluster where externalTrafficPolicy "
-            "and internalTrafficPolicy differ: they reach the node that has the address, as anybody does",
-            "cilium/cilium#42245",
-            nature=Nature.DEFECT,
-        ),
-    ),
-    Difference(
-        lambda path: (
-            _short_circuit(path)
-            and path.entry.kind is EntryKind.VIP
-            and path.service is not None
-            and path.service.internal is TrafficPolicy.LOCAL
-        ),
-        CLIENT,
-        Override(
-            (("service-proxy", "cilium"),),
-            NO_ANSWER,
-            "a finding: where both policies are Local, Cilium has one set of endpoints for clients in- and outside, so "
-            "a pod on a node without any does not reach the VIP; internalTrafficPolicy is about the ClusterIP only",
-            "cilium/cilium v1.18.6, pkg/loadbalancer/reflectors: twoScopes; API: service.spec.internalTrafficPolicy",
-            nature=Nature.DEFECT,
-        ),
-    ),
-    Difference(
-        _from_outside_under_cluster,
+        from_outside_under_cluster,
         NODE,
         Override(
             (),
@@ -251,7 +132,7 @@ DIFFERENCES = (
     ),
     *(
         Difference(
-            _own_balancer,
+            own_balancer,
             accepted,
             Override(
                 (("load-balancer.ingress", ingress),),
@@ -265,7 +146,7 @@ DIFFERENCES = (
     ),
     *(
         Difference(
-            lambda path: _own_balancer(path) and path.service is not None and bool(path.service.ranges),
+            lambda path: own_balancer(path) and path.service is not None and bool(path.service.ranges),
             NO_ANSWER,
             Override(
                 (("load-balancer.ingress", ingress),),

@@ -4,7 +4,9 @@ Data, as differences.py: a finding names the facts under which it is claimed, sa
 when it is no longer seen (esipp/claims.py).
 """
 
-from esipp.health.judge import TWICE
+from dataclasses import replace
+
+from esipp.health.judge import EACH_TARGET, TWICE
 from esipp.rows import Difference, Nature
 
 COUNTED_TWICE = Difference(
@@ -15,4 +17,11 @@ COUNTED_TWICE = Difference(
     "right all the same, and so are the weights of nodes against each other while all of them have Cilium",
     nature=Nature.DEFECT,
     reference="cilium/cilium v1.18.6, pkg/loadbalancer/healthserver: getLocalEndpointCount; no issue is known",
+)
+
+COUNTED_BY_TARGET = replace(
+    COUNTED_TWICE,
+    seen=EACH_TARGET,
+    reason="a finding: Cilium counts backends, and each port of a pod that the service leads to is one, in each "
+    "family: one pod with three target ports is six endpoints, and weighs as six; kube-proxy counts a pod once",
 )

@@ -18,6 +18,7 @@ from esipp.rows import Feature, Row, Status
 NOT_TOLD = "a document without serviceProxyHealthy"
 TWICE = "pods counted once for each family"
 """What was seen where every count is twice the truth; whether the services have two families, the facts tell."""
+EACH_TARGET = "pods counted once for each port that the service leads to, and each family"
 
 SILENT = (Outcome.TIMEOUT, Outcome.UNREACHABLE)
 SILENT_WORDS = {"timed out", Outcome.UNREACHABLE.value}
@@ -56,10 +57,10 @@ def all_of(row: Row, wanted: str, found: Counter[str], proof: str = "") -> Decis
     return Decision(Status.FAIL, row.expected, observed, "", alone, found)
 
 
-def doubled(decided: Decision, wanted: str) -> Decision:
-    """The same decision; where every answer was ``wanted``, the count twice over, it says so."""
+def doubled(decided: Decision, wanted: str, seen: str = TWICE) -> Decision:
+    """The same decision; where every answer was ``wanted``, a count of each pod's addresses, it says so."""
     only = decided.status is Status.FAIL and set(decided.tally) == {wanted}
-    return replace(decided, seen=TWICE) if only else decided
+    return replace(decided, seen=seen) if only else decided
 
 
 def our_own(row: Row, answers: Iterable[Answer]) -> Decision | None:
@@ -144,8 +145,10 @@ def _contract(row: QuestionRow, seen: Seen, answers: list[Answer]) -> Decision:
         About.DOCUMENT: (names, "application/json, " + "/".join(seen.services[row.question.situation])),
     }[row.about]
     decided = all_of(row, wanted, tally(answers, say))
-    twice = {About.COUNT: f"localEndpoints {2 * pods}", About.WEIGHT: f"weight {2 * pods}"}.get(row.about)
-    return doubled(decided, twice) if twice and pods else decided
+    backends = 2 * pods * row.question.targets
+    counted = {About.COUNT: f"localEndpoints {backends}", About.WEIGHT: f"weight {backends}"}.get(row.about)
+    seen_as = TWICE if row.question.targets == 1 else EACH_TARGET
+    return doubled(decided, counted, seen_as) if counted and pods else decided
 
 
 def _truth(row: QuestionRow, seen: Seen, answers: Counter[str]) -> Decision:

@@ -50,6 +50,10 @@ LOCAL_PODS: Mapping[Situation, Mapping[Place, int]] = {
 """The true count of ready local endpoints by place; none where a place is not named."""
 
 
+TARGETS: Mapping[Situation, int] = {Situation.SEVERAL_PORTS: 3}
+"""How many different ports of a pod the service leads to; one where a situation is not named."""
+
+
 class About(StrEnum):
     """Which part of an answer a row is about."""
 
@@ -85,6 +89,11 @@ class Question:
     def local_pods(self) -> int:
         """The true count of ready local endpoints."""
         return LOCAL_PODS[self.situation].get(self.place, 0)
+
+    @property
+    def targets(self) -> int:
+        """How many different ports of each pod the service leads to."""
+        return TARGETS.get(self.situation, 1)
 
     @property
     def control(self) -> "Question":

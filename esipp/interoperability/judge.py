@@ -9,7 +9,7 @@ from esipp.health.judge import TWICE, document, doubled, our_own, tally
 from esipp.health.model import Answer, Place
 from esipp.health.seen import Node
 from esipp.interoperability.counting import ANSWERED, CLIENT_ONLY, NODE_ONLY, all_right, harness, held_against
-from esipp.interoperability.model import InteropRow, Kind
+from esipp.interoperability.model import NOT_REWRITTEN, InteropRow, Kind
 from esipp.interoperability.seen import WATCHER, Many, Names, Neighbours, Seen
 from esipp.judge import say_observed
 from esipp.model import NO_ANSWER, AddressClass, Role
@@ -242,7 +242,9 @@ def _answers(row: InteropRow, seen: Many) -> Decision:
 
 
 def _rewritten(row: InteropRow, seen: Many) -> Decision:
-    return _dialled(row, seen, NODE_ONLY)
+    decided = _dialled(row, seen, NODE_ONLY)
+    preserved = decided.status is Status.FAIL and _dialled(row, seen, CLIENT_ONLY).status is Status.PASS
+    return replace(decided, seen=NOT_REWRITTEN) if preserved else decided
 
 
 def _health(row: InteropRow, seen: Many, say: Callable[[Answer], str], wanted: Callable[[str], str]) -> Decision:

@@ -32,6 +32,10 @@ class InteropRow(TrialRow):
         return Profile.CLUSTER_IP if self.trial == "names" else Profile.LOAD_BALANCER
 
 
+NOT_REWRITTEN = "the client's own address, of every service"
+"""What was seen where a node rewrites nothing on the way to its own pod."""
+
+
 class Kind(StrEnum):
     """The kinds of service of which many are there at once."""
 

@@ -6,7 +6,7 @@ from esipp.health.model import About, HealthTrialRow, Place, Question, QuestionR
 from esipp.model import Client, Family, Vantage
 from esipp.rows import Level, Row
 from suites.cast import HOST_ON_OTHER_NODE, OUTSIDE_1, POD_ON_OTHER_NODE
-from suites.findings import COUNTED_TWICE
+from suites.findings import COUNTED_BY_TARGET, COUNTED_TWICE
 from suites.health_checks.words import *
 
 SUITE = "health_checks"
@@ -41,8 +41,7 @@ def row(question: Question, about: About, level: Level, requirement: str, *refer
         features |= {"node-ports.all-addresses"}
     differences = OTHER_WORDS if about is About.PROXY else ()
     if about in (About.COUNT, About.WEIGHT) and question.local_pods:
-        # of several ports nobody has told yet what is counted
-        differences = (COUNTED_TWICE,) if question.situation is not Situation.SEVERAL_PORTS else ()
+        differences = (COUNTED_TWICE if question.targets == 1 else COUNTED_BY_TARGET,)
     return QuestionRow(
         id=f"healthcheck.{question.key}.{about.value}",
         requirement=requirement,

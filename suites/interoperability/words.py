@@ -7,6 +7,7 @@ from esipp.interoperability.model import MANY_SERVICES, InteropRow, Kind
 from esipp.model import Client, Family, Role
 from esipp.rows import Level
 from suites.cast import OUTSIDE_1, POD_ON_BARE_NODE, POD_ON_ENDPOINT_NODE, POD_ON_OTHER_NODE
+from suites.ciliums import OF_MANY_SERVICES
 from suites.findings import COUNTED_TWICE
 from suites.sentences import WHO
 
@@ -40,6 +41,12 @@ KINDS = {
     Kind.NODE_PORT_CLUSTER: "NodePort with Cluster",
     Kind.NODE_PORT_UNSET: "NodePort without a policy",
 }
+
+_DIFFERENT = {
+    ("document", Place.ENDPOINT_NODE): (COUNTED_TWICE,),
+    ("rewritten", Place.ENDPOINT_NODE): (OF_MANY_SERVICES,),
+}
+"""Known differences of rows, by what they claim and where."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,7 @@ def trial(
         claim=claim,
         must=said.must.format(**words),
         tripped_by=said.tripped_by,
-        differences=(COUNTED_TWICE,) if claim == "document" and place is Place.ENDPOINT_NODE else (),
+        differences=_DIFFERENT.get((claim, place), ()),
         place=place,
         family=family,
         kind=kind,

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -11,11 +12,13 @@ from esipp.catalog import HOUSE, all_rows
 from esipp.claims import Sight, by_claim, sights
 from esipp.health.judge import judge
 from esipp.health.model import About, Place, Question, Situation
-from esipp.health.props import service_name
+from esipp.health.props import _situations, service_name
 from esipp.health.seen import Followed, Seen
 from esipp.interoperability.judge import judge as judge_interop
+from esipp.manifests import TCP
 from esipp.model import Family
 from esipp.observation import Verdict
+from esipp.props import Ground
 from esipp.rows import Status
 from suites.cast import OUTSIDE_1
 from suites.findings import COUNTED_TWICE
@@ -49,6 +52,22 @@ def test_a_pod_that_is_counted_for_each_family_is_known_of_cilium(part: About) -
     assert verdict.reason.startswith("a finding: ")
     assert "getLocalEndpointCount" in verdict.reference
     assert [said(row, told(HERE, 2), facts).status for facts in OTHERS] == [Status.FAIL, Status.FAIL]
+
+
+@pytest.mark.parametrize("part", [About.COUNT, About.WEIGHT])
+def test_a_pod_counts_once_for_each_port_and_family_under_cilium(part: About) -> None:
+    several = replace(HERE, situation=Situation.SEVERAL_PORTS)
+    row = health.about(several, part)
+    assert several.targets == 3
+    assert said(row, told(several, 6)).status is Status.KNOWN
+    assert [said(row, told(several, wrong)).status for wrong in (2, 3, 4, 8)] == [Status.FAIL] * 4
+    assert said(row, told(several, 6), OTHERS[1]).status is Status.FAIL
+
+
+def test_the_ports_of_the_service_with_several_are_as_many_as_is_said() -> None:
+    several = _situations(cast(Ground, SimpleNamespace(run="r")))[Situation.SEVERAL_PORTS]["spec"]["ports"]
+    targets = {({"tcp": TCP}.get(port["targetPort"], port["targetPort"]), port["protocol"]) for port in several}
+    assert len(targets) == replace(HERE, situation=Situation.SEVERAL_PORTS).targets
 
 
 @pytest.mark.parametrize("pods", [0, 3, 4])

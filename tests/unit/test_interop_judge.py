@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from esipp.health.model import Place
-from esipp.interoperability.judge import LEAST
+from esipp.interoperability.judge import LEAST, judge
 from esipp.interoperability.model import Kind
 from esipp.interoperability.seen import Seen
 from esipp.model import Family, Role
@@ -16,6 +16,7 @@ from tests.unit.interop_world import (
     ANOTHER_POD,
     BROKEN_PROBER,
     CLIENT,
+    FEATURES,
     MASQUERADED,
     NODE,
     OBJECT,
@@ -205,6 +206,19 @@ def test_one_cluster_service_of_many_that_is_silent_or_not_rewritten_is_noticed(
     # silence of Local services proves nothing where Cluster services are silent, too
     assert set(told.values()) <= {"inconclusive"}
     assert all(".silent." in row for row in told)
+
+
+@pytest.mark.parametrize("proxy", ["cilium", "kube-proxy"])
+def test_cluster_services_that_are_never_rewritten_at_the_pods_own_node_are_known_of_cilium(proxy: str) -> None:
+    made = seen()
+    assert made.many
+    told = made.many.dialled[Kind.NODE_PORT_CLUSTER, Role.ENDPOINT_NODE]
+    told.update({name: [CLIENT] for name in told})
+    row = ROWS["interop.many.nodeport-cluster.rewritten.endpoint-node"]
+    known = Status.KNOWN if proxy == "cilium" else Status.FAIL
+    assert judge(row, made, FEATURES, {"service-proxy": proxy}).status is known
+    told.update({next(iter(told)): [SILENCE]})
+    assert judge(row, made, FEATURES, {"service-proxy": proxy}).status is Status.FAIL
 
 
 def test_health_checks_of_many_are_held_against_their_own_names() -> None:

@@ -1,0 +1,73 @@
+"""What Cilium does otherwise is known where Cilium is, a failure anywhere else, and no licence for what is worse."""
+
+import pytest
+
+from esipp.model import AddressClass, Claim
+from esipp.observation import Observation, Outcome
+from esipp.rows import Status
+from tests.unit.world import CLIENT_ADDRESSES, GATEWAYS, NODES, VIP, answer, by_id, group, header, show, verdict
+
+CILIUM = {
+    "service-proxy": "cilium",
+    "cilium.version": "1.18.6",
+    "cilium.load-balancer-mode": "snat",
+    "cilium.socket-balancing": "hosts only",
+}
+CLIENT, NODE, OTHER = AddressClass.CLIENT, AddressClass.NODE, AddressClass.OTHER
+DROPPED, REFUSED = AddressClass.DROPPED, AddressClass.REFUSED
+
+KNOWN = [
+    ("nodeport.cluster.tcp.ipv4.host-on-endpoint-node-to-bare-node", CLIENT, DROPPED),
+    ("nodeport.cluster.tcp.ipv4.pod-on-other-node-to-other-node", CLIENT, DROPPED),
+    ("nodeport.local.tcp.ipv4.host-on-other-node-to-bare-node", CLIENT, NODE),
+    ("external-ips.cluster.tcp.ipv4.pod-on-endpoint-node-to-external-ip-of-bare-node", CLIENT, DROPPED),
+    ("external-ips.cluster.tcp.ipv4.host-on-endpoint-node-to-external-ip-of-bare-node", NODE, DROPPED),
+    ("external-ips.local.tcp.ipv4.pod-on-endpoint-node-to-external-ip-of-endpoint-node", REFUSED, NODE),
+    ("loadbalancer.local.itp-local.tcp.ipv4.pod-on-other-node-to-vip", REFUSED, NODE),
+    ("loadbalancer.cluster.tcp.ipv6.backend-to-vip", DROPPED, CLIENT),
+    ("loadbalancer.cluster.tcp.ipv4.backend-to-vip", OTHER, DROPPED),
+]
+
+
+@pytest.mark.parametrize(("name", "shown", "worse"), KNOWN, ids=[name for name, _, _ in KNOWN])
+def test_what_cilium_does_is_known_of_it_alone(name: str, shown: AddressClass, worse: AddressClass) -> None:
+    cell = by_id(name)
+    said = verdict(cell, show(cell.path, shown), facts=CILIUM)
+    assert said.status is Status.KNOWN
+    assert "cilium/cilium" in said.reference
+    assert verdict(cell, show(cell.path, shown)).status is Status.FAIL
+    assert verdict(cell, show(cell.path, worse), facts=CILIUM).status is Status.FAIL
+
+
+@pytest.mark.parametrize(("version", "status"), [("1.18.6", Status.KNOWN), ("1.19.0", Status.FAIL)])
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_ipv6_services_have_a_loopback_from_1_19_on(version: str, status: Status, protocol: str) -> None:
+    cell = by_id(f"clusterip.{protocol}.ipv6.backend-to-clusterip")
+    shown = show(cell.path, DROPPED)
+    if protocol == "udp":  # the backend answers itself, from its own address
+        shown = Observation(cell.path.key, 0, Outcome.MISDIRECTED)
+    assert verdict(cell, shown, facts=CILIUM | {"cilium.version": version}).status is status
+
+
+def test_a_vip_that_many_nodes_announce_may_show_both() -> None:
+    cell = by_id("loadbalancer.reference-ecmp.cluster.tcp.ipv4.outside-1-to-vip")
+    both = (group(show(cell.path, CLIENT), 80), group(show(cell.path, NODE), 120))
+    assert verdict(cell, *both, facts=CILIUM).status is Status.KNOWN
+    silent = (group(show(cell.path, CLIENT), 199), group(show(cell.path, DROPPED), 1))
+    assert verdict(cell, *silent, facts=CILIUM).status is not Status.KNOWN
+
+
+def test_clients_outside_at_bare_nodes_are_core_under_cilium_as_well() -> None:
+    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node")
+    for shown in (CLIENT, NODE):
+        assert verdict(cell, show(cell.path, shown), facts=CILIUM).status is Status.FAIL
+
+
+def test_a_proxy_is_told_a_nodes_address_where_pods_are_masqueraded_on_their_way_out() -> None:
+    cell = by_id("loadbalancer.reference-proxy-xff.local.several-ports.tcp.ipv4.pod-on-endpoint-node-to-vip.port-http")
+    node = GATEWAYS[NODES[0]][cell.path.family]
+    assert node not in CLIENT_ADDRESSES[cell.path.client.name].values()
+    shown = answer(cell.path, VIP[cell.path.family], **header(Claim.FORWARDED_FOR, node))
+    assert verdict(cell, shown, facts=CILIUM).status is Status.FAIL
+    assert verdict(cell, shown, facts=CILIUM | {"pod-to-outside.ipv4": "masqueraded"}).status is Status.PASS
+    assert verdict(cell, shown, facts=CILIUM | {"pod-to-outside.ipv6": "masqueraded"}).status is Status.FAIL
