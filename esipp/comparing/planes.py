@@ -20,7 +20,7 @@ class Plane:
     """What carries Services on a cluster, by what was found there.
 
     Args:
-        proxy: the service proxy, and its mode or settings.
+        proxy: the service proxy, its minor version where it has one of its own, and its mode.
         add_on: the network add-on; empty where the service proxy is that, too.
         families: ``dual-stack``, ``IPv4`` or ``IPv6``.
         kubernetes: the minor version.
@@ -55,19 +55,20 @@ def plane_of(facts: Mapping[str, str]) -> Plane:
     """The data plane that a cluster of these facts has."""
     proxy = facts.get("service-proxy", UNKNOWN)
     add_on = facts.get("network-add-on", UNKNOWN)
-    if proxy == KUBE_PROXY:
-        words = [proxy, facts.get("proxy-mode", UNKNOWN)]
-    else:  # whatever was found of it in particular: how it rewrites, how it answers
-        words = [proxy, *(value for name, value in sorted(facts.items()) if name.startswith(f"{proxy}."))]
+    words = [proxy, _minor(facts.get(f"{proxy}.version", "")), facts.get("proxy-mode", UNKNOWN)]
     families = facts.get("families.services", UNKNOWN)
     balancer = facts.get("load-balancer.profile", "")
     return Plane(
-        " ".join(words),
+        " ".join(word for word in words if word and (word != UNKNOWN or proxy == KUBE_PROXY)),
         "" if add_on == proxy else add_on,
         FAMILIES.get(families, families),
-        ".".join(facts.get("kubernetes", UNKNOWN).removeprefix("v").split(".")[:2]),
+        _minor(facts.get("kubernetes", UNKNOWN)),
         "" if balancer == UNKNOWN else balancer,
     )
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.removeprefix("v").split(".")[:2])
 
 
 def reference_for(plane: Plane, others: Sequence[Plane]) -> Plane | None:

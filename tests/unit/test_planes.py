@@ -27,8 +27,13 @@ CILIUM = plane_of({**FACTS, "service-proxy": "cilium", "proxy-mode": "unknown", 
 def test_a_data_plane_is_called_by_what_was_found() -> None:
     assert IPTABLES.name == "kube-proxy iptables, esipp-network, dual-stack, metallb-l2, Kubernetes 1.36"
     assert CILIUM.name == "cilium, dual-stack, metallb-l2, Kubernetes 1.36"
-    dsr = plane_of({**FACTS, "service-proxy": "cilium", "network-add-on": "cilium", "cilium.mode": "dsr"})
-    assert dsr.proxy == "cilium dsr"
+    found = {
+        "service-proxy": "cilium",
+        "network-add-on": "cilium",
+        "cilium.version": "1.18.6",
+        "proxy-mode": "eBPF dsr",
+    }
+    assert plane_of({**FACTS, **found}).proxy == "cilium 1.18 eBPF dsr"
     assert "unknown" in plane_of({}).name
 
 
