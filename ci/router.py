@@ -28,7 +28,7 @@ NAME = "esipp-router"
 ROUTED = "198.51.100.0/24"  # TEST-NET-2 (RFC 5737): nobody has it
 POOL = "198.51.100.1-198.51.100.100"
 AS = 64512  # of the nodes and of the router alike
-HOLD_SECONDS, KEEPALIVE_SECONDS = 9, 3  # how long a silent node is believed, and how often one speaks
+HOLD_SECONDS = 9  # how long a silent node is believed; it speaks three times as often
 READY_SECONDS = 60.0
 HASHED = {name: value for name, value in SYSCTLS.items() if "nonlocal_bind" not in name and "unix" not in name}
 """It forwards, hashes and stays silent as the reference load balancer does: see there why by these fields."""

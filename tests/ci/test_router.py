@@ -57,7 +57,7 @@ def test_metallb_is_told_of_the_router_or_answers_itself() -> None:
     by_bgp = {str(each["kind"]): each for each in metallb.objects([router.POOL], "172.18.0.9")}
     assert list(by_bgp) == ["IPAddressPool", "BGPPeer", "BGPAdvertisement"]
     assert by_bgp["BGPPeer"]["spec"] == {
-        "myASN": 64512, "peerASN": 64512, "peerAddress": "172.18.0.9", "holdTime": "9s", "keepaliveTime": "3s",
+        "myASN": 64512, "peerASN": 64512, "peerAddress": "172.18.0.9", "holdTime": "9s"
     }  # fmt: skip
     assert [each["kind"] for each in metallb.objects(["172.18.255.1-172.18.255.9"])] == [
         "IPAddressPool",
