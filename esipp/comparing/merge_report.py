@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from esipp.comparing import merge_reasons
 from esipp.comparing.environment import environment, when
 from esipp.comparing.merging import Column, Merged
 from esipp.comparing.paper import Item, Paper, Section, Table
@@ -44,6 +45,7 @@ def paper(merged: Merged, only_differences: bool | None = None) -> Paper:
         _counts(merged.columns),
         *_disagreements(merged.columns),
         _matrix(merged.columns, only_differences),
+        merge_reasons.section(merged.columns),
         _environment(merged.columns),
     ]
     title = f"esipp merge: {counted(len(merged.columns), 'run')}"
@@ -192,6 +194,10 @@ def document(merged: Merged) -> str:
                 "verdicts": [_said(column, name) for column in columns],
             }
             for name in marks(columns)
+        ],
+        "reasons": [
+            {"verdict": each.status.value, "why": each.why, "reference": each.reference, "rows": each.rows}
+            for each in merge_reasons.reasons(columns)
         ],
         "environment": [
             {"group": each.group, "name": each.name, "values": list(each.values)}

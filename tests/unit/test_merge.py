@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esipp.cli import main
+from esipp.comparing.merge_reasons import TITLE
 from esipp.comparing.merge_report import document, marks, matters, paper
 from esipp.comparing.merging import agreed, merge, merge_shards
 from esipp.comparing.page import as_html
@@ -226,6 +227,30 @@ def test_parts_that_are_partial_are_conformant_together() -> None:
 def test_parts_that_saw_one_row_must_agree(one: Status, two: Status, together: Status) -> None:
     for first, second in ((one, two), (two, one)):
         assert agreed([("1", said("a", first)), ("2", said("a", second))]).status is together
+
+
+def why(*runs: RecordedRun) -> list[str]:
+    (found,) = [each for each in paper(merge(list(runs))).sections if each.title == TITLE]
+    return [found.about, *(f"{item.head} | {dict(item.details)} | {' '.join(item.ids)}" for item in found.items)]
+
+
+def test_every_cell_that_is_not_green_is_explained_once() -> None:
+    known = {"reason": "as reported", "reference": "an/issue#1"}
+    one = run_of([said("a.1", K, **known), said("a.2", U, reason="needs it"), said("b.1", P)], name="1", lane="x")
+    two = run_of([said("a.1", K, **known), said("a.2", P), said("b.1", F, observed="a node")], name="2", lane="y")
+    assert why(one, two) == [
+        "4 cells: 1 fail, 2 known, 1 unsupported.",
+        "fail: a node | {'rows': '1 in y v1.36.3'} | b.1",
+        "known: as reported | {'rows': '1 in x v1.36.3, 1 in y v1.36.3', 'see': 'an/issue#1'} | a.1",
+        "unsupported: needs it | {'rows': '1 in x v1.36.3'} | a.2",
+    ]
+    told = json.loads(document(merge([one, two])))["reasons"]
+    assert [each["verdict"] for each in told] == ["fail", "known", "unsupported"]
+    assert told[1]["rows"] == {"x v1.36.3": ["a.1"], "y v1.36.3": ["a.1"]}
+
+
+def test_where_all_is_green_nothing_needs_a_reason() -> None:
+    assert why(lane("x", P, P)) == ["Every row of every run passed."]
 
 
 def test_a_contradiction_is_flaky_and_told() -> None:
