@@ -30,7 +30,7 @@ FACTS = ("kubernetes", "service-proxy", "proxy-mode", "network-add-on", "detect-
          "families.services", "pod-to-node.ipv4", "pod-to-node.ipv6", "load-balancer.profile",
          "load-balancer.ingress", "kernel", "runtime")  # fmt: skip
 """What is kept of what was found, beside all that is told of the service proxy in particular."""
-MOST_PATTERNS = 12
+MOST_PATTERNS = 6
 """Patterns of ids that are kept of one difference; their number is told."""
 
 

@@ -108,7 +108,7 @@ CILIUMS = (
             "a finding: where both policies are Local, Cilium has one set of endpoints for clients in- and outside, so "
             "a pod on a node without any does not reach the VIP; internalTrafficPolicy is about the ClusterIP only",
             "cilium/cilium v1.18.6, pkg/loadbalancer/reflectors: twoScopes; API: service.spec.internalTrafficPolicy",
-            nature=Nature.DEFECT,
+            nature=Nature.FINDING,
         ),
     ),
 )

@@ -15,7 +15,7 @@ COUNTED_TWICE = Difference(
     reason="a finding: Cilium counts backends, and a pod of a dual-stack service is one for each of its addresses: one "
     "pod is two endpoints, and weighs as two; kube-proxy, whose document this is, counts a pod once. 200 and 503 are "
     "right all the same, and so are the weights of nodes against each other while all of them have Cilium",
-    nature=Nature.DEFECT,
+    nature=Nature.FINDING,
     reference="cilium/cilium v1.18.6, pkg/loadbalancer/healthserver: getLocalEndpointCount; no issue is known",
 )
 

@@ -1,5 +1,6 @@
 """Data planes, as runs found them, and what each shows otherwise than another. Pure; no lane's name is asked."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -90,7 +91,7 @@ def reference_for(plane: Plane, others: Sequence[Plane]) -> Plane | None:
 class What(StrEnum):
     """What a difference is. Known ones say it themselves; all others follow from the verdict."""
 
-    FINDING = "finding"
+    FINDING = Nature.FINDING.value
     DEFECT = Nature.DEFECT.value
     ALLOWED = Nature.ALLOWED.value
     MISSING = "not there"
@@ -107,7 +108,7 @@ class Differing:
         what: whether it is allowed, a defect, a finding.
         ids: the rows.
         levels: theirs, the strictest first.
-        before, after: what each data plane shows, with the verdict where that is another, too.
+        before, after: what each data plane shows, the most frequent first, with the verdict where that is another, too.
         reason, reference: why.
     """
 
@@ -125,6 +126,8 @@ class Differing:
         return patterns(self.ids)
 
 
+MOST_SHOWN = 3
+"""Different things shown that are told of rows of one reason."""
 NOT_ASKED = (Kind.GONE, Kind.NEW, Kind.NO_VERDICT)
 OPEN = (Status.INCONCLUSIVE, Status.ERROR)
 
@@ -143,38 +146,65 @@ def differing(reference: RecordedRun, run: RecordedRun, claims: Iterable[Claim])
             groups.setdefault(_key(change, natures), []).append(change)
     order = list(What)
     found = [
-        Differing(What(key[0]), tuple(each.id for each in changes), _levels(changes), *key[1:])
-        for key, changes in groups.items()
+        Differing(
+            What(what), tuple(each.id for each in changes), _levels(changes), *_shown(changes, What(what)), reason, see
+        )
+        for (what, reason, see, _), changes in groups.items()
     ]
     return sorted(found, key=lambda each: (order.index(each.what), -len(each.ids)))
 
 
 def _tells(change: Change) -> bool:
-    """Whether it says something of the data plane: not where packets were caught, or times that a machine made."""
+    """Whether it says something of the data plane: another class of address where the verdict is the same.
+
+    Not where packets were caught, which node a VIP was at, or what happened in one window.
+    """
     if change.kind is not Kind.OBSERVED:
         return True
-    return change.aspect in ("seen", "reason") and not change.timed
+    assert change.old is not None
+    assert change.new is not None
+    classes = [set(each.shown) for each in (change.old, change.new)]
+    return all(classes) and classes[0] != classes[1]
 
 
-def _key(change: Change, natures: Mapping[tuple[str, str], Nature]) -> tuple[str, ...]:
-    """What it is, what both show, and why."""
+def _key(change: Change, natures: Mapping[tuple[str, str], Nature]) -> tuple[str, str, str, str]:
+    """What it is, why, where that is known from, and what else tells such differences apart."""
     old, new = change.old, change.new
     assert old is not None
     assert new is not None
-    before, after = change.before, change.after
-    if old.status is not new.status:
-        before, after = f"{old.status.value}: {before}", f"{new.status.value}: {after}"
     if new.status is Status.KNOWN:
         nature = natures.get((new.reason, new.reference), Nature.ALLOWED)
-        return nature.value, before, after, new.reason, new.reference
-    if new.status is Status.UNSUPPORTED:  # the reason is what it shows
-        return What.MISSING.value, before, new.status.value, change.after, ""
-    if new.status in OPEN:
-        return What.OPEN.value, before, new.status.value, change.after, ""
+        return nature.value, new.reason, new.reference, ""
+    if new.status is Status.UNSUPPORTED or new.status in OPEN:  # the reason is what it shows
+        what = What.MISSING if new.status is Status.UNSUPPORTED else What.OPEN
+        return what.value, change.after, "", new.status.value
+    if new.status is Status.PASS and old.status is new.status:
+        return What.RECORDED.value, "", "", f"{sorted(old.shown)} {sorted(new.shown)}"
     if new.status is Status.PASS:
-        what = What.RECORDED if old.status is new.status else What.HOLDS
-        return what.value, before, after, "", ""
-    return What.FINDING.value, before, after, new.likely, ""
+        return What.HOLDS.value, old.reason, old.reference, old.status.value
+    return What.FINDING.value, new.likely, "", change.after
+
+
+def _shown(changes: Sequence[Change], what: What) -> tuple[str, str]:
+    """What both data planes show on these rows; classes of addresses alone where the verdict is the same."""
+    before, after = Counter[str](), Counter[str]()
+    for change in changes:
+        assert change.old is not None
+        assert change.new is not None
+        same = change.old.status is change.new.status
+        if what is What.RECORDED:
+            before[" and ".join(sorted(change.old.shown))] += 1
+            after[" and ".join(sorted(change.new.shown))] += 1
+        else:
+            before[change.before if same else f"{change.old.status.value}: {change.before}"] += 1
+            told = change.new.status.value if what in (What.MISSING, What.OPEN) else change.after
+            after[told if same or told == change.new.status.value else f"{change.new.status.value}: {told}"] += 1
+    return _most(before), _most(after)
+
+
+def _most(found: Counter[str]) -> str:
+    told = [words for words, _ in found.most_common(MOST_SHOWN)]
+    return "; ".join(told) + (f"; and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else "")
 
 
 def _levels(changes: Sequence[Change]) -> tuple[str, ...]:

@@ -1,9 +1,12 @@
 """Data planes by what was found, what they are held against, and what they show otherwise."""
 
+from dataclasses import replace
+
 import pytest
 
 from esipp.claims import Claim
 from esipp.comparing.planes import What, differing, plane_of, reference_for
+from esipp.model import AddressClass
 from esipp.report.reading import RecordedRun
 from esipp.rows import Level, Nature, Status
 from tests.unit.comparing_world import run_of, said, told_row
@@ -100,9 +103,23 @@ def test_what_a_difference_is_follows_from_the_verdict(
 
 
 def test_the_same_verdict_on_something_else_is_recorded() -> None:
-    (found,) = differing(*pair(Status.PASS, Status.PASS, "dropped", "refused"), [])
+    old, new = pair(Status.PASS, Status.PASS, "no answer", "refused")
+    assert differing(old, new, []) == [], "of a row that is no path's, by chance"
+    for run, shown in ((old, AddressClass.DROPPED), (new, AddressClass.REFUSED)):
+        run.verdicts["a.row"] = replace(run.verdicts["a.row"], shown=(shown,))
+    (found,) = differing(old, new, [])
     assert (found.what, found.before, found.after) == (What.RECORDED, "dropped", "refused")
     assert differing(*pair(Status.PASS, Status.PASS), []) == []
+
+
+def test_rows_of_one_reason_are_one_difference_whatever_they_showed() -> None:
+    names = [f"row.{number}" for number in range(5)]
+    old = run_of([said(name, Status.PASS, Level.CORE, f"seen {name[-1]}") for name in names])
+    new = run_of([said(name, Status.UNSUPPORTED, Level.CORE, "", reason="needs it") for name in names], name="other")
+    (found,) = differing(old, new, [])
+    assert (found.what, found.reason, found.after, len(found.ids)) == (What.MISSING, "needs it", "unsupported", 5)
+    assert found.before.count("pass: seen") == 3
+    assert found.before.endswith("; and 2 more")
 
 
 def test_rows_of_one_reason_are_told_together_and_the_gravest_first() -> None:
