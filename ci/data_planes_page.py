@@ -20,7 +20,7 @@ go from iptables to that". Rows say what both show, row by row; `esipp explain R
 
 | word | meaning |
 |---|---|
-| finding | a row fails there, and nothing is known that explains it; or this suite found out why, and no issue is known |
+| finding | a row fails there, and nothing is known that explains it; or it is explained, but no issue is known |
 | known defect | it fails as is known and reported |
 | allowed | it differs from kube-proxy, and the API's text does not forbid it |
 | not there | the row cannot be asked: the cluster lacks what it needs |

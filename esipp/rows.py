@@ -57,8 +57,8 @@ class Status(StrEnum):
 
 
 class Nature(StrEnum):
-    """What a known difference is: ``allowed``, as the API's text does not forbid it; a known ``defect``; or a ``finding``
-    of this suite's own, of which no issue is known.
+    """What a known difference is: ``allowed``, as the API's text does not forbid it; a known ``defect``; or a
+    ``finding`` of this suite's own, of which no issue is known.
     """
 
     ALLOWED = "allowed"
