@@ -25,7 +25,8 @@ from esipp.pods import is_ready
 LOOKS = 0.05
 SETTLED = Budget("traffic reaching the first pod", 30.0, need=10, spacing=0.1)
 LEAST_PROMISED, PERIODS = 12.0, 4.0
-"""A move is being followed for so many seconds, or so many times the balancer's own bound, if that is more."""
+"""A move is being followed for so many seconds, or so many times the balancer's own bound, if that is more: from when
+a deleted pod serves no more, at the latest."""
 BACK = Budget("a deleted pod being there again", 40.0, need=1, spacing=LOOKS)
 BOTH = Budget("traffic reaching both nodes", 15.0, need=3, spacing=0.1)
 AGAIN = Budget("the balancer's bound having passed", 5.0, need=1, spacing=0.1)  # and the bound itself
@@ -77,7 +78,8 @@ class Driver:
         self._late = 0
         self._chance = random.Random(f"{self.seed} pauses")
         self._hands = ThreadPoolExecutor(max_workers=3)
-        seconds = max(LEAST_PROMISED, PERIODS * (self.bound or 0.0))
+        # Until then a balancer that goes by serving endpoints may rightly keep the node of a deleted pod (KEP-1669).
+        seconds = self.serves + max(LEAST_PROMISED, PERIODS * (self.bound or 0.0))
         self._promised = Budget("a move being followed", seconds, need=int(QUIET / LOOKS) + 1, spacing=LOOKS)
 
     @property
