@@ -91,6 +91,9 @@ def must_answer(cells: Iterable[Cell], facts: Mapping[str, str]) -> set[Path]:
 class Settling:
     """Waits until every path that must answer does, three times in a row; ``answering`` are those that ever did.
 
+    The others are dialled once at the end: where one of them answers, too, as some data planes do at what others leave
+    silent, its probes are work for our echo server, and may not all come at once.
+
     Setting up may converge; only the judged window may not be tried again. A path that never answers uses up the
     ``budget`` and is then judged as it is: that it stays silent is the product's doing.
     """
@@ -115,7 +118,11 @@ class Settling:
                 return Reading(True, f"{len(waiting)} paths answer")
             return Reading(False, f"{len(silent)} of {len(waiting)} paths are silent, among them {silent[0].key}")
 
-        return converge(look, self.budget)
+        ended = converge(look, self.budget)
+        others = [path for path in self.todo.targets if path not in self.answering]
+        for path, made in fly(self.probers, self.todo, others, 1).items():
+            self.answering |= {path for each in made if each.outcome is Outcome.ANSWERED}
+        return ended
 
 
 def fly(

@@ -171,12 +171,16 @@ def test_who_is_still_silent_after_a_few_looks_may_be_busy_and_gets_more_time(mo
 
     monkeypatch.setattr(observe, "converge", look_on)
     Settling(all_of_them, a_plan(path)).wait({path})
-    assert [job.timeout for job in prober.jobs] == [SETTLING_TIMEOUT] * QUICK_LOOKS + [PATIENT_TIMEOUT] * 2
+    patient = [PATIENT_TIMEOUT] * 2
+    assert [job.timeout for job in prober.jobs][:-1] == [SETTLING_TIMEOUT] * QUICK_LOOKS + patient
 
 
-def test_only_what_is_expected_is_waited_for() -> None:
+def test_only_what_is_expected_is_waited_for_and_the_others_are_dialled_once() -> None:
     paths = [cell.path for cell in OUTSIDE]
     prober, all_of_them = probers(paths[1].key)
-    ended = Settling(all_of_them, a_plan(*paths)).wait({paths[0]})
+    settling = Settling(all_of_them, a_plan(*paths))
+    ended = settling.wait({paths[0]})
     assert ended.held
-    assert {job.key for job in prober.jobs} == {paths[0].key}
+    assert [job.key for job in prober.jobs[-2:]] == [paths[1].key, paths[2].key]
+    assert {job.key for job in prober.jobs[:-2]} == {paths[0].key}
+    assert settling.answering == {paths[0], paths[2]}, "what answers though nobody waits for it is known to answer"
