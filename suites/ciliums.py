@@ -5,9 +5,9 @@ from dataclasses import replace
 from esipp import rows
 from esipp.cell import Override
 from esipp.interoperability.model import NOT_REWRITTEN
-from esipp.model import NO_ANSWER, AddressClass, EntryKind, Family, Role, TrafficPolicy, Vantage
+from esipp.model import NO_ANSWER, AddressClass, EntryKind, Family, Path, Role, TrafficPolicy, Vantage
 from esipp.rows import Nature
-from suites.paths import CLIENT, HAIRPIN, NODE, Difference, hairpin, inside, local, short_circuit
+from suites.paths import BARE, CLIENT, HAIRPIN, NODE, Difference, hairpin, inside, local, short_circuit
 
 HERE = ("service-proxy", "cilium")
 NO_REWRITE = Override(
@@ -17,6 +17,23 @@ NO_REWRITE = Override(
     "cilium/cilium#33574",
 )
 OF_MANY_SERVICES = rows.Difference((HERE,), NOT_REWRITTEN, NO_REWRITE.reason, NO_REWRITE.reference)
+DSR = (HERE, ("cilium.load-balancer-mode", "dsr"))
+SOURCE_KEPT = "in DSR mode the node that is dialled hands packets on with their source, and the backend's node answers"
+DSR_REFERENCE = "Cilium documentation, Kubernetes without kube-proxy: Direct Server Return (DSR)"
+FLIPS_IN_DSR = tuple(rows.Difference(DSR, seen, SOURCE_KEPT, DSR_REFERENCE) for seen in ("kept", "unrewritten"))
+"""Of a bare node whose service becomes Cluster, in the words of `esipp/flips/judging.py`."""
+
+AT_BARE_NODES_IN_DSR = rows.Difference(DSR, NOT_REWRITTEN, SOURCE_KEPT, DSR_REFERENCE)
+NOT_TURNED_BACK = Override(
+    DSR,
+    NO_ANSWER,
+    "in DSR mode the answer of a backend on the client's own node is not turned back: it comes from the pod's address "
+    "and not from that of the other node, which was dialled",
+    "cilium/cilium#41962, fixed in 1.19 by #41963",
+    before="cilium.version 1.19",
+    forwarded=True,
+    nature=Nature.DEFECT,
+)
 AT_THE_CLIENT = Override(
     (HERE,),
     CLIENT,
@@ -25,7 +42,36 @@ AT_THE_CLIENT = Override(
     "cilium/cilium#11746; Cilium documentation, Kubernetes without kube-proxy: socket load balancing",
 )
 
+
+def _dialled_from_the_backends_node(path: Path) -> bool:
+    """A client beside the backend whose packets go to another node first: a pod's nodePort, a process's externalIP."""
+    pod = path.client.vantage is Vantage.POD and path.entry.kind is EntryKind.NODE_PORT
+    host = path.client.vantage is Vantage.NODE and path.entry.kind is EntryKind.EXTERNAL_IP
+    beside = path.client.role is Role.ENDPOINT_NODE and path.entry.role in BARE
+    return beside and (pod or host) and not local(path)
+
+
 CILIUMS = (
+    *(
+        Difference(_dialled_from_the_backends_node, accepted, NOT_TURNED_BACK)
+        for accepted in (CLIENT, NODE, CLIENT | NODE)
+    ),
+    Difference(
+        lambda path: (
+            path.client.vantage is Vantage.POD
+            and path.entry.kind is EntryKind.NODE_PORT
+            and path.entry.role in BARE
+            and path.entry.role is not path.client.role
+            and not local(path)
+        ),
+        NODE,
+        Override(DSR, CLIENT, SOURCE_KEPT, DSR_REFERENCE),
+    ),
+    Difference(
+        lambda path: not inside(path) and path.entry.role in BARE and not local(path),
+        NODE,
+        Override(DSR, CLIENT, SOURCE_KEPT, DSR_REFERENCE),
+    ),
     Difference(lambda path: path.entry.role is Role.ENDPOINT_NODE, NODE, NO_REWRITE),
     # of a VIP that several nodes announce, those without a backend do rewrite
     Difference(lambda path: path.entry.kind is EntryKind.VIP, NODE, replace(NO_REWRITE, accept=CLIENT | NODE)),

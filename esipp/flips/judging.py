@@ -154,7 +154,8 @@ def _otherwise(case: _Case) -> Decision:
                 kinds.add(_kind(ground, sample))
             elif shown is Shown.KEPT and row.at is At.BARE_NODE:
                 words = "answered through a node without the pod, with the client's own address"
-                kinds.add("unrewritten")
+                stays = phase.flip.to is LOCAL and since is not None and sample.started > since
+                kinds.add("leaking" if stays else "unrewritten")
             elif sample in phase.under_way or row.at is At.VIP or not phase.flip.number:
                 continue  # a VIP's nodes need not follow together
             elif since is not None and sample.started > since and _is_back(row.at, phase.flip.to, shown):

@@ -18,6 +18,7 @@ from esipp.flips.model import (
     FlipRow,
 )
 from esipp.rows import Difference
+from suites.ciliums import FLIPS_IN_DSR
 from suites.compatibility.words_beside import (
     AS_IT_SAYS,
     BESIDE,
@@ -126,6 +127,10 @@ def beside_health(family: Family) -> Iterator[FlipRow]:
 NEEDED = {Flipping.DEFAULT: "load-balancer", Flipping.ECMP: "load-balancer.reference-ecmp"}
 
 
+OF_BARE_NODES = (FlipClaim.OTHERWISE, At.BARE_NODE)
+"""That no answer comes through it unrewritten."""
+
+
 def flipped(
     service: Flipping, claim: FlipClaim, family: Family, said: Said, at: At | None, *known: Difference, name: str = ""
 ) -> FlippedRow:
@@ -162,11 +167,11 @@ def at_an_entry(service: Flipping, family: Family) -> Iterator[FlipRow]:
         if at is At.VIP and service.balancer is None:
             continue
         proxies = PROXIES if at is At.VIP and service is Flipping.DEFAULT else ()
-        local = (CILIUM,) if at is not At.BARE_NODE else ()
+        local = (CILIUM,) if at is not At.BARE_NODE else FLIPS_IN_DSR
         for claim, said in ENTRY_CLAIMS.items():
             if claim is FlipClaim.NO_LOSS and at is not At.ENDPOINT_NODE:
                 continue  # under Local the bare node must be silent, and a balancer needs its time to follow
-            known = local if claim is FlipClaim.REWRITES else ()
+            known = local if claim is FlipClaim.REWRITES or (claim, at) == OF_BARE_NODES else ()
             name = f"flip.{service.value}.{family.value.lower()}.no-loss-at-endpoint-node"
             yield flipped(service, claim, family, said, at, *known, *proxies, name=name if "loss" in claim else "")
 

@@ -7,7 +7,7 @@ from esipp.interoperability.model import MANY_SERVICES, InteropRow, Kind
 from esipp.model import Client, Family, Role
 from esipp.rows import Level
 from suites.cast import OUTSIDE_1, POD_ON_BARE_NODE, POD_ON_ENDPOINT_NODE, POD_ON_OTHER_NODE
-from suites.ciliums import OF_MANY_SERVICES
+from suites.ciliums import AT_BARE_NODES_IN_DSR, OF_MANY_SERVICES
 from suites.findings import COUNTED_TWICE
 from suites.sentences import WHO
 
@@ -45,6 +45,7 @@ KINDS = {
 _DIFFERENT = {
     ("document", Place.ENDPOINT_NODE): (COUNTED_TWICE,),
     ("rewritten", Place.ENDPOINT_NODE): (OF_MANY_SERVICES,),
+    ("rewritten", Place.BARE_NODE): (AT_BARE_NODES_IN_DSR,),
 }
 """Known differences of rows, by what they claim and where."""
 

@@ -173,6 +173,15 @@ def test_what_others_do_otherwise_for_a_reason_is_known() -> None:
     assert said(world, **{"service-proxy": "kube-proxy"})["endpoint-node.rewrites"][0] is FAIL
 
 
+def test_bare_nodes_that_keep_the_source_under_cluster_are_known_of_dsr_alone() -> None:
+    dsr = {"service-proxy": "cilium", "cilium.load-balancer-mode": "dsr"}
+    rows = ("bare-node.rewrites", "bare-node.never-otherwise")
+    world = World(keeps_source=frozenset({At.BARE_NODE}))
+    assert [said(world, **dsr)[row][0] for row in rows] == [Status.KNOWN] * 2
+    for others in ({"service-proxy": "kube-proxy"}, dsr | {"cilium.load-balancer-mode": "snat"}):
+        assert [said(world, **others)[row][0] for row in rows] == [FAIL] * 2
+
+
 def test_a_client_that_is_masqueraded_says_nothing() -> None:
     assert set(wrong(World(masqueraded_client=True)).values()) == {Status.INCONCLUSIVE}
 

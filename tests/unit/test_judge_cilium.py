@@ -71,3 +71,36 @@ def test_a_proxy_is_told_a_nodes_address_where_pods_are_masqueraded_on_their_way
     assert verdict(cell, shown, facts=CILIUM).status is Status.FAIL
     assert verdict(cell, shown, facts=CILIUM | {"pod-to-outside.ipv4": "masqueraded"}).status is Status.PASS
     assert verdict(cell, shown, facts=CILIUM | {"pod-to-outside.ipv6": "masqueraded"}).status is Status.FAIL
+
+
+DSR = CILIUM | {"cilium.load-balancer-mode": "dsr"}
+IN_DSR = [
+    ("nodeport.cluster.tcp.ipv4.pod-on-other-node-to-bare-node", CLIENT),
+    ("nodeport.unset.tcp.ipv4.pod-on-other-node-to-bare-node", CLIENT),
+    ("nodeport.cluster.annotated-onlylocal.tcp.ipv4.outside-1-to-bare-node", CLIENT),
+    ("nodeport.cluster.tcp.ipv4.pod-on-endpoint-node-to-bare-node.answers", DROPPED),
+    ("nodeport.cluster.tcp.ipv4.pod-on-endpoint-node-to-bare-node", DROPPED),
+    ("external-ips.cluster.tcp.ipv4.host-on-endpoint-node-to-external-ip-of-bare-node.answers", DROPPED),
+]
+
+
+@pytest.mark.parametrize(("name", "shown"), IN_DSR, ids=[name for name, _ in IN_DSR])
+def test_what_only_dsr_does_is_known_of_it_alone(name: str, shown: AddressClass) -> None:
+    cell = by_id(name)
+    assert verdict(cell, show(cell.path, shown), facts=DSR).status is Status.KNOWN
+    assert verdict(cell, show(cell.path, shown), facts=CILIUM).status is Status.FAIL
+    assert verdict(cell, show(cell.path, OTHER), facts=DSR).status is Status.FAIL
+
+
+def test_answers_that_are_not_turned_back_are_a_defect_of_dsr_before_1_19() -> None:
+    cell = by_id("nodeport.cluster.udp.ipv4.pod-on-endpoint-node-to-bare-node.answers")
+    misdirected = Observation(cell.path.key, 0, Outcome.MISDIRECTED)
+    assert verdict(cell, misdirected, facts=DSR).status is Status.KNOWN
+    assert verdict(cell, misdirected, facts=DSR | {"cilium.version": "1.19.0"}).status is Status.FAIL
+    assert verdict(cell, misdirected, facts=CILIUM).status is Status.FAIL
+
+
+def test_a_service_without_a_policy_has_clusters_known_difference_outside() -> None:
+    cell = by_id("nodeport.unset.tcp.ipv4.outside-1-to-bare-node")
+    assert verdict(cell, show(cell.path, CLIENT)).status is Status.KNOWN
+    assert verdict(cell, show(cell.path, DROPPED)).status is Status.FAIL
