@@ -17,11 +17,12 @@ from ci import network, router
 from ci.cluster import kubectl
 from ci.places import CONTEXT, Places, versions
 from ci.published import fetch
-from ci.step import Journal
+from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
 
 READY_SECONDS = 120
 NAMESPACE = "metallb-system"
+DENIED = "denied the request"  # what an admission webhook's refusal says; one that is not there yet is not reached
 
 
 def fetch_manifest(places: Places, journal: Journal) -> Path:
@@ -59,6 +60,8 @@ def install(there: Surroundings, manifest: Path, journal: Journal, peer: str = "
         deadline = time.monotonic() + READY_SECONDS
         refused = (0, 1)  # by the webhook, for now
         while step.run([*apply, path], env=there.environment, ok=refused if time.monotonic() < deadline else (0,)):
+            if DENIED in step.log.read_text(encoding="utf-8", errors="replace"):  # it did answer, and will not have it
+                raise SetupError("MetalLB does not take its configuration.", "its webhook says why, above", step.log)
             time.sleep(0.5)
         step.note = ", ".join(ranges)
 
