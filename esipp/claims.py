@@ -34,6 +34,7 @@ class Claim:
         reason, reference: why.
         nature: whether it is allowed, or a defect.
         in_packets: whether only packets show it.
+        by_chance: whether it takes an unlucky moment to see it.
     """
 
     when: tuple[tuple[str, str], ...]
@@ -42,11 +43,12 @@ class Claim:
     reference: str
     nature: Nature
     in_packets: bool = False
+    by_chance: bool = False
 
     @property
     def binds(self) -> bool:
         """Whether it must be seen where its facts hold."""
-        return bool(self.when) and not any(name in OF_A_WINDOW for name, _ in self.when)
+        return bool(self.when) and not self.by_chance and not any(name in OF_A_WINDOW for name, _ in self.when)
 
     @property
     def where(self) -> str:
@@ -94,7 +96,8 @@ def claims_of(row: Row) -> tuple[Claim, ...]:
 
 def _claim(known: Override | Difference) -> Claim:
     in_packets = isinstance(known, Override) and known.forwarded
-    return Claim(known.when, known.before, known.reason, known.reference, known.nature, in_packets)
+    by_chance = isinstance(known, Difference) and known.by_chance
+    return Claim(known.when, known.before, known.reason, known.reference, known.nature, in_packets, by_chance)
 
 
 @cache

@@ -70,7 +70,7 @@ class Nature(StrEnum):
 class Difference:
     """A legitimate difference of a row that is no path: where all facts in ``when`` hold and ``seen`` is what was
     seen, the row is ``known``, with reason and reference. ``before`` limits it to older versions (see ``holds``),
-    ``nature`` says what it is.
+    ``nature`` says what it is, ``by_chance`` that a run need not see it where it holds.
     """
 
     when: tuple[tuple[str, str], ...]
@@ -79,6 +79,7 @@ class Difference:
     reference: str
     before: str = ""
     nature: Nature = Nature.ALLOWED
+    by_chance: bool = False
 
 
 FAMILY = "family."

@@ -7,7 +7,7 @@ from esipp.deciding import Decision
 from esipp.model import Family
 from esipp.moves.places import Wrong
 from esipp.moves.plan import Kind
-from esipp.moves.rows import EXPECTED, What
+from esipp.moves.rows import AFTER_503, EXPECTED, What
 from esipp.moves.timeline import Change, Timeline
 from esipp.rows import Status
 from esipp.topology import parse_address
@@ -51,7 +51,8 @@ def places(wrong: Sequence[Wrong], requests: int) -> Decision:
     """Whether nobody answered who may not."""
     said = f"{len(wrong)} of {requests} requests were answered by a forbidden pod"
     reason = f"{wrong[0].why} ({wrong[0].stream})" if wrong else ""
-    return Decision(Status.FAIL if wrong else Status.PASS, EXPECTED[What.PLACE], said, reason)
+    seen = AFTER_503 if wrong and all(each.late for each in wrong) else ""
+    return Decision(Status.FAIL if wrong else Status.PASS, EXPECTED[What.PLACE], said, reason, seen)
 
 
 def sources(samples: Mapping[Family, Iterable[Iterable[object]]], allowed: Mapping[Family, frozenset[str]]) -> Decision:

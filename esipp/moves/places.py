@@ -30,11 +30,12 @@ class Span:
 
 @dataclass(frozen=True)
 class Wrong:
-    """A request that was answered by whom it must not."""
+    """A request that was answered by whom it must not; ``late`` if that pod might, until shortly before."""
 
     stream: str
     sample: Sample
     why: str
+    late: bool = False
 
 
 def spans(
@@ -62,6 +63,10 @@ def spans(
     return allowed
 
 
+def _late(sample: Sample, allowed: Mapping[str, Sequence[Span]]) -> bool:
+    return any(span.until < sample.started <= span.until + LATE for span in allowed.get(sample.pod, ()))
+
+
 def wrong_places(stream: Stream, allowed: Mapping[str, Sequence[Span]], node: str = "") -> list[Wrong]:
     """The answers of a stream that nobody may have given; ``node`` is whose nodePort was dialled, empty for a VIP."""
     found = []
@@ -76,5 +81,5 @@ def wrong_places(stream: Stream, allowed: Mapping[str, Sequence[Span]], node: st
         elif not any(span.since <= sample.ended and sample.started <= span.until for span in allowed[sample.pod]):
             why = f"{sample.pod} was neither ready nor serving while it ends"
         if why:
-            found.append(Wrong(stream.name, sample, why))
+            found.append(Wrong(stream.name, sample, why, _late(sample, allowed) and "neither ready" in why))
     return found

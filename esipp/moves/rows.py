@@ -51,6 +51,9 @@ EXPECTED = {
 REHASHED = "rehashed"
 """What is seen where nothing is lost but connections that were open while the balancer changed its routes."""
 
+AFTER_503 = "shortly after the 503"
+"""What is seen where a pod answers for a moment longer than its node's health checks say."""
+
 WEIGHED = "weighed"
 """What is seen where nodes get as much as their health checks ask for."""
 

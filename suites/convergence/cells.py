@@ -1,8 +1,8 @@
 """The rows: for each load balancer, what must hold while the pods behind it move."""
 
 from esipp.model import Balancer, Family
-from esipp.moves.rows import PROXIED, PROXIES, REHASHED, WEIGHED, MoveRow, What
-from esipp.rows import HEALTH_VIEW, Difference, Level
+from esipp.moves.rows import AFTER_503, PROXIED, PROXIES, REHASHED, WEIGHED, MoveRow, What
+from esipp.rows import HEALTH_VIEW, Difference, Level, Nature
 from suites.convergence.words import *
 from suites.proxied import by_proxy
 
@@ -38,10 +38,24 @@ WEIGHING = Difference(
 )
 
 
+OTHER_FAMILYS_503 = Difference(
+    when=(("service-proxy", "kube-proxy"), ("families.services", "IPv4, IPv6")),
+    seen=AFTER_503,
+    reason="kube-proxy's proxiers of the two families share one health-check port, and whichever had it first answers "
+    "for both: a node can say 503 while the other family's rules still lead to its pod",
+    reference="kubernetes/kubernetes#114702, fixed by #137370",
+    before="1.36",
+    nature=Nature.DEFECT,
+    by_chance=True,
+)
+
+
 def differences(balancer: Balancer, what: What) -> tuple[Difference, ...]:
     """What may be seen instead."""
     if what is What.BALANCE:
         return (WEIGHING,)
+    if what is What.PLACE:
+        return (OTHER_FAMILYS_503,)
     if what is What.SOURCE and balancer is Balancer.DEFAULT:
         return by_proxy(PROXIED)
     return (STATELESS,) if balancer is Balancer.ECMP and what is What.NO_LOSS else ()

@@ -5,13 +5,19 @@ from collections import Counter
 
 import pytest
 
+from esipp.claims import claims_of
+from esipp.deciding import Decision, give_verdict
 from esipp.model import Family
+from esipp.moves.counting import places
 from esipp.moves.losses import count_losses
-from esipp.moves.places import Span, wrong_places
+from esipp.moves.places import LATE, Span, wrong_places
 from esipp.moves.plan import LEAST, Kind, last_open, plan
+from esipp.moves.rows import AFTER_503
 from esipp.moves.samples import Sample, Stream, read_health, read_request
 from esipp.moves.statistics import Distribution, binomial_p
 from esipp.moves.timeline import Change, Seen, timeline
+from esipp.rows import Feature, Status
+from suites.convergence.cells import CELLS
 
 
 def ok(seq: int, at: float, pod: str = "p", node: str = "n") -> Sample:
@@ -139,3 +145,32 @@ def test_a_pod_may_answer_while_it_is_ready_and_nobody_else_ever() -> None:
     assert [each.sample.seq for each in wrong_places(stream, allowed)] == [0, 2, 3]
     found = wrong_places(stream, allowed, node="m")
     assert {each.why for each in found if each.sample.seq in (1, 4)} == {"node m handed it on to a pod of node n"}
+    assert not any(each.late for each in found if each.sample.seq in (1, 4)), "that is another matter"
+
+
+def test_a_pod_that_answers_shortly_after_its_nodes_503_is_told_from_one_that_goes_on() -> None:
+    allowed = {"p": [Span(1.0, 2.0)]}
+    short = wrong_places(Stream("s", 0.02, [ok(0, 2.5), ok(1, 2.0 + LATE)]), allowed)
+    assert [each.late for each in short] == [True, True]
+    assert places(short, 9).seen == AFTER_503
+    for more in (ok(1, 2.1 + LATE), ok(1, 0.5), ok(1, 1.5, "x")):
+        assert places(wrong_places(Stream("s", 0.02, [ok(0, 2.5), more]), allowed), 9).seen == ""
+
+
+@pytest.mark.parametrize(
+    ("facts", "status"),
+    [
+        ({"kubernetes": "v1.32.13"}, Status.KNOWN),
+        ({"kubernetes": "v1.36.3"}, Status.FAIL),
+        ({"kubernetes": "v1.32.13", "families.services": "IPv4"}, Status.FAIL),
+        ({"kubernetes": "v1.32.13", "service-proxy": "cilium"}, Status.FAIL),
+    ],
+)
+def test_before_1_36_one_family_answered_for_both(facts: dict[str, str], status: Status) -> None:
+    row = next(each for each in CELLS if each.id == "convergence.reference-proxy.nodes.only-allowed-pods")
+    decided = Decision(Status.FAIL, "", "", "", AFTER_503)
+    dual = {"service-proxy": "kube-proxy", "families.services": "IPv4, IPv6"}
+    features = {name: Feature(True, "") for name in row.features}
+    assert give_verdict(row, features, dual | facts, lambda: decided, row.differences).status is status
+    claim = next(each for each in claims_of(row) if "114702" in each.reference)
+    assert not claim.binds, "a run may be lucky"
