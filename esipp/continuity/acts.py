@@ -275,7 +275,9 @@ class Acts:
         return Reading(not wrong, f"health checks are not {wanted}: {', '.join(wrong)}" if wrong else wanted)
 
     def _sources(self) -> Reading:
-        """Whether all that was answered lately by way of Local services shows the source that is right there."""
+        """Whether all that was answered lately by way of Local services shows the source that is right there, and at
+        the nodePort its own node's pods.
+        """
         now = time.monotonic()
         for (way, _), stream in self.asking.streams.items():
             right = self.of_balancer if way.by in PROXIES else self.own
@@ -283,6 +285,9 @@ class Acts:
                 for sample in stream.view(now - CALM, now):
                     if sample.answered and parse_address(sample.source) not in right:
                         return Reading(False, f"{stream.name} shows {sample.source}")
+                    # a data plane that keeps the source under Cluster tells its policies by the node alone
+                    if sample.answered and way.balancer is None and sample.node != self.places.endpoint:
+                        return Reading(False, f"{stream.name} is answered by node {sample.node}")
         return Reading(True, "the client's own, and the proxy's")
 
     def _patch(self, name: str, spec: Json) -> None:

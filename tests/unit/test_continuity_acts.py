@@ -193,20 +193,21 @@ def test_either_source_is_right_until_the_policy_is_local_again_however_soon_sou
 
 
 @pytest.mark.parametrize(
-    ("slug", "source", "stable"),
+    ("slug", "source", "node", "stable"),
     [
-        ("nodeport.local", CLIENT, True),
-        ("nodeport.local", "192.0.2.1", False),
-        ("reference-proxy.local", PROXY, True),
-        ("reference-proxy.local", "192.0.2.1", False),
-        ("nodeport.cluster", "192.0.2.1", True),
+        ("nodeport.local", CLIENT, "a", True),
+        ("nodeport.local", CLIENT, "b", False),
+        ("nodeport.local", "192.0.2.1", "a", False),
+        ("reference-proxy.local", PROXY, "b", True),
+        ("reference-proxy.local", "192.0.2.1", "a", False),
+        ("nodeport.cluster", "192.0.2.1", "b", True),
     ],
 )
 def test_sources_that_do_not_become_stable_get_ten_seconds_and_no_more(
-    slug: str, source: str, stable: bool, monkeypatch: pytest.MonkeyPatch
+    slug: str, source: str, node: str, stable: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asking = FakeAsking()
-    asking.streams[key(slug)] = live(slug, 0.1, answered(source))
+    asking.streams[key(slug)] = live(slug, 0.1, answered(source, node))
     acts, notes = made(asking), Notes()
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(True, ""))
     acts.perform(Phase.FLIPS, notes)
