@@ -1,7 +1,7 @@
 """Data planes, as runs found them, and what each shows otherwise than another. Pure; no lane's name is asked."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -139,10 +139,12 @@ def differing(reference: RecordedRun, run: RecordedRun, claims: Iterable[Claim])
         reference, run: both runs. Rows that one of them was not asked are no difference.
         claims: the known differences, which say of themselves what they are.
     """
+    claims = list(claims)
     natures = {(claim.reason, claim.reference): claim.nature for claim in claims}
+    luck = {(claim.reason, claim.reference) for claim in claims if claim.by_chance and claim.nature is Nature.ALLOWED}
     groups: dict[tuple[str, ...], list[Change]] = {}
     for change in compare_rows(reference, run):
-        if change.kind not in NOT_ASKED and change.new is not None and _tells(change):
+        if change.kind not in NOT_ASKED and change.new is not None and _tells(change, luck):
             groups.setdefault(_key(change, natures), []).append(change)
     order = list(What)
     found = [
@@ -154,15 +156,20 @@ def differing(reference: RecordedRun, run: RecordedRun, claims: Iterable[Claim])
     return sorted(found, key=lambda each: (order.index(each.what), -len(each.ids)))
 
 
-def _tells(change: Change) -> bool:
+def _tells(change: Change, luck: Set[tuple[str, str]]) -> bool:
     """Whether it says something of the data plane: another class of address where the verdict is the same.
 
-    Not where packets were caught, which node a VIP was at, or what happened in one window.
+    Not where packets were caught, which node a VIP was at, what happened in one window, or what one was told to leave
+    out.
     """
-    if change.kind is not Kind.OBSERVED:
-        return True
     assert change.old is not None
     assert change.new is not None
+    both = (change.old, change.new)
+    if any(each.left_out for each in both):
+        return False
+    if change.kind is not Kind.OBSERVED:
+        lucky = any((each.reason, each.reference) in luck for each in both if each.status is Status.KNOWN)
+        return not (lucky and any(each.status is Status.PASS for each in both))
     classes = [set(each.shown) for each in (change.old, change.new)]
     return all(classes) and classes[0] != classes[1]
 

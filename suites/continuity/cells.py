@@ -74,6 +74,7 @@ STATELESS = Difference(
     reason="a forwarder without connection tracking (ECMP) moves connections that are open while its routes change to "
     "another node, which resets them",
     reference="RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm: disruption",
+    by_chance=True,
 )
 
 
@@ -83,6 +84,7 @@ MOVED_VIP = Difference(
     reason="the cluster's own load balancer moved the VIP to another node, which knows nothing of connections that are "
     "open; how long others may still reach the node before is up to what neighbours remember",
     reference="MetalLB documentation: MetalLB in layer 2 mode, limitations",
+    by_chance=True,
 )
 
 UNTOUCHED = Difference(

@@ -27,6 +27,7 @@ STATELESS = Difference(
     reason="a forwarder without connection tracking (ECMP) moves connections that are open while its routes change to "
     "another node, which resets them",
     reference="RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm: disruption",
+    by_chance=True,
 )
 
 

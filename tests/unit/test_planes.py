@@ -139,3 +139,16 @@ def test_what_one_of_them_was_not_asked_is_no_difference() -> None:
     old = run_of([said("a.row", Status.PASS)], rows=[told_row("a.row"), told_row("b.row")])
     new = run_of([said("b.row", Status.FAIL)], rows=[told_row("b.row")], name="other")
     assert differing(old, new, []) == []
+
+
+def test_what_takes_luck_to_see_or_was_left_out_on_purpose_is_no_difference() -> None:
+    chance = Claim((), "", "open ones break", "an RFC", Nature.ALLOWED, by_chance=True)
+    fields = {"reason": "open ones break", "reference": "an RFC"}
+    assert differing(*pair(Status.PASS, Status.KNOWN, **fields), [chance]) == []
+    assert len(differing(*pair(Status.PASS, Status.KNOWN, **fields), [replace(chance, by_chance=False)])) == 1
+    assert len(differing(*pair(Status.PASS, Status.KNOWN, **fields), [replace(chance, nature=Nature.DEFECT)])) == 1
+    assert len(differing(*pair(Status.FAIL, Status.KNOWN, **fields), [chance])) == 1
+    old, new = pair(Status.UNSUPPORTED, Status.PASS)
+    assert len(differing(old, new, [])) == 1
+    old.verdicts["a.row"] = replace(old.verdicts["a.row"], left_out=True)
+    assert differing(old, new, []) == []
