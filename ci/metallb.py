@@ -99,8 +99,6 @@ def objects(ranges: list[str], peer: str = "") -> list[dict[str, object]]:
     if not peer:
         return [pool, {**announced, "kind": "L2Advertisement"}]
     session: dict[str, object] = {"myASN": router.AS, "peerASN": router.AS, "peerAddress": peer}
-    session["holdTime"] = (
-        f"{router.HOLD_SECONDS}s"  # MetalLB's own BGP refuses a keepaliveTime, and takes a third of it
-    )
+    session["holdTime"] = f"{router.HOLD_SECONDS}s"  # its own BGP refuses a keepaliveTime, and takes a third of it
     talks: dict[str, object] = {"apiVersion": "metallb.io/v1beta2", "kind": "BGPPeer", "metadata": name}
     return [pool, {**talks, "spec": session}, {**announced, "kind": "BGPAdvertisement"}]

@@ -63,23 +63,20 @@ def spans(
     return allowed
 
 
-def _late(sample: Sample, allowed: Mapping[str, Sequence[Span]]) -> bool:
-    return any(span.until < sample.started <= span.until + LATE for span in allowed.get(sample.pod, ()))
-
-
 def wrong_places(stream: Stream, allowed: Mapping[str, Sequence[Span]], node: str = "") -> list[Wrong]:
     """The answers of a stream that nobody may have given; ``node`` is whose nodePort was dialled, empty for a VIP."""
     found = []
     for sample in stream.samples:
         if not sample.answered:
             continue
-        why = ""
+        why, late = "", False
         if sample.pod not in allowed:
             why = f"{sample.pod or 'somebody'} was never to be asked"
         elif node and sample.node != node:
             why = f"node {node} handed it on to a pod of node {sample.node}"
         elif not any(span.since <= sample.ended and sample.started <= span.until for span in allowed[sample.pod]):
             why = f"{sample.pod} was neither ready nor serving while it ends"
+            late = any(span.until < sample.started <= span.until + LATE for span in allowed[sample.pod])
         if why:
-            found.append(Wrong(stream.name, sample, why, _late(sample, allowed) and "neither ready" in why))
+            found.append(Wrong(stream.name, sample, why, late))
     return found

@@ -100,7 +100,8 @@ def test_answers_that_are_not_turned_back_are_a_defect_of_dsr_before_1_19() -> N
     assert verdict(cell, misdirected, facts=CILIUM).status is Status.FAIL
 
 
-def test_a_service_without_a_policy_has_clusters_known_difference_outside() -> None:
+def test_a_service_without_a_policy_that_keeps_the_source_is_known_of_dsr_alone() -> None:
     cell = by_id("nodeport.unset.tcp.ipv4.outside-1-to-bare-node")
-    assert verdict(cell, show(cell.path, CLIENT)).status is Status.KNOWN
-    assert verdict(cell, show(cell.path, DROPPED)).status is Status.FAIL
+    assert verdict(cell, show(cell.path, CLIENT), facts=DSR).status is Status.KNOWN
+    assert verdict(cell, show(cell.path, CLIENT)).status is Status.FAIL
+    assert verdict(cell, show(cell.path, DROPPED), facts=DSR).status is Status.FAIL
