@@ -17,7 +17,7 @@ from esipp.moves.judging import Counted
 from esipp.moves.observing import Observing
 from esipp.moves.plan import Kind, Step, last_open
 from esipp.moves.rows import SPREADS
-from esipp.moves.samples import Sample, Stream, read_request
+from esipp.moves.samples import ANSWERED, read_request
 from esipp.moves.timeline import QUIET, Change, Decision, Seen, timeline
 from esipp.moves.watching import Watching
 from esipp.pods import is_ready
@@ -229,7 +229,7 @@ class Driver:
     def _both(self, nodes: set[str], spread: bool) -> Reading:
         now = time.monotonic()
         checks = self.observing.health.values()
-        healthy = {node for node in nodes if all(_last(of[node], now, "200") for of in checks)}
+        healthy = {node for node in nodes if all(of[node].shows("200", now) for of in checks)}
         reached = [
             {sample.node for sample in stream.view(now - 1.0, now)} >= nodes for stream in self.observing.vip.values()
         ]
@@ -241,12 +241,12 @@ class Driver:
     # ------------------------------------------------------------------------------------------------------ the tools
     def _first_answers(self) -> Reading:
         now = time.monotonic()
-        right = [_last(stream, now, "answered") for stream in self.observing.vip.values()]
+        right = [stream.shows(ANSWERED, now) for stream in self.observing.vip.values()]
         return Reading(all(right), "", hopeless=self.stopped.is_set())
 
     def _first_serves(self) -> bool:
         """Whether the first pod is answered at its node's own nodePort."""
-        return _last(self.observing.ports[self.nodes[0]], time.monotonic(), "answered")
+        return self.observing.ports[self.nodes[0]].shows(ANSWERED, time.monotonic())
 
     def _pod(self, name: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods/{name}"
@@ -257,9 +257,3 @@ class Driver:
     def _make(self, name: str, node: str) -> None:
         pod = scene.pod(name, self.run, node, self.image, self.balancer, self.serves)
         self.cluster.create(f"/api/v1/namespaces/{self.namespace}/pods", pod)
-
-
-def _last(stream: Stream, now: float, outcome: str) -> bool:
-    """Whether the last half second shows nothing but this."""
-    seen: list[Sample] = stream.view(now - 0.5, now, now)
-    return len(seen) > 5 and all(sample.outcome == outcome for sample in seen)

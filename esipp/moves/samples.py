@@ -15,6 +15,10 @@ PATIENCE = 0.25
 """Seconds after which a probe that has no result yet stands for an unanswered one, while moves are going on: an answer
 takes milliseconds. What is reported at the end rests on results alone."""
 
+RECENT, FEWEST, OLDEST = 0.5, 6, 5.0
+"""What a stream shows now is told by its probes of the last so many seconds; on a machine too busy to send so many in
+that time by the last few, of which none is older."""
+
 
 class Sample(NamedTuple):
     """One probe. ``outcome`` is the prober's word, or the HTTP status of a health check; ``pod`` and ``node`` are who
@@ -93,6 +97,13 @@ class Stream:
                 found.append(sample)
         found.sort()
         return found if now is None else list(self._with_pending(found, min(until, now - PATIENCE), now))
+
+    def shows(self, outcome: str, now: float) -> bool:
+        """Whether nothing but this is seen now, while results still come."""
+        seen = self.view(now - OLDEST, now, now)
+        recent = sum(sample.started >= now - RECENT for sample in seen)
+        last = seen[-max(recent, FEWEST) :]
+        return len(last) >= FEWEST and all(sample.outcome == outcome for sample in last)
 
     def _with_pending(self, found: list[Sample], until: float, now: float) -> Iterator[Sample]:
         """Between the results, those that are still missing, at the times at which they must have started."""

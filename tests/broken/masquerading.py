@@ -44,14 +44,18 @@ def into_pod_network(
 def into_own_pods(
     *more: str, families: tuple[Family, ...] = tuple(Family)
 ) -> Callable[[Nodes], AbstractContextManager[Placed]]:
-    """The same, but for nothing but the run's own pods."""
+    """The same, but for nothing but the run's own backends.
+
+    A prober's pod is dialled by nobody: what comes to it are answers. Where kube-proxy has just taken the connection
+    out of conntrack (it does with UDP when endpoints change), an answer begins another, and would be rewritten.
+    """
 
     def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
         def rules(live: Live) -> list[Rule]:
             outside = {family: ("!", "--source", cidr) for family, cidr in nodes.pod_cidrs.items()}
             return [
                 Rule(family, "POSTROUTING", ("--destination", address, *outside[family], *more, *MASQUERADE))
-                for family, own in pod_addresses(live).items()
+                for family, own in grouped(live.backends).items()
                 for address in own
                 if family in families
             ]

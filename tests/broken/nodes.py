@@ -347,6 +347,13 @@ class Live:
         """The Service object of this name."""
         return next(each for each in self.services if each["metadata"]["name"] == name)
 
+    @property
+    def backends(self) -> set[str]:
+        """The addresses in the pod network of all pods that a service has for backends."""
+        wanted = [each["spec"]["selector"].items() for each in self.services if each["spec"].get("selector")]
+        pods = [pod for pod in self.pods if any(labels <= pod["metadata"]["labels"].items() for labels in wanted)]
+        return {ip["ip"] for pod in pods if not pod["spec"].get("hostNetwork") for ip in pod["status"]["podIPs"]}
+
     def targets(self, service: Json, most: int = 1) -> Iterator[tuple[Json, str, str, int]]:
         """Each port of a service with each address of so many backends: port, address, pod's node, target port."""
         wanted = service["spec"]["selector"].items()

@@ -42,6 +42,17 @@ def test_what_has_no_result_for_long_stands_as_pending_while_results_come() -> N
     ]  # fmt: skip
 
 
+def test_what_a_stream_shows_is_told_by_the_last_probes_however_far_a_busy_machine_sends_them_apart() -> None:
+    every_20_ms = Stream("s", 0.02, [lost(0, 9.0), *(ok(n, 9.0 + n / 50) for n in range(1, 50))])
+    assert every_20_ms.shows("answered", 10.0)
+    assert not Stream("s", 0.02, [*every_20_ms.samples[:-9], lost(41, 9.82)]).shows("answered", 10.0)
+    every_110_ms = Stream("s", 0.02, [lost(0, 9.2), *(ok(n, 9.2 + n * 0.11) for n in range(1, 8))])
+    assert every_110_ms.shows("answered", 10.0)
+    assert not Stream("s", 0.02, every_110_ms.samples[:-2]).shows("answered", 9.8), "one of the last six was lost"
+    assert not every_110_ms.shows("answered", 19.0), "that was long ago"
+    assert not Stream("s", 0.02, every_110_ms.samples[3:]).shows("answered", 10.0), "too few"
+
+
 def test_what_is_young_is_not_pending() -> None:
     stream = Stream("s", 0.02, [ok(0, 1.0)])
     assert [sample.seq for sample in stream.view(0.9, 9.0, now=1.2)] == [0]
