@@ -34,8 +34,9 @@ class Override:
     """A legitimate difference: where all facts in ``when`` hold, ``accept`` is fine too, and the row is ``known``.
 
     ``before`` limits it to versions older than that (``1.34``: Kubernetes; ``cilium.version 1.19``). ``forwarded``
-    excuses that packets reach a backend whose answer the client cannot use, ``resets`` that connections were made and
-    then reset. ``nature`` says what it is.
+    excuses that packets reach a backend whose answer the client cannot use, ``resets`` that a few connections were made
+    and then reset, ``hangs`` that nothing was said on a few. ``nature`` says what it is, ``by_chance`` that a run need
+    not see it where it holds.
     """
 
     when: tuple[tuple[str, str], ...]
@@ -45,6 +46,8 @@ class Override:
     before: str = ""
     forwarded: bool = False
     resets: bool = False
+    hangs: bool = False
+    by_chance: bool = False
     nature: Nature = Nature.ALLOWED
 
 

@@ -96,8 +96,7 @@ def claims_of(row: Row) -> tuple[Claim, ...]:
 
 def _claim(known: Override | Difference) -> Claim:
     in_packets = isinstance(known, Override) and known.forwarded
-    by_chance = isinstance(known, Difference) and known.by_chance
-    return Claim(known.when, known.before, known.reason, known.reference, known.nature, in_packets, by_chance)
+    return Claim(known.when, known.before, known.reason, known.reference, known.nature, in_packets, known.by_chance)
 
 
 @cache

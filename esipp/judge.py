@@ -119,7 +119,7 @@ def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict
     for override in cell.overrides:
         if not applies(override, evidence.facts) or (aside and not override.forwarded):
             continue
-        if override.resets and good < MOSTLY * total:
+        if (override.resets or override.hangs) and good < MOSTLY * total:
             continue
         if all(_excused(r, override) for r in readings):
             return verdict(Status.KNOWN, override.reason, override.reference)
@@ -209,7 +209,11 @@ def _fits(reading: Reading, accept: frozenset[AddressClass]) -> bool:
 
 def _excused(reading: Reading, override: Override) -> bool:
     """Whether a known difference explains what was read."""
-    passed = (override.forwarded and reading.misdirected) or (override.resets and reading.reset)
+    passed = (
+        (override.forwarded and reading.misdirected)
+        or (override.resets and reading.reset)
+        or (override.hangs and reading.hung)
+    )
     return passed or _fits(reading, override.accept)
 
 

@@ -13,6 +13,9 @@ Json = dict[str, Any]
 CPU, MEMORY, MOST_MEMORY = "10m", "32Mi", "256Mi"
 """What every pod of ours asks for, and how much memory it gets at most; it has no limit of CPU."""
 
+TIMED_CPU = "50m"
+"""What those ask for whose answers are timed: on a node that is busy a pod runs as often as its share lets it."""
+
 HTTP, TCP, UDP, SCTP, CONTROL = 8080, 8081, 8082, 8083, 8079
 """The echo server's ports in a pod (images/echoserver/README.md)."""
 
@@ -91,6 +94,12 @@ def echo_pod(name: str, run: str, node: str, image: str, *, raw: bool, labels: M
 
 
 GATE = "esipp.dev/ready"
+
+
+def timed(pod: Json) -> Json:
+    """The same pod with a larger share of its node's CPU, so that it answers when it is asked."""
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = TIMED_CPU
+    return pod
 
 
 def gated(pod: Json) -> Json:

@@ -18,6 +18,7 @@ class Reading:
     count: int = 1
     misdirected: bool = False
     reset: bool = False
+    hung: bool = False
 
 
 def contradiction(observation: Observation) -> str:
@@ -64,7 +65,8 @@ def read(path: Path, observation: Observation, topology: Topology) -> Reading:
         return Reading(frozenset({AddressClass.REFUSED}), "refused", count=count)
     if outcome is Outcome.TIMEOUT and observation.connected is not None:
         fault = "the connection was accepted, and nothing was ever said on it"
-        return Reading(frozenset({AddressClass.OTHER}), "accepted, then silence", product_fault=fault, count=count)
+        other = frozenset({AddressClass.OTHER})
+        return Reading(other, "accepted, then silence", product_fault=fault, count=count, hung=True)
     if outcome in (Outcome.TIMEOUT, Outcome.UNREACHABLE):
         words = "no answer" if outcome is Outcome.TIMEOUT else "unreachable"
         return Reading(frozenset({AddressClass.DROPPED}), words, count=count)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from esipp import rows
 from esipp.cell import Override
 from esipp.interoperability.model import NOT_REWRITTEN
-from esipp.model import NO_ANSWER, AddressClass, EntryKind, Family, Path, Role, TrafficPolicy, Vantage
+from esipp.model import NO_ANSWER, AddressClass, Balancer, EntryKind, Family, Path, Role, TrafficPolicy, Vantage
 from esipp.rows import Nature
 from suites.paths import BARE, CLIENT, HAIRPIN, NODE, Difference, hairpin, inside, local, short_circuit
 
@@ -20,6 +20,17 @@ OF_MANY_SERVICES = rows.Difference((HERE,), NOT_REWRITTEN, NO_REWRITE.reason, NO
 DSR = (HERE, ("cilium.load-balancer-mode", "dsr"))
 SOURCE_KEPT = "in DSR mode the node that is dialled hands packets on with their source, and the backend's node answers"
 DSR_REFERENCE = "Cilium documentation, Kubernetes without kube-proxy: Direct Server Return (DSR)"
+ONE_CONNECTION_FOR_TWO = Override(
+    (HERE,),
+    frozenset({AddressClass.LOAD_BALANCER}),
+    "Cilium keeps the source port, also where it is that of a connection to the same pod by another service, as a "
+    "proxy's may be: to the pod both are one, and the first hangs; kube-proxy has conntrack choose another port",
+    "cilium/cilium#11810 and #18632, told among the known issues by #42632",
+    hangs=True,
+    by_chance=True,
+    nature=Nature.DEFECT,
+)
+PROXIES = {Balancer.PROXY, Balancer.PROXY_FORWARDED_FOR, Balancer.PROXY_V1, Balancer.PROXY_V2}
 FLIPS_IN_DSR = tuple(rows.Difference(DSR, seen, SOURCE_KEPT, DSR_REFERENCE) for seen in ("kept", "unrewritten"))
 """Of a bare node whose service becomes Cluster, in the words of `esipp/flips/judging.py`."""
 
@@ -71,6 +82,11 @@ CILIUMS = (
         lambda path: not inside(path) and path.entry.role in BARE and not local(path),
         NODE,
         Override(DSR, CLIENT, SOURCE_KEPT, DSR_REFERENCE),
+    ),
+    Difference(
+        lambda path: path.service is not None and path.service.balancer in PROXIES,
+        ONE_CONNECTION_FOR_TWO.accept,
+        ONE_CONNECTION_FOR_TWO,
     ),
     Difference(lambda path: path.entry.role is Role.ENDPOINT_NODE, NODE, NO_REWRITE),
     # of a VIP that several nodes announce, those without a backend do rewrite

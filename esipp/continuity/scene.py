@@ -50,7 +50,8 @@ def deployment(run: str, image: str, nodes: Iterable[str], serves: int) -> Json:
     by the EndpointSlices, and nobody would have to send it anything (KEP-1672).
     """
     names = list(nodes)
-    pod = manifests.gated(manifests.echo_pod(DEPLOYMENT, run, "", image, raw=False, labels={MOVES_LABEL: DEPLOYMENT}))
+    pod = manifests.echo_pod(DEPLOYMENT, run, "", image, raw=False, labels={MOVES_LABEL: DEPLOYMENT})
+    pod = manifests.timed(manifests.gated(pod))
     spec, container = pod["spec"], pod["spec"]["containers"][0]
     del spec["nodeName"]
     del spec["tolerations"]  # a node that is cordoned takes none of them

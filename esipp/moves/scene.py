@@ -55,7 +55,8 @@ def pod_name(balancer: Balancer, slot: int, generation: int) -> str:
 
 def pod(name: str, run: str, node: str, image: str, balancer: Balancer, serves: int) -> Json:
     """A pod that moves: ready while its gate is open, and serving on for so many seconds when it is deleted."""
-    made = manifests.gated(manifests.echo_pod(name, run, node, image, raw=False, labels={MOVES_LABEL: balancer.value}))
+    made = manifests.echo_pod(name, run, node, image, raw=False, labels={MOVES_LABEL: balancer.value})
+    made = manifests.timed(manifests.gated(made))
     made["spec"]["terminationGracePeriodSeconds"] = serves + MORE_GRACE
     arguments = made["spec"]["containers"][0]["args"]
     arguments[arguments.index("--on-sigterm") + 1] = f"serve:{serves}"

@@ -153,3 +153,20 @@ def test_connections_reset_while_an_ecmp_forwarder_was_steered_are_known_and_no_
     assert status(1, "unknown") is Status.FLAKY
     assert status(many // 2, "yes") is Status.FLAKY
     assert status(many, "yes") is Status.FAIL
+
+
+def test_a_proxy_s_connection_that_cilium_took_for_another_is_known_where_few_hang() -> None:
+    cell, many = by_id("loadbalancer.reference-proxy.local.several-ports.tcp.ipv4.outside-1-to-vip"), 40
+
+    def status(hung: int, facts: dict[str, str], **how: object) -> Status:
+        made = [show(cell.path, AddressClass.LOAD_BALANCER, seq) for seq in range(many)]
+        silent = {"outcome": Outcome.TIMEOUT, "seen": None, "echo": None, "connected": 1.0} | how
+        made[:hung] = [replace(each, **silent) for each in made[:hung]]  # type: ignore[arg-type]
+        return verdict(cell, *made, facts=facts).status
+
+    there = {"service-proxy": "cilium"}
+    assert status(1, there) is Status.KNOWN
+    assert status(1, {"service-proxy": "kube-proxy"}) is Status.FLAKY
+    assert status(many // 4, there) is Status.FLAKY, "too many for an unlucky port"
+    assert status(1, there, connected=None) is Status.FLAKY, "the proxy itself did not answer"
+    assert status(many, there) is Status.FAIL

@@ -5,7 +5,10 @@ import re
 import pytest
 
 from esipp.cluster import ApiError
+from esipp.continuity import scene as continuity
 from esipp.interoperability.model import MANY_SERVICES
+from esipp.manifests import CPU, TIMED_CPU
+from esipp.moves.scene import MOVES_LABEL
 from esipp.refusals import ASKS_FOR, BALANCERS, EACH, PODS, SERVICES, hint_for
 from esipp.rows import HOST_NETWORK
 from tests.unit import deployed_world as world
@@ -48,12 +51,17 @@ def test_what_is_asked_for_is_what_a_run_makes() -> None:
 
 
 def test_what_each_pod_asks_for_is_what_it_is_given() -> None:
-    for pod in world.pods().values():
+    steady = continuity.deployment("1", "image", ["node"], 5)["spec"]["template"]
+    given = set()
+    for pod in (*world.pods().values(), steady):
         for container in pod["spec"]["containers"]:
             asked, most = container["resources"]["requests"], container["resources"]["limits"]
-            said = f"{asked['cpu']} of CPU and {asked['memory']} each, {most['memory']} at most, no limit of CPU"
-            assert said == EACH
+            assert asked["cpu"] == (TIMED_CPU if MOVES_LABEL in pod["metadata"]["labels"] else CPU)
+            assert EACH.startswith(f"{CPU} of CPU ({TIMED_CPU} where answers are timed) and {asked['memory']} each")
+            assert EACH.endswith(f"{most['memory']} at most, no limit of CPU")
             assert set(most) == {"memory"}
+            given.add(asked["cpu"])
+    assert given == {CPU, TIMED_CPU}
 
 
 def test_features_that_hints_name_can_be_left_out() -> None:
