@@ -53,7 +53,7 @@ def reasons(columns: Sequence[Column]) -> list[Reason]:
 def _why(verdict: Verdict, words: Words) -> str:
     if why := words.why(verdict):
         return why
-    seen = "; ".join(part for part in (verdict.likely, words.plain(verdict.reason)) if part)
+    seen = "; ".join(part for part in (verdict.likely, words.unmeasured(verdict.reason)) if part)
     return gist(words.shape(verdict)) + (f" ({seen})" if seen else "")
 
 

@@ -83,6 +83,10 @@ class Words:
     def _run_id(self) -> str:
         return str(self._run.header.get("run", "?"))
 
+    def unmeasured(self, text: str) -> str:
+        """A text without those of its parts that are about what was measured, or when."""
+        return "; ".join(part for part in self.plain(text).split("; ") if not _MEASURED.search(part))
+
     def _scrubbed(self, observed: str) -> str:
         """A sentence about what was measured, without the measures; of shares, whether it was none, some or all."""
         text = _COUNT.sub("", self.plain(observed))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from esipp.continuity.losses import Tally, gaps, kept_from_asking, tally
+from esipp.continuity.losses import Tally, gaps, kept_from_asking, say_late, tally
 from esipp.continuity.places import Spans, misplaced, spans, terminating
 from esipp.continuity.rows import (
     MOVED,
@@ -253,6 +253,8 @@ class Judge:
             return undecided(row, beside, said)
         first, blur = over[0]
         reason = f"{first.seconds:.2f} s, known within {blur:.2f} s, {self._when(row.phase, first.first)}"
+        if late := say_late(samples, first):
+            reason += f"; {late}"
         reason += self._steered_nowhere(row, first.last)
         counts = {"kept": len(worst) - len(over), "broken": len(over)}
         return Decision(Status.FAIL, row.expected, said, reason, tally=counts)

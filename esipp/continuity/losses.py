@@ -78,6 +78,14 @@ def tally(samples: Sequence[Sample], causes: Sequence[float] = ()) -> Tally:
     return Tally(len(samples), lost, sum(1 for s in samples if is_late(s)), longest)
 
 
+def say_late(samples: Iterable[Sample], gap: Gap) -> str:
+    """That requests of a gap were answered after all, and by which nodes' pods: late, which a busy node may be, too."""
+    late = [sample for sample in samples if gap.first <= sample.started <= gap.last and is_late(sample)]
+    nodes = sorted({sample.node for sample in late if sample.node})
+    by = f", by pods of {', '.join(nodes)}" if nodes else ""
+    return f"{len(late)} of the {gap.missed} requests missed in it were answered, but late{by}" if late else ""
+
+
 def kept_from_asking(samples: Iterable[Sample], gap: Gap) -> float:
     """For how long we ourselves were kept from asking around a gap: so well its length is known."""
     starts = [s.started for s in samples if gap.first - SPLIT <= s.started <= gap.last + SPLIT]

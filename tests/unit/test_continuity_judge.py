@@ -1,5 +1,6 @@
 """The judge of continuity: in a healthy world nothing is red, and of each lie exactly the right rows are."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -317,6 +318,19 @@ def test_a_balancer_that_tells_of_no_node_left_is_quoted(nodes: tuple[str, ...],
     steers = [Steer(0.0, "", ("a",)), Steer(moment(Phase.FLAPS, 0.0), FAMILY.value, nodes, "a became unhealthy")]
     said = verdict(replace(seen, steers={key(ECMP)[0]: steers}), row_id(Phase.FLAPS, ECMP, "gap")).reason
     assert said.endswith("; the balancer tells that no node was left to it: a became unhealthy") is told
+
+
+def test_of_a_gap_it_is_told_which_answers_were_only_late() -> None:
+    seen, since = world(3.5), moment(Phase.FLAPS, 0.0)
+    slow = [
+        s if s.answered or s.started < since else s._replace(outcome="answered", ended=s.started + 2.0, node="c")
+        for s in seen.streams[key(ECMP)].samples
+    ]
+    streams = {**seen.streams, key(ECMP): Stream(ECMP, 0.1, slow)}
+    said = verdict(replace(seen, streams=streams), row_id(Phase.FLAPS, ECMP, "gap"))
+    assert said.status is Status.FAIL
+    assert re.search(r"; (\d+) of the \1 requests missed in it were answered, but late, by pods of c$", said.reason)
+    assert "late" not in verdict(seen, row_id(Phase.FLAPS, ECMP, "gap")).reason
 
 
 def test_for_how_long_we_did_not_ask_is_no_ones_gap() -> None:
