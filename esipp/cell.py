@@ -35,8 +35,8 @@ class Override:
 
     ``before`` limits it to versions older than that (``1.34``: Kubernetes; ``cilium.version 1.19``). ``forwarded``
     excuses that packets reach a backend whose answer the client cannot use, ``resets`` that a few connections were made
-    and then reset, ``hangs`` that nothing was said on a few. ``nature`` says what it is, ``by_chance`` that a run need
-    not see it where it holds.
+    and then reset, ``hangs`` that nothing was said on a few, ``collides`` that a few had no answer whose port another's
+    connection had. ``nature`` says what it is, ``by_chance`` that a run need not see it where it holds.
     """
 
     when: tuple[tuple[str, str], ...]
@@ -47,6 +47,7 @@ class Override:
     forwarded: bool = False
     resets: bool = False
     hangs: bool = False
+    collides: bool = False
     by_chance: bool = False
     nature: Nature = Nature.ALLOWED
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from esipp.cell import Cell, Control, Override, Spread
+from esipp.collisions import Ports
 from esipp.model import NO_ANSWER, AddressClass, Claim, Path, Vantage
 from esipp.observation import Observation, Outcome, Verdict, Witness
 from esipp.reading import Reading, read, told_address
@@ -17,7 +18,7 @@ from esipp.rows import Feature, Level, Status, holds, missing_features, say_miss
 from esipp.topology import Topology, family_of, parse_address
 
 MOSTLY = 0.9
-"""The share of connections that must be right where resets of the others are excused."""
+"""The share of connections that must be right where what became of the others is excused."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Evidence:
     witnesses: Mapping[str, Sequence[Witness]] = field(default_factory=dict)
     blind: str = "no packets were captured"
     _read: dict[str, list[Reading]] = field(default_factory=dict, compare=False)
+    _ports: list[Ports] = field(default_factory=list, compare=False)
 
     def readings(self, path: Path) -> list[Reading]:
         """The path's observations, each read once."""
@@ -51,6 +53,13 @@ class Evidence:
             made = self.observations.get(path.key, ())
             self._read[path.key] = [read(path, each, self.topology) for each in made]
         return self._read[path.key]
+
+    def collided(self, path: Path) -> list[bool]:
+        """Of each observation of a path, whether it was lost to another's connection from the same port."""
+        if not self._ports:
+            self._ports.append(Ports(self.observations.values()))
+        made = self.observations.get(path.key, ())
+        return [self._ports[0].collided(path, each, self.topology) for each in made]
 
     def backends(self, path: Path) -> set[str]:
         """The pods that answered on a path, by their own word."""
@@ -119,9 +128,10 @@ def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict
     for override in cell.overrides:
         if not applies(override, evidence.facts) or (aside and not override.forwarded):
             continue
-        if (override.resets or override.hangs) and good < MOSTLY * total:
+        if (override.resets or override.hangs or override.collides) and good < MOSTLY * total:
             continue
-        if all(_excused(r, override) for r in readings):
+        taken = evidence.collided(cell.path) if override.collides else [False] * len(readings)
+        if all(lost or _excused(r, override) for r, lost in zip(readings, taken, strict=True)):
             return verdict(Status.KNOWN, override.reason, override.reference)
     if not aside and (unproven := unproven_at_vips(cell, evidence.facts)) and _of_nobody(cell, readings):
         return verdict(Status.INCONCLUSIVE, unproven)

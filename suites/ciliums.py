@@ -30,6 +30,16 @@ ONE_CONNECTION_FOR_TWO = Override(
     by_chance=True,
     nature=Nature.DEFECT,
 )
+SAME_PORT = Override(
+    (HERE, ("cilium.load-balancer-mode", "snat")),
+    CLIENT | NODE,
+    "a finding: Cilium's SNAT keeps a client's port though a process of that node has, or just had, a connection from "
+    "it to the same pod; the two are taken for one, and an answer is lost (told by the ports of both)",
+    "as cilium/cilium#11810, of two services; of this no issue is known",
+    collides=True,
+    by_chance=True,
+    nature=Nature.FINDING,
+)
 PROXIES = {Balancer.PROXY, Balancer.PROXY_FORWARDED_FOR, Balancer.PROXY_V1, Balancer.PROXY_V2}
 FLIPS_IN_DSR = tuple(rows.Difference(DSR, seen, SOURCE_KEPT, DSR_REFERENCE) for seen in ("kept", "unrewritten"))
 """Of a bare node whose service becomes Cluster, in the words of `esipp/flips/judging.py`."""
@@ -87,6 +97,16 @@ CILIUMS = (
         lambda path: path.service is not None and path.service.balancer in PROXIES,
         ONE_CONNECTION_FOR_TWO.accept,
         ONE_CONNECTION_FOR_TWO,
+    ),
+    *(
+        Difference(
+            lambda path, each=each: (
+                path.service is not None and (each != CLIENT or path.client.vantage is Vantage.NODE)
+            ),
+            each,
+            replace(SAME_PORT, accept=each),
+        )
+        for each in (CLIENT, NODE, CLIENT | NODE)
     ),
     Difference(lambda path: path.entry.role is Role.ENDPOINT_NODE, NODE, NO_REWRITE),
     # of a VIP that several nodes announce, those without a backend do rewrite

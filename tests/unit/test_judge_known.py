@@ -4,14 +4,16 @@ from dataclasses import replace
 
 import pytest
 
+from esipp.collisions import Ports
 from esipp.model import AddressClass, EntryKind
-from esipp.observation import Outcome
+from esipp.observation import Observation, Outcome
 from esipp.rows import Feature, Status
 from tests.unit.world import (
     CELLS,
     FEATURES,
     by_id,
     show,
+    topology,
     verdict,
 )
 
@@ -170,3 +172,44 @@ def test_a_proxy_s_connection_that_cilium_took_for_another_is_known_where_few_ha
     assert status(many // 4, there) is Status.FLAKY, "too many for an unlucky port"
     assert status(1, there, connected=None) is Status.FLAKY, "the proxy itself did not answer"
     assert status(many, there) is Status.FAIL
+
+
+def test_answers_lost_to_connections_from_the_same_ports_are_known_where_a_node_s_snat_may_have_done_it() -> None:
+    cell, many = by_id("nodeport.cluster.tcp.ipv4.outside-1-to-bare-node"), 40
+    other = by_id("nodeport.local.tcp.ipv4.host-on-other-node-to-endpoint-node").path
+    there = {"service-proxy": "cilium", "cilium.load-balancer-mode": "snat"}
+
+    def status(lost: int, facts: dict[str, str], **how: object) -> Status:
+        made = [show(cell.path, AddressClass.NODE, seq) for seq in range(many)]
+        silent = {"outcome": Outcome.TIMEOUT, "seen": None, "echo": None} | how
+        made[:lost] = [replace(each, **silent) for each in made[:lost]]  # type: ignore[arg-type]
+        hosts = [show(other, AddressClass.CLIENT, seq) for seq in range(many)]  # from the same ports, as all are here
+        hosts = [replace(each, echo={**(each.echo or {}), "protocol": "tcp"}) for each in hosts]
+        return verdict(cell, *made, also=hosts, facts=facts).status
+
+    assert status(2, there) is Status.KNOWN
+    assert status(2, {**there, "cilium.load-balancer-mode": "dsr"}) is Status.FLAKY
+    assert status(2, {"service-proxy": "kube-proxy"}) is Status.FLAKY
+    assert status(2, there, outcome=Outcome.REFUSED) is Status.FLAKY
+    assert status(many // 4, there) is Status.FLAKY
+
+
+def test_two_connections_are_one_only_by_protocol_address_and_port() -> None:
+    lost_at, held_at = (
+        by_id(f"nodeport.cluster.tcp.ipv4.{who}-to-bare-node").path for who in ("outside-1", "outside-2")
+    )
+    held = show(held_at, AddressClass.NODE)
+    assert held.source
+    assert held.seen
+    held = replace(held, echo={**(held.echo or {}), "protocol": "tcp"})
+    lost = replace(show(lost_at, AddressClass.NODE), outcome=Outcome.TIMEOUT, seen=None, echo=None)
+
+    def collided(other: Observation, mine: Observation = lost) -> bool:
+        return Ports([[other]]).collided(lost_at, mine, topology())
+
+    assert collided(held)
+    assert not collided(replace(held, seen=(held.seen[0], held.seen[1] + 1))), "another port"
+    assert not collided(replace(held, seen=(held.source[0], held.seen[1]))), "no node's address"
+    assert not collided(replace(held, echo={**(held.echo or {}), "protocol": "udp"})), "another protocol"
+    assert not collided(replace(held, source=lost.source)), "the client's own"
+    assert not collided(held, replace(lost, outcome=Outcome.RESET))
