@@ -316,7 +316,7 @@ class Judge:
         said += f"; {ports} lost at the nodes' own nodePorts meanwhile" if ports else ""
         stray = sum(line.traffic[family].losses.stray for line in downs)
         said += f"; {stray} of them stray" if stray else ""
-        where = ", ".join(f"move {line.change.number}" for line in hit[:5])
+        where = ", ".join(f"move {line.change.number} ({line.say_told(family)})" for line in hit[:5])
         seen = REHASHED if all(_only_rehashed(line.traffic[family]) for line in hit) else ""
         said += ", all of them open while it steered, and reset" if hit and seen else ""
         return Decision(Status.FAIL if hit else Status.PASS, expected, said, where, seen)

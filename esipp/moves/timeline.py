@@ -122,6 +122,11 @@ class Timeline:
         seen = self.traffic[family]
         return seen.at is not None if self.change.up else seen.steady
 
+    def say_told(self, family: Family) -> str:
+        """How long after a pod went its node told so: what no balancer can know before."""
+        at = self.health.get(family)
+        return "its node never said 503" if at is None else f"its node said 503 after {at - self.change.cause:.1f} s"
+
     @property
     def told(self) -> bool:
         """Whether the node's health check followed, in every family."""

@@ -1,5 +1,6 @@
 """Balancers, nodes and health checks that lie: each must be red in the right row, and only there."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -208,6 +209,14 @@ def test_what_breaks_while_routes_change_is_told_apart_from_what_a_node_drops(la
     samples[at] = samples[at]._replace(outcome="reset", pod="", node="", source="")
     decision = Judge(result).decide(row(What.NO_LOSS))
     assert (decision.status, decision.seen) == (Status.FAIL, seen)
+
+
+def test_of_requests_lost_while_a_pod_served_its_last_it_is_told_when_its_node_said_so() -> None:
+    """A node that is late to say 503 leaves the balancer no time; one that says so at once has dropped them itself."""
+    decision = World(drops_terminating=True).judge().decide(row(What.NO_LOSS))
+    told = re.findall(r"move \d+ \(its node said 503 after (\d+\.\d) s\)", decision.reason)
+    assert told
+    assert all(float(seconds) < 1.0 for seconds in told)
 
 
 def test_a_source_in_another_form_is_the_same() -> None:
