@@ -84,8 +84,8 @@ class Words:
         return str(self._run.header.get("run", "?"))
 
     def unmeasured(self, text: str) -> str:
-        """A text without those of its parts that are about what was measured, or when."""
-        return "; ".join(part for part in self.plain(text).split("; ") if not _MEASURED.search(part))
+        """A text without those of its parts that are about times; a share is none, some or all."""
+        return "; ".join(_SHARE.sub(_share, part) for part in self.plain(text).split("; ") if not _TIME.search(part))
 
     def _scrubbed(self, observed: str) -> str:
         """A sentence about what was measured, without the measures; of shares, whether it was none, some or all."""

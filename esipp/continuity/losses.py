@@ -83,7 +83,7 @@ def say_late(samples: Iterable[Sample], gap: Gap) -> str:
     late = [sample for sample in samples if gap.first <= sample.started <= gap.last and is_late(sample)]
     nodes = sorted({sample.node for sample in late if sample.node})
     by = f", by pods of {', '.join(nodes)}" if nodes else ""
-    return f"{len(late)} of the {gap.missed} requests missed in it were answered, but late{by}" if late else ""
+    return f"{len(late)} of {gap.missed} requests missed in it were answered, but late{by}" if late else ""
 
 
 def kept_from_asking(samples: Iterable[Sample], gap: Gap) -> float:

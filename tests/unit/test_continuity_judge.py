@@ -329,7 +329,7 @@ def test_of_a_gap_it_is_told_which_answers_were_only_late() -> None:
     streams = {**seen.streams, key(ECMP): Stream(ECMP, 0.1, slow)}
     said = verdict(replace(seen, streams=streams), row_id(Phase.FLAPS, ECMP, "gap"))
     assert said.status is Status.FAIL
-    assert re.search(r"; (\d+) of the \1 requests missed in it were answered, but late, by pods of c$", said.reason)
+    assert re.search(r"; (\d+) of \1 requests missed in it were answered, but late, by pods of c$", said.reason)
     assert "late" not in verdict(seen, row_id(Phase.FLAPS, ECMP, "gap")).reason
 
 

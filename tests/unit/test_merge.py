@@ -249,6 +249,16 @@ def test_every_cell_that_is_not_green_is_explained_once() -> None:
     assert told[1]["rows"] == {"x v1.36.3": ["a.1"], "y v1.36.3": ["a.1"]}
 
 
+def test_what_failed_alike_has_one_reason_whatever_was_measured() -> None:
+    reasons = ("3.62 s, known within 0.45 s; 7 of 7 requests were late", "6.1 s; 12 of 12 requests were late")
+    lines = why(
+        *(run_of([said("a", F, observed="9 of 70 lost", reason=each)], name=each, lane=each) for each in reasons)
+    )
+    assert lines[0] == "2 cells: 2 fail."
+    (line,) = lines[1:]
+    assert line.startswith("fail: some of all lost (all requests were late) | ")
+
+
 def test_where_all_is_green_nothing_needs_a_reason() -> None:
     assert why(lane("x", P, P)) == ["Every row of every run passed."]
 
