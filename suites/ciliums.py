@@ -5,8 +5,9 @@ from dataclasses import replace
 from esipp import rows
 from esipp.cell import Override
 from esipp.interoperability.model import NOT_REWRITTEN
-from esipp.model import NO_ANSWER, AddressClass, Balancer, EntryKind, Family, Path, Role, TrafficPolicy, Vantage
+from esipp.model import NO_ANSWER, AddressClass, EntryKind, Family, Path, Role, TrafficPolicy, Vantage
 from esipp.rows import Nature
+from esipp.versions import PROXIES
 from suites.paths import BARE, CLIENT, HAIRPIN, NODE, Difference, hairpin, inside, local, short_circuit
 
 HERE = ("service-proxy", "cilium")
@@ -40,7 +41,6 @@ SAME_PORT = Override(
     by_chance=True,
     nature=Nature.FINDING,
 )
-PROXIES = {Balancer.PROXY, Balancer.PROXY_FORWARDED_FOR, Balancer.PROXY_V1, Balancer.PROXY_V2}
 FLIPS_IN_DSR = tuple(rows.Difference(DSR, seen, SOURCE_KEPT, DSR_REFERENCE) for seen in ("kept", "unrewritten"))
 """Of a bare node whose service becomes Cluster, in the words of `esipp/flips/judging.py`."""
 

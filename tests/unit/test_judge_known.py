@@ -194,22 +194,23 @@ def test_answers_lost_to_connections_from_the_same_ports_are_known_where_a_node_
     assert status(many // 4, there) is Status.FLAKY
 
 
-def test_two_connections_are_one_only_by_protocol_address_and_port() -> None:
-    lost_at, held_at = (
-        by_id(f"nodeport.cluster.tcp.ipv4.{who}-to-bare-node").path for who in ("outside-1", "outside-2")
-    )
-    held = show(held_at, AddressClass.NODE)
+def test_two_connections_are_one_only_by_protocol_pod_address_and_port() -> None:
+    lost_at = by_id("nodeport.cluster.tcp.ipv4.outside-1-to-bare-node").path
+    held = show(by_id("nodeport.local.tcp.ipv4.host-on-other-node-to-endpoint-node").path, AddressClass.CLIENT)
     assert held.source
     assert held.seen
     held = replace(held, echo={**(held.echo or {}), "protocol": "tcp"})
     lost = replace(show(lost_at, AddressClass.NODE), outcome=Outcome.TIMEOUT, seen=None, echo=None)
+    assert lost.source
 
     def collided(other: Observation, mine: Observation = lost) -> bool:
         return Ports([[other]]).collided(lost_at, mine, topology())
 
     assert collided(held)
     assert not collided(replace(held, seen=(held.seen[0], held.seen[1] + 1))), "another port"
-    assert not collided(replace(held, seen=(held.source[0], held.seen[1]))), "no node's address"
+    assert not collided(replace(held, seen=lost.source)), "no node's address"
+    assert not collided(replace(held, source=("172.18.0.102", held.source[1]))), "no process of that node"
+    assert not collided(replace(held, echo={**(held.echo or {}), "pod": "somebody-else"})), "another pod"
     assert not collided(replace(held, echo={**(held.echo or {}), "protocol": "udp"})), "another protocol"
-    assert not collided(replace(held, source=lost.source)), "the client's own"
+    assert not collided(held, replace(lost, source=(held.source[0], lost.source[1]))), "the client's own"
     assert not collided(held, replace(lost, outcome=Outcome.RESET))
