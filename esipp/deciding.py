@@ -5,10 +5,21 @@ a known difference, is the same for all of them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from esipp.observation import Verdict
-from esipp.rows import Difference, Feature, Level, Row, Status, holds, missing_features, say_missing, unproven_at_vips
+from esipp.rows import (
+    Difference,
+    Feature,
+    Level,
+    Row,
+    Status,
+    holds,
+    is_instrument,
+    missing_features,
+    say_missing,
+    unproven_at_vips,
+)
 
 
 @dataclass(frozen=True)
@@ -16,7 +27,7 @@ class Decision:
     """What a suite says of one row from what was seen.
 
     ``expected`` and ``observed`` are words for people, ``seen`` the one word by which a known difference is told.
-    ``tally`` counts what was seen.
+    ``tally`` counts what was seen. ``sees`` is what the check can and cannot see, with the resolution reached.
     """
 
     status: Status
@@ -25,6 +36,7 @@ class Decision:
     reason: str = ""
     seen: str = ""
     tally: Mapping[str, int] = field(default_factory=dict)
+    sees: str = ""
 
 
 def undecided(row: Row, why: str, observed: str = "nothing") -> Decision:
@@ -44,32 +56,32 @@ def give_verdict(
     look: Callable[[], Decision],
     differences: Iterable[Difference] = (),
 ) -> Verdict:
-    """The verdict on a row: unsupported, or what ``look`` decides; a recorded row passes whatever it shows."""
+    """The verdict on a row: unsupported, or what ``look`` decides; a row of level ``record`` is recorded."""
+    blank = Verdict(
+        row.id, row.level, Status.UNSUPPORTED, row.expected, "nothing", instrument=is_instrument(row, facts)
+    )
     missing = missing_features(row, features)
     if missing:
-        reason = say_missing(row, missing)
         ours = any(feature.ours for feature in missing.values())
-        return Verdict(
-            row.id, row.level, Status.UNSUPPORTED, row.expected, "nothing", reason, left_out=ours, timed=row.timed
-        )
+        return replace(blank, reason=say_missing(row, missing), left_out=ours, missing=tuple(missing))
     decided = look()
-    status, reason, reference = decided.status, decided.reason, ""
-    if row.level is Level.RECORD and status in (Status.FAIL, Status.FLAKY):
-        status, reason = Status.PASS, f"recorded: {reason}" if reason else "recorded"
+    status, reason, reference, nature = decided.status, decided.reason, "", ""
+    if row.level is Level.RECORD and status in (Status.PASS, Status.FAIL, Status.FLAKY):
+        status = Status.RECORDED
     if status is Status.FAIL:
         for known in differences:
             if known.seen == decided.seen and holds(known.when, known.before, facts):
-                status, reason, reference = Status.KNOWN, known.reason, known.reference
+                status, reason, reference, nature = Status.KNOWN, known.reason, known.reference, known.nature.value
     if status in (Status.FAIL, Status.FLAKY) and (unproven := unproven_at_vips(row, facts)):
         status, reason = Status.INCONCLUSIVE, unproven
-    return Verdict(
-        row.id,
-        row.level,
-        status,
-        decided.expected,
-        decided.observed,
-        reason,
-        dict(decided.tally),
-        reference,
-        timed=row.timed,
+    return replace(
+        blank,
+        status=status,
+        expected=decided.expected,
+        observed=decided.observed,
+        reason=reason,
+        tally=dict(decided.tally),
+        reference=reference,
+        sees=decided.sees,
+        nature=nature,
     )

@@ -8,13 +8,23 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from esipp.cell import Cell, Control, Override, Spread
 from esipp.collisions import Ports
 from esipp.model import NO_ANSWER, AddressClass, Claim, Path, Vantage
 from esipp.observation import Observation, Outcome, Verdict, Witness
 from esipp.reading import Reading, read, told_address
-from esipp.rows import Feature, Level, Status, holds, missing_features, say_missing, unproven_at_vips
+from esipp.rows import (
+    Feature,
+    Level,
+    Status,
+    holds,
+    is_instrument,
+    missing_features,
+    say_missing,
+    unproven_at_vips,
+)
 from esipp.topology import Topology, family_of, parse_address
 
 MOSTLY = 0.9
@@ -83,15 +93,17 @@ def judge(cell: Cell, evidence: Evidence) -> Verdict:
     """Judge one row."""
     words = _Words(say_expected(cell, evidence.topology))
 
-    def verdict(status: Status, reason: str = "", reference: str = "", ours: bool = False) -> Verdict:
+    def verdict(status: Status, reason: str = "", **more: Any) -> Verdict:
         return Verdict(
-            cell.id, cell.level, status, words.expected, words.observed, reason, words.tally, reference, words.shown,
-            ours, words.ports, words.change, words.witnesses,
+            cell.id, cell.level, status, words.expected, words.observed, reason, words.tally, shown=words.shown,
+            ports=words.ports, change=words.change, witnesses=words.witnesses,
+            instrument=is_instrument(cell, evidence.facts), **more,
         )  # fmt: skip
 
     missing = missing_features(cell, evidence.features)
     if missing:
-        return verdict(Status.UNSUPPORTED, say_missing(cell, missing), ours=any(f.ours for f in missing.values()))
+        ours = any(feature.ours for feature in missing.values())
+        return verdict(Status.UNSUPPORTED, say_missing(cell, missing), left_out=ours, missing=tuple(missing))
     for path in cell.paths:
         if path.key in evidence.obstacles:
             return verdict(Status.INCONCLUSIVE, evidence.obstacles[path.key])
@@ -114,17 +126,16 @@ def judge(cell: Cell, evidence: Evidence) -> Verdict:
 def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict: Callable[..., Verdict]) -> Verdict:
     """What was seen can be believed: is it what was required?"""
     if cell.level is Level.RECORD:
-        return verdict(Status.PASS, "recorded")
+        return verdict(Status.RECORDED)
     total = sum(reading.count for reading in readings)
     mistold = [_mistold(cell, each, evidence) for each in evidence.observations[cell.path.key]]
     fitting = (r.count for r, lie in zip(readings, mistold, strict=True) if not lie and _fits(r, cell.accept))
     good = sum(fitting)
     aside = _aside(cell, evidence) or next(filter(None, mistold), "")
     if good == total and not aside:
-        band = f"preserved out of band, in {cell.told.value}; " if cell.told is not Claim.NOTHING else ""
-        return verdict(
-            Status.PASS, band + (f"0 of {total} differ, of one flow" if cell.path.one_socket else say_bound(total))
-        )
+        band = f"preserved out of band, in {cell.told.value}" if cell.told is not Claim.NOTHING else ""
+        one_flow = f"0 of {total} datagrams of one flow differ"
+        return verdict(Status.PASS, band, sees=one_flow if cell.path.one_socket else say_bound(total))
     for override in cell.overrides:
         if not applies(override, evidence.facts) or (aside and not override.forwarded):
             continue
@@ -132,7 +143,8 @@ def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict
             continue
         taken = evidence.collided(cell.path) if override.collides else [False] * len(readings)
         if all(lost or _excused(r, override) for r, lost in zip(readings, taken, strict=True)):
-            return verdict(Status.KNOWN, override.reason, override.reference)
+            known = {"reference": override.reference, "nature": override.nature.value}
+            return verdict(Status.KNOWN, override.reason, **known)
     if not aside and (unproven := unproven_at_vips(cell, evidence.facts)) and _of_nobody(cell, readings):
         return verdict(Status.INCONCLUSIVE, unproven)
     faults = "; ".join(sorted({r.product_fault for r in readings if r.product_fault} | {aside} - {""}))
@@ -295,10 +307,21 @@ def say_observed(tally: Mapping[str, int]) -> str:
     return ", ".join(f"{words} x{count}" for words, count in ordered) or "nothing"
 
 
+ONE_PERCENT = 0.01
+"""The share of wrong connections by which a check's power is told."""
+
+
 def say_bound(count: int) -> str:
-    """What ``count`` equal answers say about all others, at 95 % confidence (the rule of three, exactly)."""
-    share = 1 - 0.05 ** (1 / count)
-    return f"0 of {count} differ: at most {share:.1%} of all connections do, at 95 % confidence"
+    """What ``count`` equal answers can and cannot say about others like them: the same client, entry, payload and moment.
+
+    The bound is the rule of three, exactly, at 95 % confidence; the power is the chance to have met a defect of one
+    connection in a hundred, if each is as likely to be hit as the next.
+    """
+    share, missed = 1 - 0.05 ** (1 / count), (1 - ONE_PERCENT) ** count
+    return (
+        f"0 of {count} differ: at most {share:.1%} of connections like these do, at 95 % confidence; a defect of 1 % of "
+        f"them had a chance of {missed:.0%} to be missed"
+    )
 
 
 def say_ports(observations: Sequence[Observation]) -> str:

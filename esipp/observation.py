@@ -148,8 +148,10 @@ class Verdict:
     ``expected`` and ``observed`` are sentences for people; ``tally`` counts the observations by what they showed, and
     ``shown`` are the address classes among them. ``left_out`` marks an unsupported row that the cluster itself would
     have supported. ``ports`` tells whether source ports were kept, ``change`` where packets saw the source change,
-    ``witnesses`` on whose word it rests, ``likely`` where to look first if it is not fine, ``timed`` that the row is
-    one that a busy machine can spoil.
+    ``witnesses`` on whose word it rests, ``likely`` where to look first if it is not fine. ``sees`` is what the check can
+    and cannot see: its power, and the resolution that was reached. ``nature`` is what a known difference is (a
+    ``Nature``'s value), ``missing`` the features for want of which a row was not asked. ``instrument`` marks a row about
+    our own reference load balancer, which counts neither for nor against the cluster.
     """
 
     cell: str
@@ -165,8 +167,11 @@ class Verdict:
     ports: str = ""
     change: str = ""
     witnesses: str = ""
-    timed: bool = False
     likely: str = ""
+    sees: str = ""
+    nature: str = ""
+    missing: tuple[str, ...] = ()
+    instrument: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as the ledger keeps it."""
@@ -184,8 +189,11 @@ class Verdict:
             "ports": self.ports,
             "change": self.change,
             "witnesses": self.witnesses,
-            "timed": self.timed,
             "likely": self.likely,
+            "sees": self.sees,
+            "nature": self.nature,
+            "missing": list(self.missing),
+            "instrument": self.instrument,
         }
 
     @staticmethod
@@ -196,5 +204,5 @@ class Verdict:
             KeyError, ValueError, TypeError: it is none.
         """
         kept = {name: told[name] for name in Verdict.__dataclass_fields__ if name not in ("cell", "shown")}
-        kept |= {"level": Level(told["level"]), "status": Status(told["status"])}
+        kept |= {"level": Level(told["level"]), "status": Status(told["status"]), "missing": tuple(told["missing"])}
         return Verdict(cell=told["id"], shown=tuple(AddressClass(each) for each in told["shown"]), **kept)

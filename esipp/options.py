@@ -119,9 +119,21 @@ def add_run_options(group: Any) -> None:
     add(
         "--fail-on",
         choices=[each.value for each in Binding],
-        default=Binding.CORE.value,
-        help="whose failures make the run fail: core rows, also extended ones, also those that hold a time against a "
-        "bound, for which the machine should be idle otherwise (default: core)",
+        default=Binding.EXTENDED.value,
+        help="whose failures make the run fail: core checks, or extended ones, too (default: extended)",
+    )
+    add(
+        "--accept-known-defects",
+        action="store_true",
+        help="end with exit code 0 where core checks differ only by known defects or findings; the report names them",
+    )
+    add(
+        "--require",
+        action="append",
+        default=[],
+        metavar="FEATURE|FILE",
+        help="end with exit code 4 where the cluster lacks this feature, instead of leaving out what needs it; a file "
+        "has one a line; repeatable ('esipp list --features' names them)",
     )
     add_deploying_options(add)
 

@@ -33,21 +33,19 @@ class Profile(StrEnum):
 
 
 class Binding(StrEnum):
-    """What makes a run fail (``--fail-on``); each includes the one before.
-
-    ``core``: core rows. ``extended``: also extended ones, but for those that hold a time against a bound, because a
-    machine that is busy with other things is late without anybody's fault. ``timed``: also these.
-    """
+    """Whose failures make a run fail (``--fail-on``): those of core rows, or also those of extended ones."""
 
     CORE = "core"
     EXTENDED = "extended"
-    TIMED = "timed"
 
 
 class Status(StrEnum):
-    """What the judge says of a row (design.md, "verdict")."""
+    """What the judge says of a row (design.md, "verdict"). ``recorded`` is the only one of an informational row that
+    was observed: nothing is required of it, so it neither passes nor fails.
+    """
 
     PASS = "pass"  # noqa: S105 - a verdict, not a password
+    RECORDED = "recorded"
     FAIL = "fail"
     FLAKY = "flaky"
     KNOWN = "known"
@@ -93,6 +91,13 @@ RAW_SOCKETS = f"{OUTSIDE}.raw-sockets"
 HEALTH_VIEW = "load-balancer.health-view"
 """That the cluster's own load balancer can be asked what it thinks of each node."""
 
+REFERENCE = "load-balancer.reference-"
+"""How the features are called that stand for the classes of the reference load balancer."""
+
+OWN_REFERENCE = "load-balancer.reference"
+"""The fact that says whose the reference load balancer is: ``own`` where it serves Services that name no class, and so is
+the cluster's own load balancer; ``instrument`` where it stands beside the cluster's."""
+
 HOST_NETWORK = "host-network"
 """The feature that rows need which rest on our agents: a cluster may admit no such pods."""
 
@@ -118,8 +123,7 @@ EXCLUDED = "excluded."
 class Row:
     """One behaviour (design.md, law 1): what every suite's rows have.
 
-    ``features`` that the cluster lacks make it unsupported. ``id`` is stable, and the test's name. ``timed`` marks an
-    extended row that holds a time against a bound, or that a busy machine can spoil: see ``Binding``.
+    ``features`` that the cluster lacks make it unsupported. ``id`` is stable, and the test's name.
     ``since`` is the Kubernetes from which on it can be asked (``1.28``), ``since_why`` the reference; both follow from
     what the row uses (versions.py), unless a later version is given here. Empty where every Kubernetes will do that the
     suite can speak to.
@@ -131,7 +135,6 @@ class Row:
     suite: str
     references: tuple[str, ...]
     features: frozenset[str] = frozenset()
-    timed: bool = False
     since: str = ""
     since_why: str = ""
 
@@ -149,6 +152,11 @@ class Row:
     def fails_if(self) -> str:
         """The broken data plane that trips it, for ``esipp explain`` and for whoever reads a failure."""
         return ""
+
+    @property
+    def instrument(self) -> bool:
+        """Whether it asks by way of the reference load balancer, an instrument of ours beside the cluster."""
+        return any(name.startswith(REFERENCE) for name in self.features)
 
     @property
     def on_host_network(self) -> bool:
@@ -254,6 +262,11 @@ def say_missing(row: Row, missing: Mapping[str, Feature]) -> str:
 def unproven_at_vips(row: Row, facts: Mapping[str, str]) -> str:
     """Why nobody can say whose address was to be seen where a row failed: NAT may be on that way; else nothing."""
     return next((facts[AT_VIPS + each] for each in sorted(row.source_at_vips) if AT_VIPS + each in facts), "")
+
+
+def is_instrument(row: Row, facts: Mapping[str, str]) -> bool:
+    """Whether a row checks an instrument of ours, and so says nothing for or against the cluster."""
+    return row.instrument and facts.get(OWN_REFERENCE) != "own"
 
 
 def holds(when: Iterable[tuple[str, str]], before: str, facts: Mapping[str, str]) -> bool:

@@ -189,7 +189,7 @@ _OTHERS: Mapping[str, Callable[[Row, Any, Mapping[str, Feature], Mapping[str, st
 
 
 def _left_open(row: Row, status: Status, why: str) -> Verdict:
-    return Verdict(row.id, row.level, status, row.expected, "nothing", why, timed=row.timed)
+    return Verdict(row.id, row.level, status, row.expected, "nothing", why)
 
 
 # ----------------------------------------------------------------------------------- what of today was not seen then

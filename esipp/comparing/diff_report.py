@@ -223,7 +223,6 @@ def _row(each: Change) -> dict[str, Any]:
         "id": each.id,
         "kind": each.kind.value,
         "level": each.level.value,
-        "timed": each.timed,
         "aspect": each.aspect,
         "before": each.before,
         "after": each.after,

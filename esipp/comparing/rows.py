@@ -96,7 +96,6 @@ class Change:
         id, level: the row; the level is the stricter of the two where suites disagree.
         before, after: what was seen, in few words that hold on every cluster.
         why_before, why_after: the reason, of a verdict that is known, or says nothing.
-        timed: whether a busy machine can spoil it (``Binding``).
         aspect: of another observation: what of it is another.
     """
 
@@ -109,14 +108,13 @@ class Change:
     after: str = ""
     why_before: str = ""
     why_after: str = ""
-    timed: bool = False
     aspect: str = ""
 
     def binds(self, fail_on: Binding) -> bool:
         """Whether the row makes a comparison fail that is asked to ``--fail-on`` so much."""
         if self.level is not Level.EXTENDED:
             return self.level is Level.CORE
-        return fail_on is Binding.TIMED or (fail_on is Binding.EXTENDED and not self.timed)
+        return fail_on is Binding.EXTENDED
 
     @property
     def counts_as_regressed(self) -> bool:
@@ -153,13 +151,12 @@ def _compare(
     old, new = (run.verdicts.get(name) for run in runs)
     levels = list(Level)
     level = min((row.level for row in rows), key=levels.index)
-    timed = any(each.timed for each in (old, new) if each)
     shapes = [each and word.shape(each) for each, word in zip((old, new), words, strict=True)]
     told = [gist(each) if each else "" for each in shapes]
     was, now = (word.why(each) if each else "" for each, word in zip((old, new), words, strict=True))
 
     def change(kind: Kind, before: str = told[0], after: str = told[1], aspect: str = "") -> Change:
-        return Change(name, kind, level, old, new, before, after, was, now, timed, aspect)
+        return Change(name, kind, level, old, new, before, after, was, now, aspect)
 
     if only:
         yield change(only)

@@ -164,7 +164,10 @@ def _row(run: RecordedRun, row: ToldRow, kept: bool) -> Json:
         "change": told.get("change", ""),
         "witnesses": told.get("witnesses", ""),
         "left_out": told.get("left_out", False),
-        "timed": told.get("timed", False),
+        "sees": told.get("sees", ""),
+        "nature": told.get("nature", ""),
+        "missing": told.get("missing", []),
+        "instrument": told.get("instrument", False),
         "files": [path.as_posix() for path in run.files(row.id)] if kept else [],
     }
 

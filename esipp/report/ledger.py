@@ -15,7 +15,7 @@ from typing import Any
 from esipp.errors import HarnessError, PreflightError
 from esipp.redaction import KNOWN
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 SCHEMA = Path(__file__).with_name("ledger.schema.json")
 
 

@@ -113,7 +113,6 @@ def row(phase: Phase, way: Way, family: Family, what: What) -> ContinuityRow:
         features.add("load-balancer" if way.by == DEFAULT else f"load-balancer.{way.by}")
     if phase.disruption:
         features |= {"disruptive", feature_of(phase.disruption)}
-    in_time = what is What.GAP or (what is What.NO_LOSS and way.local and phase is Phase.FLIPS)
     return ContinuityRow(
         id=f"{SUITE}.{phase.value}.{way.slug}.{family.value.lower()}.{what.value}",
         requirement=requirement(phase, way, what),
@@ -121,7 +120,6 @@ def row(phase: Phase, way: Way, family: Family, what: What) -> ContinuityRow:
         suite=SUITE,
         references=references(phase, way, what),
         features=frozenset(features),
-        timed=in_time,
         phase=phase,
         way=way,
         family=family,

@@ -75,7 +75,6 @@ def row(balancer: Balancer, what: What, place: str, family: Family | None, level
         suite=SUITE,
         references=tuple(references),
         features=frozenset(needed | ({f"family.{family.value.lower()}"} if family else set())),
-        timed=what in (What.BLACK_HOLE, What.NO_LOSS),
         balancer=balancer,
         what=what,
         family=family,
