@@ -312,15 +312,15 @@ ONE_PERCENT = 0.01
 
 
 def say_bound(count: int) -> str:
-    """What ``count`` equal answers can and cannot say about others like them: the same client, entry, payload and moment.
+    """What ``count`` equal answers can and cannot say about others of the same client, entry, payload and moment.
 
     The bound is the rule of three, exactly, at 95 % confidence; the power is the chance to have met a defect of one
     connection in a hundred, if each is as likely to be hit as the next.
     """
     share, missed = 1 - 0.05 ** (1 / count), (1 - ONE_PERCENT) ** count
     return (
-        f"0 of {count} differ: at most {share:.1%} of connections like these do, at 95 % confidence; a defect of 1 % of "
-        f"them had a chance of {missed:.0%} to be missed"
+        f"0 of {count} differ: at most {share:.1%} of connections like these do, at 95 % confidence; a defect of 1 % "
+        f"of them had a chance of {missed:.0%} to be missed"
     )
 
 

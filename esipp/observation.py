@@ -148,10 +148,10 @@ class Verdict:
     ``expected`` and ``observed`` are sentences for people; ``tally`` counts the observations by what they showed, and
     ``shown`` are the address classes among them. ``left_out`` marks an unsupported row that the cluster itself would
     have supported. ``ports`` tells whether source ports were kept, ``change`` where packets saw the source change,
-    ``witnesses`` on whose word it rests, ``likely`` where to look first if it is not fine. ``sees`` is what the check can
-    and cannot see: its power, and the resolution that was reached. ``nature`` is what a known difference is (a
-    ``Nature``'s value), ``missing`` the features for want of which a row was not asked. ``instrument`` marks a row about
-    our own reference load balancer, which counts neither for nor against the cluster.
+    ``witnesses`` on whose word it rests, ``likely`` where to look first if it is not fine. ``sees`` is what the check
+    can and cannot see: its power, and the resolution that was reached. ``nature`` is what a known difference is (a
+    ``Nature``'s value), ``missing`` the features for want of which a row was not asked. ``instrument`` marks a row
+    about our own reference load balancer, which counts neither for nor against the cluster.
     """
 
     cell: str

@@ -94,9 +94,9 @@ HEALTH_VIEW = "load-balancer.health-view"
 REFERENCE = "load-balancer.reference-"
 """How the features are called that stand for the classes of the reference load balancer."""
 
-OWN_REFERENCE = "load-balancer.reference"
-"""The fact that says whose the reference load balancer is: ``own`` where it serves Services that name no class, and so is
-the cluster's own load balancer; ``instrument`` where it stands beside the cluster's."""
+OWN_REFERENCE = "load-balancer.reference.role"
+"""The fact that says what the reference load balancer is here: ``own`` where it serves Services that name no class, so
+that it is the cluster's own load balancer; ``instrument`` where it stands beside the cluster's."""
 
 HOST_NETWORK = "host-network"
 """The feature that rows need which rest on our agents: a cluster may admit no such pods."""

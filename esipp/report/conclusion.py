@@ -88,9 +88,9 @@ class Tally:
 class Conclusion:
     """``result`` in a word or two (``RESULTS``), the exit code, and why, in a sentence.
 
-    ``counts`` are the verdicts of the cluster's checks by status, ``levels`` the same by level and nature; ``instrument``
-    counts the checks of our own reference load balancer, which are outside of the result. ``catalogue`` is how many
-    core checks there are in all, asked or not.
+    ``counts`` are the verdicts of the cluster's checks by status, ``levels`` the same by level and nature.
+    ``instrument`` counts the checks of our own reference load balancer, which are outside of the result. ``catalogue``
+    is how many core checks there are in all, asked or not.
     """
 
     result: str
@@ -113,7 +113,7 @@ def binds(verdict: Verdict, fail_on: Binding) -> bool:
 
 
 def spoils(verdict: Verdict, fail_on: Binding) -> bool:
-    """Whether this verdict alone keeps a run from exit code 0. An undecided extended check does not (``MOST_UNDECIDED``)."""
+    """Whether this verdict alone keeps a run from exit code 0; an undecided extended one does not (MOST_UNDECIDED)."""
     if verdict.status in (Status.FAIL, Status.FLAKY):
         return binds(verdict, fail_on)
     return verdict.status is Status.ERROR or (verdict.status is Status.INCONCLUSIVE and verdict.level is Level.CORE)
