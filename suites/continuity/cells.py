@@ -75,6 +75,9 @@ STATELESS = Difference(
     "another node, which resets them",
     reference="RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm: disruption",
     by_chance=True,
+    evidence="Nothing but connections that were open while the balancer changed its routes was lost, and these were "
+    "reset.",
+    hides="A node that resets connections while routes change.",
 )
 
 
@@ -85,6 +88,8 @@ MOVED_VIP = Difference(
     "open; how long others may still reach the node before is up to what neighbours remember",
     reference="MetalLB documentation: MetalLB in layer 2 mode, limitations",
     by_chance=True,
+    evidence="The connection broke, and the last answer by the VIP came from another node than the ones before.",
+    hides="A VIP that wanders between nodes without a reason.",
 )
 
 UNTOUCHED = Difference(
@@ -92,6 +97,8 @@ UNTOUCHED = Difference(
     seen=UNREWRITTEN,
     reason="Cilium does not rewrite the source on the way to a backend of the same node",
     reference="cilium/cilium#33574",
+    evidence="All other sources that were seen under Cluster are the client's own.",
+    hides="Nothing that the API promises: the answer came back, and the source is the true one.",
 )
 
 
