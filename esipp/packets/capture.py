@@ -30,7 +30,7 @@ ICMP, TCP, UDP, ICMP6, SCTP = 1, 6, 17, 58, 132
 SCTP_INIT, SCTP_INIT_ACK, SCTP_ABORT = 1, 2, 6
 NAMES = {TCP: "TCP", UDP: "UDP", SCTP: "SCTP"}
 DIRECTIONS = {0: IN, 1: IN, 2: IN, 3: OTHER, 4: OUT}
-IN_REQUEST = re.compile(rb"([A-Za-z0-9._:-]{1,128})\n?\Z")
+IN_REQUEST = re.compile(rb"(?:[A-Za-z0-9._:-]{1,64}/)?([A-Za-z0-9._:-]{1,128})\n?\Z")
 IN_REPLY = re.compile(rb'"nonce": ?"([A-Za-z0-9._:-]{1,128})"')
 
 
