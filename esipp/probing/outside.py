@@ -137,15 +137,17 @@ def _remove(names: Sequence[str]) -> None:
         )
 
 
-def left_behind(server: str) -> dict[str, str]:
-    """The containers of runs against one cluster, with their run."""
+def left_behind(server: str) -> dict[str, tuple[str, str]]:
+    """The containers of runs against one cluster, with their run and its owner, as their labels have it."""
     label = f"label={SERVER_LABEL}={server}"
+    shown = "\t".join(["{{.Names}}", *('{{.Label "' + each + '"}}' for each in (RUN_LABEL, OWNER))])
     try:
-        found = _docker("ps", "--all", "--filter", label, "--format", '{{.Names}} {{.Label "' + RUN_LABEL + '"}}')
+        found = _docker("ps", "--all", "--filter", label, "--format", shown)
     except PreflightError:
         return {}
     lines = found.stdout.splitlines() if found.returncode == 0 else []
-    return {name: run for name, _, run in (line.partition(" ") for line in lines)}
+    told = (line.split("\t") for line in lines)
+    return {name: (run, owner) for name, run, owner in told}
 
 
 def sweep(names: Sequence[str]) -> None:
