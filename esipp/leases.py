@@ -70,7 +70,7 @@ def fresh_until(lease: Json) -> float:
     The API server dates every change itself (``managedFields``), so that the holder's clock does not matter; where
     it does not, the holder's word counts.
     """
-    spec, about = lease.get("spec") or {}, lease["metadata"]
+    spec, about = lease.get("spec") or {}, lease.get("metadata") or {}
     dated = [_moment(str(each.get("time") or "")) for each in about.get("managedFields") or ()]
     known = [each for each in dated if each is not None]
     renewed = max(known) if known else _moment(str(spec.get("renewTime") or "")) or 0.0

@@ -111,9 +111,13 @@ def judge_lease(lease: Json, owner: str, now: float) -> str:
     A process of this very machine is looked up. Of any other one the Lease is the only word.
     """
     host, _, pid = owner.rpartition("/")
-    theirs = str((lease["metadata"].get("annotations") or {}).get(leases.MACHINE) or "")
-    if host == socket.gethostname() and theirs and theirs == leases.machine():
-        return f"process {pid} is at work in it" if is_alive(owner) else ""
+    theirs = str(((lease.get("metadata") or {}).get("annotations") or {}).get(leases.MACHINE) or "")
+    here = leases.machine()
+    if host == socket.gethostname() and theirs in ("", here):
+        if is_alive(owner):
+            return f"process {pid} is at work in it"
+        if theirs:  # and known to be this one
+            return ""
     until = leases.fresh_until(lease)
     if until <= now:
         return ""
