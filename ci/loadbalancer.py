@@ -95,6 +95,12 @@ def restart(there: Surroundings, options: Sequence[str] = ()) -> None:
     run(there, found["Config"]["Image"], options, _options(found, OWN_LABEL))
 
 
+def options(there: Surroundings) -> list[str]:
+    """Say what it was started with beyond what it has by itself; nothing where it is not there."""
+    found = inspect(there, NAME)
+    return _options(found) if found else []
+
+
 def run(there: Surroundings, image: str, options: Sequence[str] = (), own: Sequence[str] = ()) -> None:
     """Start the container in place of the one that is there, and wait until it serves."""
     remove(there)
