@@ -44,7 +44,8 @@ class Settings:
     names a cloud's account. ``implementation`` is what the user says was tested. ``sample_nodes`` is how many
     nodes carry an agent, at most (sampling.py). ``source_ranges`` is who may use the VIPs (``source_ranges.decide``).
     ``provider`` is the load balancer that the cluster is said to have (a profile's name or file); empty for what is
-    found.
+    found. ``bound`` is how many seconds the cluster's own load balancer may take to steer away from a node, as the user
+    says; None where nobody does.
     """
 
     context: str
@@ -67,6 +68,7 @@ class Settings:
     in_cluster: bool = False
     exclude: Exclusions = ()
     sample_nodes: int = DEFAULT_NODES
+    bound: float | None = None
 
     @property
     def repeat(self) -> str:
@@ -88,6 +90,7 @@ class Settings:
         words += [f"--implementation {shlex.quote(f'{name}={value}')}" for name, value in self.implementation]
         words += [f"--source-ranges {self.source_ranges}"] if self.source_ranges != "auto" else []
         words += [f"--provider {shlex.quote(self.provider)}"] if self.provider else []
+        words += [f"--bound {self.bound:g}"] if self.bound is not None else []
         words += [f"--without {name}" for name in self.without]
         words += [f"--exclude {shlex.quote(word)}" for word in as_words(self.exclude)]
         return " ".join([start, *words])
@@ -178,6 +181,7 @@ class Run:
             redact_cloud_ids=self.settings.redact_cloud_ids,
             implementation=as_json(self.settings.implementation),
             provider=self.settings.provider,
+            bound=self.settings.bound,
             command=self.repeat,
             asked=list(self.asked),
             rows=[row_record(row) for row in rows],
