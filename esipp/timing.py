@@ -9,15 +9,15 @@ FIELD_LIMIT = 30.0
 
 PROMPT = 5.0
 """Seconds in which a service proxy that keeps up has followed a change. kube-proxy waits one second between two syncs
-(minSyncPeriod), and a sync of a small cluster takes a fraction of a second. On the kind lanes 0.1 to 1.2 s were measured.
-Four more seconds are left for the API server, for the controller of EndpointSlices and for a larger cluster."""
+(minSyncPeriod), and a sync of a small cluster takes a fraction of a second: on the kind lanes 0.1 to 1.2 s were seen.
+The rest is for the API server, for the controller of EndpointSlices and for larger clusters."""
 
 FINE = 1 / 15
 """The share of a bound that a measurement may be unsure of. Of 3 s these are two of our probes."""
 
 WAITS = 10
-"""How often what follows a change waits for a processor: watch, sync, commands, timers of a load balancer. Where a control
-of a single step is late by a second, ten seconds may be the machine's."""
+"""How often what follows a change waits for a processor: watch, sync, commands, timers of a load balancer. Where a
+control of a single step is late by a second, ten seconds may be the machine's."""
 
 
 class Held(StrEnum):

@@ -1,4 +1,4 @@
-"""What a client's own way to the nodes was worth: reference listeners of several nodes, with no Service in between. Pure."""
+"""What a client's own way to the nodes was worth: reference listeners of several nodes, no Service between. Pure."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -143,6 +143,6 @@ def excused(product: Counts, control: Counts) -> str:
     if not control.lost or (chance := by_chance(product, control)) < ALPHA:
         return ""
     return (
-        f"the reference listeners lost {control.words}, with no service in the way: {product.words} may be the way's own "
-        f"(Fisher's exact test, p = {chance:.2g})"
+        f"the reference listeners lost {control.words}, with no service in the way: {product.words} may be the way's "
+        f"own (Fisher's exact test, p = {chance:.2g})"
     )

@@ -1,4 +1,4 @@
-"""How long the cluster's own load balancer may send requests to a node that lost its last endpoint, and who says so. Pure."""
+"""How long the cluster's own load balancer may use a node that lost its last endpoint, and who says so. Pure."""
 
 from dataclasses import dataclass
 
