@@ -49,6 +49,7 @@ class Gathering:
     word: Word = NOTHING
     uncertainty: float = 0.0
     heard: str = "packets were left out"
+    others: frozenset[str] = frozenset()
     bystanders: Bystanders | None = None
     judges: dict[Balancer, Judge] = field(default_factory=dict)
     _stopped: threading.Event = field(default_factory=threading.Event)
@@ -206,6 +207,7 @@ class Gathering:
             views=self.word.views(balancer),
             obstacle=driver.obstacle,
             planned=sum((step.up is not None) + (step.down is not None) for step in driver.steps),
+            others=self.others,
         )
         return result.with_observed(observe(arrivals, result.timelines()))
 
