@@ -160,17 +160,15 @@ def measured_facts(agents: Mapping[str, Prober], known: Mapping[str, str]) -> di
     mode = measured_proxy_mode(agents)
     if mode is not None:
         return {"proxy-mode": mode}
-    found: dict[str, Fact] = {}
-    if known.get("service-proxy") == "unknown" and known.get("network-add-on", "unknown") != "unknown" and agents:
-        port = PROXY_MODE[1]
-        found[KUBE_PROXY] = Fact("absent", f"{WHERE}: none by that name; nobody answers at {PROXY_MODE[0]}:{port}")
-    if known.get("service-proxy") == "unknown" and known.get("network-add-on") in NO_PROXIES and agents:
-        told = cilium.health(agents)["cilium.health"]
-        if told.value == "refused":
-            port = PROXY_MODE[1]
-            how = f"{WHERE}: none by a known name; refused at {PROXY_MODE[0]}:{port}; {told.decided}"
-            return found | {"service-proxy": Fact("none", how)}
-    return found
+    nameless = known.get("service-proxy") == "unknown" and known.get("network-add-on", "unknown") != "unknown"
+    if not nameless or not agents:
+        return {}
+    told = cilium.health(agents)["cilium.health"]
+    if told.value != "refused":
+        return {}
+    how = f"{WHERE}: none by a known name; refused at {PROXY_MODE[0]}:{PROXY_MODE[1]}; {told.decided}"
+    found = {KUBE_PROXY: Fact("absent", how)}
+    return found | ({"service-proxy": Fact("none", how)} if known["network-add-on"] in NO_PROXIES else {})
 
 
 def measured_proxy_mode(agents: Mapping[str, Prober]) -> Fact | None:
