@@ -144,7 +144,7 @@ def page(breaks: Sequence[Break], unnoticed: Sequence[Unnoticed], record: Json) 
 
 def _where(broken: Break, record: Json) -> str:
     """On which lane's cluster it was tried last, or is to be; and whether with our load balancer as its own."""
-    told = record["scores"].get(broken.name, {}).get("cluster") or f"with {broken.data_plane}"
+    told = record["scores"].get(broken.name, {}).get("cluster") or f"with {' or '.join(broken.data_planes)}"
     return f"{told}, as own" if broken.asked.own else str(told)
 
 
