@@ -43,7 +43,7 @@ from esipp.probing import standing
 from esipp.probing.hosts import Landed
 from esipp.probing.places import Place
 from esipp.rights import rights_features
-from esipp.rows import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, Feature
+from esipp.rows import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, OWN_REFERENCE, Feature
 from esipp.run import Settings
 from esipp.sampling import NO_SAMPLE, Sample, sample
 from esipp.topology import MARKS, Node, marked, with_control_plane
@@ -141,6 +141,7 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     if reference:
         components.append(reference_component(reference))
         told, facts["load-balancer.reference"], decided["load-balancer.reference"] = ask_reference(reference)
+        facts[OWN_REFERENCE], decided[OWN_REFERENCE] = role_of(told), decided["load-balancer.reference"]
     balancer = detect(all_profiles(), raw, workloads, _told(settings), objects)
     balancer = as_it_runs(balancer, all_profiles(), told)
     for name, fact in balancer.facts().items():
@@ -305,6 +306,11 @@ def ask_reference(reference: Reference) -> tuple[Mapping[str, Any], str, str]:
     words = [f"{name} {value}" for name, value in told["settings"].items()]
     words += [f"fault {name}" for name in told.get("faults") or []]
     return told["settings"], ", ".join(words), f"its admin endpoint (container {reference.container})"
+
+
+def role_of(settings: Mapping[str, Any]) -> str:
+    """What the reference load balancer is here, by its settings: the cluster's own, or an instrument beside it."""
+    return "own" if settings.get(DEFAULT) else "instrument"
 
 
 def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: set[str] | None) -> dict[str, Feature]:

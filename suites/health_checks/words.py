@@ -81,6 +81,8 @@ OTHER_WORDS = (
         seen=NOT_TOLD,
         reason="other service proxies than kube-proxy do not tell how they are; load balancers go by the status",
         reference="cilium/cilium: pkg/service/healthserver; kubernetes/kubernetes#111661",
+        evidence="The health document is valid and has no field serviceProxyHealthy.",
+        hides="A kube-proxy that has lost the field.",
     ),
 )
 TRUTH = {
