@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from esipp.loadbalancers.promise import AS_STARTED, Promise
 from esipp.model import Balancer, Family
 from esipp.moves.checks import Arrival, Checking
 from esipp.moves.judging import Judge, Result
@@ -37,6 +38,7 @@ class World:
     drops_terminating: bool = False
     sticks_after: float = 0.0
     elsewhere: bool = False
+    promise: Promise = field(default_factory=lambda: Promise(3.0, AS_STARTED, None, True, True))
 
     def __post_init__(self) -> None:
         steps = [
@@ -148,8 +150,8 @@ class World:
         client = {FAMILY: frozenset({CLIENT})}
         told = Checking(self.told_period, 2) if self.tells else Checking()
         return Result(
-            self.balancer, self.seen(), self.changes, ends, [("a1", -1.0)], client, client, told
-        )  # fmt: skip
+            self.balancer, self.seen(), self.changes, ends, [("a1", -1.0)], client, client, told, promise=self.promise
+        )
 
     def judge(self) -> Judge:
         return Judge(self.result())
