@@ -280,8 +280,8 @@ class Judge:
         if decided.status is Status.PASS and self.result.cut_short:
             decided = replace(decided, status=Status.INCONCLUSIVE, reason=self.result.cut_short)
         if unpromised := self.unpromised(row.what):
-            reason = "; ".join(filter(None, (unpromised, decided.reason)))
-            return replace(decided, status=Status.RECORDED, reason=reason)
+            open_for = f"; {decided.reason}" if decided.status is Status.INCONCLUSIVE else ""
+            return replace(decided, status=Status.RECORDED, reason=unpromised + open_for)
         if row.level is Level.RECORD and decided.status is Status.INCONCLUSIVE:
             return replace(decided, status=Status.PASS)
         return decided
@@ -374,11 +374,10 @@ class Judge:
         followed = all_followed(judged, late, "traffic followed", What.STEERS)
         followed = replace(followed, observed=followed.observed + self._left_out(len(due) - len(judged)))
         still = self.rest(family)
-        seldom = 1.0 - (1.0 - 0.05) ** (1.0 / still.asked) if still.asked else 1.0
         how = "every node that came had to be used" if self.spreads else "a node that came had to be used if alone"
         sees = (
-            f"{len(judged)} changes were judged, {how}; of {still.asked} requests at rest a loss of more than "
-            f"{seldom:.2%} is seen with 95 %; longest time without a request {self._gap(family):.2f} s"
+            f"{len(judged)} changes were judged, {how}; {still.sees}; longest time without a request "
+            f"{self._gap(family):.2f} s"
         )
         return replace(with_rest(followed, still), sees=sees)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from esipp.model import Family
 from esipp.moves.doubts import Doubt
 from esipp.moves.samples import Stream
-from esipp.moves.statistics import more_lost_p
+from esipp.moves.statistics import least_share, more_lost_p
 from esipp.moves.timeline import Change, Mark, Seen, Timeline
 
 SETTLING = 1.0
@@ -18,6 +18,9 @@ settled before it is gone."""
 LEAST_LOST, LEAST_P = 3, 0.01
 """So many lost requests are the load balancer's, where the control would lose as many more in less than one of a
 hundred runs: a path that loses requests anyway is not blamed on the load balancer."""
+
+POWER = 0.95
+"""How likely a loss must be seen that is said to be."""
 
 LEAST_CONTROL = 100
 """Requests of the control, at least: with fewer nothing can be said of losses."""
@@ -56,6 +59,24 @@ class Rest:
     def open(self) -> bool:
         """Whether there are losses that nothing was there to be compared with."""
         return self.lost >= LEAST_LOST and self.control_asked < LEAST_CONTROL
+
+    @property
+    def least_blamed(self) -> int:
+        """So many lost requests are blamed on the load balancer, where the control loses none; 0 if no number is."""
+        enough = (
+            lost for lost in range(LEAST_LOST, self.asked + 1)
+            if more_lost_p(lost, self.asked, 0, self.control_asked) < LEAST_P
+        )  # fmt: skip
+        return next(enough, 0) if self.control_asked >= LEAST_CONTROL else 0
+
+    @property
+    def sees(self) -> str:
+        """Which losses would be seen, in words."""
+        least = self.least_blamed
+        if not least:
+            return f"of {self.asked} requests at rest no loss can be told from the control's"
+        share = least_share(least, self.asked, POWER)
+        return f"of {self.asked} requests at rest a loss of {share:.2%} and more is seen with {POWER:.0%}"
 
     @property
     def words(self) -> str:

@@ -59,13 +59,13 @@ def power(trials: int, alpha: float, share: float) -> float:
 
 def _binomial(trials: int, share: float) -> list[float]:
     """How likely each number of hits is."""
-    return [
-        math.exp(
-            math.lgamma(trials + 1) - math.lgamma(hits + 1) - math.lgamma(trials - hits + 1)
-            + hits * math.log(share) + (trials - hits) * math.log1p(-share)
-        )
-        for hits in range(trials + 1)
-    ]  # fmt: skip
+    return [_likely(hits, trials, share) for hits in range(trials + 1)]
+
+
+def _likely(hits: int, trials: int, share: float) -> float:
+    """How likely so many hits are."""
+    choose = math.lgamma(trials + 1) - math.lgamma(hits + 1) - math.lgamma(trials - hits + 1)
+    return math.exp(choose + hits * math.log(share) + (trials - hits) * math.log1p(-share))
 
 
 def more_lost_p(lost: int, asked: int, control_lost: int, control_asked: int) -> float:
@@ -80,6 +80,16 @@ def more_lost_p(lost: int, asked: int, control_lost: int, control_asked: int) ->
     whole = choose(total, losses)
     possible = range(max(lost, losses - control_asked), min(losses, asked) + 1)
     return min(1.0, sum(math.exp(choose(asked, n) + choose(control_asked, losses - n) - whole) for n in possible))
+
+
+def least_share(hits: int, trials: int, likely: float) -> float:
+    """The share of all at which so many hits and more, of so many trials, are at least so likely."""
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        share = (low + high) / 2.0
+        fewer = sum(_likely(n, trials, share) for n in range(hits)) if 0.0 < share < 1.0 else 0.0
+        low, high = (low, share) if 1.0 - fewer >= likely else (share, high)
+    return high
 
 
 def family_wise(tests: int, alpha: float) -> float:
