@@ -12,6 +12,7 @@ from pathlib import Path
 from esipp import __version__
 from esipp.cell import Cell
 from esipp.deploying.wishes import NOTHING, Wishes
+from esipp.echo_token import TOKEN
 from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.excluding import Exclusions, as_words
 from esipp.implementation import Pairs, as_json
@@ -152,6 +153,7 @@ class Run:
         self._by_id = {row.id: row for row in rows}
         self.progress.begin(rows, self.settings.samples, self.settings.moves)
         know_cloud(self.settings)
+        KNOWN.learn("token", TOKEN)
         now = time.gmtime()
         self.id = f"{time.strftime('%m%d-%H%M%S', now)}-{secrets.token_hex(2)}"
         stamp = time.strftime("%Y%m%dT%H%M%SZ", now)

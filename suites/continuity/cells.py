@@ -34,8 +34,8 @@ OWN_DOING = {Phase.EXCLUDE, Phase.SPEAKER, Phase.KUBELET}
 """In these the cluster's own load balancer is itself what is disturbed, or may change its nodes."""
 
 MOVES = {*LAST_POD_GOES, Phase.FLIPS}
-"""In these the cluster's own load balancer may change its nodes for a Local service. What that costs is recorded:
-MetalLB, say, makes no health checks, and keeps a node in use until its pod is gone."""
+"""In these the cluster's own load balancer may change its nodes for a Local service. What that costs is held against
+its bound. Where nobody promises one it is recorded: MetalLB, say, makes no health checks."""
 
 
 def about_losses(phase: Phase, way: Way) -> What:
@@ -51,6 +51,8 @@ def about_losses(phase: Phase, way: Way) -> What:
 def asked(phase: Phase, way: Way) -> Iterator[What]:
     yield about_losses(phase, way)
     yield What.SOURCE
+    if phase is Phase.FLIPS and way.local:
+        yield What.PROMPT
     yield What.PLACE
     yield What.LASTING
     if way == Way(NODEPORT, LOCAL) and phase in (Phase.ROLLING_UPDATE, Phase.DELETED, Phase.DRAIN):
@@ -59,10 +61,10 @@ def asked(phase: Phase, way: Way) -> Iterator[What]:
 
 def level(phase: Phase, way: Way, what: What) -> Level:
     """Extended where it is only asked with leave to disturb others: else no usual run would be whole."""
-    promised = about_losses(phase, way)
-    if what is What.LOSSES or (what is What.LASTING and way.by == DEFAULT and promised is What.LOSSES):
-        return Level.RECORD
-    if phase.disruption or what in (What.NO_LOSS, What.GAP, What.LASTING):
+    if what is What.LOSSES:
+        bounded = way.by == DEFAULT and phase is not Phase.SPEAKER
+        return Level.EXTENDED if bounded else Level.RECORD
+    if phase.disruption or what in (What.NO_LOSS, What.GAP, What.LASTING, What.PROMPT):
         return Level.EXTENDED
     by_contract = what in (What.PLACE, What.TERMINATING) or (way.local and way.by not in PROXIES)
     return Level.CORE if by_contract else Level.EXTENDED
@@ -81,8 +83,8 @@ STATELESS = Difference(
 MOVED_VIP = Difference(
     when=(),
     seen=MOVED,
-    reason="the cluster's own load balancer moved the VIP to another node, which knows nothing of connections that are "
-    "open; how long others may still reach the node before is up to what neighbours remember",
+    reason="the cluster's own load balancer moved the VIP to another node because of what was done; that node knows "
+    "nothing of connections that are open",
     reference="MetalLB documentation: MetalLB in layer 2 mode, limitations",
     by_chance=True,
 )
@@ -95,13 +97,13 @@ UNTOUCHED = Difference(
 )
 
 
-def differences(way: Way, what: What) -> Iterator[Difference]:
+def differences(phase: Phase, way: Way, what: What) -> Iterator[Difference]:
     """What may be seen instead, and why."""
     if way.by == ECMP and what in (What.NO_LOSS, What.LASTING):
         yield STATELESS
-    if way == Way(DEFAULT, LOCAL) and what is What.LASTING:
+    if way.by == DEFAULT and what is What.LASTING and phase in ((MOVES if way.local else set()) | OWN_DOING):
         yield MOVED_VIP
-    if what is What.SOURCE and way.by == DEFAULT:
+    if what in (What.SOURCE, What.PROMPT) and way.by == DEFAULT:
         yield from by_proxy(PROXIED)
     if what is What.SOURCE and not way.local:
         yield UNTOUCHED
@@ -124,7 +126,7 @@ def row(phase: Phase, way: Way, family: Family, what: What) -> ContinuityRow:
         way=way,
         family=family,
         what=what,
-        differences=tuple(differences(way, what)),
+        differences=tuple(differences(phase, way, what)),
     )
 
 
