@@ -118,6 +118,7 @@ class Witness:
         delivered: the source with which its request went to a backend; None where it went to none.
         change: where the source changed, as ``node esipp-worker, between eth0 and veth1: A became B``; else empty.
         contradiction: where packets and the echo server cannot both be right, in words; else empty.
+        doubt: why its packets were not told apart from another connection's, in words; else empty.
     """
 
     path: str
@@ -127,6 +128,7 @@ class Witness:
     delivered: tuple[str, int] | None = None
     change: str = ""
     contradiction: str = ""
+    doubt: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The witness as the ledger keeps it."""
@@ -138,6 +140,7 @@ class Witness:
             "delivered": list(self.delivered) if self.delivered else None,
             "change": self.change,
             "contradiction": self.contradiction,
+            "doubt": self.doubt,
         }
 
 

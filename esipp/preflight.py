@@ -171,7 +171,7 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     chosen = sample(nodes.values(), with_control_plane(nodes.values(), roles), settings.sample_nodes, settings.seed)
     facts["nodes.sampled"], decided["nodes.sampled"] = chosen.words, chosen.decided
     found = Findings(nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes))
-    steering = steering_of(balancer.profiles, told)
+    steering = steering_of(balancer.profiles, told, settings.bound)
     return replace(found, places=places, landed=landed, balancer=balancer, sample=chosen, steering=steering)
 
 

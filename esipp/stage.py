@@ -17,6 +17,7 @@ from esipp.deploying import pull_secret
 from esipp.errors import HarnessError
 from esipp.intact import compare
 from esipp.labels import RUN_LABEL
+from esipp.leases import Heartbeat
 from esipp.loadbalancers.carrying import guess
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected
 from esipp.loadbalancers.patience import USUAL, Patience
@@ -69,7 +70,8 @@ class Stage:
     ``admitted`` are the ranges that our VIPs are limited to, if they are,
     ``ingress`` is how the cluster's own load balancer announces itself: VIP, Proxy or hostname;
     ``network_policies`` are those that others put into our namespace, and one of ours lifts; ``pull_secret`` is what
-    images are pulled with there, if they are: a Secret's type and data (deploying/pull_secret.py).
+    images are pulled with there, if they are: a Secret's type and data (deploying/pull_secret.py). ``note`` is told
+    what is wrong with the run's Lease (leases.py).
     """
 
     cluster: Cluster
@@ -98,6 +100,8 @@ class Stage:
     network_policies: list[str] = field(default_factory=list)
     admitted: tuple[str, ...] = ()
     pull_secret: Json | None = field(default=None, repr=False)
+    note: Callable[[str], object] = str
+    _heartbeat: Heartbeat | None = None
     _identities: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     _states: dict[str, Json] = field(default_factory=dict)
 
@@ -122,6 +126,8 @@ class Stage:
         try:
             level = manifests.PRIVILEGED if self.hosted else manifests.RESTRICTED
             self.cluster.create("/api/v1/namespaces", manifests.namespace(self.namespace, self.run, owner(), level))
+            self._heartbeat = Heartbeat(self.cluster, self.namespace, self.run, owner(), self.note)
+            self._heartbeat.begin()
             if self.pull_secret:
                 self.cluster.create(self._in("secrets"), pull_secret.manifest(self.run, self.pull_secret))
             wait_for_account(self.cluster, self.namespace)
@@ -165,6 +171,8 @@ class Stage:
         Raises:
             HarnessError: it is still there after the budget.
         """
+        if self._heartbeat is not None:
+            self._heartbeat.end()
         if not self.namespace:
             return
         try:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from esipp.echo_token import ECHOED, TOKEN
 from esipp.model import Claim, Family, Path, Port
 from esipp.observation import Observation, Outcome
 
@@ -75,6 +76,8 @@ class Job:
             order["method"] = self.method
         if self.protocol in ("http", "get"):
             order |= {"path": self.url, "headers": dict(self.headers)}
+        if self.protocol in ECHOED:
+            order["token"] = TOKEN
         if self.preamble:
             order["preamble"] = self.preamble.hex()
         return order

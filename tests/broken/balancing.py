@@ -3,43 +3,98 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from http import HTTPStatus
 
-from ci import loadbalancer
+from ci import loadbalancer, metallb
 from ci.places import places
 from ci.surroundings import Surroundings
+from esipp.cluster import ApiError
+from esipp.convergence import Budget, Reading, converge
 from esipp.model import Balancer, Claim
 from esipp.moves.rows import MoveRow, What
-from esipp.rows import Row
+from esipp.rows import Level, Row
 from tests.broken.breakage import Asked, cells
 from tests.broken.nodes import Nodes, Placed
 
 FEW = 3
 """Moves up, and as many down: each that is not followed takes its whole budget."""
 
-MOVING = Asked(("convergence",), ("convergence.reference-ecmp", "convergence.default"), moves=FEW)
-"""What a forwarder makes of health checks, and of its neighbour that is not broken."""
+OWN = Balancer.ECMP.value
+"""As which class the reference load balancer is the cluster's own one: the forwarder to all healthy nodes."""
 
-HEADERS = Asked(("source_ip",), (".reference-proxy",))
-"""All proxies, those that tell the client's address and the one that does not."""
+PROFILE = ("--provider", "reference-forward")
+"""What a user says who has it: its period and thresholds are what it promises, and what it is held to."""
+
+MOVING = Asked(
+    ("convergence",), ("convergence.reference-ecmp", "convergence.default"), moves=FEW, own=OWN, options=PROFILE
+)
+"""What a forwarder makes of health checks, as the cluster's own load balancer and beside that."""
+
+HEADERS = Asked(("source_ip",), own=OWN, options=PROFILE)
+"""All paths. The proxies, those that tell the client's address and the one that does not, are among them."""
+
+CONTROLLER = f"/apis/apps/v1/namespaces/{metallb.NAMESPACE}/deployments/controller"
 
 LATE = (What.NO_LOSS, What.BALANCE, What.BLACK_HOLE)
 """What may go wrong as well where nodes are left too late, if not in every sequence of moves."""
 
 
 def options(*words: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
-    """Start the balancer with these, and again without."""
+    """Start the balancer with these beside what it has, and again without."""
 
     @contextmanager
     def apply(_: Nodes) -> Iterator[Placed]:
-        there = Surroundings.load(places())
-        assert there is not None, "these tests need a cluster that ci/conformance keeps"
+        there = _surroundings()
+        before = loadbalancer.options(there)
         try:
-            loadbalancer.restart(there, words)
+            loadbalancer.restart(there, (*before, *words))
             yield Placed(time.time())
         finally:
-            loadbalancer.restart(there)
+            loadbalancer.restart(there, before)
 
     return apply
+
+
+@contextmanager
+def own_balancer(nodes: Nodes, kind: str) -> Iterator[None]:
+    """Make the reference load balancer the cluster's own, by this class; without a class nothing changes.
+
+    MetalLB rests meanwhile: without its controller it gives no Service an address, and its speakers announce none.
+    """
+    if not kind:
+        yield
+        return
+    try:
+        run_metallb(nodes, 0)
+        with options("--default", kind)(nodes):
+            yield
+    finally:
+        run_metallb(nodes, 1)
+
+
+def run_metallb(nodes: Nodes, replicas: int) -> None:
+    """Have so many of MetalLB's controllers, where the lane has MetalLB, and wait until it is so."""
+    try:
+        if nodes.cluster.request("GET", CONTROLLER)["spec"].get("replicas", 1) != replicas:
+            nodes.cluster.patch(f"{CONTROLLER}/scale", {"spec": {"replicas": replicas}}, "merge-patch")
+    except ApiError as missing:
+        if missing.status == HTTPStatus.NOT_FOUND:
+            return
+        raise
+
+    def look() -> Reading:
+        status = nodes.cluster.request("GET", CONTROLLER)["status"]
+        pods = nodes.cluster.list(f"/api/v1/namespaces/{metallb.NAMESPACE}/pods", labelSelector="component=controller")
+        return Reading(status.get("readyReplicas", 0) == replicas == len(pods), str(status))
+
+    waited = converge(look, Budget("MetalLB's controller", 60.0, need=1, spacing=0.5))
+    assert waited.held, waited
+
+
+def _surroundings() -> Surroundings:
+    there = Surroundings.load(places())
+    assert there is not None, "these tests need a cluster that ci/conformance keeps"
+    return there
 
 
 def fault(name: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
@@ -48,8 +103,14 @@ def fault(name: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
 
 
 def forwarder(*about: What) -> Callable[[Row], bool]:
-    """Rows about this of the forwarder to all healthy nodes."""
-    return lambda row: isinstance(row, MoveRow) and row.balancer is Balancer.ECMP and row.what in about
+    """Rows about this of the forwarder to all healthy nodes, asked for by its class and as the cluster's own."""
+    ours = (Balancer.ECMP, Balancer.DEFAULT)
+    return lambda row: isinstance(row, MoveRow) and row.balancer in ours and row.what in about and promised(row)
+
+
+def promised(row: Row) -> bool:
+    """Whether somebody promises it: what is only recorded turns no row red."""
+    return row.level is not Level.RECORD
 
 
 def told_in(*headers: Claim) -> Callable[[Row], bool]:

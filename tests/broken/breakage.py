@@ -23,19 +23,38 @@ class Group(StrEnum):
     HARMLESS = "harmless"
 
 
+KUBE_PROXY, CILIUM = "kube-proxy", "cilium"
 RED = frozenset({"fail", "flaky"})
 KNOWN = frozenset({"known"})
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is run on the broken cluster: suites, and of their rows those whose ids contain one of ``rows`` (all)."""
+    """What is run on the broken cluster: suites, and of their rows those whose ids contain one of ``rows`` (all).
+
+    Args:
+        suites: which suites.
+        rows: parts of ids; empty for all checks of these suites.
+        samples: connections a path.
+        moves: of pods, up and as often down.
+        disruptive: whether what others would notice is allowed.
+        own: the class by which the reference load balancer serves Services that name none, so that it is the cluster's
+            own load balancer and its checks are part of the verdict; empty where the lane's own one serves them.
+        options: more options of ``esipp run``. None of them may change what binds.
+    """
 
     suites: tuple[str, ...]
     rows: tuple[str, ...] = ()
     samples: int = 20
     moves: int = DEFAULT_MOVES
     disruptive: bool = False
+    own: str = ""
+    options: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+        """What has to be the same for two to share a run of the healthy cluster."""
+        return self.suites, self.own, self.options
 
 
 def nobody(row: Row) -> bool:
@@ -68,6 +87,8 @@ class Break:
             beside; else it has the cluster for itself.
         at_once: it must be in place before anything is observed; else it only comes while something is done.
         fixed: one of those that every run of ``.ci/run`` tries.
+        data_plane: the lane's service proxy that it breaks: kube-proxy, or cilium where rules of kube-proxy's kind
+            never meet a packet.
     """
 
     name: str
@@ -84,6 +105,7 @@ class Break:
     scoped: bool = False
     at_once: bool = True
     fixed: bool = False
+    data_plane: str = KUBE_PROXY
 
 
 @dataclass(frozen=True)
@@ -102,6 +124,7 @@ class Score:
 
     Args:
         name: of the break.
+        asked: how many checks the run judged, of all that there are.
         must: how many rows had to notice.
         right: how many of them did.
         wrong: rows that changed and must not have, with what they said on the healthy and on the broken cluster.
@@ -114,6 +137,7 @@ class Score:
     """
 
     name: str
+    asked: int = 0
     must: int = 0
     right: int = 0
     wrong: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -129,7 +153,8 @@ class Score:
 def hold(broken: Break, rows: Iterable[Row], healthy: Mapping[str, str], result: Result) -> Score:
     """Hold what the rows said on the broken cluster against what they said on the healthy one."""
     asked = {row.id: row for row in rows if healthy.get(row.id, "unsupported") != "unsupported"}
-    score = Score(broken.name, exit_code=result.exit_code, seconds=result.seconds)
+    judged = sum(said != "unsupported" for said in result.statuses.values())
+    score = Score(broken.name, asked=judged, exit_code=result.exit_code, seconds=result.seconds)
     diagnoses: dict[str, int] = {}
     for name, said in result.statuses.items():
         row, before = asked.get(name), healthy[name]

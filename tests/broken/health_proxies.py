@@ -80,10 +80,6 @@ TOLD = (About.STATUS, About.TRUTH)
 READ = tuple(set(About) - {About.STATUS})
 """Rows that need an HTTP answer to say anything."""
 
-ONE_POD, ONE_AND_NONE = ("healthcheck.one-pod.",), ("healthcheck.one-pod.", "healthcheck.no-pods.")
-SETTLED = "healthcheck.one-pod.ipv4.outside-1-to-bare-node.status"
-"""Asked where all others are trials, so that it is known when the run began to look."""
-
 
 def asked(row: Row, *parts: About) -> Question | None:
     """The question of a row that is about one of these parts of an answer that a node gives; else none.

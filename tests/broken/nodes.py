@@ -260,15 +260,18 @@ class Nodes:
         *,
         suites: Sequence[str] = ("source_ip",),
         rows: Sequence[str] = (),
-        binding: str = "core",
         moves: int = DEFAULT_MOVES,
         disruptive: bool = False,
+        options: Sequence[str] = (),
     ) -> Result:
-        """Run suites on the cluster, as a user would: all their rows, or those whose ids contain one of these."""
+        """Run suites on the cluster by the default command: all their rows, or those whose ids contain one of these.
+
+        Only how much is asked is chosen here. What binds is what binds for every user.
+        """
         began = time.monotonic()
         shutil.rmtree(out, ignore_errors=True)  # of an earlier try
         command = [sys.executable, "-m", "esipp", "run", "--context", self.cluster.context, "--out", str(out)]
-        command += ["--samples", str(samples), "--fail-on", binding, *(f"--suite={suite}" for suite in suites)]
+        command += ["--samples", str(samples), *(f"--suite={suite}" for suite in suites), *options]
         command += ["--moves", str(moves), "--seed", "12", *rows]  # healthy and broken, the same is done
         command += ["--allow-disruptive"] if disruptive else []
         done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, timeout=LONGEST, check=False)

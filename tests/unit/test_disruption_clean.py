@@ -1,13 +1,17 @@
 """`esipp clean` finds what killed runs left on nodes, in whatever state, and spares what is another's."""
 
 import os
+import re
+import socket
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from esipp import sweeping
+from esipp import leases, leftovers, sweeping
 from esipp.cluster import Cluster
 from esipp.disruption import marks, services, shell
 from esipp.disruption.containers import nodes_of
@@ -15,6 +19,7 @@ from esipp.disruption.features import disruption_features
 from esipp.disruption.marks import Mark
 from esipp.disruption.model import Disruption
 from esipp.errors import PreflightError
+from esipp.labels import MANAGED_BY, OWNER, RUN_LABEL
 from esipp.namespaces import owner
 from tests.unit.fake_nodes import EXCLUDED, FakeNode, FakeNodes
 
@@ -42,13 +47,14 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
     node = FakeNode(tmp_path / "a")
     monkeypatch.setattr(sweeping, "node_containers", lambda server: {"a": node.way})
     monkeypatch.setattr(sweeping.outside, "left_behind", lambda server: {})
-    monkeypatch.setattr(sweeping, "is_alive", lambda by: by == owner())  # a test's worker is not called esipp
+    for module in (sweeping, leftovers):  # a test's worker is not called esipp
+        monkeypatch.setattr(module, "is_alive", lambda by: by == owner())
     return node
 
 
-def cleaned(cluster: Cluster, *, force: bool = False) -> list[str]:
+def cleaned(cluster: Cluster, *, force: bool = False, dry_run: bool = False, run: str | None = None) -> list[str]:
     said: list[str] = []
-    sweeping.clean(cluster, None, force, said.append)
+    sweeping.clean(cluster, run, force, said.append, dry_run=dry_run)
     return said
 
 
@@ -133,6 +139,182 @@ def test_a_cluster_that_refuses_is_told(cluster: Cluster, node: FakeNode, fake: 
     fake.before = lambda method, path, body: (403, {"message": "no"}) if path == "/api/v1/nodes" else None
     with pytest.raises(PreflightError, match="The nodes cannot be looked after"):
         cleaned(cluster)
+
+
+# ------------------------------------------------------------------------------------------------ whose namespaces
+RUN = "0101-000000-aaaa"
+SPACE = f"esipp-{RUN}"
+LONG_AGO = "2020-01-01T00:00:00Z"
+
+
+def space(name: str = SPACE, run: str = RUN, by: str = DEAD, *, created: str = LONG_AGO) -> Json:
+    labels = {**MANAGED_BY, **({RUN_LABEL: run} if run else {})}
+    notes = {OWNER: by} if by else {}
+    return {"metadata": {"name": name, "labels": labels, "annotations": notes, "creationTimestamp": created}}
+
+
+def held(by: str = DEAD, *, ago: float = 0.0, machine: str = "another") -> Json:
+    """The Lease of a run, renewed so many seconds ago."""
+    made = leases.lease(RUN, f"{by}/{RUN}", time.time() - ago)
+    made["metadata"]["annotations"][leases.MACHINE] = machine
+    return made
+
+
+def test_the_namespace_of_a_killed_run_is_removed(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
+    fake.spaces = [space()]
+    assert cleaned(cluster) == [f"removed namespace {SPACE}"]
+    assert fake.spaces == []
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (space("team-a"), "its name does not begin with 'esipp-'"),
+        (space("esipp-team-a"), f"its label {RUN_LABEL} names another run: {RUN}"),
+        (space(run=""), f"it has no label {RUN_LABEL}"),
+        (space(by=""), f"its {OWNER} names no process"),
+        (space(by="somebody"), f"its {OWNER} names no process"),
+        (space("esipp-", run=""), f"it has no label {RUN_LABEL}"),
+    ],
+)
+def test_what_has_only_some_of_the_marks_is_named_and_spared(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes, found: Json, why: str
+) -> None:
+    fake.spaces = [found]
+    line = f"kept namespace {found['metadata']['name']}, which is not surely of a run: {why}"
+    assert cleaned(cluster) == cleaned(cluster, force=True) == [line]
+    assert fake.spaces == [found]
+    assert not any(request.startswith("DELETE") for request in fake.requests)
+
+
+def test_a_run_on_another_machine_is_spared_while_its_lease_is_fresh(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes
+) -> None:
+    fake.spaces, fake.of_runs = [space()], {SPACE: held(ago=10)}
+    (line,) = cleaned(cluster)
+    assert re.fullmatch(
+        rf"kept namespace {SPACE}: {DEAD}/{RUN} holds its Lease until \d\d:\d\d:\d\d UTC \(--force removes it\)", line
+    )
+    assert fake.spaces
+    assert cleaned(cluster, force=True) == [f"removed namespace {SPACE}"]
+
+
+def test_one_whose_lease_has_ended_is_removed(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
+    fake.spaces, fake.of_runs = [space()], {SPACE: held(ago=leases.DURATION + 2)}
+    assert cleaned(cluster) == [f"removed namespace {SPACE}"]
+
+
+def test_the_api_servers_date_of_a_renewal_counts_and_not_the_holders(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes
+) -> None:
+    """The holder's clock is an hour behind, or ahead."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    behind, ahead = held(ago=3600), held(ago=-3600)
+    behind["metadata"]["managedFields"] = [{"manager": "x", "time": LONG_AGO}, {"manager": "y", "time": now}]
+    ahead["metadata"]["managedFields"] = [{"manager": "x", "time": LONG_AGO}]
+    fake.spaces, fake.of_runs = [space()], {SPACE: behind}
+    assert cleaned(cluster)[0].startswith(f"kept namespace {SPACE}")
+    fake.of_runs = {SPACE: ahead}
+    assert cleaned(cluster) == [f"removed namespace {SPACE}"]
+
+
+def test_a_process_of_this_machine_is_looked_up_whatever_its_lease_says(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "machine", lambda: "here")
+    killed = f"{socket.gethostname()}/1"
+    fake.spaces, fake.of_runs = [space(by=killed)], {SPACE: held(killed, machine="here")}
+    assert cleaned(cluster) == [f"removed namespace {SPACE}"], "a fresh Lease of a process that is known to be dead"
+    fake.spaces, fake.of_runs = [space(by=owner())], {SPACE: held(owner(), ago=3600, machine="here")}
+    assert cleaned(cluster) == [f"kept namespace {SPACE}: process {os.getpid()} is at work in it (--force removes it)"]
+
+
+@pytest.mark.parametrize("machine", ["another", ""])
+def test_a_machine_of_the_same_name_is_another_one(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes, monkeypatch: pytest.MonkeyPatch, machine: str
+) -> None:
+    monkeypatch.setattr(leases, "machine", lambda: machine and "here")
+    same_name = f"{socket.gethostname()}/1"
+    fake.spaces, fake.of_runs = [space(by=same_name)], {SPACE: held(same_name, machine=machine)}
+    assert "holds its Lease" in cleaned(cluster)[0]
+
+
+def test_a_run_that_was_just_begun_elsewhere_may_not_hold_its_lease_yet(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes
+) -> None:
+    fake.spaces = [space(created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))]
+    assert "may not hold its Lease yet (--force removes it)" in cleaned(cluster)[0]
+
+
+def test_where_leases_cannot_be_read_other_machines_runs_are_spared(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes
+) -> None:
+    here = f"{socket.gethostname()}/1"
+    fake.spaces = [space(), space("esipp-b", "b", here)]
+    fake.before = lambda method, path, body: (403, {"message": "no."}) if "/leases/" in path else None
+    said = cleaned(cluster)
+    assert said[0].startswith(f"kept namespace {SPACE}: {DEAD} made it, and whether that is at work cannot be seen: ")
+    assert said[1:] == ["removed namespace esipp-b"], "a process of this machine can be looked up"
+
+
+def test_a_dry_run_says_all_and_does_nothing(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept: list[str] = []
+    found = {f"esipp-{RUN}-outside-1": (RUN, DEAD), "esipp-old": ("", "")}
+    monkeypatch.setattr(sweeping.outside, "left_behind", lambda server: found)
+    monkeypatch.setattr(sweeping.outside, "sweep", swept.extend)
+    marks.change(cluster, "a", Mark.CORDONED, DEAD)
+    shell.stop(node.way, Disruption.KUBELET, DEAD, 60)
+    fake.spaces = [space(), space("esipp-b", "b", owner())]
+    before, marked = fake.plain(), node.marked
+    assert cleaned(cluster, dry_run=True) == [
+        "would undo kubelet on node a",
+        "would undo esipp.dev/cordoned-by on node a",
+        f"would remove namespace {SPACE} of run {RUN}, made by {DEAD}",
+        f"kept namespace esipp-b: process {os.getpid()} is at work in it (--force removes it)",
+        f"would remove container esipp-{RUN}-outside-1 of run {RUN}, made by {DEAD}",
+        f"kept container esipp-old, which is not surely of a run: it has no label {RUN_LABEL}",
+    ]
+    assert (fake.plain(), node.marked, node.says("kubelet"), swept) == (before, marked, "inactive", [])
+    assert {request.split()[0] for request in fake.requests[-6:]} == {"GET"}
+    assert len(fake.spaces) == 2
+
+
+def test_containers_go_by_the_same_marks_and_by_their_runs_namespace(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept: list[str] = []
+    found = {
+        f"{SPACE}-outside-1": (RUN, DEAD),  # its namespace holds a Lease
+        "esipp-b-outside-1": ("b", DEAD),
+        "esipp-c-outside-1": ("c", ""),
+        "esipp-d-outside-1": ("e", DEAD),
+        "postgres": ("f", DEAD),
+        "esipp-g-outside-1": ("g", owner()),
+    }
+    monkeypatch.setattr(sweeping.outside, "left_behind", lambda server: found)
+    monkeypatch.setattr(sweeping.outside, "sweep", swept.extend)
+    fake.spaces, fake.of_runs = [space()], {SPACE: held()}
+    said = cleaned(cluster)
+    assert swept == ["esipp-b-outside-1"]
+    assert [line for line in said if line.startswith("removed")] == ["removed container esipp-b-outside-1"]
+    assert len(said) == 7
+    assert sum("not surely of a run" in line for line in said) == 3
+
+
+def test_what_a_living_run_elsewhere_did_to_nodes_stays(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
+    fake.spaces, fake.of_runs = [space()], {SPACE: held()}
+    marks.change(cluster, "a", Mark.CORDONED, DEAD)
+    shell.stop(node.way, Disruption.KUBELET, DEAD, 60)
+    (line,) = cleaned(cluster)
+    assert line.startswith(f"kept namespace {SPACE}")
+    assert (fake.marked(), node.says("kubelet")) == ({"a": {Mark.CORDONED.value: DEAD}}, "inactive")
+
+
+def test_only_one_runs_are_removed_if_so_asked(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
+    fake.spaces = [space(), space("esipp-b", "b")]
+    assert cleaned(cluster, run="b") == ["removed namespace esipp-b"]
 
 
 # --------------------------------------------------------------------------------------------- whose containers

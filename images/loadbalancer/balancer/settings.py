@@ -31,6 +31,7 @@ class Settings:
     faults: Faults
     weigh: bool = False
     default: Mode | None = None
+    hostnames: bool = False
 
     def told(self) -> dict[str, float | int | str]:
         """What the admin view says of it."""
@@ -40,7 +41,8 @@ class Settings:
             "healthy": self.healthy,
             "unhealthy": self.unhealthy,
         }
-        return settings | ({"default": self.default.value} if self.default else {})
+        settings |= {"default": self.default.value} if self.default else {}
+        return settings | ({"announce": "hostname"} if self.hostnames else {})
 
 
 class _Parser(argparse.ArgumentParser):
@@ -65,8 +67,10 @@ def parse(arguments: list[str]) -> Settings:
     weigh = "reference-ecmp splits by the weights of the nodes' health checks, and not equally"
     parser.add_argument("--weigh", action="store_true", help=weigh)
     classes = [mode.value for mode in Mode]
-    default = "also serve Services that name no class, as this one: " + ", ".join(classes)
-    parser.add_argument("--default", choices=classes, metavar="CLASS", help=default)
+    by_default = "also serve Services that name no class, as this one: " + ", ".join(classes)
+    parser.add_argument("--default", choices=classes, metavar="CLASS", help=by_default)
+    announce = "how --default announces its Services: ip, or hostname, which its DNS server resolves (%(default)s)"
+    parser.add_argument("--announce", choices=("ip", "hostname"), default="ip", help=announce)
     parser.add_argument("--state", type=Path, default=Path("/run/balancer"), help="folder for HAProxy (%(default)s)")
     parser.add_argument("--fault", action="append", default=[], choices=sorted(FAULTS), metavar="NAME", help="below")
     given = parser.parse_args(arguments)
@@ -77,6 +81,11 @@ def parse(arguments: list[str]) -> Settings:
             pools.parse(pool)
         except ValueError as error:
             parser.error(f"--pool {pool}: {error}")
+    default = Mode(given.default) if given.default else None
+    if given.announce == "hostname" and (default is None or default.unchanged):
+        parser.error(
+            "--announce hostname needs a --default that translates or proxies: nodes know no VIP of a hostname"
+        )
     return Settings(
         server=given.server.rstrip("/"),
         ca=given.ca,
@@ -91,7 +100,8 @@ def parse(arguments: list[str]) -> Settings:
         state=given.state,
         faults=Faults(given.fault),
         weigh=given.weigh,
-        default=Mode(given.default) if given.default else None,
+        default=default,
+        hostnames=given.announce == "hostname",
     )
 
 

@@ -36,7 +36,7 @@ BREAK = Break(
     "health-port-handed-out-twice",
     Group.HEALTH,
     "a service's health-check node port is another one's, too, which answers there on every node",
-    Asked(("health_checks",), ("healthcheck.several-pods.", "healthcheck.no-pods.")),
+    Asked(("health_checks",)),
     answered_by_another,
     notices,
     names="another service's health check listens at this port",

@@ -3,13 +3,13 @@
 from esipp.health.model import About
 from esipp.model import Family
 from tests.broken.breakage import Asked, Break, Group
-from tests.broken.health_proxies import ONE_POD, asks, reads, refusing
+from tests.broken.health_proxies import asks, reads, refusing
 
 BREAK = Break(
     "health-refused",
     Group.HEALTH,
     "every node refuses connections to health-check node ports",
-    Asked(("health_checks",), ONE_POD),
+    Asked(("health_checks",)),
     refusing(*Family),
     lambda row: asks(row, About.STATUS),
     opens=reads,
