@@ -12,6 +12,7 @@ from pathlib import Path
 from esipp import __version__
 from esipp.cell import Cell
 from esipp.deploying.wishes import NOTHING, Wishes
+from esipp.echo_token import TOKEN
 from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.excluding import Exclusions, as_words
 from esipp.implementation import Pairs, as_json
@@ -43,7 +44,8 @@ class Settings:
     names a cloud's account. ``implementation`` is what the user says was tested. ``sample_nodes`` is how many
     nodes carry an agent, at most (sampling.py). ``source_ranges`` is who may use the VIPs (``source_ranges.decide``).
     ``provider`` is the load balancer that the cluster is said to have (a profile's name or file); empty for what is
-    found.
+    found. ``bound`` is how many seconds the cluster's own load balancer may take to steer away from a node, as the user
+    says; None where nobody does.
     """
 
     context: str
@@ -66,6 +68,7 @@ class Settings:
     in_cluster: bool = False
     exclude: Exclusions = ()
     sample_nodes: int = DEFAULT_NODES
+    bound: float | None = None
 
     @property
     def repeat(self) -> str:
@@ -87,6 +90,7 @@ class Settings:
         words += [f"--implementation {shlex.quote(f'{name}={value}')}" for name, value in self.implementation]
         words += [f"--source-ranges {self.source_ranges}"] if self.source_ranges != "auto" else []
         words += [f"--provider {shlex.quote(self.provider)}"] if self.provider else []
+        words += [f"--bound {self.bound:g}"] if self.bound is not None else []
         words += [f"--without {name}" for name in self.without]
         words += [f"--exclude {shlex.quote(word)}" for word in as_words(self.exclude)]
         return " ".join([start, *words])
@@ -149,6 +153,7 @@ class Run:
         self._by_id = {row.id: row for row in rows}
         self.progress.begin(rows, self.settings.samples, self.settings.moves)
         know_cloud(self.settings)
+        KNOWN.learn("token", TOKEN)
         now = time.gmtime()
         self.id = f"{time.strftime('%m%d-%H%M%S', now)}-{secrets.token_hex(2)}"
         stamp = time.strftime("%Y%m%dT%H%M%SZ", now)
@@ -176,6 +181,7 @@ class Run:
             redact_cloud_ids=self.settings.redact_cloud_ids,
             implementation=as_json(self.settings.implementation),
             provider=self.settings.provider,
+            bound=self.settings.bound,
             command=self.repeat,
             asked=list(self.asked),
             rows=[row_record(row) for row in rows],
