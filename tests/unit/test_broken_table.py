@@ -172,6 +172,12 @@ def test_the_page_is_of_the_table_and_of_what_is_kept() -> None:
     assert (HOUSE / "docs" / "broken.md").read_text(encoding="utf-8") == page
 
 
+def test_a_record_that_does_not_say_how_much_was_asked_is_none() -> None:
+    record = score.as_record([SAMPLE], [held(*AS_IT_MUST_BE)], ABOUT, {})
+    del record["scores"]["sample"]["asked"]
+    assert "0 of 1 have been run" in score.page([SAMPLE], [], record)
+
+
 def test_what_was_not_tried_again_stays_in_the_record() -> None:
     first = score.as_record([SAMPLE], [held(*AS_IT_MUST_BE)], ABOUT, {})
     other = replace(SAMPLE, name="other")
