@@ -115,9 +115,7 @@ def of_outside(found: Findings) -> Check:
 
 
 # ------------------------------------------------------------------------------------------------------ load balancers
-def of_balancer(
-    found: Findings, text: str, internal: Pairs = (), promised: float | None = None
-) -> Iterator[Check]:
+def of_balancer(found: Findings, text: str, internal: Pairs = (), promised: float | None = None) -> Iterator[Check]:
     """What the cluster's own is taken for, what contradicts that, and who may use the VIPs.
 
     Args:

@@ -95,7 +95,12 @@ def _known(profiles: Sequence[LoadBalancer], *, sure: bool) -> Patience:
         told: Iterable[Told[float] | None] = (getattr(each.times, name) for each in profiles)
         return max([usual, *(each.value for each in told if each)])
 
-    steering = [each for profile in profiles for each in (profile.bound or profile.local.bound, profile.rise) if each is not None]
+    steering = [
+        each
+        for profile in profiles
+        for each in (profile.bound or profile.local.bound, profile.rise)
+        if each is not None
+    ]
     families = frozenset(family.value for profile in profiles for family in profile.families.value)
     protocols = frozenset(protocol.value for profile in profiles for protocol in profile.protocols.value)
     return Patience(
