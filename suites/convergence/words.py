@@ -1,6 +1,6 @@
 """What the rows of this suite say, and why."""
 
-from esipp.moves.budgets import PROMPT
+from esipp.timing import PROMPT
 from esipp.moves.rows import What
 from esipp.rows import Level
 
