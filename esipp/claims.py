@@ -21,7 +21,7 @@ OF_A_WINDOW = ("load-balancer.steered",)
 ABOUT = "known differences"
 """What notes of a run about these are about."""
 
-ASKED = (Status.PASS, Status.FAIL, Status.FLAKY, Status.KNOWN)
+ASKED = (Status.PASS, Status.RECORDED, Status.FAIL, Status.FLAKY, Status.KNOWN)
 """Verdicts of rows that were really asked."""
 
 

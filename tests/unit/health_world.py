@@ -16,6 +16,7 @@ from esipp.model import Family
 from esipp.observation import Observation, Outcome, Verdict
 from esipp.rows import Feature, Row, Status
 from suites.health_checks.cells import CELLS, NODES
+from tests.unit.world import FINE
 
 NAMESPACE = "esipp-test"
 FEATURES = {name: Feature(True, "made up") for row in CELLS for name in row.features}
@@ -133,7 +134,7 @@ def verdict(row: Row, seen: Seen) -> Verdict:
 def differing(seen: Seen, rows: Iterable[Row] = CELLS) -> dict[str, Status]:
     """The rows that do not pass."""
     found = {row.id: verdict(row, seen).status for row in rows}
-    return {name: status for name, status in found.items() if status is not Status.PASS}
+    return {name: status for name, status in found.items() if status not in FINE}
 
 
 def answering(question: Question, *answers: Answer) -> Seen:

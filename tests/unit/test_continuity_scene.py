@@ -56,13 +56,6 @@ def test_where_nobody_has_a_reason_to_lose_anything_nothing_may_be_lost() -> Non
         }  # fmt: skip
 
 
-def test_only_rows_of_local_services_that_rest_on_somebodys_speed_are_timed() -> None:
-    timed = {(row.way.by, row.what) for row in CELLS if row.timed}
-    assert timed == {("reference-ecmp", What.GAP), ("reference-proxy", What.GAP), (NODEPORT, What.NO_LOSS)}
-    assert {row.phase for row in CELLS if row.timed and row.what is What.NO_LOSS} == {Phase.FLIPS}
-    assert all(row.way.local and row.level is Level.EXTENDED for row in CELLS if row.timed)
-
-
 # --------------------------------------------------------------------------------------------------------- the stage
 def test_a_service_a_way_over_the_same_pods() -> None:
     props = scene.continuity_props(list(CELLS), GROUND)
