@@ -28,7 +28,7 @@ def features_as_text(rows: Sequence[Row]) -> Iterator[str]:
     """A line a feature: how many rows need it, of each level."""
     for name, found in counts(rows).items():
         told = ", ".join(f"{found[level]} {LEVELS[level]}" for level in Level if found[level])
-        yield f"{name:<44} {counted(found.total(), 'row')}: {told}"
+        yield f"{name:<44} {counted(found.total(), 'row')}" + (f": {told}" if told else "")
 
 
 def features_as_json(rows: Sequence[Row]) -> Iterator[str]:
