@@ -120,6 +120,7 @@ def read_result(job: Job, message: dict[str, Any]) -> Observation:
     brief, ports = bool(message.get("brief")), tuple((int(own or 0), seen) for own, seen in message.get("ports") or ())
     own_port, seen_port = ports[0] if ports else (message.get("source_port"), (echo or {}).get("peer_port"))
     source = (str(message["source_address"]), int(own_port or 0)) if message.get("source_address") else None
+    moments = tuple((float(began), float(ended)) for began, ended in message.get("moments") or ())
     connected = message.get("connected")
     if brief and message.get("connected_count"):
         connected = message.get("started")
@@ -142,4 +143,5 @@ def read_result(job: Job, message: dict[str, Any]) -> Observation:
         ports=ports if brief else (),
         connection=int(message.get("connection") or 0),
         addresses=tuple(map(str, message.get("addresses") or ())),
+        moments=moments if brief else (),
     )

@@ -524,7 +524,8 @@ class Job:
             self.groups[key] = group = {
                 "id": self.id, "brief": True, "outcome": result["outcome"], "detail": result["detail"],
                 "answered_from": answered_from, "count": 0, "source_address": result["source_address"], "echo": echo,
-                "connected_count": 0, "ports": [], "started": result["started"], "ended": 0.0, "time": result["time"],
+                "connected_count": 0, "ports": [], "moments": [], "started": result["started"], "ended": 0.0,
+                "time": result["time"],
             }  # fmt: skip
             if "response" in result:
                 group["response"] = result["response"]
@@ -532,6 +533,7 @@ class Job:
         group["connected_count"] += result["connected"] is not None
         if len(group["ports"]) < MAX_PORTS:
             group["ports"].append((result["source_port"], peer_port))
+            group["moments"].append((round(result["started"], 3), round(result["ended"], 3)))
         if result["started"] < group["started"]:  # they end in another order than they start
             group["started"], group["time"] = result["started"], result["time"]
         group["ended"] = result["ended"]

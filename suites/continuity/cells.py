@@ -77,6 +77,9 @@ STATELESS = Difference(
     "another node, which resets them",
     reference="RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm: disruption",
     by_chance=True,
+    evidence="Nothing but connections that were open while the balancer changed its routes was lost, and these were "
+    "reset.",
+    hides="A node that resets connections while routes change.",
 )
 
 
@@ -87,6 +90,8 @@ MOVED_VIP = Difference(
     "nothing of connections that are open",
     reference="MetalLB documentation: MetalLB in layer 2 mode, limitations",
     by_chance=True,
+    evidence="The connection broke, and the last answer by the VIP came from another node than the ones before.",
+    hides="A VIP that wanders between nodes without a reason.",
 )
 
 UNTOUCHED = Difference(
@@ -94,6 +99,8 @@ UNTOUCHED = Difference(
     seen=UNREWRITTEN,
     reason="Cilium does not rewrite the source on the way to a backend of the same node",
     reference="cilium/cilium#33574",
+    evidence="All other sources that were seen under Cluster are the client's own.",
+    hides="Nothing that the API promises: the answer came back, and the source is the true one.",
 )
 
 

@@ -27,6 +27,9 @@ STATELESS = Difference(
     "another node, which resets them",
     reference="RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm: disruption",
     by_chance=True,
+    evidence="Nothing but connections that were open while the balancer changed its routes was lost, and these were "
+    "reset.",
+    hides="A node that resets connections while routes change.",
 )
 
 
@@ -36,6 +39,8 @@ WEIGHING = Difference(
     reason="the load balancer weighs nodes by the weights that their health checks told: the split fits these, and "
     "not an equal one",
     reference="kubernetes/kubernetes#118999: X-Load-Balancing-Endpoint-Weight",
+    evidence="The split between nodes follows their numbers of ready pods.",
+    hides="A skewed balancer whose skew happens to follow the pods.",
 )
 
 
@@ -48,6 +53,8 @@ OTHER_FAMILYS_503 = Difference(
     before="1.36",
     nature=Nature.DEFECT,
     by_chance=True,
+    evidence="A pod answered shortly after its node's 503, and each such answer came within that moment.",
+    hides="A service proxy that is late by as much for another reason.",
 )
 
 
