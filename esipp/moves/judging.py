@@ -43,6 +43,10 @@ LEAST_POWER, UNEVEN = 0.95, 0.55
 BLAMES = (What.STEERS, What.BLACK_HOLE, What.NO_LOSS)
 """Rows of what the balancer makes of health checks."""
 
+ENOUGH = 12.0
+"""Seconds after a node's 200 in which a load balancer must have used it that nobody says anything of, but that was seen
+to use all nodes: as long as the driver waits for it."""
+
 MOMENT = 0.3
 """Seconds around a balancer's decision in which its routes change; and a request is answered in less."""
 
@@ -194,11 +198,8 @@ class Judge:
     def __init__(self, result: Result) -> None:
         self.result = result
         self.lines = result.timelines()
-        self.spreads = (
-            result.balancer in SPREADS
-            or result.promise.spreads is True
-            or (result.promise.spreads is None and spreads_by(result.seen, result.changes))
-        )
+        self.must_spread = result.balancer in SPREADS or result.promise.spreads is True
+        self.spreads = self.must_spread or (result.promise.spreads is None and spreads_by(result.seen, result.changes))
         self.doubts = doubts.doubts(self.lines) if self.by_checks else []
         allowed = spans(self.lines, result.seen.marks, result.opened)
         seen, families = result.seen, list(result.seen.vip)
@@ -382,7 +383,14 @@ class Judge:
         return replace(with_rest(followed, still), sees=sees)
 
     def _must_steer(self, line: Timeline, family: Family) -> bool:
-        return line.must_steer(family, self.spreads) or (line.change.up and self._alone(line))
+        if not line.change.up:
+            return line.traffic[family].used
+        return self.must_spread or self._alone(line) or (self.spreads and self._had_time(line, family))
+
+    def _had_time(self, line: Timeline, family: Family) -> bool:
+        """Whether a balancer that was only seen to use all nodes used a new one, or had the time to."""
+        told = line.health.get(family)
+        return line.steered(family) or (told is not None and line.until - told >= max(ENOUGH, self.bound or 0.0))
 
     def _alone(self, line: Timeline) -> bool:
         """Whether a pod that came was the only ready one once its move was over."""

@@ -8,6 +8,7 @@ import pytest
 
 from esipp.loadbalancers.promise import AS_STARTED, BY_USER, Promise
 from esipp.model import Balancer, Family
+from esipp.moves import judging
 from esipp.moves.checks import Checking, observe
 from esipp.moves.drive import CONNECTIONS
 from esipp.moves.judging import LEAST_P, LEAST_POWER, UNEVEN, Counted, Health, Judge, Result
@@ -156,8 +157,9 @@ NEW_NODES: dict[str, tuple[bool, bool | None, Status]] = {
 
 
 @pytest.mark.parametrize("case", NEW_NODES)
-def test_a_balancer_that_spreads_has_to_use_a_new_node(case: str) -> None:
+def test_a_balancer_that_spreads_has_to_use_a_new_node(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the cluster's own did was never asked."""
+    monkeypatch.setattr(judging, "ENOUGH", 3.0)
     several, told, status = NEW_NODES[case]
     promise = Promise(3.0, "x", told, True, True)
     world = World(Balancer.ECMP if several else Balancer.DEFAULT, promise=promise)

@@ -95,6 +95,8 @@ def test_waits_grow_with_the_bound_and_never_shrink_by_it() -> None:
     assert (small.assigned, small.answering, small.steering) == (nlb.assigned, nlb.answering, nlb.steering)
     assert steering_of([], {}, 12.0) == 12.0
     assert slowest(all_profiles()) >= 70.0
+    assert patience_of([]).after(100.0).answering == 100.0, "it took as long to give VIPs"
+    assert patience_of([]).after(1.0) == USUAL
 
 
 def test_the_bound_is_part_of_the_command_that_repeats_a_run() -> None:
