@@ -30,8 +30,6 @@ def said(world: World, **facts: str) -> dict[str, tuple[Status, str]]:
     return told
 
 
-
-
 def wrong(world: World, **facts: str) -> dict[str, Status]:
     return {name: status for name, (status, _) in said(world, **facts).items() if status not in FINE}
 
