@@ -119,6 +119,12 @@ def run(there: Surroundings, image: str, options: Sequence[str] = (), own: Seque
         returning.give(there, addresses(there), MAC)
 
 
+def image_of(there: Surroundings) -> str:
+    """Say of which image it is; of none where it is not there."""
+    found = inspect(there, NAME)
+    return str(found["Config"]["Image"]) if found else ""
+
+
 def addresses(there: Surroundings) -> list[str]:
     """Say where it stands itself: an address of each family that its network has; none where it is not there."""
     found = inspect(there, NAME)

@@ -20,13 +20,15 @@ class Spread(StrEnum):
 class Control:
     """What must hold in the same window before a row is believed (design.md, law 4).
 
-    ``accept`` are the classes of source that prove it; empty means: any answer from our own echo server.
+    ``accept`` are the classes of source that prove it; empty means: any answer from our own echo server. ``unjudged``
+    marks a path by way of a Service that is no row's own, so that no row judges what is lost there.
     """
 
     path: Path
     accept: frozenset[AddressClass] = frozenset()
     why: str = ""
     spread: Spread = Spread.ANY
+    unjudged: bool = False
 
 
 class Proof(StrEnum):

@@ -333,7 +333,7 @@ class Cluster:
         """
         last: dict[str, Json] = {}
         right: set[str] = set()
-        for kind, item in self.watch(collection, budget=budget, waits=True, **query):
+        for kind, item in self.watch(collection, budget=budget, waits=True, known=None, **query):
             name = key(item)
             if name not in names:
                 continue

@@ -7,7 +7,8 @@ do the controls hold, what did the backend see.
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import comb
 from typing import Any
 
 from esipp.cell import Cell, Control, Override, Proof, Spread
@@ -16,6 +17,7 @@ from esipp.excusing import Cover, Steer, cover, sources_at
 from esipp.loadbalancers.ingress import facts_at, held, in_doubt
 from esipp.model import NO_ANSWER, AddressClass, Claim, Path, Vantage
 from esipp.observation import Observation, Outcome, Verdict, Witness
+from esipp.power import missed, most_unseen, say_share
 from esipp.reading import Reading, read, told_address
 from esipp.rows import (
     Feature,
@@ -28,6 +30,33 @@ from esipp.rows import (
     unproven_at_vips,
 )
 from esipp.topology import IPAddress, Topology, family_of, parse_address
+
+REMAIN = 0.95
+"""The share of a path's connections that must be left when those in doubt are set aside.
+
+A connection in doubt is one that our own harness spoilt: its prober failed, its echo document contradicts itself, its
+packets contradict its echo, or it had the source port of another. In the one of 13 runs that had such connections it
+was one a path. With one in twenty fewer, the power that the verdict tells is nearly the same; with more, something is
+wrong with the harness itself.
+"""
+
+MOST_CONTRADICTED = 1
+"""Sampled connections of a path on which the echo server and the packets may contradict each other.
+
+One may be set aside where they agree on another one. Two are no accident: packets are joined by the nonce, so either
+the echo server lies or the captures do, and what they say of all the other connections is worth nothing.
+"""
+
+MOSTLY_CONTROL = 0.95
+"""The share of a control's connections that must be right; of the others none may show a wrong address.
+
+A control proves that silence is not ours, or that nobody rewrites the client's address before the cluster. One lost
+connection of 200 disproves neither. What a Service loses is judged in its path's own row, which is flaky then; where
+no row has that path, all connections must be right. What is lost where no Service is in the way, the verdict tells.
+"""
+
+BY_CHANCE = 0.05
+"""The chance below which a row's losses are more than those of its controls, where no Service is in the way."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +88,7 @@ class Evidence:
     clocks: Mapping[str, float] = field(default_factory=dict)
     _read: dict[str, list[Reading]] = field(default_factory=dict, compare=False)
     _ports: list[Ports] = field(default_factory=list, compare=False)
+    _sound: "dict[str, _Sound]" = field(default_factory=dict, compare=False, init=False, repr=False)
     _clients: list[frozenset[IPAddress]] = field(default_factory=list, compare=False)
 
     def readings(self, path: Path) -> list[Reading]:
@@ -87,9 +117,45 @@ class Evidence:
         """The sources that pods saw at the VIP of a path's Service, in its family."""
         return sources_at(path, self.observations)
 
+    def sound(self, path: Path) -> "_Sound":
+        """What can be believed of a path, and what was set aside; found once."""
+        if path.key not in self._sound:
+            self._sound[path.key] = _sound(path, self)
+        return self._sound[path.key]
+
+    def without_doubtful(self, paths: Sequence[Path]) -> "Evidence":
+        """The same, without the connections of these paths that are in doubt."""
+        changed = {path.key: self.sound(path) for path in paths if self.sound(path).aside}
+        if not changed:
+            return self
+        kept = {key: sound.observations for key, sound in changed.items()}
+        read = {key: list(sound.readings) for key, sound in changed.items()}
+        return replace(self, observations={**self.observations, **kept}, _read={**self._read, **read})
+
     def backends(self, path: Path) -> set[str]:
         """The pods that answered on a path, by their own word."""
         return {each.backend for each in self.observations.get(path.key, ()) if each.backend}
+
+
+@dataclass(frozen=True)
+class _Sound:
+    """What can be believed of a path.
+
+    Args:
+        observations, readings: those that can be believed, a reading each.
+        aside: how many connections are in doubt, by the reason.
+        broken: why nothing can be believed of it, through no fault of the product; or an empty string.
+    """
+
+    observations: tuple[Observation, ...] = ()
+    readings: tuple[Reading, ...] = ()
+    aside: Mapping[str, int] = field(default_factory=dict)
+    broken: str = ""
+
+    def told(self, total: int) -> str:
+        """What was set aside, in words; or an empty string."""
+        count = sum(self.aside.values())
+        return f"{count} of {total} set aside: {'; '.join(sorted(self.aside))}" if count else ""
 
 
 @dataclass(frozen=True)
@@ -109,7 +175,10 @@ def judge(cell: Cell, evidence: Evidence) -> Verdict:
     """Judge one row."""
     words = _Words(say_expected(cell, evidence.topology))
 
+    limits = ""
+
     def verdict(status: Status, reason: str = "", **more: Any) -> Verdict:
+        more["sees"] = "; ".join(filter(None, (more.get("sees", ""), limits)))
         return Verdict(
             cell.id, cell.level, status, words.expected, words.observed, reason, words.tally, shown=words.shown,
             ports=words.ports, change=words.change, witnesses=words.witnesses,
@@ -129,14 +198,19 @@ def judge(cell: Cell, evidence: Evidence) -> Verdict:
         return verdict(Status.ERROR, "the row was selected but its path was never probed")
     words = _words(cell, evidence, words.expected)
     for path in cell.paths:
-        broken = _broken(path, evidence)
+        broken = evidence.sound(path).broken
         if broken:
             return verdict(Status.ERROR, broken if path == cell.path else f"{broken} (on {path.key}, a control)")
+    limits = _limits(cell, evidence)
+    evidence = evidence.without_doubtful(cell.paths)
     for control in cell.controls:
         doubt = _doubt(control, evidence)
         if doubt:
             return verdict(Status.INCONCLUSIVE, doubt)
-    return _decide(cell, evidence, readings, verdict)
+    said = _decide(cell, evidence, evidence.readings(cell.path), verdict)
+    if said.status in (Status.FAIL, Status.FLAKY) and (why := _lost_without_a_service(cell, evidence)):
+        return verdict(Status.INCONCLUSIVE, why)
+    return said
 
 
 def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict: Callable[..., Verdict]) -> Verdict:
@@ -247,10 +321,10 @@ def _words(cell: Cell, evidence: Evidence, expected: str) -> _Words:
         expected,
         say_observed(tally),
         dict(tally),
-        tuple(sorted({_foremost(reading, cell.accept) for reading in readings})),
+        tuple(sorted({_foremost(reading, cell.accept) for reading in evidence.sound(cell.path).readings or readings})),
         say_ports(evidence.observations.get(cell.path.key, ())),
         "; ".join(sorted({each.change for each in witnesses if each.change})),
-        _say_witnesses(witnesses, evidence.blind),
+        _say_witnesses(witnesses, evidence.blind, sum(tally.values())),
     )
 
 
@@ -272,19 +346,77 @@ def applies(override: Override, facts: Mapping[str, str]) -> bool:
     return holds(override.when, override.before, facts)
 
 
-def _broken(path: Path, evidence: Evidence) -> str:
-    """Why what was observed on a path cannot be used at all, through no fault of the product; or an empty string."""
+def _sound(path: Path, evidence: Evidence) -> _Sound:
+    """Set the connections of a path aside that are in doubt, through no fault of the product.
+
+    Each costs itself. Where too many are, or too many of those that packets were to witness, the path is ``broken``.
+    """
     readings, made = evidence.readings(path), evidence.observations.get(path.key, ())
     total = sum(reading.count for reading in readings)
     if readings and total != evidence.samples:
-        return f"{total} probes were made where {evidence.samples} were asked"
-    fault = next((reading.harness_fault for reading in readings if reading.harness_fault), "")
-    if fault:
-        return fault
-    own = [pair[0] for each in made for pair in each.port_pairs if pair[0]]  # 0: this host never let it begin
-    if not path.one_socket and len(set(own)) < len(own):
-        return f"{len(own)} probes had only {len(set(own))} source ports: they were not as many connections"
-    return next((each.contradiction for each in evidence.witnesses.get(path.key, ()) if each.contradiction), "")
+        return _Sound(broken=f"{total} probes were made where {evidence.samples} were asked")
+    witnesses = evidence.witnesses.get(path.key, ())
+    contradicted = {each.seq: each.contradiction for each in witnesses if each.contradiction}
+    agreed = any(each.seen and not each.contradiction for each in witnesses)
+    if contradicted and (not agreed or len(contradicted) > MOST_CONTRADICTED):
+        return _Sound(broken=next(iter(contradicted.values())))
+    kept: list[tuple[Observation, Reading]] = []
+    aside: Counter[str] = Counter()
+    had: set[int] = set()
+    for reading, each in zip(readings, made, strict=True):
+        doubt = reading.harness_fault or ("" if each.ports else contradicted.get(each.seq, ""))
+        if doubt:
+            aside[doubt] += each.count
+            continue
+        own = each if path.one_socket else _without_ports(each, had)
+        if own.count < each.count:
+            aside[PORT_AGAIN] += each.count - own.count
+            reading = replace(reading, count=own.count)
+        if own.count:
+            kept.append((own, reading))
+    if sum(aside.values()) > (1 - REMAIN) * total:
+        return _Sound(broken=_say_broken(aside, total))
+    return _Sound(tuple(each for each, _ in kept), tuple(reading for _, reading in kept), aside)
+
+
+PORT_AGAIN = "the source port of an earlier one, so no connection of its own"
+
+
+def _without_ports(observation: Observation, had: set[int]) -> Observation:
+    """An observation without the connections that had one of these source ports again; its own are added to them."""
+    left = []
+    for pair in observation.port_pairs:
+        if pair[0] not in had:
+            left.append(pair)
+        if pair[0]:  # 0: this host never let it begin
+            had.add(pair[0])
+    again = len(observation.port_pairs) - len(left)
+    ports = tuple(left) if observation.ports else ()
+    return replace(observation, count=observation.count - again, ports=ports) if again else observation
+
+
+def _say_broken(aside: Mapping[str, int], total: int) -> str:
+    """Why a path cannot be believed: the reason alone where it is that of all."""
+    worst, count = max(aside.items(), key=lambda each: each[1])
+    if worst == PORT_AGAIN:
+        return f"{total} probes had only {total - count} source ports: they were not as many connections"
+    return worst if count == total else f"{sum(aside.values())} of {total} are in doubt, among them: {worst}"
+
+
+def _limits(cell: Cell, evidence: Evidence) -> str:
+    """What a verdict rests on less than it would: connections that were set aside, or that a control lost."""
+    told = [evidence.sound(cell.path).told(evidence.samples)]
+    for control in cell.controls:
+        sound = evidence.sound(control.path)
+        lost = sum(each.count for each in sound.readings if _is_loss(each))
+        said = filter(None, (f"{lost} of {evidence.samples} lost" if lost else "", sound.told(evidence.samples)))
+        told.append("; ".join(f"of its control {control.path.key} {each}" for each in said))
+    return "; ".join(filter(None, dict.fromkeys(told)))
+
+
+def _is_loss(reading: Reading) -> bool:
+    """Whether a connection came to nothing, which says nothing of addresses."""
+    return reading.reset or reading.hung or (bool(reading.classes) and reading.classes <= NO_ANSWER)
 
 
 def _doubt(control: Control, evidence: Evidence) -> str:
@@ -293,14 +425,45 @@ def _doubt(control: Control, evidence: Evidence) -> str:
     if not readings:
         return f"{control.why}, but {control.path.key} was never probed"
     accept = control.accept or frozenset(AddressClass) - NO_ANSWER - {AddressClass.OTHER}
-    if not all(_fits(reading, accept) for reading in readings):
+    wrong = [each for each in readings if not _fits(each, accept)]
+    total, missed = (sum(each.count for each in some) for some in (readings, wrong))
+    least = 1.0 if control.unjudged else MOSTLY_CONTROL
+    if not all(_is_loss(each) for each in wrong) or total - missed < least * total:
         tally: Counter[str] = Counter()
         for reading in readings:
             tally[reading.words] += reading.count
-        return f"{control.why}, but {control.path.key} showed {say_observed(tally)}"
+        what = f"{control.why}, but {control.path.key} showed {say_observed(tally)}"
+        return f"{what}; no row judges what that Service loses" if control.unjudged else what
     if control.spread is Spread.SEVERAL and len(evidence.backends(control.path)) < 2:
         return f"{control.why}, but only {', '.join(evidence.backends(control.path))} answered"
     return ""
+
+
+def _lost_without_a_service(cell: Cell, evidence: Evidence) -> str:
+    """Why a row's losses say nothing of the product: paths without any Service lose as many; or an empty string.
+
+    Only where connections were lost and nothing else is wrong, and not more of them than those of the controls let
+    expect: the chance to see as many or more of all losses on this path is ``BY_CHANCE`` or more.
+    """
+    if _aside(cell, evidence) or any(_mistold(cell, each, evidence) for each in evidence.observations[cell.path.key]):
+        return ""
+    readings = evidence.readings(cell.path)
+    wrong = [each for each in readings if not _fits(each, cell.accept)]
+    plain = list({control.path.key: control.path for control in cell.controls if control.path.service is None}.values())
+    without = [each for path in plain for each in evidence.readings(path)]
+    lost, lost_without = (sum(each.count for each in some if _is_loss(each)) for some in (wrong, without))
+    if not lost or not lost_without or not all(_is_loss(each) for each in wrong):
+        return ""
+    total, total_without = (sum(each.count for each in some) for some in (readings, without))
+    share, all_lost = total / (total + total_without), lost + lost_without
+    chance = sum(comb(all_lost, k) * share**k * (1 - share) ** (all_lost - k) for k in range(lost, all_lost + 1))
+    if chance < BY_CHANCE:
+        return ""
+    where = ", ".join(path.key for path in plain)
+    return (
+        f"{lost} of {total} were lost, and {lost_without} of {total_without} where no Service is in the way "
+        f"({where}): it is not the Service that loses them"
+    )
 
 
 def say_expected(cell: Cell, topology: Topology) -> str:
@@ -335,20 +498,15 @@ def say_observed(tally: Mapping[str, int]) -> str:
     return ", ".join(f"{words} x{count}" for words, count in ordered) or "nothing"
 
 
-ONE_PERCENT = 0.01
-"""The share of wrong connections by which a check's power is told."""
-
-
 def say_bound(count: int) -> str:
     """What ``count`` equal answers can and cannot say about others of the same client, entry, payload and moment.
 
     The bound is the rule of three, exactly, at 95 % confidence; the power is the chance to have met a defect of one
     connection in a hundred, if each is as likely to be hit as the next.
     """
-    share, missed = 1 - 0.05 ** (1 / count), (1 - ONE_PERCENT) ** count
     return (
-        f"0 of {count} differ: at most {share:.1%} of connections like these do, at 95 % confidence; a defect of 1 % "
-        f"of them had a chance of {missed:.0%} to be missed"
+        f"0 of {count} differ: at most {say_share(most_unseen(count))} of connections like these do, at 95 % "
+        f"confidence; a defect of 1 % of them had a chance of {say_share(missed(count))} to be missed"
     )
 
 
@@ -361,9 +519,15 @@ def say_ports(observations: Sequence[Observation]) -> str:
     return f"kept {kept} of {len(pairs)}" if kept else f"rewritten {len(pairs)} of {len(pairs)}"
 
 
-def _say_witnesses(witnesses: Sequence[Witness], blind: str) -> str:
-    found = sum(1 for each in witnesses if each.seen)
+def _say_witnesses(witnesses: Sequence[Witness], blind: str, total: int) -> str:
+    """On whose word a verdict rests: packets are looked for of the sampled connections only."""
+    found, doubtful = sum(each.seen for each in witnesses), sum(bool(each.doubt) for each in witnesses)
     if found:
-        return f"echo server and packets ({found} connections)" + (f"; {blind}" if blind else "")
-    unseen = "the packets captured do not show the way to a backend" if witnesses else "its packets were not captured"
+        apart = f"packets do not tell {doubtful} more apart from others" if doubtful else ""
+        return "; ".join(filter(None, (f"echo server, and packets of {found} of {total} connections", apart, blind)))
+    unseen = "its packets were not captured"
+    if doubtful:
+        unseen = f"packets do not tell {doubtful} of its connections apart from others"
+    elif witnesses:
+        unseen = "the packets captured do not show the way to a backend"
     return f"echo server only: {blind or unseen}"

@@ -16,8 +16,9 @@ MOVES_WITHIN = 10.0
 """Seconds after an event in which a load balancer may move its VIP, where nobody gives a bound. MetalLB in layer 2 mode
 promises "a few seconds" (its documentation, on limitations)."""
 
-AFTER = 1.0
-"""Seconds after a connection broke in which new ones show where the VIP is."""
+AFTER, FIRST = 2.0, 4
+"""So many new connections after one broke, begun within so many seconds, show where the VIP is. No more are looked at:
+MetalLB moved a VIP back within a second, when the pod was ready again."""
 
 EARLY = 0.5
 """Seconds by which others may hear of an event before we do."""
@@ -53,7 +54,7 @@ def _takers(seen: Seen, row: ContinuityRow, broken: Break) -> tuple[str, str]:
     before = taker(seen, seen.nodes.get(broken.pod, ""), broken.source)
     stream = seen.streams.get((row.way, row.family))
     later: list[Sample] = stream.view(broken.at, broken.at + AFTER) if stream else []
-    answered = [taker(seen, each.node, each.source) for each in later if each.answered]
+    answered = [taker(seen, each.node, each.source) for each in later if each.answered][:FIRST]
     return before, before if before in answered else next(iter(answered), "")
 
 

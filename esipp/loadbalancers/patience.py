@@ -40,6 +40,13 @@ class Patience:
     families: frozenset[str] = frozenset()
     protocols: frozenset[str] = frozenset()
 
+    def after(self, arranged: float) -> "Patience":
+        """The same, once all Services had their VIPs after so many seconds: first answers are given no less.
+
+        A load balancer that nobody knows, and that took minutes to give VIPs, is not done within half of one.
+        """
+        return replace(self, answering=max(self.answering, arranged))
+
     def named(self, name: str) -> str:
         """What is waited for, with how long that takes as a rule."""
         return f"{name} ({self.remark})" if self.remark else name
@@ -95,7 +102,12 @@ def _known(profiles: Sequence[LoadBalancer], *, sure: bool) -> Patience:
         told: Iterable[Told[float] | None] = (getattr(each.times, name) for each in profiles)
         return max([usual, *(each.value for each in told if each)])
 
-    steering = [each for profile in profiles for each in (profile.bound or profile.local.bound, profile.rise) if each is not None]
+    steering = [
+        each
+        for profile in profiles
+        for each in (profile.bound or profile.local.bound, profile.rise)
+        if each is not None
+    ]
     families = frozenset(family.value for profile in profiles for family in profile.families.value)
     protocols = frozenset(protocol.value for profile in profiles for protocol in profile.protocols.value)
     return Patience(

@@ -1,4 +1,4 @@
-"""How fast a load balancer has to follow, and who says so: the user, the profile that was named, or the one found. Pure.
+"""How fast a load balancer has to follow, and who says so: the user, the named profile, or the one found. Pure.
 
 The load balancer's own word and what packets show are no promise: the accused would set its own bound. They stand
 beside it in the verdict.

@@ -1,10 +1,10 @@
 """Clients outside the cluster: containers beside the nodes, on the nodes' own docker network."""
 
-import json
 import os
 import subprocess
 from collections.abc import Sequence
 
+from esipp.disruption.containers import matching
 from esipp.echo_token import TOKEN, VARIABLE
 from esipp.errors import HarnessError, PreflightError
 from esipp.labels import OWNER, RUN_LABEL, SERVER_LABEL
@@ -35,19 +35,11 @@ def _docker(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def find_network(nodes: Sequence[Node]) -> str | None:
     """The docker network that kind's nodes are on, or None if these nodes are no containers of the engine here."""
-    for node in nodes:
-        if not node.provider_id.startswith("kind://docker/"):
-            return None
-        container = node.provider_id.rpartition("/")[2]
-        try:
-            looked = _docker("inspect", "--format", "{{json .NetworkSettings.Networks}}", container)
-        except PreflightError:
-            return None
-        if looked.returncode != 0:
-            return None
-        networks: list[str] = sorted(json.loads(looked.stdout))
-        return networks[0]
-    return None
+    first = next(iter(nodes), None)
+    if first is None or not first.provider_id.startswith("kind://docker/"):
+        return None
+    found = matching({first.name: list(first.internal.values())}).get(first.name)
+    return None if found is None else min(found["NetworkSettings"]["Networks"])
 
 
 def check_network(network: str) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from http import HTTPStatus
 
-from ci import loadbalancer, metallb
+from ci import dressing, loadbalancer, metallb, returning, router
+from ci.containers import docker
 from ci.places import places
 from ci.surroundings import Surroundings
 from esipp.cluster import ApiError
@@ -19,11 +20,23 @@ from tests.broken.nodes import Nodes, Placed
 FEW = 3
 """Moves up, and as many down: each that is not followed takes its whole budget."""
 
-OWN = Balancer.ECMP.value
-"""As which class the reference load balancer is the cluster's own one: the forwarder to all healthy nodes."""
+OWN = ("--default", Balancer.ECMP.value)
+"""How the reference load balancer is the cluster's own one: as the forwarder to all healthy nodes."""
+
+HOSTNAME_FORWARDER = ("--default", dressing.TRANSLATING, "--announce", dressing.HOSTNAME)
+HOSTNAME_PROXY = ("--default", dressing.PROXY, "--announce", dressing.HOSTNAME)
+"""The same, announced by a hostname: as AWS's load balancers are."""
+
+PUBLIC = "192.88.99.0/24"
+"""VIPs that are public, as addresses go, and nobody's: the range of relays that RFC 7526 gave up."""
 
 PROFILE = ("--provider", "reference-forward")
 """What a user says who has it: its period and thresholds are what it promises, and what it is held to."""
+
+WITH_PROXY = (
+    *("--provider", "reference-proxy"),
+    *(f"--without=load-balancer.carries.{each}" for each in ("sctp", "udp")),
+)
 
 MOVING = Asked(
     ("convergence",), ("convergence.reference-ecmp", "convergence.default"), moves=FEW, own=OWN, options=PROFILE
@@ -56,20 +69,43 @@ def options(*words: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
 
 
 @contextmanager
-def own_balancer(nodes: Nodes, kind: str) -> Iterator[None]:
-    """Make the reference load balancer the cluster's own, by this class; without a class nothing changes.
+def own_balancer(nodes: Nodes, given: tuple[str, ...]) -> Iterator[None]:
+    """Make the reference load balancer the cluster's own, by these options; without any nothing changes.
 
     MetalLB rests meanwhile: without its controller it gives no Service an address, and its speakers announce none.
     """
-    if not kind:
+    if not given:
         yield
         return
     try:
         run_metallb(nodes, 0)
-        with options("--default", kind)(nodes):
+        with options(*given)(nodes), routed(given):
             yield
     finally:
+        if dressing.TRANSLATING in given:
+            returning.take_away(_surroundings())
         run_metallb(nodes, 1)
+
+
+@contextmanager
+def routed(given: tuple[str, ...]) -> Iterator[None]:
+    """A route to a pool that is not of the nodes' network, for everybody whose default gateway is the docker engine."""
+    if "--only-pool" not in given:
+        yield
+        return
+    there, pool = _surroundings(), given[given.index("--only-pool") + 1]
+    image = loadbalancer.image_of(there)
+    via = next(each for each in balancer_addresses() if ":" not in each)
+    try:
+        docker(there, *router.on_this_machine(image, "route", "replace", pool, "via", via))
+        yield
+    finally:
+        there.ask("docker", *router.on_this_machine(image, "route", "del", pool))
+
+
+def balancer_addresses() -> list[str]:
+    """Where the reference load balancer checks and proxies from."""
+    return loadbalancer.addresses(_surroundings())
 
 
 def run_metallb(nodes: Nodes, replicas: int) -> None:

@@ -38,8 +38,8 @@ class Asked:
         samples: connections a path.
         moves: of pods, up and as often down.
         disruptive: whether what others would notice is allowed.
-        own: the class by which the reference load balancer serves Services that name none, so that it is the cluster's
-            own load balancer and its checks are part of the verdict; empty where the lane's own one serves them.
+        own: options by which the reference load balancer serves Services that name no class, so that it is the
+            cluster's own and its checks are part of the verdict; none where the lane's own one serves them.
         options: more options of ``esipp run``. None of them may change what binds.
     """
 
@@ -48,13 +48,18 @@ class Asked:
     samples: int = 20
     moves: int = DEFAULT_MOVES
     disruptive: bool = False
-    own: str = ""
+    own: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
     @property
-    def kind(self) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+    def kind(self) -> tuple[tuple[str, ...], ...]:
         """What has to be the same for two to share a run of the healthy cluster."""
         return self.suites, self.own, self.options
+
+    @property
+    def cluster(self) -> str:
+        """What is different about the cluster, also when it is healthy; empty where nothing is."""
+        return " ".join(self.own)
 
 
 def nobody(row: Row) -> bool:
@@ -87,8 +92,8 @@ class Break:
             beside; else it has the cluster for itself.
         at_once: it must be in place before anything is observed; else it only comes while something is done.
         fixed: one of those that every run of ``.ci/run`` tries.
-        data_plane: the lane's service proxy that it breaks: kube-proxy, or cilium where rules of kube-proxy's kind
-            never meet a packet.
+        data_planes: the lanes' service proxies that it breaks. Most breaks are rules of netfilter or stop kube-proxy,
+            which Services under Cilium never meet.
     """
 
     name: str
@@ -105,7 +110,7 @@ class Break:
     scoped: bool = False
     at_once: bool = True
     fixed: bool = False
-    data_plane: str = KUBE_PROXY
+    data_planes: tuple[str, ...] = (KUBE_PROXY,)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pytest
 from ci import lane_file, loadbalancer
 from ci.places import places
 from ci.surroundings import Surroundings
-from tests.broken import score
+from tests.broken import proxies, score
 from tests.broken.balancing import run_metallb
 from tests.broken.breakage import CILIUM, KUBE_PROXY, Break
 from tests.broken.breaks import BREAKS, UNNOTICED
@@ -100,16 +100,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if CONTEXT not in os.environ or there is None:
         return
     here = CILIUM if lane_file.load(there.lane).data_plane.has_cilium else KUBE_PROXY
-    others = [each for each in items if _data_plane(each) not in ("", here)]
+    others = [each for each in items if here not in _data_planes(each)]
     if others:
         config.stash[OTHERS] = sorted(str(each.name) for each in others)
         items[:] = [each for each in items if each not in others]
 
 
-def _data_plane(item: pytest.Item) -> str:
-    """Of the break that an item tries; empty for other tests."""
+def _data_planes(item: pytest.Item) -> tuple[str, ...]:
+    """Of the break that an item tries; all for other tests."""
     broken = item.callspec.params.get("broken") if hasattr(item, "callspec") else None
-    return broken.data_plane if isinstance(broken, Break) else ""
+    return broken.data_planes if isinstance(broken, Break) else (CILIUM, KUBE_PROXY)
 
 
 @pytest.fixture(scope="session")
@@ -124,6 +124,7 @@ def nodes(request: pytest.FixtureRequest, scores: Path) -> Nodes:
                 found.heal()
                 heal_balancer()
                 run_metallb(found, 1)
+                proxies.heal(found)
             missing.touch()
     return found
 

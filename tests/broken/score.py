@@ -99,11 +99,13 @@ def page(breaks: Sequence[Break], unnoticed: Sequence[Unnoticed], record: Json) 
     """docs/broken.md, from the table of breaks and the record of the last full run."""
     total = len(all_rows())
     names = {each.name for each in fields(Score)}
+    # What does not tell how much was asked is of before: other options made it bind.
+    kept = {name: told for name, told in record["scores"].items() if told.get("asked")}
     scores = {
         name: Score(name=name, **{key: value for key, value in told.items() if key in names})
-        for name, told in record["scores"].items()
+        for name, told in kept.items()
     }
-    where = Counter((told["date"], told["cluster"], told["cores"]) for told in record["scores"].values())
+    where = Counter((told["date"], told["cluster"], told["cores"]) for told in kept.values())
     tried = [each for each in breaks if each.name in scores]
     told = [
         "# Broken data planes",
@@ -131,7 +133,7 @@ def page(breaks: Sequence[Break], unnoticed: Sequence[Unnoticed], record: Json) 
             told += ["", f"## {TITLES[group]}", ""]
             told += ["| break | what | noticed | right rows | wrong rows | asked | diagnosis | cluster |"]
             told += ["|---|---|---|---|---|---|---|---|"]
-            told += [_line(each, scores.get(each.name), _where(each, record)) for each in ours]
+            told += [_line(each, scores.get(each.name), _where(each, kept)) for each in ours]
     told += ["", "## Not to be noticed here", "", "| break | what | why |", "|---|---|---|"]
     told += [f"| {each.name} | {each.what} | {each.why} |" for each in unnoticed]
     told += ["", "## What the diagnosis says", ""]
@@ -142,9 +144,9 @@ def page(breaks: Sequence[Break], unnoticed: Sequence[Unnoticed], record: Json) 
     return "\n".join(told) + "\n"
 
 
-def _where(broken: Break, record: Json) -> str:
+def _where(broken: Break, kept: Json) -> str:
     """On which lane's cluster it was tried last, or is to be; and whether with our load balancer as its own."""
-    told = record["scores"].get(broken.name, {}).get("cluster") or f"with {broken.data_plane}"
+    told = kept.get(broken.name, {}).get("cluster") or f"with {' or '.join(broken.data_planes)}"
     return f"{told}, as own" if broken.asked.own else str(told)
 
 
@@ -152,10 +154,9 @@ def _line(broken: Break, score: Score | None, where: str) -> str:
     name = f"**{broken.name}**" if broken.fixed else broken.name
     if score is None:
         return f"| {name} | {broken.what} | not run | | | | | {where} |"
-    asked = f"{score.asked:,}" if score.asked else "-"
     return (
         f"| {name} | {broken.what} | {noticed(broken, score)} | {score.right} of {score.must} | {len(score.wrong)} | "
-        f"{asked} | {named(broken, score)} | {where} |"
+        f"{score.asked:,} | {named(broken, score)} | {where} |"
     )
 
 

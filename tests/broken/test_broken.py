@@ -49,7 +49,7 @@ def union(asked: list[Asked]) -> list[Asked]:
 
 
 Healthy = dict[str, dict[str, str]]
-"""What each check says on the healthy cluster: one for each class by which the reference load balancer is its own."""
+"""What each check says on the healthy cluster: for each way in which the reference load balancer is its own."""
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +70,7 @@ def healthy(request: pytest.FixtureRequest, nodes: Nodes, scores: Path) -> Healt
                 assert result.exit_code == 0, result.text
                 missing.write_text(json.dumps(result.statuses), encoding="utf-8")
         said = json.loads((scores / f"{name}.json").read_text(encoding="utf-8"))
-        statuses.setdefault(asked.own, {}).update(said)
+        statuses.setdefault(asked.cluster, {}).update(said)
     return statuses
 
 
@@ -108,7 +108,7 @@ def test_the_right_rows_notice(broken: Break, healthy: Healthy, nodes: Nodes, sc
             unjudged = next((line for line in result.text.splitlines() if line.startswith("esipp: ")), "no reason told")
     assert placed.at > 0, f"the cluster was never broken\n{result.text}"
     assert not broken.at_once or placed.at < result.settled, "the cluster was not broken before it was observed"
-    held = hold(broken, all_rows(), healthy[broken.asked.own], result)
+    held = hold(broken, all_rows(), healthy[broken.asked.cluster], result)
     held.unjudged = unjudged
     score.keep(held, scores)
     assert held.good, f"{result.text}\n{held}"

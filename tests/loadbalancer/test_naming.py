@@ -119,8 +119,8 @@ def test_connections_are_spread_by_weights_and_take_nobody_s_address() -> None:
     said = nat.render({"192.0.2.10": nat.Translated(PORTS, (("172.18.0.2", 1), ("172.18.0.3", 3)))})
     assert "ip daddr 192.0.2.10 tcp dport 80 goto vip0_tcp_80" in said
     assert "ip daddr 192.0.2.10 udp dport 53 goto vip0_udp_53" in said
-    assert "numgen random mod 4 < 1 dnat ip to 172.18.0.2:30080" in said
-    assert "\n    dnat ip to 172.18.0.3:30080" in said, "the last one takes what is left"
+    assert "meta l4proto tcp numgen random mod 4 < 1 dnat ip to 172.18.0.2:30080" in said
+    assert "\n    meta l4proto tcp dnat ip to 172.18.0.3:30080" in said, "the last one takes what is left"
     assert "masquerade" not in said
     assert "snat" not in said
 

@@ -1,10 +1,12 @@
 """`esipp clean` finds what killed runs left on nodes, in whatever state, and spares what is another's."""
 
+import json
 import os
 import re
 import socket
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,13 +16,16 @@ import pytest
 from esipp import leases, leftovers, sweeping
 from esipp.cluster import Cluster
 from esipp.disruption import marks, services, shell
-from esipp.disruption.containers import nodes_of
+from esipp.disruption.containers import matches, nodes_of, proven
 from esipp.disruption.features import disruption_features
 from esipp.disruption.marks import Mark
 from esipp.disruption.model import Disruption
 from esipp.errors import PreflightError
 from esipp.labels import MANAGED_BY, OWNER, RUN_LABEL
 from esipp.namespaces import owner
+from esipp.preflight import Findings
+from esipp.probing.outside import find_network
+from esipp.topology import Node, family_of, parse_address
 from tests.unit.fake_nodes import EXCLUDED, FakeNode, FakeNodes
 
 DEAD = "elsewhere/1"
@@ -360,21 +365,135 @@ def test_only_the_containers_of_this_api_servers_cluster(server: str, names: lis
     assert nodes_of(server, CONTAINERS) == names
 
 
-def test_features_say_what_can_be_disturbed(cluster: Cluster, fake: FakeNodes, tmp_path: Path) -> None:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "cat").write_text("#!/bin/sh\necho machine-a\n")
-    (programs / "cat").chmod(0o755)
-    way = ["env", f"PATH={programs}:{os.environ['PATH']}"]
+# ------------------------------------------------------------------------------------------------- proven containers
+def kind_node(name: str, *addresses: str, hostname: str = "", role: str = "worker") -> Json:
+    found = container(name, "one", role)
+    found["Config"]["Hostname"] = hostname or name
+    networks = [{"IPAddress": each, "GlobalIPv6Address": ""} for each in addresses if ":" not in each]
+    networks += [{"IPAddress": "", "GlobalIPv6Address": each} for each in addresses if ":" in each]
+    found["NetworkSettings"]["Networks"] = {str(number): each for number, each in enumerate(networks)}
+    return found
+
+
+def unlabelled(found: Json, label: str) -> Json:
+    del found["Config"]["Labels"][label]
+    return found
+
+
+def stopped(found: Json) -> Json:
+    return {**found, "State": {"Running": False}}
+
+
+OF_A = ("172.18.0.3", "fc00::3")
+"""The InternalIPs of node a."""
+
+
+@pytest.mark.parametrize(
+    ("found", "proven"),
+    [
+        (kind_node("a", *OF_A), True),
+        (kind_node("a", *OF_A, role="control-plane"), True),
+        (kind_node("a", "172.18.0.3", "FC00:0::3", "10.0.0.1"), True),
+        (kind_node("a", *OF_A, role="external-load-balancer"), False),
+        (unlabelled(kind_node("a", *OF_A), "io.x-k8s.kind.cluster"), False),
+        (unlabelled(kind_node("a", *OF_A), "io.x-k8s.kind.role"), False),
+        (stopped(kind_node("a", *OF_A)), False),
+        (kind_node("b", *OF_A), False),
+        (kind_node("a", *OF_A, hostname="b"), False),
+        (kind_node("a", "172.18.0.3"), False),
+        (kind_node("a", "172.18.0.4", "fc00::3"), False),
+        (kind_node("a"), False),
+    ],
+)
+def test_a_container_is_a_nodes_only_if_docker_says_all_of_it(found: Json, proven: bool) -> None:
+    assert set(matches({"a": OF_A}, [found])) == ({"a"} if proven else set())
+    assert matches({"a": ()}, [found]) == {}, "a node without an address is nobody's"
+
+
+def node_object(name: str = "a", machine: str = "machine-a", provider: str = "kind://docker/kind/{}") -> Json:
+    addresses = [{"type": "InternalIP", "address": each} for each in OF_A] + [{"type": "Hostname", "address": name}]
+    status = {"addresses": addresses, "nodeInfo": {"machineID": machine}}
+    return {"metadata": {"name": name}, "spec": {"providerID": provider.format(name)}, "status": status}
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A docker command that knows a container of kind's, a, and one that is none, shop; and writes down all it does."""
+    told = tmp_path / "inspect.json"
+    told.write_text(json.dumps([kind_node("a", *OF_A)]))
+    docker = tmp_path / "bin" / "docker"
+    docker.parent.mkdir()
+    docker.write_text(
+        f"""#!/bin/sh
+echo "$@" >>{tmp_path}/asked
+case $1 in
+  ps) echo a ;;
+  inspect) cat {told} ;;
+  exec) echo machine-a ;;
+esac
+"""
+    )
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{docker.parent}:{os.environ['PATH']}")
+    return tmp_path / "asked"
+
+
+def entered(asked: Path) -> list[str]:
+    lines = asked.read_text().splitlines() if asked.exists() else []
+    return [line.split()[1] for line in lines if line.startswith("exec")]
+
+
+def test_a_proven_node_is_entered_by_its_own_name(engine: Path) -> None:
+    assert proven([node_object()]) == {"a": ("docker", "exec", "a")}
+    assert entered(engine) == ["a"]
+
+
+@pytest.mark.parametrize("machine", ["machine-b", ""])
+def test_another_machine_of_that_name_is_not_the_node(engine: Path, machine: str) -> None:
+    assert proven([node_object(machine=machine)]) == {}
+
+
+@pytest.mark.parametrize("name", ["shop", "b"])
+def test_nothing_is_run_in_what_a_provider_id_claims(engine: Path, name: str) -> None:
+    claims = node_object(name, provider="kind://docker/kind/shop")
+    assert proven([claims, node_object("c", provider="kind://docker/kind/a")]) == {}
+    assert entered(engine) == []
+
+
+def test_nothing_is_run_where_dockers_labels_are_missing(engine: Path) -> None:
+    (engine.parent / "inspect.json").write_text(json.dumps([unlabelled(kind_node("a", *OF_A), "io.x-k8s.kind.role")]))
+    assert proven([node_object()]) == {}
+    assert entered(engine) == []
+
+
+def test_docker_is_not_asked_about_nodes_of_a_cloud(engine: Path) -> None:
+    assert proven([node_object(provider="aws:///eu-1a/i-1"), node_object("b", provider="")]) == {}
+    assert not engine.exists()
+
+
+def test_findings_know_a_way_into_proven_nodes_only() -> None:
+    found = Findings({}, {}, {}, {}, {}, None, ways={"a": ("docker", "exec", "a")})
+    assert found.on_node("a", ["ip", "addr"]) == ["docker", "exec", "a", "ip", "addr"]
+    assert found.on_node("b", ["ip", "addr"]) is None
+
+
+def test_clients_outside_stand_beside_proven_nodes_only(engine: Path) -> None:
+    internal = {family_of(parse_address(each)): each for each in OF_A}
+    there = Node("a", internal, frozenset(), provider_id="kind://docker/kind/a")
+    assert find_network([there]) == "0"
+    assert find_network([replace(there, name="b", provider_id="kind://docker/kind/a")]) is None
+    assert find_network([replace(there, provider_id="")]) is None
+    assert find_network([]) is None
+
+
+def test_features_say_what_can_be_disturbed(cluster: Cluster, fake: FakeNodes) -> None:
     fake.add_pod("kube-proxy-a", "a", namespace="kube-system", daemon_set="d", k8s_app="kube-proxy")
     fake.add_pod("kube-apiserver-a", "a", namespace="kube-system", component="kube-apiserver")
 
-    def present(machines: dict[str, str]) -> set[str]:
-        found = disruption_features(cluster, machines, lambda node, command: way)
+    def present(nodes: str, reached: str) -> set[str]:
+        found = disruption_features(cluster, nodes, reached)
         return {name for name, feature in found.items() if feature.present}
 
-    assert present({"a": "machine-a"}) == {"kube-proxy.pods", "nodes.shell", "control-plane.reachable"}
-    # a container of that name which is another cluster's node
-    assert present({"a": "machine-a", "b": "machine-b"}) == {"kube-proxy.pods", "control-plane.reachable"}
-    assert present({"a": "machine-b"}) == {"kube-proxy.pods"}
-    assert disruption_features(cluster, {"a": "x"}, lambda node, command: None)["nodes.shell"].present is False
+    assert present("a", "a") == {"kube-proxy.pods", "nodes.shell", "control-plane.reachable"}
+    assert present("ab", "a") == {"kube-proxy.pods", "control-plane.reachable"}
+    assert present("a", "") == {"kube-proxy.pods"}

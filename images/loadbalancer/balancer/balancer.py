@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from . import VERSION
 from .checks import Check, Checker, Target
 from .decisions import Decisions
-from .faults import STALE_SHARE
+from .faults import STALE_SHARE, WANDER_SECONDS
 from .naming import hostname
 from .objects import (
     Json,
@@ -116,6 +116,8 @@ class Balancer:
         self._steered: dict[tuple[str, str], dict[str, int]] = {}  # uid and family -> nodes with weights
         self._known: dict[str, Service] = {}  # uid -> Service, also of one that is gone until its VIPs are
         self._due = self._ready = False
+        if self._faults.wanders:
+            loop.call_later(WANDER_SECONDS, self._wander)
         self.names: dict[str, dict[str, str]] = {}
         """Of each hostname that is announced the VIPs; replaced as a whole, for readers in other threads."""
 
@@ -264,19 +266,42 @@ class Balancer:
             healthy = {name for name in candidates if self._is_healthy(Target(service.key, service.uid, family, name))}
             before = self._steered.get((service.uid, family))
             known = {name: weight for name, weight in (before or {}).items() if self._has(name, family)}
-            good, stale = self._faults.steer(candidates, healthy, known)
+            good, stale = self._faults.steer(candidates, healthy, known, self._loop.time())
             after = choose(service.mode, service.key, good, stale, known)
             if service.mode in (Mode.ECMP, Mode.NAT):
                 after = self._weighted(service, family, after)
             via = {address: w for name, w in after.items() if (address := self._nodes[name].address(family))}
-            if not service.mode.unchanged:
-                self._routes.translate(vip, service.ports, via)  # its ports may have changed
             if after == before:
+                if not service.mode.unchanged:
+                    self._lead(service, vip, via)  # its ports may have changed
                 continue
-            if service.mode.unchanged:
-                self._routes.steer(vip, via)
+            if before and self._faults.gap:
+                self._lead(service, vip, {})
+                self._loop.call_later(self._faults.gap, self._lead_again, service, family, vip)
+            else:
+                self._lead(service, vip, via)
             self._steered[(service.uid, family)] = after
             self._decisions.add("steer", service, family, nodes=sorted(after), why=why)
+
+    def _lead(self, service: Service, vip: str, via: Mapping[str, int]) -> None:
+        """Have the kernel send a VIP's packets there."""
+        if service.mode.unchanged:
+            self._routes.steer(vip, via)
+        else:
+            self._routes.translate(vip, service.ports, via)
+
+    def _lead_again(self, service: Service, family: str, vip: str) -> None:
+        """After a gap: send a VIP's packets where they are to go by now, if there is one still."""
+        if self._vips.get(service.uid, {}).get(family) == vip:
+            steered = self._steered[(service.uid, family)]
+            via = {address: w for name, w in steered.items() if (address := self._nodes[name].address(family))}
+            self._lead(service, vip, via)
+
+    def _wander(self) -> None:
+        """Go on with every VIP, and again in a while."""
+        for service in self._known.values():
+            self._steer(service, "it wanders")
+        self._loop.call_later(WANDER_SECONDS, self._wander)
 
     def _weighted(self, service: Service, family: str, steered: Mapping[str, int]) -> dict[str, int]:
         """The same nodes, by what their health checks ask for and what a fault prefers."""

@@ -37,19 +37,19 @@ def render(vips: Mapping[str, Translated]) -> str:
                 family = WORDS[family_of(vip)]
                 match = f"{family} daddr {vip} {port.protocol.lower()} dport {port.port}"
                 rules.append(f"{match} goto {name}")
-                chains += [f"  chain {name} {{", *_spread(family, one.via, port.node_port), "  }"]
+                chains += [f"  chain {name} {{", *_spread(family, one.via, port), "  }"]
     head = "    type nat hook prerouting priority dstnat; policy accept;"
     lines = [f"table {TABLE} {{", *chains, "  chain arriving {", head, *(f"    {rule}" for rule in rules), "  }", "}"]
     return "\n".join([f"table {TABLE}", f"delete table {TABLE}", *lines]) + "\n"
 
 
-def _spread(family: str, via: Sequence[tuple[str, int]], port: int) -> Iterator[str]:
+def _spread(family: str, via: Sequence[tuple[str, int]], port: Port) -> Iterator[str]:
     """One rule a node: each takes its share of what those before it have left."""
     left = sum(weight for _, weight in via)
     for address, weight in via:
         chance = f"numgen random mod {left} < {weight} " if left > weight else ""
         host = f"[{address}]" if family == "ip6" else address
-        yield f"    {chance}dnat {family} to {host}:{port}"
+        yield f"    meta l4proto {port.protocol.lower()} {chance}dnat {family} to {host}:{port.node_port}"
         left -= weight
 
 

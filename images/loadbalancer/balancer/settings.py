@@ -58,6 +58,8 @@ def parse(arguments: list[str]) -> Settings:
     parser.add_argument("--ca", type=Path, default=_path(env("ESIPP_CA")), help="its CA's certificate (ESIPP_CA)")
     parser.add_argument("--token", type=Path, default=_path(env("ESIPP_TOKEN")), help="file with a token (ESIPP_TOKEN)")
     parser.add_argument("--pool", action="append", default=[], help="CIDR or FIRST-LAST to take VIPs from; repeatable")
+    only = "the same, in place of all --pool of its family"
+    parser.add_argument("--only-pool", action="append", default=[], help=only)
     parser.add_argument("--admin", type=int, default=9000, help="port of the admin endpoint (%(default)s)")
     parser.add_argument("--interface", default="eth0", help="towards clients and nodes (%(default)s)")
     parser.add_argument("--period", type=_seconds, default=1.0, help="seconds between two checks (%(default)s)")
@@ -76,11 +78,13 @@ def parse(arguments: list[str]) -> Settings:
     given = parser.parse_args(arguments)
     if not given.server:
         parser.error("--server or ESIPP_SERVER is needed")
-    for pool in given.pool:
+    for pool in (*given.pool, *given.only_pool):
         try:
             pools.parse(pool)
         except ValueError as error:
             parser.error(f"--pool {pool}: {error}")
+    taken = {pools.parse(pool)[0].version for pool in given.only_pool}
+    others = [pool for pool in given.pool if pools.parse(pool)[0].version not in taken]
     default = Mode(given.default) if given.default else None
     if given.announce == "hostname" and (default is None or default.unchanged):
         parser.error(
@@ -90,7 +94,7 @@ def parse(arguments: list[str]) -> Settings:
         server=given.server.rstrip("/"),
         ca=given.ca,
         token=given.token,
-        pools=tuple(given.pool),
+        pools=(*given.only_pool, *others),
         admin=given.admin,
         interface=given.interface,
         period=given.period,
