@@ -20,13 +20,14 @@ from tests.unit.comparing_world import run_of, said
 
 FACTS = {
     "kubernetes": "v1.32.13",
+    "kube-proxy-version": "v1.32.13",
     "service-proxy": "kube-proxy",
     "proxy-mode": "iptables",
     "network-add-on": "esipp-network",
     "families.services": "IPv4, IPv6",
 }
 NFTABLES = {**FACTS, "proxy-mode": "nftables"}
-SHORT_CIRCUIT = next(claim for claim in all_claims() if claim.before == "kube-proxy.version 1.33.6")
+SHORT_CIRCUIT = next(claim for claim in all_claims() if claim.before == "kube-proxy-version 1.33.6")
 ROW = sorted(all_claims()[SHORT_CIRCUIT])[0]
 WHERE = {"at": "2026-11-22 12:00", "commit": "abc1234", "cores": 2, "seconds": 900.0}
 

@@ -61,7 +61,7 @@ WORDS = [
     ),
     (
         "loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip",
-        ["proxy-mode is nftables, kube-proxy.version before 1.33.6"],
+        ["proxy-mode is nftables, kube-proxy-version before 1.33.6"],
     ),
     (
         "nodeport.local.tcp.ipv4.pod-on-other-node-to-bare-node",
