@@ -127,7 +127,7 @@ def test_a_known_difference_that_a_run_does_not_show_is_named() -> None:
     assert line.startswith("kube-proxy nftables, esipp-network, dual-stack, Kubernetes 1.32: ")
     assert "seen on none of 1 row:" in line
     assert expiry.expired([run(NFTABLES, known())]) == []
-    assert expiry.expired([run({**NFTABLES, "kubernetes": "v1.36.3"}, told(Status.PASS))]) == []
+    assert expiry.expired([run({**NFTABLES, "kube-proxy-version": "v1.36.3"}, told(Status.PASS))]) == []
     assert expiry.expired([run(NFTABLES, told(Status.UNSUPPORTED))]) == [], "the row was not asked"
 
 
