@@ -47,7 +47,7 @@ class Settings:
     what the user says was tested. ``sample_nodes`` is how many nodes carry an agent, at most (sampling.py).
     ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``provider`` is the load balancer that the
     cluster is said to have (a profile's name or file); empty for what is found. ``bound`` is how many
-    seconds the cluster's own load balancer may take to steer away from a node, as the user says; None where nobody does.
+    seconds the cluster's own load balancer may take to steer away from a node, as the user says; else None.
     """
 
     context: str
