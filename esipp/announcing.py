@@ -1,6 +1,6 @@
 """What a Service's status tells of its load balancer: addresses or hostnames, in which families, and how."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from esipp.model import Family
@@ -34,6 +34,12 @@ def announced(service: Json) -> list[str]:
         elif each.get("hostname"):
             found += addresses_of(each["hostname"])
     return found
+
+
+def in_order(service: Json, given: Mapping[Family, str]) -> dict[Family, str]:
+    """A Service's addresses by family, its own first family first: a status may list them in any order."""
+    own = [family for family in families_of(service) if family in given]
+    return {family: given[family] for family in (*own, *(each for each in given if each not in own))}
 
 
 def is_announced(service: Json, expected: Collection[Family] | None = None) -> bool:

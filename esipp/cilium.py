@@ -28,10 +28,10 @@ SCTP = "cilium.sctp"
 """The fact that tells whether it carries SCTP at all: between pods, and to Services."""
 
 
-def version(image: str) -> Fact:
-    """Which Cilium it is, by the tag of its agents' image: ``1.18.6``; unknown where that names no version."""
+def version(image: str, daemon_set: str = "cilium") -> Fact:
+    """Which version it is, by the tag of a DaemonSet's image: ``1.18.6``; unknown where that names no version."""
     found = re.search(r":v?(\d+\.\d+\.\d+[^@]*)", image)
-    told = f"DaemonSet kube-system/cilium, image {image}" if image else "DaemonSets cannot be listed"
+    told = f"DaemonSet kube-system/{daemon_set}, image {image}" if image else "DaemonSets cannot be listed"
     return Fact(found[1] if found else "unknown", told)
 
 

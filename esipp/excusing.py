@@ -133,7 +133,7 @@ class _Special:
         if seen.count > 1:
             return False
         told = self.evidence.witnesses.get(self.cell.path.key, ())
-        came = next((each.delivered for each in told if each.seq == seen.seq and each.delivered), None)
+        came = next((each.delivered for each in told if each.seq == seen.seq and not each.doubt), None)
         words = self.evidence.ports.shared(self.cell.path, came, seen) if came else ""
         self.said += [words] if words else []
         return bool(words)

@@ -304,8 +304,9 @@ def _mistold(cell: Cell, observation: Observation, evidence: Evidence) -> str:
         ways = (f"pod-to-{there}.{cell.path.family.value.lower()}" for there in ("node", "outside"))
         masqueraded = any(evidence.facts.get(way) == "masqueraded" for way in ways)
         if told and masqueraded and cell.path.client.vantage is Vantage.POD:
-            held = {address for node in evidence.topology.nodes.values() for address in node.addresses}
-            if parse_address(told) in held:
+            stand = evidence.topology.stands.get(cell.path.client.name)
+            node = evidence.topology.nodes.get(stand.node) if stand and stand.node else None
+            if node and parse_address(told) in node.addresses:
                 return ""
     return f"the backend was told {told or 'no address'} in {cell.told.value}, the client is {own}"
 

@@ -15,7 +15,7 @@ from esipp.disruption.containers import proven
 from esipp.disruption.features import disruption_features
 from esipp.errors import HarnessError, PreflightError
 from esipp.excluding import features_of
-from esipp.facts import proxy_facts
+from esipp.facts import VERSION, proxy_facts
 from esipp.fitness import (
     Outside,
     answered,
@@ -132,6 +132,9 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     services = _service_families(cluster, version)
     for name, fact in {**node_facts(raw, services), **proxy_facts(cluster)}.items():
         facts[name], decided[name] = fact.value, fact.decided
+    if facts["service-proxy"] in ("kube-proxy", "unknown") and facts.get(VERSION, "unknown") == "unknown":
+        facts[VERSION] = facts["kubelet"] if len(facts["kubelet"].split(", ")) == 1 else "unknown"
+        decided[VERSION] = "the kubelets' version, as no DaemonSet tells kube-proxy's"
     places, network, landed = seen.outside.places, seen.outside.network, seen.outside.landed
     features = _features(nodes, roles, services)
     features |= standing.features(places, landed.values(), [f for f in Family if _has(features, f)])

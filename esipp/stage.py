@@ -10,7 +10,7 @@ from typing import Any
 
 from esipp import agents, manifests, network_policies
 from esipp.agents import key_of, node_of, waited_for
-from esipp.announcing import announced, carried, families_of, ingress_of, is_announced, protocols_of
+from esipp.announcing import announced, carried, families_of, in_order, ingress_of, is_announced, protocols_of
 from esipp.cluster import UNAUTHORIZED, ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge, waiting
 from esipp.deploying import pull_secret
@@ -346,7 +346,7 @@ class Stage:
                 "loadBalancerClass"
             ):  # the reference load balancer's ways say nothing of the cluster's
                 self.ingresses[name] = ingress_of(item)
-            self.vips[name] = given = by_family(announced(item))
+            self.vips[name] = given = in_order(item, by_family(announced(item)))
             for family in families_of(item):
                 if family not in given:
                     self.obstacles[name, family] = self._why_no_vip(item, family)

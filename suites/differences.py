@@ -113,7 +113,7 @@ DIFFERENCES = (
             NO_ANSWER,
             "nftables mode had no short circuit from nodes without endpoints",
             "kubernetes/kubernetes#131765, fixed by #132456 and, in 1.33.6, by #133969",
-            before="1.33.6",
+            before="kube-proxy.version 1.33.6",
             nature=Nature.DEFECT,
             evidence="A client on a node without an endpoint has no answer.",
             hides="The VIP may be unreachable from there for another reason.",
@@ -208,6 +208,20 @@ DIFFERENCES = (
             reason="the load balancer is a proxy and takes no source ranges; nodes, which see its own address, cannot "
             "in its place",
             reference="API: service.spec.loadBalancerSourceRanges, ignored if the provider does not support it",
+            hides="A load balancer that takes ranges may let a client in that they leave out.",
+        ),
+    ),
+    Difference(
+        lambda path: own_balancer(path) and path.service is not None and bool(path.service.ranges),
+        NO_ANSWER,
+        Override(
+            ((AT_SERVICE, "hostname"),),
+            CLIENT,
+            "kube-proxy knows no address of a load balancer that is announced by a hostname, so it cannot apply the "
+            "ranges; this load balancer takes none",
+            "API: service.spec.loadBalancerSourceRanges, ignored if the provider does not support it",
+            by_chance=True,
+            evidence="The client is answered, the backend saw its own address, and this Service announces a hostname.",
             hides="A load balancer that takes ranges may let a client in that they leave out.",
         ),
     ),

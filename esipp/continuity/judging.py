@@ -22,6 +22,7 @@ from esipp.continuity.rows import (
 from esipp.continuity.seen import Asked, Break, Seen, Window
 from esipp.deciding import Decision, give_verdict, ours_failed, undecided
 from esipp.loadbalancers.bound import Bound
+from esipp.loadbalancers.ingress import strangers
 from esipp.model import Balancer, Family
 from esipp.moves.places import SLACK
 from esipp.moves.rows import PROXIED
@@ -363,9 +364,9 @@ class Judge:
             return Decision(Status.PASS, row.expected, said, sees=sees)
         late = Counter(s.source for s in wrong if s.started >= returned + PROMPT)
         others = ", ".join(f"{source} x{count}" for source, count in sorted(late.items()))
-        shown = PROXIED if row.way.by == Balancer.DEFAULT.value else "wrong"
         reason = f"after {PROMPT:.0f} s still seen: {others}; {blur.words}"
-        return Decision(Status.FAIL, row.expected, said, reason, seen=shown)
+        decided = Decision(Status.FAIL, row.expected, said, reason, seen="wrong")
+        return self._strange(row, decided, late, len(wrong) < len(later))
 
     def _source(self, row: ContinuityRow) -> Decision:
         right, wrong, strangers = 0, Counter[str](), list[Sample]()
@@ -387,11 +388,18 @@ class Judge:
             return undecided(row, "the node's own listener does not see the client's address, either", said)
         others = ", ".join(f"{source} x{count}" for source, count in sorted(wrong.items()))
         reason = f"also seen: {others}; first {self._when(row.phase, strangers[0].started)}"
-        shown = PROXIED if row.way.by == Balancer.DEFAULT.value else "wrong"
-        if not row.way.local and {parse_address(source) for source in wrong} <= self.seen.own:
-            shown = UNREWRITTEN
+        kept = not row.way.local and {parse_address(source) for source in wrong} <= self.seen.own
         counts = {"right": right, "wrong": wrong.total()}
-        return Decision(Status.FAIL, row.expected, said, reason, seen=shown, tally=counts)
+        decided = Decision(Status.FAIL, row.expected, said, reason, seen=UNREWRITTEN if kept else "wrong", tally=counts)
+        own = row.way.local and any(parse_address(each.source) in self.seen.own for each, _ in self.sourced(row))
+        return self._strange(row, decided, wrong, own)
+
+    def _strange(self, row: ContinuityRow, decided: Decision, wrong: Mapping[str, int], mixed: bool) -> Decision:
+        """The same, with whether the wrong sources can be the own load balancer's: not beside the client's own."""
+        found = strangers(wrong, self.seen.of_nodes | self.seen.own)
+        if row.way.by != Balancer.DEFAULT.value or not found.foreign:
+            return decided
+        return replace(decided, seen=PROXIED if found.proxied and not mixed else decided.seen, foreign=True)
 
     def allowed(self, way: Way, sample: Sample) -> frozenset[IPAddress]:
         """Whose address a pod may see by this way at that time."""

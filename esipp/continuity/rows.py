@@ -154,6 +154,11 @@ class ContinuityRow(Row):
         return frozenset({ANYTHING, self.way.policy.value.lower(), self.family.value.lower()}) if own else frozenset()
 
     @property
+    def own_service(self) -> str:
+        """The Service of its way (scene.py), where its VIP is dialled."""
+        return f"continuity-{self.way.by}-{self.way.policy.value.lower()}" if self.balanced else ""
+
+    @property
     def source_at_vips(self) -> frozenset[str]:
         """The family of the VIP, of the rows about the source there."""
         own = self.balanced and self.what in (What.SOURCE, What.PROMPT)

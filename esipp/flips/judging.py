@@ -22,6 +22,7 @@ from esipp.flips.timeline import (
     says,
 )
 from esipp.judge import say_bound, say_observed
+from esipp.loadbalancers.ingress import strangers
 from esipp.model import Family, Role, TrafficPolicy
 from esipp.moves.samples import Sample, Stream
 from esipp.moves.statistics import Distribution
@@ -130,7 +131,8 @@ def _settles(case: _Case) -> Decision:
     last = [shown_words(ground, row.at, sample) for sample in phase.samples[-10:]]
     seen_last = Counter(last)
     reason = f"{first}; the last answers: {say_observed(seen_last)}"
-    return Decision(Status.FAIL, row.expected, observed, reason, _foremost(ground, row.at, wrong))
+    seen = _foremost(ground, row.at, wrong)
+    return Decision(Status.FAIL, row.expected, observed, reason, seen, foreign=seen == ANOTHER_SOURCE)
 
 
 def _prompt(case: _Case) -> Decision:
@@ -188,9 +190,13 @@ def _foremost(ground: Ground, at: At, wrong: list[tuple[Phase, str]]) -> str:
     return words.pop() if len(words) == 1 else ""
 
 
+ANOTHER_SOURCE = "another-source"
+
+
 def _kind(ground: Ground, sample: Sample) -> str:
-    """Of what is neither policy's: whether it is only another source."""
-    return "another-source" if sample.answered and sample.pod == ground.pod else "otherwise"
+    """Of what is neither policy's: whether it is only another source, and one that is nobody's whom we know."""
+    found = {sample.source: 1} if sample.answered and sample.pod == ground.pod and sample.source else {}
+    return ANOTHER_SOURCE if strangers(found, ground.held).foreign else "otherwise"
 
 
 def shown_words(ground: Ground, at: At, sample: Sample) -> str:
@@ -205,6 +211,7 @@ def _otherwise(case: _Case) -> Decision:
     found: list[tuple[float, Phase, str]] = []
     kinds: set[str] = set()
     tally: Counter[str] = Counter()
+    strange: Counter[str] = Counter()
     for phase in course.phases(row.at, row.family):
         since = phase.first_steady(reads(ground, row.at, phase.flip.to, strictly=True))
         for sample in (*phase.samples, *phase.under_way):
@@ -212,6 +219,7 @@ def _otherwise(case: _Case) -> Decision:
             tally[words or shown.value] += 1
             if shown is Shown.OTHERWISE:
                 kinds.add(_kind(ground, sample))
+                strange[sample.source] += 1
             elif shown is Shown.KEPT and row.at is At.BARE_NODE:
                 words = "answered through a node without the pod, with the client's own address"
                 stays = phase.flip.to is LOCAL and since is not None and sample.started > since
@@ -230,7 +238,11 @@ def _otherwise(case: _Case) -> Decision:
     at, phase, words = min(found, key=lambda each: each[0])
     reason = f"{len(found)} of {tally.total()}; the first {at - phase.flip.cause:.2f} s after flip "
     reason += f"{phase.flip.number} to {phase.flip.to}: {words}"
-    return Decision(Status.FAIL, row.expected, observed, reason, kinds.pop() if len(kinds) == 1 else "", tally)
+    kind = kinds.pop() if len(kinds) == 1 else ""
+    foreign, mixed = kind == ANOTHER_SOURCE, bool(tally[Shown.KEPT.value])
+    if foreign and (mixed or not strangers(strange, ground.held).proxied):
+        kind = ""  # a proxy has few addresses, and the client's own is never seen beside them
+    return Decision(Status.FAIL, row.expected, observed, reason, kind, tally, foreign=foreign)
 
 
 def _is_back(at: At, to: TrafficPolicy, shown: Shown) -> bool:

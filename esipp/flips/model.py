@@ -174,6 +174,11 @@ class FlippedRow(FlipRow):
         return frozenset({ANYTHING, "tcp", self.family.value.lower()}) if own else frozenset()
 
     @property
+    def own_service(self) -> str:
+        """The Service that flips, where its VIP is dialled."""
+        return self.service.object_name if self.balanced else ""
+
+    @property
     def source_at_vips(self) -> frozenset[str]:
         """All claims about a VIP rest on whose address answers show."""
         return frozenset({self.family.value.lower()}) if self.balanced else frozenset()

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 from esipp.flips.model import At
+from esipp.loadbalancers.ingress import held
 from esipp.model import Family, TrafficPolicy
 from esipp.moves.samples import Sample, Stream
 from esipp.observation import Outcome
@@ -87,6 +89,11 @@ class Ground:
         if not sample.answered:
             return Shown.NONE
         return Shown.KEPT if sample.source and parse_address(sample.source) in self._client else Shown.OTHERWISE
+
+    @cached_property
+    def held(self) -> frozenset[IPAddress]:
+        """Every address that is known to be a node's, a pod's or a client's."""
+        return held(self.topology)
 
     @property
     def _client(self) -> frozenset[IPAddress]:

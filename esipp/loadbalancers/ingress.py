@@ -6,6 +6,7 @@ before: behind a forwarder only the client's own address is right.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from esipp.loadbalancers.profiles.model import Class, LoadBalancer
 from esipp.rows import Row
@@ -90,6 +91,30 @@ def held(topology: Topology) -> frozenset[IPAddress]:
     for stand in topology.stands.values():
         found |= stand.addresses | stand.behind_nat.keys() | set(stand.behind_nat.values())
     return frozenset(found)
+
+
+@dataclass(frozen=True)
+class Strangers:
+    """What sources that are not as they should be can be.
+
+    Args:
+        foreign: addresses of nobody that we know, all of them: NAT before the cluster may have put them there.
+        proxied: a load balancer's own addresses.
+    """
+
+    foreign: bool
+    proxied: bool
+
+
+def strangers(seen: Mapping[str, int], others: Collection[IPAddress]) -> Strangers:
+    """What the wrong sources at one VIP can be, for rows that are no path.
+
+    Args:
+        seen: answers by the wrong source that pods saw.
+        others: addresses that are known to be a node's, a pod's or a client's.
+    """
+    foreign = bool(seen) and not any(parse_address(each) in others for each in seen)
+    return Strangers(foreign, foreign and not why_not_its_own(seen, others))
 
 
 def why_not_its_own(seen: Mapping[str, int], others: Collection[IPAddress], *, told: bool = False) -> str:

@@ -54,6 +54,7 @@ class Gathering:
     promise: Promise = field(default_factory=Promise)
     uncertainty: float = 0.0
     heard: str = "packets were left out"
+    others: frozenset[str] = frozenset()
     bystanders: Bystanders | None = None
     judges: dict[Balancer, Judge] = field(default_factory=dict)
     _stopped: threading.Event = field(default_factory=threading.Event)
@@ -213,6 +214,7 @@ class Gathering:
             views=self.word.views(balancer),
             obstacle=driver.obstacle,
             planned=sum((step.up is not None) + (step.down is not None) for step in driver.steps),
+            others=self.others,
             promise=self._promise(balancer),
             uncertainty=self.uncertainty,
         )

@@ -1,10 +1,12 @@
 """The judge of the convergence suite: from what was seen of one balancer to a decision on each of its rows. Pure."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from esipp.deciding import Decision
+from esipp.loadbalancers.ingress import strangers
 from esipp.loadbalancers.promise import Promise
 from esipp.model import Balancer, Family
 from esipp.moves import doubts
@@ -33,6 +35,7 @@ from esipp.moves.timeline import (
 )
 from esipp.rows import Level, Status
 from esipp.timing import PROMPT, Held, needed
+from esipp.topology import parse_address
 
 LEAST_P = 0.001
 """Below this p-value a split is not equal: a fair balancer is wrongly accused once in a thousand tests."""
@@ -157,6 +160,7 @@ class Result:
             one that was deleted.
         obstacle: why nothing could be asked.
         planned: so many changes were to be made; 0 where nobody counts them.
+        others: addresses that are known to be a node's, a pod's or a client's.
         promise: how fast it has to follow, and who says so.
         uncertainty: by how many seconds the prober's clock may be off from ours.
     """
@@ -174,6 +178,7 @@ class Result:
     views: Mapping[What, Health] = field(default_factory=dict)
     obstacle: str = ""
     planned: int = 0
+    others: frozenset[str] = frozenset()
     promise: Promise = field(default_factory=Promise)
     uncertainty: float = 0.0
 
@@ -465,8 +470,16 @@ class Judge:
 
     def _source(self, family: Family) -> Decision:
         decided = sources({family: [self.result.seen.vip[family].samples]}, self.result.sources)
-        own = self.result.balancer is Balancer.DEFAULT and decided.status is Status.FAIL
-        return replace(decided, seen=PROXIED) if own else decided
+        if self.result.balancer is not Balancer.DEFAULT or decided.status is not Status.FAIL:
+            return decided
+        right = {parse_address(each) for each in self.result.sources.get(family, ())}
+        told = Counter(sample.source for sample in self.result.seen.vip[family].samples if sample.source)
+        wrong = {source: count for source, count in told.items() if parse_address(source) not in right}
+        found = strangers(wrong, {parse_address(each) for each in self.result.others})
+        if not found.foreign:
+            return decided
+        whole = len(wrong) == len(told)  # the client's own address beside them is no proxy's way
+        return replace(decided, seen=PROXIED if found.proxied and whole else "", foreign=True)
 
     def _source_at_ports(self) -> Decision:
         seen = self.result.seen

@@ -106,6 +106,11 @@ class MoveRow(Row):
         return frozenset({ANYTHING, self.what.value, *([self.family.value.lower()] if self.family else [])})
 
     @property
+    def own_service(self) -> str:
+        """The Service whose pods move (scene.py), where its VIP is dialled."""
+        return f"moves-{self.balancer.value}" if self.balanced and self.family else ""
+
+    @property
     def source_at_vips(self) -> frozenset[str]:
         """The family of the VIP, of the row about the source there."""
         own = self.balanced and self.what is What.SOURCE

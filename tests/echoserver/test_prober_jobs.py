@@ -479,8 +479,10 @@ def test_a_brief_job_tells_equal_results_once(server: EchoServer, prober: Prober
     after = time.monotonic()
     assert group.keys() == {
         "id", "brief", "outcome", "detail", "answered_from", "count", "source_address", "echo", "connected_count",
-        "ports", "started", "ended", "time",
+        "ports", "moments", "started", "ended", "time",
     }  # fmt: skip
+    assert len(group["moments"]) == len(group["ports"])
+    assert all(before - 0.01 <= began <= ended <= after + 0.01 for began, ended in group["moments"])
     assert (group["outcome"], group["detail"], group["answered_from"]) == ("answered", None, None)
     assert (group["count"], group["connected_count"]) == (1200, 0 if protocol == "udp" else 1200)
     assert group["source_address"] == "127.0.0.1"

@@ -9,11 +9,13 @@ import pytest
 from esipp.continuity.judging import Judge
 from esipp.continuity.losses import gaps, tally
 from esipp.continuity.rows import Phase
+from esipp.continuity.scene import service_name
 from esipp.continuity.seen import Exchange, Seen, Steer, Window
 from esipp.loadbalancers.bound import Bound
 from esipp.moves.samples import Sample, Stream
-from esipp.rows import Status
+from esipp.rows import AT_VIPS, Status
 from tests.unit.continuity_world import (
+    ADDRESS,
     BEGAN,
     CLIENT,
     FAMILY,
@@ -40,6 +42,7 @@ from tests.unit.continuity_world import (
 
 ROLLING, QUIET = Phase.ROLLING_UPDATE, Phase.QUIET
 ECMP = "reference-ecmp.local"
+PROXIED_HERE = {"load-balancer.ingress.continuity-default-local": "Proxy"}
 
 
 def red(phase: Phase, slug: str, what: str, status: Status = Status.FAIL) -> dict[str, Status]:
@@ -251,21 +254,48 @@ def test_a_connection_that_breaks_while_its_pod_still_serves_is_found(phase: Pha
 @pytest.mark.parametrize(
     ("slug", "source", "facts"),
     [
-        ("default.local", STRANGER, {"load-balancer.ingress": "Proxy"}),
-        ("default.cluster", STRANGER, {"load-balancer.ingress": "hostname"}),
+        ("default.cluster", STRANGER, {"load-balancer.ingress.continuity-default-cluster": "hostname"}),
         ("nodeport.cluster", "192.0.2.9", {"service-proxy": "cilium"}),
     ],
 )
 def test_sources_that_other_data_planes_show_are_known_there_only(
     slug: str, source: str, facts: dict[str, str]
 ) -> None:
-    seen = changed(world(), slug, moment(QUIET, 1.0), lambda s: s._replace(source=source))
+    seen = changed(world(), slug, moment(QUIET, 1.0), lambda s: s._replace(source=source), 2)
     row = next(each for each in ROWS if each.id == row_id(QUIET, slug, "source"))
     assert Judge(seen).verdict(row, FEATURES, facts).status is Status.KNOWN
     assert Judge(seen).verdict(row, FEATURES, {}).status is Status.FAIL
     other = changed(world(), "nodeport.local", moment(QUIET, 1.0), lambda s: s._replace(source=STRANGER))
     row = next(each for each in ROWS if each.id == row_id(QUIET, "nodeport.local", "source"))
     assert Judge(other).verdict(row, FEATURES, facts).status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("source", "share", "facts", "status"),
+    [
+        (STRANGER, 1.0, PROXIED_HERE, Status.KNOWN),
+        (STRANGER, 1.0, {}, Status.FAIL),
+        (STRANGER, 1.0, {"load-balancer.ingress.continuity-default-cluster": "Proxy"}, Status.FAIL),
+        (STRANGER, 1.0, {**PROXIED_HERE, "load-balancer.class.told": "forwarder"}, Status.FAIL),
+        (STRANGER, 0.5, PROXIED_HERE, Status.FAIL),
+        (ADDRESS["b"], 1.0, PROXIED_HERE, Status.FAIL),
+        (STRANGER, 1.0, {f"{AT_VIPS}ipv4": "private"}, Status.INCONCLUSIVE),
+        (ADDRESS["b"], 1.0, {f"{AT_VIPS}ipv4": "private"}, Status.FAIL),
+    ],
+)
+def test_at_its_own_vip_only_a_balancers_own_address_is_known(
+    source: str, share: float, facts: dict[str, str], status: Status
+) -> None:
+    made = world()
+    every = len(made.streams[key("default.local")].samples)
+    made = changed(made, "default.local", 0.0, lambda s: s._replace(source=source), every)
+    if share < 1:
+        made = changed(made, "default.local", moment(QUIET, 1.0), lambda s: s._replace(source=CLIENT))
+    kept = [each._replace(sample=each.sample._replace(source=source)) for each in made.lasting[key("default.local")]]
+    made = replace(made, lasting={**made.lasting, key("default.local"): kept})
+    row = next(each for each in ROWS if each.id == row_id(QUIET, "default.local", "source"))
+    assert row.own_service == service_name(row.way)
+    assert Judge(made).verdict(row, FEATURES, facts).status is status
 
 
 def test_without_any_health_check_a_pod_that_ends_is_not_judged_and_that_is_told() -> None:

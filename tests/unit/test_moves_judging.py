@@ -15,6 +15,7 @@ from esipp.moves.judging import LEAST_P, LEAST_POWER, UNEVEN, Counted, Health, J
 from esipp.moves.plan import Kind
 from esipp.moves.rows import PROXIED, REHASHED, SPREADS, WEIGHED, MoveRow, What
 from esipp.moves.samples import Sample
+from esipp.moves.scene import service_name
 from esipp.moves.statistics import power
 from esipp.moves.telling import section
 from esipp.rows import Level, Status
@@ -427,7 +428,17 @@ def test_a_source_that_a_proxy_of_the_clusters_own_rewrites_is_known_for_what_it
     own = World(balancer=Balancer.DEFAULT, loses_source="b").judge().decide(row(What.SOURCE, FAMILY, Balancer.DEFAULT))
     assert {each.status for each in told.values()} == {own.status} == {Status.FAIL}
     assert {each.seen for each in told.values()} == {""}
-    assert own.seen == PROXIED
+    assert own.seen == "", "some answers showed the client's own address"
+    assert own.foreign
+    stranger = World(balancer=Balancer.DEFAULT).result()
+    stream = stranger.seen.vip[FAMILY]
+    stream.samples[:] = [each._replace(source="203.0.113.1") for each in stream.samples]
+    decided = Judge(stranger).decide(row(What.SOURCE, FAMILY, Balancer.DEFAULT))
+    assert (decided.seen, decided.foreign) == (PROXIED, True)
+    of_a_node = replace(stranger, others=frozenset({"203.0.113.1"}))
+    decided = Judge(of_a_node).decide(row(What.SOURCE, FAMILY, Balancer.DEFAULT))
+    assert (decided.status, decided.seen, decided.foreign) == (Status.FAIL, "", False)
+    assert row(What.SOURCE, FAMILY, Balancer.DEFAULT).own_service == service_name(Balancer.DEFAULT)
     cells = [cell for cell in CELLS if cell.what is What.SOURCE and cell.family]
     assert all(bool(cell.differences) is (cell.balancer is Balancer.DEFAULT) for cell in cells)
     assert {each.seen for cell in cells for each in cell.differences} == {PROXIED}

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from esipp.again.past import read_observation
 from esipp.catalog import HOUSE
 from esipp.errors import HarnessError
 from esipp.model import Claim, Family, Port, Protocol
@@ -76,6 +77,25 @@ def test_groups_of_a_brief_job_become_one_observation_each() -> None:
     assert most.connected is not None
     assert lost.connected is None, "it was never connected"
     assert most.nonce == lost.nonce == ""
+
+
+def test_groups_tell_when_each_of_their_probes_began_and_ended() -> None:
+    told = {
+        "brief": True,
+        "outcome": "timeout",
+        "count": 2,
+        "started": 1.0,
+        "ended": 13.0,
+        "source_address": "192.0.2.1",
+    }
+    told |= {"ports": [[4000, None], [4001, None]], "moments": [[1.0, 11.0], [3.0, 13.0]]}
+    seen = read_result(job(2), told)
+    assert seen.spans == ((1.0, 11.0), (3.0, 13.0))
+    assert read_observation(json.loads(json.dumps(seen.as_json()))) == seen
+    assert replace(seen, moments=()).spans == (), "of a group whose times nobody kept"
+    assert "moments" not in replace(seen, moments=()).as_json()
+    one = read_result(job(1), {"outcome": "timeout", "started": 1.0, "ended": 11.0})
+    assert one.spans == ((1.0, 11.0),)
 
 
 def test_a_probe_that_its_own_host_did_not_let_begin_has_no_port() -> None:
