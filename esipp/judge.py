@@ -11,10 +11,13 @@ from dataclasses import dataclass, field, replace
 from math import comb
 from typing import Any
 
-from esipp.cell import Cell, Control, Override, Spread
+from esipp.cell import Cell, Control, Override, Proof, Spread
 from esipp.collisions import Ports
+from esipp.excusing import Cover, Steer, cover, sources_at
+from esipp.loadbalancers.ingress import facts_at, held, in_doubt
 from esipp.model import NO_ANSWER, AddressClass, Claim, Path, Vantage
 from esipp.observation import Observation, Outcome, Verdict, Witness
+from esipp.power import missed, most_unseen, say_share
 from esipp.reading import Reading, read, told_address
 from esipp.rows import (
     Feature,
@@ -26,10 +29,7 @@ from esipp.rows import (
     say_missing,
     unproven_at_vips,
 )
-from esipp.topology import Topology, family_of, parse_address
-
-MOSTLY = 0.9
-"""The share of connections that must be right where what became of the others is excused."""
+from esipp.topology import IPAddress, Topology, family_of, parse_address
 
 REMAIN = 0.95
 """The share of a path's connections that must be left when those in doubt are set aside.
@@ -72,6 +72,8 @@ class Evidence:
         obstacles: why a path could not be dialled at all, by path key.
         witnesses: what packets tell of the sampled connections, by path key.
         blind: why there are no packets; empty where there are.
+        steers: when the reference load balancer changed the routes of our Services.
+        clocks: seconds that each client's clock is ahead of ours; times of others are no evidence.
     """
 
     observations: Mapping[str, Sequence[Observation]]
@@ -82,9 +84,12 @@ class Evidence:
     obstacles: Mapping[str, str] = field(default_factory=dict)
     witnesses: Mapping[str, Sequence[Witness]] = field(default_factory=dict)
     blind: str = "no packets were captured"
+    steers: Sequence[Steer] = ()
+    clocks: Mapping[str, float] = field(default_factory=dict)
     _read: dict[str, list[Reading]] = field(default_factory=dict, compare=False)
     _ports: list[Ports] = field(default_factory=list, compare=False)
     _sound: "dict[str, _Sound]" = field(default_factory=dict, compare=False, init=False, repr=False)
+    _clients: list[frozenset[IPAddress]] = field(default_factory=list, compare=False)
 
     def readings(self, path: Path) -> list[Reading]:
         """The path's observations, each read once."""
@@ -93,12 +98,24 @@ class Evidence:
             self._read[path.key] = [read(path, each, self.topology) for each in made]
         return self._read[path.key]
 
-    def collided(self, path: Path) -> list[bool]:
-        """Of each observation of a path, whether it was lost to another's connection from the same port."""
+    @property
+    def ports(self) -> Ports:
+        """Whose connections came from which ports; read once, and only where a known difference asks."""
         if not self._ports:
-            self._ports.append(Ports(self.observations.values()))
-        made = self.observations.get(path.key, ())
-        return [self._ports[0].collided(path, each, self.topology) for each in made]
+            self._ports.append(Ports(self.observations.values(), self.clocks))
+        return self._ports[0]
+
+    @property
+    def clients(self) -> frozenset[IPAddress]:
+        """The addresses of all sockets that connections were made from."""
+        if not self._clients:
+            made = (each for observations in self.observations.values() for each in observations)
+            self._clients.append(frozenset(parse_address(each.source[0]) for each in made if each.source))
+        return self._clients[0]
+
+    def sources_at(self, path: Path) -> Mapping[str, int]:
+        """The sources that pods saw at the VIP of a path's Service, in its family."""
+        return sources_at(path, self.observations)
 
     def sound(self, path: Path) -> "_Sound":
         """What can be believed of a path, and what was set aside; found once."""
@@ -213,32 +230,53 @@ def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict
         band = f"preserved out of band, in {cell.told.value}" if cell.told is not Claim.NOTHING else ""
         one_flow = f"0 of {total} datagrams of one flow differ"
         return verdict(Status.PASS, band, sees=one_flow if cell.path.one_socket else say_bound(total))
+    facts = facts_at(cell.own_service, evidence.facts)
+    unproven = unproven_at_vips(cell, evidence.facts)
+    mixture = ""
     for override in cell.overrides:
-        if not applies(override, evidence.facts) or (aside and not override.forwarded):
+        if not applies(override, facts) or (aside and not override.forwarded):
             continue
-        if (override.resets or override.hangs or override.collides) and good < MOSTLY * total:
+        if override.of_single_connections and not good:
+            continue  # what befalls single connections leaves others as they must be
+        if override.proof is Proof.BALANCER and in_doubt(unproven, facts):
             continue
-        taken = evidence.collided(cell.path) if override.collides else [False] * len(readings)
-        if all(lost or _excused(r, override) for r, lost in zip(readings, taken, strict=True)):
+        covers = cover(cell, override, evidence)
+        if covers.whole:
             known = {"reference": override.reference, "nature": override.nature.value}
-            return verdict(Status.KNOWN, override.reason, **known)
-    if not aside and (unproven := unproven_at_vips(cell, evidence.facts)) and _of_nobody(cell, readings):
+            return verdict(Status.KNOWN, override.reason, sees=covers.words or override.evidence, **known)
+        mixture = mixture or _mixture(override, covers, readings)
+    if not aside and unproven and _of_nobody(cell, evidence, readings):
         return verdict(Status.INCONCLUSIVE, unproven)
     faults = "; ".join(sorted({r.product_fault for r in readings if r.product_fault} | {aside} - {""}))
     if good and good < total:
         return verdict(Status.FLAKY, f"{total - good} of {total} differ" + (f": {faults}" if faults else ""))
+    if mixture:
+        return verdict(Status.FLAKY, "; ".join(filter(None, (mixture, faults))))
     return verdict(Status.FAIL, faults)
 
 
-def _of_nobody(cell: Cell, readings: Sequence[Reading]) -> bool:
+def _mixture(override: Override, covers: Cover, readings: Sequence[Reading]) -> str:
+    """That only some connections of a path show the load balancer's own address, which is neither way; or nothing."""
+    if override.proof is not Proof.BALANCER or not any(covers.alone):
+        return ""
+    by_it = sum(each.count for each, alone in zip(readings, covers.alone, strict=True) if alone)
+    total = sum(each.count for each in readings)
+    return f"{by_it} of {total} show the load balancer's own address, and the others do not"
+
+
+def _of_nobody(cell: Cell, evidence: Evidence, readings: Sequence[Reading]) -> bool:
     """Whether all that is not as it should be may be NAT before the load balancer: addresses of nobody that we know.
 
-    Where only the client's own address is let in, NAT looks like silence, too. A node's or a pod's address is no NAT's.
+    Where only the client's own address is let in, NAT looks like silence, too. The address of a node, a pod or another
+    client is no NAT's.
     """
-    wrong = [each for each in readings if not _fits(each, cell.accept)]
+    others = held(evidence.topology) | evidence.clients
+    made = evidence.observations[cell.path.key]
+    wrong = [(each, seen) for each, seen in zip(readings, made, strict=True) if not _fits(each, cell.accept)]
     named = cell.path.service is not None and bool(cell.path.service.ranges)
     nobodys = frozenset({AddressClass.OTHER}) | (NO_ANSWER if named else frozenset())
-    return all(each.classes <= nobodys and not each.product_fault for each in wrong)
+    foreign = (seen.seen is None or parse_address(seen.seen[0]) not in others for _, seen in wrong)
+    return all(each.classes <= nobodys and not each.product_fault for each, _ in wrong) and all(foreign)
 
 
 def _aside(cell: Cell, evidence: Evidence) -> str:
@@ -304,16 +342,6 @@ def _foremost(reading: Reading, accept: frozenset[AddressClass]) -> AddressClass
 
 def _fits(reading: Reading, accept: frozenset[AddressClass]) -> bool:
     return not reading.product_fault and not reading.harness_fault and bool(reading.classes & accept)
-
-
-def _excused(reading: Reading, override: Override) -> bool:
-    """Whether a known difference explains what was read."""
-    passed = (
-        (override.forwarded and reading.misdirected)
-        or (override.resets and reading.reset)
-        or (override.hangs and reading.hung)
-    )
-    return passed or _fits(reading, override.accept)
 
 
 def applies(override: Override, facts: Mapping[str, str]) -> bool:
@@ -472,20 +500,15 @@ def say_observed(tally: Mapping[str, int]) -> str:
     return ", ".join(f"{words} x{count}" for words, count in ordered) or "nothing"
 
 
-ONE_PERCENT = 0.01
-"""The share of wrong connections by which a check's power is told."""
-
-
 def say_bound(count: int) -> str:
     """What ``count`` equal answers can and cannot say about others of the same client, entry, payload and moment.
 
     The bound is the rule of three, exactly, at 95 % confidence; the power is the chance to have met a defect of one
     connection in a hundred, if each is as likely to be hit as the next.
     """
-    share, missed = 1 - 0.05 ** (1 / count), (1 - ONE_PERCENT) ** count
     return (
-        f"0 of {count} differ: at most {share:.1%} of connections like these do, at 95 % confidence; a defect of 1 % "
-        f"of them had a chance of {missed:.0%} to be missed"
+        f"0 of {count} differ: at most {say_share(most_unseen(count))} of connections like these do, at 95 % "
+        f"confidence; a defect of 1 % of them had a chance of {say_share(missed(count))} to be missed"
     )
 
 

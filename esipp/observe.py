@@ -87,6 +87,12 @@ def must_answer(cells: Iterable[Cell], facts: Mapping[str, str]) -> set[Path]:
     return wanted - may_be_silent | {control.path for cell in cells for control in cell.controls} - may_be_silent
 
 
+def asks_for_moments(cells: Iterable[Cell], facts: Mapping[str, str]) -> bool:
+    """Whether a known difference that this cluster has asks when connections were open that were not lost."""
+    overrides = (override for cell in cells for override in cell.overrides if override.collides or override.hangs)
+    return any(applies(override, facts) for override in overrides)
+
+
 @dataclass
 class Settling:
     """Waits until every path that must answer does, three times in a row; ``answering`` are those that ever did.

@@ -14,10 +14,14 @@ from esipp.in_pod import credentials as in_pod
 from esipp.in_pod.command import add_in_cluster
 from esipp.loadbalancers.profiles.loading import provider
 from esipp.probing.places import AUTO, read_places
+from esipp.requiring import add_require, counts, read_required
 from esipp.rows import Binding
 from esipp.run import DEFAULT_MOVES, DEFAULT_SAMPLES, Settings
 from esipp.sampling import DEFAULT_NODES, MOST_NODES
 from esipp.source_ranges import read as read_ranges
+
+MOST_BOUND = 3600.0
+"""Seconds of ``--bound`` at most: with 30 moves of that length a run would take days."""
 
 
 def add_run_options(group: Any) -> None:
@@ -55,6 +59,7 @@ def add_run_options(group: Any) -> None:
         help="which load balancer the cluster has, as docs/load-balancers.md names them, or a profile of your own: how "
         "long to wait for it, and what to expect (default: what is found)",
     )
+    add_bound(add)
     add(
         "--without",
         action="append",
@@ -127,15 +132,21 @@ def add_run_options(group: Any) -> None:
         action="store_true",
         help="end with exit code 0 where core checks differ only by known defects or findings; the report names them",
     )
-    add(
-        "--require",
-        action="append",
-        default=[],
-        metavar="FEATURE|FILE",
-        help="end with exit code 4 where the cluster lacks this feature, instead of leaving out what needs it; a file "
-        "has one a line; repeatable ('esipp list --features' names them)",
-    )
+    add_require(add)
     add_deploying_options(add)
+
+
+def add_bound(add: Any) -> None:
+    """The option that says how fast the cluster's own load balancer has to follow."""
+    add(
+        "--bound",
+        type=float,
+        default=None,
+        metavar="SECONDS",
+        help="how long the cluster's own load balancer may go on losing requests after a node's health check says 503: "
+        "its checks are judged by it, and waits grow with it (default: (N+1) x period of --provider's or the detected "
+        "profile)",
+    )
 
 
 def check_numbers(options: Any) -> None:
@@ -148,6 +159,8 @@ def check_numbers(options: Any) -> None:
         given = getattr(options, name.replace("-", "_"))
         if not least <= given <= most:
             raise PreflightError(f"--{name} {given} is out of range.", f"{least} to {most}.")
+    if options.bound is not None and not 0.0 < options.bound <= MOST_BOUND:
+        raise PreflightError(f"--bound {options.bound:g} is out of range.", f"more than 0, at most {MOST_BOUND:.0f} s.")
 
 
 def settings_of(options: Any) -> Settings:
@@ -177,6 +190,8 @@ def settings_of(options: Any) -> Settings:
         without=tuple(options.without),
         samples=options.samples,
         fail_on=Binding(options.fail_on),
+        accept_known_defects=options.accept_known_defects,
+        require=read_required(options.require, list(counts(all_rows()))) if options.require else (),
         moves=options.moves,
         allow_disruptive=options.allow_disruptive,
         redact_cloud_ids=options.redact_cloud_ids,
@@ -185,4 +200,5 @@ def settings_of(options: Any) -> Settings:
         wishes=provided(read_wishes(options), told, internal=options.internal),
         sample_nodes=options.sample_nodes,
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
+        bound=options.bound,
     )

@@ -5,7 +5,7 @@ the packages of the other suites.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -68,7 +68,8 @@ class Nature(StrEnum):
 class Difference:
     """A legitimate difference of a row that is no path: where all facts in ``when`` hold and ``seen`` is what was
     seen, the row is ``known``, with reason and reference. ``before`` limits it to older versions (see ``holds``),
-    ``nature`` says what it is, ``by_chance`` that a run need not see it where it holds.
+    ``nature`` says what it is, ``by_chance`` that a run need not see it where it holds. ``evidence`` says in a sentence
+    what must have been seen, ``hides`` what the difference can still hide (docs/excuses.md).
     """
 
     when: tuple[tuple[str, str], ...]
@@ -78,6 +79,8 @@ class Difference:
     before: str = ""
     nature: Nature = Nature.ALLOWED
     by_chance: bool = False
+    evidence: str = ""
+    hides: str = ""
 
 
 FAMILY = "family."
@@ -172,6 +175,11 @@ class Row:
         return frozenset()
 
     @property
+    def own_service(self) -> str:
+        """The Service object of the cluster's own load balancer whose VIP it dials; empty where it dials none."""
+        return ""
+
+    @property
     def source_at_vips(self) -> frozenset[str]:
         """The families, in small letters, in which it claims whose address is seen of clients outside at such VIPs."""
         return frozenset()
@@ -262,6 +270,11 @@ def say_missing(row: Row, missing: Mapping[str, Feature]) -> str:
 def unproven_at_vips(row: Row, facts: Mapping[str, str]) -> str:
     """Why nobody can say whose address was to be seen where a row failed: NAT may be on that way; else nothing."""
     return next((facts[AT_VIPS + each] for each in sorted(row.source_at_vips) if AT_VIPS + each in facts), "")
+
+
+def left_out_of(rows: Iterable[Row], selected: Container[str]) -> int:
+    """How many core rows about the cluster are not among the selected ids; those of our instrument are none."""
+    return sum(1 for row in rows if row.level is Level.CORE and not row.instrument and row.id not in selected)
 
 
 def is_instrument(row: Row, facts: Mapping[str, str]) -> bool:

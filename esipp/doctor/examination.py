@@ -155,10 +155,11 @@ def _around(report: Report, cluster: Cluster, settings: Settings, seen: Seen) ->
 def _found(report: Report, found: Findings, settings: Settings) -> None:
     told = {check.name for check in report.checks if check.grade is Grade.NO}
     checks = [
+        *surroundings.of_required(found, settings.require),
         surroundings.of_families(found),
         surroundings.of_proxy(found),
         surroundings.of_outside(found),
-        *surroundings.of_balancer(found, settings.source_ranges, settings.wishes.internal),
+        *surroundings.of_balancer(found, settings.source_ranges, settings.wishes.internal, settings.bound),
         surroundings.of_reference(found),
         surroundings.of_view(found),
     ]
@@ -171,7 +172,9 @@ def _work(report: Report, found: Findings, settings: Settings, rows: Sequence[Ro
     ground = Ground(RUN, settings.image or "image", found.nodes, roles, found.features)
     detected = found.balancer
     asked = settings.samples, settings.moves
-    work = work_of(rows, ground, detected.profiles, *asked, sure=detected.told, chosen=found.sample)
+    work = work_of(
+        rows, ground, detected.profiles, *asked, sure=detected.told, chosen=found.sample, bound=settings.bound
+    )
     report.work = work
     report.left_out = sum(_is_left_out(row, found) for row in rows)
     report.created = _created(work, settings, found)
@@ -186,7 +189,8 @@ def _work(report: Report, found: Findings, settings: Settings, rows: Sequence[Ro
 
 def _is_left_out(row: Row, found: Findings) -> bool:
     """Whether a core row is not asked through our own doing."""
-    return row.level is Level.CORE and any(each.ours for each in missing_features(row, found.features).values())
+    about = row.level is Level.CORE and not row.instrument
+    return about and any(each.ours for each in missing_features(row, found.features).values())
 
 
 def _created(work: Work, settings: Settings, found: Findings) -> list[str]:

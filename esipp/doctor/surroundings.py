@@ -10,9 +10,11 @@ from esipp.fitness import HINT_RIGHTS
 from esipp.loadbalancers.contradictions import class_of, of_words
 from esipp.loadbalancers.detection import Detected
 from esipp.loadbalancers.profiles.words import bound
+from esipp.loadbalancers.promise import promise_of
 from esipp.model import Family
 from esipp.plural import counted
 from esipp.preflight import Findings
+from esipp.requiring import lacking, refusal
 from esipp.rights import OF_DISRUPTIONS, OF_EVERY_RUN, OF_FEATURES, WELCOME, Right, needed_by
 from esipp.rows import HEALTH_VIEW, OUTSIDE, TWO_ADDRESSES, Row
 from esipp.source_ranges import FACT, decide
@@ -77,6 +79,21 @@ def of_welcome(missing: Sequence[Right], rows: Iterable[Row]) -> Check:
 
 
 # --------------------------------------------------------------------------------------------------------- data plane
+def of_required(found: Findings, required: Sequence[str]) -> list[Check]:
+    """Whether what --require names is there, as far as that is known before a run."""
+    if not required:
+        return []
+    name, missing = "required", lacking(required, found.features)
+    if missing:
+        error = refusal(missing)
+        return [no(name, error.sentence, error.hint)]
+    later = [each for each in required if each not in found.features]
+    if later:
+        told = f"only a run can tell whether there is {', '.join(later)}"
+        return [warn(name, told, "it ends with exit code 4 where one is missing.")]
+    return [ok(name, f"{', '.join(required)}: as far as can be told before a run")]
+
+
 def of_families(found: Findings) -> Check:
     """The families that nodes and Services have."""
     name, features = "families", {family: found.features[f"family.{family.value.lower()}"] for family in Family}
@@ -114,13 +131,14 @@ def of_outside(found: Findings) -> Check:
 
 
 # ------------------------------------------------------------------------------------------------------ load balancers
-def of_balancer(found: Findings, text: str, internal: Pairs = ()) -> Iterator[Check]:
+def of_balancer(found: Findings, text: str, internal: Pairs = (), promised: float | None = None) -> Iterator[Check]:
     """What the cluster's own is taken for, what contradicts that, and who may use the VIPs.
 
     Args:
         found: what preflight found.
         text: what ``--source-ranges`` says.
         internal: the annotations that make load balancers internal, where that is wanted.
+        promised: what ``--bound`` says.
     """
     name, detected = "load balancer", found.balancer
     fact, platform = detected.fact, detected.platform
@@ -130,6 +148,7 @@ def of_balancer(found: Findings, text: str, internal: Pairs = ()) -> Iterator[Ch
         yield warn(name, said, hint)
     else:
         yield ok(name, f"{fact.value} ({fact.decided}): {_traits(detected)}")
+    yield ok("bound", promise_of(detected.profiles, sure=detected.told, bound=promised).words)
     for finding in of_words(detected):
         yield warn(name, finding.sentence, "name the right one with --provider, or none.")
     ranges = decide(text, {**found.facts, FACT: ""})

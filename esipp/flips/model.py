@@ -52,6 +52,8 @@ class FlipClaim(StrEnum):
     OTHERWISE = "never-otherwise"
     TIME = "time"
     NO_LOSS = "no-loss"
+    PROMPT = "prompt"
+    HEALTH_PROMPT = "health-prompt"
     HEALTH_CLOSED = "closed"
     HEALTH_AGAIN = "open-again"
     KEPT = "kept"

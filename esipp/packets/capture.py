@@ -34,7 +34,7 @@ SCTP_NONCE = 0xBE51
 """The parameter of an INIT that holds the nonce (images/echoserver/prober.py)."""
 NAMES = {TCP: "TCP", UDP: "UDP", SCTP: "SCTP"}
 DIRECTIONS = {0: IN, 1: IN, 2: IN, 3: OTHER, 4: OUT}
-IN_REQUEST = re.compile(rb"([A-Za-z0-9._:-]{1,128})\n?\Z")
+IN_REQUEST = re.compile(rb"(?:[A-Za-z0-9._:-]{1,64}/)?([A-Za-z0-9._:-]{1,128})\n?\Z")
 IN_SEGMENT = re.compile(rb"([0-9a-f]{16}:[A-Za-z0-9._-]{1,64}:[0-9]{1,7})\r?\n")
 """A nonce of our own prober that ends a line: of the raw protocol its only one, of HTTP a header's.
 

@@ -320,13 +320,14 @@ def test_clocks_that_differ_do_not_move_the_pod() -> None:
     assert (traced.at_pod.node, agree(told, traced)[0]) == ("worker-a", Agreement.AGREED)
 
 
-def test_udp_is_joined_by_its_nonce() -> None:
+@pytest.mark.parametrize("token", ["", f"{'a' * 64}/"])
+def test_udp_is_joined_by_its_nonce(token: str) -> None:
     nonce = "0123456789abcdef:17:3"
     document = f'{{"schema": 1, "version": "0.1.0", "nonce": "{nonce}", "protocol": "udp"}}'.encode()
     seen = capture(
         "worker-a",
-        (ETH0, TO_US, 0.001, ip(CLIENT6, NODE6) / UDP(sport=5000, dport=NODE_PORT) / nonce.encode()),
-        (VETH, FROM_US, 0.002, ip(NODE6, POD6) / UDP(sport=61000, dport=TARGET) / nonce.encode()),
+        (ETH0, TO_US, 0.001, ip(CLIENT6, NODE6) / UDP(sport=5000, dport=NODE_PORT) / f"{token}{nonce}".encode()),
+        (VETH, FROM_US, 0.002, ip(NODE6, POD6) / UDP(sport=61000, dport=TARGET) / f"{token}{nonce}".encode()),
         (VETH, TO_US, 0.003, ip(POD6, NODE6) / UDP(sport=TARGET, dport=61000) / document),
         (ETH0, FROM_US, 0.004, ip(NODE6, CLIENT6) / UDP(sport=NODE_PORT, dport=5000) / document),
         (ETH0, TO_US, 0.005, ip(CLIENT6, NODE6) / UDP(sport=5000, dport=NODE_PORT) / b"{something else}"),

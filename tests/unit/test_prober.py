@@ -92,7 +92,7 @@ def test_one_socket_and_sctp_tags_are_kept() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "words"),
-    [("dead", "no such image"), ("newer", "speaks protocol 5, this suite 4")],
+    [("dead", "no such image"), ("newer", "speaks protocol 6, this suite 5")],
 )
 def test_a_prober_that_does_not_start_right_is_told(mode: str, words: str) -> None:
     with prober(mode) as made, pytest.raises(HarnessError, match=words):
@@ -174,7 +174,7 @@ def order(given: Job) -> dict[str, Any]:
 
 def test_an_order_has_only_what_was_asked_for() -> None:
     plain = order(job())
-    assert sorted(plain) == ["count", "host", "id", "port", "protocol", "spacing", "timeout"]
+    assert sorted(plain) == ["count", "host", "id", "port", "protocol", "spacing", "timeout", "token"]
     full = order(replace(job(), parallel=8, brief=True, one_socket=True, preamble=b"\x0d\x0a"))
     added = {"parallel": 8, "brief": True, "one_socket": True, "preamble": "0d0a"}
     assert full == {**plain, **added}
@@ -186,8 +186,10 @@ def test_an_order_has_only_what_was_asked_for() -> None:
     resolve = order(Job("names", "resolve", "web.default", 0, 1, timeout=1.0, family=Family.IPV6))
     assert (resolve["host"], resolve["family"]) == ("web.default", "ipv6")
     assert "port" not in resolve
+    assert "token" not in resolve
     get = order(replace(job(), protocol="get", url="/healthz", method="HEAD"))
     assert (get["path"], get["headers"], get["method"]) == ("/healthz", {}, "HEAD")
+    assert "token" not in get, "others than echo servers are asked"
 
 
 def test_an_order_goes_over_as_it_is() -> None:
@@ -255,7 +257,7 @@ def test_the_real_prober_tells_equal_results_as_one() -> None:
 def test_the_real_prober_s_lasting_connections_are_counted() -> None:
     def answer(connection: socket.socket) -> None:
         for _ in range(2):  # then it closes
-            nonce = connection.recv(4096).decode().split()[1]
+            nonce = connection.recv(4096).decode().split()[1].partition("/")[2]
             said = {"schema": 1, "nonce": nonce, "peer_address": "127.0.0.1", "peer_port": 1}
             connection.sendall(json.dumps(said).encode() + b"\n")
 

@@ -140,7 +140,7 @@ def test_how_a_load_balancer_is_announced(
             raise socket.gaierror
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.9", 0))]
 
-    monkeypatch.setattr(announcing.socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
     assert announcing.ingress_of(service) == way
     assert announcing.is_announced(service) is complete
     if way == "hostname" and complete:
