@@ -201,12 +201,16 @@ def judge(cell: Cell, evidence: Evidence) -> Verdict:
         broken = evidence.sound(path).broken
         if broken:
             return verdict(Status.ERROR, broken if path == cell.path else f"{broken} (on {path.key}, a control)")
-    limits = _limits(cell, evidence)
+    aside = [(path, evidence.sound(path).told(evidence.samples)) for path in dict.fromkeys(cell.paths)]
+    limits = "; ".join(
+        f"{told}{'' if path == cell.path else f' (on {path.key}, a control)'}" for path, told in aside if told
+    )
     evidence = evidence.without_doubtful(cell.paths)
     for control in cell.controls:
         doubt = _doubt(control, evidence)
         if doubt:
             return verdict(Status.INCONCLUSIVE, doubt)
+    limits = "; ".join(filter(None, (limits, _say_lost(cell, evidence))))
     said = _decide(cell, evidence, evidence.readings(cell.path), verdict)
     if said.status in (Status.FAIL, Status.FLAKY) and (why := _lost_without_a_service(cell, evidence)):
         return verdict(Status.INCONCLUSIVE, why)
@@ -403,15 +407,14 @@ def _say_broken(aside: Mapping[str, int], total: int) -> str:
     return worst if count == total else f"{sum(aside.values())} of {total} are in doubt, among them: {worst}"
 
 
-def _limits(cell: Cell, evidence: Evidence) -> str:
-    """What a verdict rests on less than it would: connections that were set aside, or that a control lost."""
-    told = [evidence.sound(cell.path).told(evidence.samples)]
-    for control in cell.controls:
-        sound = evidence.sound(control.path)
-        lost = sum(each.count for each in sound.readings if _is_loss(each))
-        said = filter(None, (f"{lost} of {evidence.samples} lost" if lost else "", sound.told(evidence.samples)))
-        told.append("; ".join(f"of its control {control.path.key} {each}" for each in said))
-    return "; ".join(filter(None, dict.fromkeys(told)))
+def _say_lost(cell: Cell, evidence: Evidence) -> str:
+    """What the controls of a row lost although they hold, in words; or an empty string."""
+    told = []
+    for path in dict.fromkeys(control.path for control in cell.controls):
+        readings = evidence.readings(path)
+        if lost := sum(each.count for each in readings if _is_loss(each)):
+            told.append(f"{lost} of {sum(each.count for each in readings)} lost (on {path.key}, a control)")
+    return "; ".join(told)
 
 
 def _is_loss(reading: Reading) -> bool:

@@ -36,7 +36,7 @@ ANSWER_TIMEOUT = 10.0
 """Seconds that a path gets which answered while settling: a late answer of a machine that is busy is an answer. TCP
 sends its SYN again after one second, three and seven; where an answer is lost for good, patience changes nothing."""
 
-SAMPLED = 2
+SAMPLED = 4
 """Connections of a path that are kept whole and looked for among the packets."""
 
 JOBS_AT_ONCE = 12
