@@ -1,10 +1,12 @@
 """The judge of the convergence suite: from what was seen of one balancer to a decision on each of its rows. Pure."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from esipp.deciding import Decision
+from esipp.loadbalancers.ingress import why_not_its_own
 from esipp.loadbalancers.promise import Promise
 from esipp.model import Balancer, Family
 from esipp.moves import doubts
@@ -33,6 +35,7 @@ from esipp.moves.timeline import (
 )
 from esipp.rows import Level, Status
 from esipp.timing import PROMPT, Held, needed
+from esipp.topology import parse_address
 
 LEAST_P = 0.001
 """Below this p-value a split is not equal: a fair balancer is wrongly accused once in a thousand tests."""
@@ -159,6 +162,8 @@ class Result:
         planned: so many changes were to be made; 0 where nobody counts them.
         promise: how fast it has to follow, and who says so.
         uncertainty: by how many seconds the prober's clock may be off from ours.
+        others: every address that is known to be a node's, a pod's or a client's.
+        proxy: whether ``--provider`` says that the cluster's own balancer is a proxy.
     """
 
     balancer: Balancer
@@ -176,6 +181,8 @@ class Result:
     planned: int = 0
     promise: Promise = field(default_factory=Promise)
     uncertainty: float = 0.0
+    others: frozenset[str] = frozenset()
+    proxy: bool = False
 
     @property
     def cut_short(self) -> str:
@@ -464,9 +471,21 @@ class Judge:
         return self._with_sight(places(self.wrong_at_ports, asked), looked)
 
     def _source(self, family: Family) -> Decision:
-        decided = sources({family: [self.result.seen.vip[family].samples]}, self.result.sources)
-        own = self.result.balancer is Balancer.DEFAULT and decided.status is Status.FAIL
-        return replace(decided, seen=PROXIED) if own else decided
+        result = self.result
+        decided = sources({family: [result.seen.vip[family].samples]}, result.sources)
+        if result.balancer is not Balancer.DEFAULT or decided.status is not Status.FAIL:
+            return decided
+        good = {parse_address(each) for each in result.sources.get(family, ())}
+        shown = Counter(each.source for each in result.seen.vip[family].samples if each.source)
+        wrong = {source: count for source, count in shown.items() if parse_address(source) not in good}
+        others = {parse_address(each) for each in result.others}
+        foreign = not any(parse_address(source) in others for source in wrong)
+        if len(wrong) < len(shown):
+            return replace(decided, foreign=foreign)  # a proxy's own address in some answers only is nobody's way
+        why = why_not_its_own(wrong, others, told=result.proxy)
+        if why:
+            return replace(decided, reason=f"{decided.reason}; {why}", foreign=foreign)
+        return replace(decided, seen=PROXIED, foreign=foreign)
 
     def _source_at_ports(self) -> Decision:
         seen = self.result.seen

@@ -84,6 +84,11 @@ FAILS_IF = {
 }
 
 
+def service_name(balancer: Balancer) -> str:
+    """The Service whose pods move."""
+    return f"moves-{balancer.value}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class MoveRow(Row):
     """One claim about one balancer; ``family`` is that of the VIP, None where the row is about the nodes."""
@@ -104,6 +109,11 @@ class MoveRow(Row):
         if self.balancer is not Balancer.DEFAULT:
             return frozenset()
         return frozenset({ANYTHING, self.what.value, *([self.family.value.lower()] if self.family else [])})
+
+    @property
+    def own_service(self) -> str:
+        """The Service whose VIP is asked, if it is one of the cluster's own load balancer."""
+        return service_name(self.balancer) if self.balancer is Balancer.DEFAULT and self.family else ""
 
     @property
     def source_at_vips(self) -> frozenset[str]:
