@@ -13,7 +13,7 @@ from esipp.report import junit
 from esipp.report.allure import live as allure
 from esipp.report.formats import write_reports
 from esipp.report.reading import read_run
-from esipp.rows import Level, Row
+from esipp.rows import Row, left_out_of
 from esipp.run import Asked, Run
 from fixtures import display
 from fixtures.session import ENDING, RUN
@@ -83,9 +83,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if run is None:
         raise pytest.UsageError("the suites need --context NAME; nothing is run against a cluster by default")
     selected = {row.id for row in rows}
-    left_out = sum(1 for row in all_rows() if row.level is Level.CORE and row.id not in selected)
     try:
-        run.begin(rows, left_out)
+        run.begin(rows, left_out_of(all_rows(), selected))
     except EsippError as error:
         junit.refuse(session.config.option.junit, error)
         raise pytest.UsageError(str(error)) from None

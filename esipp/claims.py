@@ -26,7 +26,7 @@ ABOUT = "known differences"
 MOST_NAMED = 10
 """Patterns of ids that a note names."""
 
-ASKED = (Status.PASS, Status.FAIL, Status.FLAKY, Status.KNOWN)
+ASKED = (Status.PASS, Status.RECORDED, Status.FAIL, Status.FLAKY, Status.KNOWN)
 """Verdicts of rows that were really asked."""
 
 

@@ -117,6 +117,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="VERSION",
         help="what would be asked of a server of that version (1.5, v1.28.3), and how it would be spoken to",
     )
+    listed.add_argument(
+        "--features", action="store_true", help="the features that rows need, and how many rows need each"
+    )
     listed.set_defaults(command=_list)
     add_images(commands)
 
@@ -258,6 +261,8 @@ def _qualify(options: argparse.Namespace) -> int:
     arguments += [f"--moves={settings.moves}", f"--seed={settings.seed}", f"--sample-nodes={settings.sample_nodes}"]
     arguments += [f"--fail-on={settings.fail_on.value}", *(f"--without={name}" for name in settings.without)]
     arguments += [f"--exclude={word}" for word in as_words(settings.exclude)]
+    arguments += ["--accept-known-defects"] if settings.accept_known_defects else []
+    arguments += [f"--require={name}" for name in settings.require]
     arguments += ["--allow-disruptive"] if settings.allow_disruptive else []
     arguments += [f"--source-ranges={settings.source_ranges}"]
     arguments += [f"--provider={settings.provider}"] if settings.provider else []
@@ -278,6 +283,12 @@ def _qualify(options: argparse.Namespace) -> int:
 
 def _list(options: argparse.Namespace) -> int:
     rows, version = select(options.rows), options.kubernetes
+    if options.features:
+        if version is not None or options.format == "markdown":
+            raise PreflightError("--features goes with --format text and json only.", "leave the other options out.")
+        for line in listing.features_as_json(rows) if options.format == "json" else listing.features_as_text(rows):
+            print(line)
+        return int(ExitCode.CONFORMANT)
     if options.format == "markdown":
         if version is not None:
             raise PreflightError("--format markdown is the page of all rows.", "--kubernetes goes with text and json.")

@@ -17,6 +17,7 @@ from esipp.excusing import Cover, Steer, cover, sources_at
 from esipp.loadbalancers.ingress import facts_at, held, in_doubt
 from esipp.model import NO_ANSWER, AddressClass, Claim, Path, Vantage
 from esipp.observation import Observation, Outcome, Verdict, Witness
+from esipp.power import missed, most_unseen, say_share
 from esipp.reading import Reading, read, told_address
 from esipp.rows import (
     Feature,
@@ -496,20 +497,15 @@ def say_observed(tally: Mapping[str, int]) -> str:
     return ", ".join(f"{words} x{count}" for words, count in ordered) or "nothing"
 
 
-ONE_PERCENT = 0.01
-"""The share of wrong connections by which a check's power is told."""
-
-
 def say_bound(count: int) -> str:
     """What ``count`` equal answers can and cannot say about others of the same client, entry, payload and moment.
 
     The bound is the rule of three, exactly, at 95 % confidence; the power is the chance to have met a defect of one
     connection in a hundred, if each is as likely to be hit as the next.
     """
-    share, missed = 1 - 0.05 ** (1 / count), (1 - ONE_PERCENT) ** count
     return (
-        f"0 of {count} differ: at most {share:.1%} of connections like these do, at 95 % confidence; a defect of 1 % "
-        f"of them had a chance of {missed:.0%} to be missed"
+        f"0 of {count} differ: at most {say_share(most_unseen(count))} of connections like these do, at 95 % "
+        f"confidence; a defect of 1 % of them had a chance of {say_share(missed(count))} to be missed"
     )
 
 

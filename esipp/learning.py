@@ -43,7 +43,7 @@ def tell(run: Run, found: Sequence[Whereabouts], into: dict[str, Feature]) -> No
     for name, feature in features(found).items():
         if name not in into or into[name].present:
             into[name] = feature
-            run.record("feature", name=name, present=feature.present, why=feature.why, ours=feature.ours)
+            run.feature(name, feature)
 
 
 def reference_listeners(

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from esipp.dialect import Dialect, dialect_of, read_version
 from esipp.plural import counted
-from esipp.rows import Row, say_missing
+from esipp.report.conclusion import LEVELS
+from esipp.requiring import counts
+from esipp.rows import Level, Row, say_missing
 from esipp.versions import asked_version, version_features
 
 
@@ -20,6 +22,19 @@ def as_json(rows: Sequence[Row]) -> Iterator[str]:
     """A JSON object a row."""
     for row in rows:
         yield json.dumps(row.as_json())
+
+
+def features_as_text(rows: Sequence[Row]) -> Iterator[str]:
+    """A line a feature: how many rows need it, of each level."""
+    for name, found in counts(rows).items():
+        told = ", ".join(f"{found[level]} {LEVELS[level]}" for level in Level if found[level])
+        yield f"{name:<44} {counted(found.total(), 'row')}" + (f": {told}" if told else "")
+
+
+def features_as_json(rows: Sequence[Row]) -> Iterator[str]:
+    """A JSON object a feature."""
+    for name, found in counts(rows).items():
+        yield json.dumps({"feature": name, "rows": {level.value: found[level] for level in Level if found[level]}})
 
 
 def text_for(version: str, rows: Sequence[Row]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from esipp.in_pod import credentials as in_pod
 from esipp.in_pod.command import add_in_cluster
 from esipp.loadbalancers.profiles.loading import provider
 from esipp.probing.places import AUTO, read_places
+from esipp.requiring import add_require, counts, read_required
 from esipp.rows import Binding
 from esipp.run import DEFAULT_MOVES, DEFAULT_SAMPLES, Settings
 from esipp.sampling import DEFAULT_NODES, MOST_NODES
@@ -131,14 +132,7 @@ def add_run_options(group: Any) -> None:
         action="store_true",
         help="end with exit code 0 where core checks differ only by known defects or findings; the report names them",
     )
-    add(
-        "--require",
-        action="append",
-        default=[],
-        metavar="FEATURE|FILE",
-        help="end with exit code 4 where the cluster lacks this feature, instead of leaving out what needs it; a file "
-        "has one a line; repeatable ('esipp list --features' names them)",
-    )
+    add_require(add)
     add_deploying_options(add)
 
 
@@ -196,6 +190,8 @@ def settings_of(options: Any) -> Settings:
         without=tuple(options.without),
         samples=options.samples,
         fail_on=Binding(options.fail_on),
+        accept_known_defects=options.accept_known_defects,
+        require=read_required(options.require, list(counts(all_rows()))) if options.require else (),
         moves=options.moves,
         allow_disruptive=options.allow_disruptive,
         redact_cloud_ids=options.redact_cloud_ids,

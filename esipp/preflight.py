@@ -42,6 +42,7 @@ from esipp.pod_security import host_network_feature
 from esipp.probing import standing
 from esipp.probing.hosts import Landed
 from esipp.probing.places import Place
+from esipp.requiring import check_required
 from esipp.rights import rights_features
 from esipp.rows import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, OWN_REFERENCE, Feature
 from esipp.run import Settings
@@ -88,7 +89,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     ``esipp doctor`` takes the same steps, and goes on after a misfit.
 
     Raises:
-        PreflightError: unreachable, rights missing, or too few schedulable nodes.
+        PreflightError: unreachable, rights missing, too few schedulable nodes, or a required feature is missing.
     """
     version = check_server(cluster)
     check_rights(cluster, settings, suites)
@@ -97,7 +98,9 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     nodes, roles = check_nodes(raw, settings)
     outside = check_outside(settings, nodes)
     reference = find_reference(outside.network, cluster.server) if outside.network else None
-    return look_around(cluster, settings, Seen(version, raw, nodes, roles, outside, reference))
+    found = look_around(cluster, settings, Seen(version, raw, nodes, roles, outside, reference))
+    check_required(settings.require, found.features)
+    return found
 
 
 @dataclass(frozen=True)

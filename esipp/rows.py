@@ -5,7 +5,7 @@ the packages of the other suites.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -270,6 +270,11 @@ def say_missing(row: Row, missing: Mapping[str, Feature]) -> str:
 def unproven_at_vips(row: Row, facts: Mapping[str, str]) -> str:
     """Why nobody can say whose address was to be seen where a row failed: NAT may be on that way; else nothing."""
     return next((facts[AT_VIPS + each] for each in sorted(row.source_at_vips) if AT_VIPS + each in facts), "")
+
+
+def left_out_of(rows: Iterable[Row], selected: Container[str]) -> int:
+    """How many core rows about the cluster are not among the selected ids; those of our instrument are none."""
+    return sum(1 for row in rows if row.level is Level.CORE and not row.instrument and row.id not in selected)
 
 
 def is_instrument(row: Row, facts: Mapping[str, str]) -> bool:

@@ -24,7 +24,8 @@ from esipp.report.conclusion import Conclusion, conclude
 from esipp.report.diagnosis import where_to_look
 from esipp.report.ledger import SCHEMA_VERSION, Ledger
 from esipp.report.told_rows import row_record
-from esipp.rows import Binding, Row
+from esipp.requiring import NOT_LOOKED_FOR, check_required, refusal
+from esipp.rows import Binding, Feature, Row
 from esipp.sampling import DEFAULT_NODES
 
 DEFAULT_SAMPLES = 200
@@ -40,12 +41,13 @@ class Settings:
     with commas between them (``probing.places``). ``without`` are features to be taken as missing, ``exclude`` rows to
     be left out, with a reason each (excluding.py). ``samples`` is the number of connections a path gets in the judged
     window, ``moves`` how often each load balancer has to follow a pod up, and as often down; ``seed`` chooses which.
-    ``allow_disruptive`` allows what others on the cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what
-    names a cloud's account. ``implementation`` is what the user says was tested. ``sample_nodes`` is how many
-    nodes carry an agent, at most (sampling.py). ``source_ranges`` is who may use the VIPs (``source_ranges.decide``).
-    ``provider`` is the load balancer that the cluster is said to have (a profile's name or file); empty for what is
-    found. ``bound`` is how many seconds the cluster's own load balancer may take to steer away from a node, as the user
-    says; None where nobody does.
+    ``fail_on`` says whose failures bind, ``accept_known_defects`` that known defects end with exit code 0; ``require``
+    are features without which the cluster is refused (requiring.py). ``allow_disruptive`` allows what others on the
+    cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account. ``implementation`` is
+    what the user says was tested. ``sample_nodes`` is how many nodes carry an agent, at most (sampling.py).
+    ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``provider`` is the load balancer that the
+    cluster is said to have (a profile's name or file); empty for what is found. ``bound`` is how many
+    seconds the cluster's own load balancer may take to steer away from a node, as the user says; None where nobody does.
     """
 
     context: str
@@ -56,7 +58,9 @@ class Settings:
     outside: str = "auto"
     without: tuple[str, ...] = ()
     samples: int = DEFAULT_SAMPLES
-    fail_on: Binding = Binding.CORE
+    fail_on: Binding = Binding.EXTENDED
+    accept_known_defects: bool = False
+    require: tuple[str, ...] = ()
     moves: int = DEFAULT_MOVES
     seed: int = 0
     allow_disruptive: bool = False
@@ -81,9 +85,10 @@ class Settings:
         usual = {"--kubeconfig": None, "--outside": "auto", "--samples": str(DEFAULT_SAMPLES)}
         usual["--moves"] = str(DEFAULT_MOVES)
         told["--image"], usual["--image"] = self.image, os.environ.get("ESIPP_IMAGE", "")
-        told["--fail-on"], usual["--fail-on"] = self.fail_on.value, Binding.CORE.value
+        told["--fail-on"], usual["--fail-on"] = self.fail_on.value, Binding.EXTENDED.value
         words = [f"{name} {shlex.quote(str(value))}" for name, value in told.items() if value != usual[name]]
         words += [f"--sample-nodes {self.sample_nodes}"] if self.sample_nodes != DEFAULT_NODES else []
+        words += ["--accept-known-defects"] if self.accept_known_defects else []
         words += ["--allow-disruptive"] if self.allow_disruptive else []
         words += [shlex.quote(word) for word in self.wishes.words()]
         words += ["--redact-cloud-ids"] if self.redact_cloud_ids else []
@@ -92,6 +97,7 @@ class Settings:
         words += [f"--provider {shlex.quote(self.provider)}"] if self.provider else []
         words += [f"--bound {self.bound:g}"] if self.bound is not None else []
         words += [f"--without {name}" for name in self.without]
+        words += [f"--require {name}" for name in self.require]
         words += [f"--exclude {shlex.quote(word)}" for word in as_words(self.exclude)]
         return " ".join([start, *words])
 
@@ -139,6 +145,7 @@ class Run:
     interrupted: bool = False
     _by_id: dict[str, Row] = field(default_factory=dict)
     _notes: set[tuple[str, str]] = field(default_factory=set)
+    _looked_for: set[str] = field(default_factory=set)
     progress: Progress = field(default_factory=Progress)
     shows_phases: bool = False
     drawn: bool = False
@@ -174,6 +181,8 @@ class Run:
             outside=self.settings.outside,
             without=list(self.settings.without),
             fail_on=self.settings.fail_on.value,
+            accept_known_defects=self.settings.accept_known_defects,
+            require=list(self.settings.require),
             moves=self.settings.moves,
             seed=self.settings.seed,
             created_with=self.settings.wishes.words(),
@@ -198,6 +207,16 @@ class Run:
     def fact(self, name: str, value: str, decided: str) -> None:
         """Write down something that was found about the cluster, and how that was decided."""
         self.record("fact", name=name, value=value, decided=decided)
+
+    def feature(self, name: str, feature: Feature) -> None:
+        """Write down whether the cluster has a feature.
+
+        Raises:
+            PreflightError: it is required, and missing.
+        """
+        self.record("feature", name=name, present=feature.present, why=feature.why, ours=feature.ours)
+        self._looked_for.add(name)
+        check_required({name} & {*self.settings.require}, {name: feature})
 
     def note(self, about: str, note: str) -> None:
         """Write down, and say, something on which no verdict rests; once, however often it is found."""
@@ -250,18 +269,30 @@ class Run:
 
     def conclude(self) -> Conclusion:
         """What all verdicts together say, and what the harness says of itself: one word, one exit code."""
-        said = conclude(self.verdicts.values(), self.left_out, self.settings.fail_on)
+        said = conclude(
+            self.verdicts.values(),
+            self.left_out,
+            self.settings.fail_on,
+            accept_known_defects=self.settings.accept_known_defects,
+        )
         if len(self.verdicts) < len(self.rows):
             failed = said.exit_code is ExitCode.NOT_CONFORMANT  # a row that failed is not undone by others left open
             why = "not every row was judged" + (f"; as far as it goes, {said.why}" if failed else "")
             code = said.exit_code if failed else ExitCode.HARNESS
             said = replace(said, result="incomplete", exit_code=code, why=why)
-        if self.trouble and said.exit_code is not ExitCode.NOT_CONFORMANT:
+        trouble = self.trouble or self._never_found
+        if trouble and said.exit_code is not ExitCode.NOT_CONFORMANT:
             result = "incomplete" if said.result == "incomplete" else "error"
-            said = replace(said, result=result, exit_code=self.trouble.exit_code, why=self.trouble.sentence)
+            said = replace(said, result=result, exit_code=trouble.exit_code, why=trouble.sentence)
         if self.interrupted:
             said = replace(said, result="incomplete", exit_code=ExitCode.INTERRUPTED, why="the run was interrupted")
         return said
+
+    @property
+    def _never_found(self) -> EsippError | None:
+        """That a required feature was never looked for, so that nothing says whether it is there."""
+        unknown = [name for name in self.settings.require if name not in self._looked_for]
+        return refusal(dict.fromkeys(unknown, NOT_LOOKED_FOR)) if unknown else None
 
     def end(self) -> Conclusion:
         """Write the closing record, close the ledger, and return the conclusion."""

@@ -17,7 +17,7 @@ from esipp.report.conclusion import Conclusion, conclude
 from esipp.report.ledger import Ledger
 from esipp.report.reading import LEDGER
 from esipp.report.told_rows import row_record
-from esipp.rows import Binding, Level, Row, Status
+from esipp.rows import Binding, Row, Status, left_out_of
 
 MOST_NAMED = 5
 """Rows that are named of those that cannot be judged for one reason."""
@@ -62,15 +62,14 @@ class Again:
     def conclusion(self) -> Conclusion:
         """The last word on the new verdicts; what went wrong with the run itself goes on being wrong."""
         header, end = self.past.run.header, self.past.run.end
-        fail_on = Binding(header["fail_on"])
-        said = conclude(self.verdicts.values(), self.left_out, fail_on)
+        fail_on, accepted = Binding(header["fail_on"]), bool(header["accept_known_defects"])
+        said = conclude(self.verdicts.values(), self.left_out, fail_on, accept_known_defects=accepted)
         if said.exit_code is ExitCode.NOT_CONFORMANT:
             return said
         if end is None:
             why = "the run has no closing record: it was killed"
             return replace(said, result="incomplete", exit_code=ExitCode.HARNESS, why=why)
-        then = conclude(self.past.run.verdicts.values(), int(header["left_out_core_rows"]), fail_on)
-        if end["result"] != then.result:  # its teardown failed, say, or it was interrupted
+        if end["result"] != self.past.run.judged.result:  # its teardown failed, say, or it was interrupted
             code = ExitCode(end["exit_code"])
             return replace(said, result=end["result"], exit_code=code or ExitCode.HARNESS, why=end["why"])
         return said
@@ -104,7 +103,7 @@ def judge_again(past: Past, rows: Sequence[Row], named: Collection[str] = ()) ->
     today = {row.id for row in rows}
     for identity in () if named else sorted(then - today):
         made.changes[identity] = Change.GONE
-    made.left_out = sum(1 for row in rows if row.level is Level.CORE and row.id not in made.verdicts)
+    made.left_out = left_out_of(rows, made.verdicts)
     return made
 
 

@@ -12,8 +12,8 @@ from esipp.rows import Binding
 FORMATS = ("text", "markdown", "json", "html")
 
 DIFF = """what counts:
-  regressed   pass or known before, fail or flaky now; a core row also if it was pass or known and is
-              unsupported, inconclusive or error now: what held is not shown any more
+  regressed   pass or a difference that the API allows before; fail, flaky or a known defect now. A core row
+              also if it is unsupported, inconclusive, error or recorded now: what held is not shown any more
   fixed       the mirror image
   Whatever else changed is told apart: failures that could not be told before, differences that are known
   now or no more, rows that are new or gone, rows that show something else under the same verdict, what is
@@ -39,7 +39,8 @@ with --shards the runs are the parts of one run on one cluster: one column, with
 exit codes, the worst run's in this order:
   1  not conformant      3  harness failed, undecided, or a ledger is not whole      2  interrupted
   4  wrong usage, or a ledger cannot be read or is of another schema, or the parts are not of one cluster
-  5  no row was selected      0  every run conforms (or is PARTIAL, as the first line says)
+  5  no row was selected      0  every run conforms (or is PARTIAL, or its known defects are accepted, as the
+     first line says)
 """
 
 
@@ -57,8 +58,8 @@ def add_diff(commands: Any) -> None:
     diff.add_argument(
         "--fail-on",
         choices=[each.value for each in Binding],
-        default=Binding.CORE.value,
-        help="which rows are binding: core, also extended ones, also those that hold a time against a bound",
+        default=Binding.EXTENDED.value,
+        help="which rows bind: core ones, or extended ones, too (default: extended)",
     )
     diff.set_defaults(command=_diff)
 

@@ -28,7 +28,7 @@ class Diff:
     redefined: list[Redefined]
     environment: list[Setting]
     times: Times
-    fail_on: Binding = Binding.CORE
+    fail_on: Binding = Binding.EXTENDED
 
     @cached_property
     def regressed(self) -> frozenset[str]:
@@ -112,7 +112,7 @@ class Diff:
         return [each for each in self.changes if which(each)]
 
 
-def compare(old: RecordedRun, new: RecordedRun, fail_on: Binding = Binding.CORE) -> Diff:
+def compare(old: RecordedRun, new: RecordedRun, fail_on: Binding = Binding.EXTENDED) -> Diff:
     """Compare two runs, whatever rows, lanes and versions of the suite they are of."""
     settings = [each for each in environment((old, new)) if each.differs]
     return Diff(old, new, compare_rows(old, new), redefined(old, new), settings, compare_times(old, new), fail_on)

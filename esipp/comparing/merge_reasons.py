@@ -1,4 +1,4 @@
-"""Why cells of a matrix are not green: every verdict but ``pass``, by what it says of itself, over all columns."""
+"""Why cells of a matrix are not green, over all columns: verdicts but ``pass`` and ``recorded``, by their reasons."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,15 +21,17 @@ class Reason:
     """One reason, and the rows of each column that have it.
 
     Args:
-        status: the verdict, anything but ``pass``.
+        status: the verdict, anything but `pass` and `recorded`.
         why: the reason in words that hold for all clusters; of what failed, what was seen.
         reference: where it is known from.
+        nature: of a known difference.
         rows: ids by column.
     """
 
     status: Status
     why: str
     reference: str
+    nature: str = ""
     rows: dict[str, list[str]] = field(default_factory=dict)
 
     @property
@@ -40,12 +42,12 @@ class Reason:
 
 def reasons(columns: Sequence[Column]) -> list[Reason]:
     """All reasons, the worst verdict first, then those of most cells."""
-    found: dict[tuple[Status, str, str], Reason] = {}
+    found: dict[tuple[Status, str, str, str], Reason] = {}
     for column in columns:
         words = Words(column.runs[0])
         for name, verdict in column.verdicts.items():
-            if verdict.status is not Status.PASS:
-                key = (verdict.status, _why(verdict, words), verdict.reference)
+            if verdict.status not in (Status.PASS, Status.RECORDED):
+                key = (verdict.status, _why(verdict, words), verdict.reference, verdict.nature)
                 found.setdefault(key, Reason(*key)).rows.setdefault(column.name, []).append(name)
     return sorted(found.values(), key=lambda each: (WORST_FIRST.index(each.status), -each.number, each.why))
 
@@ -73,4 +75,5 @@ def _item(each: Reason, columns: Sequence[Column]) -> Item:
     )
     details = (("rows", where), *((("see", each.reference),) if each.reference else ()))
     ids = dict.fromkeys(name for names in each.rows.values() for name in names)
-    return Item(f"{each.status.value}: {each.why}", details, tuple(patterns(list(ids))))
+    what = f"{each.status.value} ({each.nature})" if each.nature else each.status.value
+    return Item(f"{what}: {each.why}", details, tuple(patterns(list(ids))))

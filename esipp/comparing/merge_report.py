@@ -19,6 +19,7 @@ LONG = 60
 
 MARKS = {  # as in the report and in a terminal's matrix
     Status.PASS: "P",
+    Status.RECORDED: "r",
     Status.FAIL: "!",
     Status.FLAKY: "~",
     Status.KNOWN: "k",
@@ -28,10 +29,10 @@ MARKS = {  # as in the report and in a terminal's matrix
 }
 NO_VERDICT, NOT_ASKED = "∅", "."
 LEGEND = (
-    "P pass, ! fail, ~ flaky, k known difference, u unsupported, ? inconclusive, E error of ours, ∅ no verdict, "
-    ". not asked in that run."
+    "P pass, r recorded, ! fail, ~ flaky, k known difference, u unsupported, ? inconclusive, E error of ours, "
+    "∅ no verdict, . not asked in that run."
 )
-FINE = {MARKS[Status.PASS], MARKS[Status.KNOWN], MARKS[Status.UNSUPPORTED], NOT_ASKED}
+FINE = {MARKS[Status.PASS], MARKS[Status.RECORDED], MARKS[Status.KNOWN], MARKS[Status.UNSUPPORTED], NOT_ASKED}
 BAD = frozenset({*MARKS.values(), NO_VERDICT}) - FINE
 
 Marks = tuple[str, ...]
@@ -196,7 +197,8 @@ def document(merged: Merged) -> str:
             for name in marks(columns)
         ],
         "reasons": [
-            {"verdict": each.status.value, "why": each.why, "reference": each.reference, "rows": each.rows}
+            {"verdict": each.status.value, "why": each.why, "reference": each.reference, "nature": each.nature}
+            | {"rows": each.rows}
             for each in merge_reasons.reasons(columns)
         ],
         "environment": [
@@ -212,7 +214,8 @@ def _column(each: Column) -> dict[str, object]:
     return {
         "name": each.name,
         "runs": [str(run.header.get("run", "?")) for run in each.runs],
-        "conclusion": {"result": said.result, "exit_code": int(said.exit_code), "why": said.why},
+        "conclusion": {"result": said.result, "exit_code": int(said.exit_code), "why": said.why}
+        | {"lines": list(said.lines)},
         "counts": dict(sorted(said.counts.items())),
         "faults": list(each.faults),
         "disagreements": dict(each.disagreements),

@@ -8,7 +8,7 @@ from esipp.comparing.rows import FAILING
 from esipp.errors import ExitCode, PreflightError
 from esipp.observation import Verdict
 from esipp.plural import form
-from esipp.report.conclusion import Conclusion, conclude
+from esipp.report.conclusion import CONFORMANT, KNOWN_DEFECTS, PARTIAL, WITH_DIFFERENCES, Conclusion, conclude
 from esipp.report.reading import RecordedRun
 from esipp.report.told_rows import ToldRow
 from esipp.rows import Binding, Level, Status
@@ -22,6 +22,9 @@ WORST_CODE_FIRST = (
     ExitCode.CONFORMANT,
 )
 """Which of several exit codes stands for all."""
+
+GOOD = (KNOWN_DEFECTS, PARTIAL, WITH_DIFFERENCES, CONFORMANT)
+"""Of results that end with exit code 0, the one with the most reservations first."""
 
 ONE_CLUSTER = (
     "kubernetes", "nodes", "kubelet", "kernel", "runtime", "service-proxy", "network-add-on", "proxy-mode",
@@ -68,7 +71,7 @@ class Merged:
             key=lambda each: (
                 WORST_CODE_FIRST.index(each.conclusion.exit_code),
                 not each.faults,
-                each.conclusion.result != "partial",
+                GOOD.index(each.conclusion.result) if each.conclusion.result in GOOD else 0,
                 -sum(each.conclusion.counts.get(status.value, 0) for status in FAILING),
             ),
         )
@@ -86,11 +89,14 @@ class Merged:
         worst = self.worst
         if len(self.columns) == 1:
             return worst.conclusion.sentence
-        fine = sum(1 for each in self.columns if each.conclusion.result == "conformant" and not each.faults)
+        good = (CONFORMANT, WITH_DIFFERENCES)
+        fine = sum(1 for each in self.columns if each.conclusion.result in good and not each.faults)
         said = f"{fine} of {len(self.columns)} runs conform"
+        result = worst.conclusion.result.upper()
         if fine == len(self.columns):
-            return f"CONFORMANT: {said}"
-        return f"{worst.conclusion.result.upper()}: {said}; the worst is {worst.name}: {worst.conclusion.why}"
+            differ = sum(1 for each in self.columns if each.conclusion.result == WITH_DIFFERENCES)
+            return f"{result}: {said}" + (f", {differ} of them with known differences" if differ else "")
+        return f"{result}: {said}; the worst is {worst.name}: {worst.conclusion.why}"
 
     @property
     def faults(self) -> list[str]:
@@ -172,7 +178,8 @@ def _conclusion(
     whole = max(_core(run.rows) + int(run.header["left_out_core_rows"]) for run in runs)
     left_out = max(0, whole - _core(rows.values()))
     strictest = max((Binding(run.header["fail_on"]) for run in runs), key=list(Binding).index)
-    said = conclude(verdicts.values(), left_out, strictest)
+    accepted = all(run.header["accept_known_defects"] for run in runs)
+    said = conclude(verdicts.values(), left_out, strictest, accept_known_defects=accepted)
     if not faults:
         return said
     if said.exit_code is ExitCode.NOT_CONFORMANT:
@@ -181,7 +188,7 @@ def _conclusion(
 
 
 def _core(rows: Iterable[ToldRow]) -> int:
-    return sum(1 for row in rows if row.level is Level.CORE)
+    return sum(1 for row in rows if row.level is Level.CORE and not row.instrument)
 
 
 def _column(run: RecordedRun, name: str) -> Column:
@@ -203,9 +210,8 @@ def _faults_of_part(run: RecordedRun) -> list[str]:
     about = f"run {run.header.get('run', '?')}"
     if not run.whole:
         return [f"{about}: {fault}" for fault in _faults(run)]
-    by_verdicts = conclude(run.verdicts.values(), int(run.header["left_out_core_rows"]), Binding(run.header["fail_on"]))
     said = run.conclusion
-    return [f"{about}: {said.why}"] if said.result != by_verdicts.result else []
+    return [f"{about}: {said.why}"] if said.result != run.judged.result else []
 
 
 def _check_one_cluster(runs: Sequence[RecordedRun]) -> None:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from esipp.claims import Claim
 from esipp.comparing.rows import Change, Kind, compare_rows
+from esipp.report.conclusion import FINE
 from esipp.report.plain import patterns
 from esipp.report.reading import RecordedRun
 from esipp.rows import Nature, Status
@@ -169,7 +170,7 @@ def _tells(change: Change, luck: Set[tuple[str, str]]) -> bool:
         return False
     if change.kind is not Kind.OBSERVED:
         lucky = any((each.reason, each.reference) in luck for each in both if each.status is Status.KNOWN)
-        return not (lucky and any(each.status is Status.PASS for each in both))
+        return not (lucky and any(each.status in FINE for each in both))
     classes = [set(each.shown) for each in (change.old, change.new)]
     return all(classes) and classes[0] != classes[1]
 
@@ -180,14 +181,14 @@ def _key(change: Change, natures: Mapping[tuple[str, str], Nature]) -> tuple[str
     assert old is not None
     assert new is not None
     if new.status is Status.KNOWN:
-        nature = natures.get((new.reason, new.reference), Nature.ALLOWED)
-        return nature.value, new.reason, new.reference, ""
+        nature = new.nature or natures.get((new.reason, new.reference), Nature.DEFECT)
+        return str(nature), new.reason, new.reference, ""
     if new.status is Status.UNSUPPORTED or new.status in OPEN:  # the reason is what it shows
         what = What.MISSING if new.status is Status.UNSUPPORTED else What.OPEN
         return what.value, change.after, "", new.status.value
-    if new.status is Status.PASS and old.status is new.status:
+    if new.status in FINE and old.status is new.status:
         return What.RECORDED.value, "", "", f"{sorted(old.shown)} {sorted(new.shown)}"
-    if new.status is Status.PASS:
+    if new.status in FINE:
         return What.HOLDS.value, old.reason, old.reference, old.status.value
     return What.FINDING.value, new.likely, "", change.after
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from esipp.comparing.words import Shape, Words, gist
 from esipp.observation import Verdict
+from esipp.report.conclusion import is_defect
 from esipp.report.reading import RecordedRun
 from esipp.report.told_rows import ToldRow
 from esipp.rows import Binding, Level, Status
@@ -34,13 +35,16 @@ class _Word(Enum):
     """What a verdict says about the product."""
 
     HOLDS = "holds"
-    KNOWN = "differs for a known reason"
+    KNOWN = "differs as the API allows"
+    DEFECT = "differs by a known defect or finding"
     FAILS = "fails"
     OPEN = "says nothing"
+    RECORDED = "nothing is required"
 
 
 _WORD = {
     Status.PASS: _Word.HOLDS,
+    Status.RECORDED: _Word.RECORDED,
     Status.KNOWN: _Word.KNOWN,
     Status.FAIL: _Word.FAILS,
     Status.FLAKY: _Word.FAILS,
@@ -62,7 +66,22 @@ _KIND = {
     (_Word.FAILS, _Word.OPEN): Kind.FAILED_ONCE,
     (_Word.HOLDS, _Word.KNOWN): Kind.KNOWN_NOW,
     (_Word.KNOWN, _Word.HOLDS): Kind.KNOWN_ONCE,
+    (_Word.HOLDS, _Word.DEFECT): Kind.REGRESSED,
+    (_Word.KNOWN, _Word.DEFECT): Kind.REGRESSED,
+    (_Word.OPEN, _Word.DEFECT): Kind.FAILS_NOW,
+    (_Word.RECORDED, _Word.DEFECT): Kind.FAILS_NOW,
+    (_Word.DEFECT, _Word.HOLDS): Kind.FIXED,
+    (_Word.DEFECT, _Word.KNOWN): Kind.FIXED,
+    (_Word.DEFECT, _Word.OPEN): Kind.FAILED_ONCE,
+    (_Word.DEFECT, _Word.RECORDED): Kind.FAILED_ONCE,
+    (_Word.HOLDS, _Word.RECORDED): Kind.NOT_SHOWN,
+    (_Word.KNOWN, _Word.RECORDED): Kind.NOT_SHOWN,
+    (_Word.RECORDED, _Word.FAILS): Kind.FAILS_NOW,
+    (_Word.RECORDED, _Word.HOLDS): Kind.SHOWN_NOW,
+    (_Word.RECORDED, _Word.KNOWN): Kind.SHOWN_NOW,
+    (_Word.FAILS, _Word.RECORDED): Kind.FAILED_ONCE,
 }
+"""What is not named here has the same weight: a known defect, and a failure, both end a run with exit code 1."""
 
 FAILING = (Status.FAIL, Status.FLAKY)
 
@@ -70,15 +89,16 @@ WORSE = (Kind.REGRESSED, Kind.FAILS_NOW, Kind.NOT_SHOWN)
 """What makes ``esipp diff`` fail where the row is binding: it fails and did not, or what held is not shown any more."""
 
 DEFINITIONS = {
-    Kind.REGRESSED: "pass or known before; fail or flaky now",
-    Kind.FAILS_NOW: "unsupported, inconclusive or error before; fail or flaky now",
-    Kind.NOT_SHOWN: "pass or known before; unsupported, inconclusive or error now: a loss of coverage, which counts as "
-    "regressed where the row is core",
-    Kind.FIXED: "fail or flaky before; pass or known now",
-    Kind.SHOWN_NOW: "unsupported, inconclusive or error before; pass or known now",
-    Kind.FAILED_ONCE: "fail or flaky before; unsupported, inconclusive or error now: nothing says that it was fixed",
-    Kind.KNOWN_NOW: "pass before; now it differs, for a reason that is documented",
-    Kind.KNOWN_ONCE: "it differed for a documented reason, and passes now",
+    Kind.REGRESSED: "pass or allowed before; fail, flaky or a known defect now",
+    Kind.FAILS_NOW: "unsupported, inconclusive, error or recorded before; fail, flaky or a known defect now",
+    Kind.NOT_SHOWN: "pass or allowed before; unsupported, inconclusive, error or recorded now: a loss of coverage, "
+    "which counts as regressed where the row is core",
+    Kind.FIXED: "fail, flaky or a known defect before; pass or allowed now",
+    Kind.SHOWN_NOW: "unsupported, inconclusive, error or recorded before; pass or allowed now",
+    Kind.FAILED_ONCE: "fail, flaky or a known defect before; unsupported, inconclusive, error or recorded now: nothing "
+    "says that it was fixed",
+    Kind.KNOWN_NOW: "pass before; now it differs as the API allows",
+    Kind.KNOWN_ONCE: "it differed as the API allows, and passes now",
     Kind.OTHERWISE: "another verdict of the same weight",
     Kind.NEW: "only the new run was asked for it",
     Kind.GONE: "only the old run was asked for it",
@@ -127,9 +147,14 @@ class Change:
         return self.kind is Kind.FIXED or (self.kind is Kind.SHOWN_NOW and self.level is Level.CORE)
 
 
-def kind_of_change(old: Status, new: Status) -> Kind | None:
+def kind_of_change(old: Verdict, new: Verdict) -> Kind | None:
     """What a change of verdict is; None where it is the same."""
-    return None if old is new else _KIND.get((_WORD[old], _WORD[new]), Kind.OTHERWISE)
+    words = _word(old), _word(new)
+    return None if old.status is new.status and words[0] is words[1] else _KIND.get(words, Kind.OTHERWISE)
+
+
+def _word(verdict: Verdict) -> _Word:
+    return _Word.DEFECT if is_defect(verdict) else _WORD[verdict.status]
 
 
 def compare_rows(old: RecordedRun, new: RecordedRun) -> list[Change]:
@@ -163,7 +188,7 @@ def _compare(
     elif old is None or new is None:
         if old is not new:
             yield change(Kind.NO_VERDICT)
-    elif kind := kind_of_change(old.status, new.status):
+    elif kind := kind_of_change(old, new):
         yield change(kind)
     else:
         assert shapes[0]

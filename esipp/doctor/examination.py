@@ -155,6 +155,7 @@ def _around(report: Report, cluster: Cluster, settings: Settings, seen: Seen) ->
 def _found(report: Report, found: Findings, settings: Settings) -> None:
     told = {check.name for check in report.checks if check.grade is Grade.NO}
     checks = [
+        *surroundings.of_required(found, settings.require),
         surroundings.of_families(found),
         surroundings.of_proxy(found),
         surroundings.of_outside(found),
@@ -188,7 +189,8 @@ def _work(report: Report, found: Findings, settings: Settings, rows: Sequence[Ro
 
 def _is_left_out(row: Row, found: Findings) -> bool:
     """Whether a core row is not asked through our own doing."""
-    return row.level is Level.CORE and any(each.ours for each in missing_features(row, found.features).values())
+    about = row.level is Level.CORE and not row.instrument
+    return about and any(each.ours for each in missing_features(row, found.features).values())
 
 
 def _created(work: Work, settings: Settings, found: Findings) -> list[str]:

@@ -14,6 +14,7 @@ from esipp.loadbalancers.promise import promise_of
 from esipp.model import Family
 from esipp.plural import counted
 from esipp.preflight import Findings
+from esipp.requiring import lacking, refusal
 from esipp.rights import OF_DISRUPTIONS, OF_EVERY_RUN, OF_FEATURES, WELCOME, Right, needed_by
 from esipp.rows import HEALTH_VIEW, OUTSIDE, TWO_ADDRESSES, Row
 from esipp.source_ranges import FACT, decide
@@ -78,6 +79,21 @@ def of_welcome(missing: Sequence[Right], rows: Iterable[Row]) -> Check:
 
 
 # --------------------------------------------------------------------------------------------------------- data plane
+def of_required(found: Findings, required: Sequence[str]) -> list[Check]:
+    """Whether what --require names is there, as far as that is known before a run."""
+    if not required:
+        return []
+    name, missing = "required", lacking(required, found.features)
+    if missing:
+        error = refusal(missing)
+        return [no(name, error.sentence, error.hint)]
+    later = [each for each in required if each not in found.features]
+    if later:
+        told = f"only a run can tell whether there is {', '.join(later)}"
+        return [warn(name, told, "it ends with exit code 4 where one is missing.")]
+    return [ok(name, f"{', '.join(required)}: as far as can be told before a run")]
+
+
 def of_families(found: Findings) -> Check:
     """The families that nodes and Services have."""
     name, features = "families", {family: found.features[f"family.{family.value.lower()}"] for family in Family}

@@ -1,8 +1,8 @@
 """What the Job's second container does: it keeps the report until somebody has fetched it. It has no token.
 
 ``python3 -m esipp.in_pod.keep [--linger SECONDS] [--folder DIR]``. A pod's emptyDir is gone with its containers. So
-it goes on, ready (``parcel.json`` is there), until ``esipp fetch`` writes ``fetched``, or the time is over. It ends with
-the exit code of the run.
+it goes on, ready (``parcel.json`` is there), until ``esipp fetch`` writes ``fetched``, or the time is over. It ends
+with the exit code of the run.
 """
 
 import argparse

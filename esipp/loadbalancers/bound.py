@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from esipp.loadbalancers.detection import Detected
+from esipp.loadbalancers.promise import promise_of
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Bound:
 def bound_of(told: float | None, detected: Detected) -> Bound | None:
     """The bound of the cluster's own load balancer, by who goes first: the user, the profile told, the profile found.
 
-    Where several profiles fit what was found equally well, the longest of their bounds counts.
+    Where several profiles fit what was found equally well, the longest of their bounds counts. See ``promise_of``.
 
     Args:
         told: the seconds of ``--bound``; None where it was not given.
@@ -25,12 +26,5 @@ def bound_of(told: float | None, detected: Detected) -> Bound | None:
     Returns:
         None where nobody promises anything: no profile, or a load balancer that asks no health checks by itself.
     """
-    if told is not None:
-        return Bound(told, "--bound")
-    bounds = [(each.local.bound if each.local.on else None, each.name) for each in detected.profiles]
-    known = [(seconds, name) for seconds, name in bounds if seconds is not None]
-    if not known or len(known) < len(bounds):
-        return None
-    seconds, name = max(known)
-    how = "told by --provider" if detected.told else "told by itself" if detected.itself else "found"
-    return Bound(seconds, f"(N+1) x period of the profile {name}, {how}")
+    promise = promise_of(detected.profiles, sure=detected.told, bound=told)
+    return None if promise.seconds is None else Bound(promise.seconds, promise.source)

@@ -40,6 +40,13 @@ class Patience:
     families: frozenset[str] = frozenset()
     protocols: frozenset[str] = frozenset()
 
+    def after(self, arranged: float) -> "Patience":
+        """The same, once all Services had their VIPs after so many seconds: first answers are given no less.
+
+        A load balancer that nobody knows, and that took minutes to give VIPs, is not done within half of one.
+        """
+        return replace(self, answering=max(self.answering, arranged))
+
     def named(self, name: str) -> str:
         """What is waited for, with how long that takes as a rule."""
         return f"{name} ({self.remark})" if self.remark else name

@@ -17,7 +17,7 @@ from esipp.moves.judging import Counted
 from esipp.moves.observing import Observing
 from esipp.moves.plan import Kind, Step, last_open
 from esipp.moves.samples import ANSWERED, read_request
-from esipp.moves.timeline import QUIET, Change, Decision, Seen, timeline
+from esipp.moves.timeline import QUIET, Change, Decision, Seen, spreads_by, timeline
 from esipp.moves.watching import Watching
 from esipp.pods import is_ready
 
@@ -184,7 +184,8 @@ class Driver:
         """``overdue`` is until when anybody is waited for; from then on only a load balancer that nobody knows is."""
         now, seen = time.monotonic(), self.seen
         lines = [timeline(change, now, seen, now) for change in made]
-        done = all(line.complete(self.spreads) for line in lines)
+        spreads = self.spreads or spreads_by(seen, self.changes)
+        done = all(line.complete(spreads) for line in lines)
         over = now > overdue and not all(line.followed_by_node for line in lines)
         return Reading(done, "followed" if done else "not yet", hopeless=self.stopped.is_set() or over)
 

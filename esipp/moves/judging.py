@@ -8,13 +8,12 @@ from esipp.deciding import Decision
 from esipp.loadbalancers.promise import Promise
 from esipp.model import Balancer, Family
 from esipp.moves import doubts
-from esipp.moves.budgets import PROMPT
 from esipp.moves.checks import Checking, Observed
 from esipp.moves.counting import all_followed, name_of, places, sources, with_rest
 from esipp.moves.lag import health_lags, path_lags
 from esipp.moves.losses import RESOLUTION
 from esipp.moves.places import SLACK, Paths, spans, with_evidence, wrong_places
-from esipp.moves.resolution import Held, Measured, needed, too_coarse
+from esipp.moves.resolution import Measured, too_coarse
 from esipp.moves.rest import Rest, at_rest, windows
 from esipp.moves.rows import EXPECTED, PROXIED, REHASHED, SPREADS, WEIGHED, MoveRow, What
 from esipp.moves.samples import Stream
@@ -33,6 +32,7 @@ from esipp.moves.timeline import (
     timeline,
 )
 from esipp.rows import Level, Status
+from esipp.timing import PROMPT, Held, needed
 
 LEAST_P = 0.001
 """Below this p-value a split is not equal: a fair balancer is wrongly accused once in a thousand tests."""
@@ -42,6 +42,10 @@ LEAST_POWER, UNEVEN = 0.95, 0.55
 
 BLAMES = (What.STEERS, What.BLACK_HOLE, What.NO_LOSS)
 """Rows of what the balancer makes of health checks."""
+
+ENOUGH = 12.0
+"""Seconds after a node's 200 in which a load balancer must have used it that nobody says anything of, but that was seen
+to use all nodes: as long as the driver waits for it."""
 
 MOMENT = 0.3
 """Seconds around a balancer's decision in which its routes change; and a request is answered in less."""
@@ -74,7 +78,7 @@ class Hole(NamedTuple):
     def against(self, bound: float) -> Held:
         """Whether it keeps a bound; a breach in doubt is none."""
         held = self.measured.against(bound)
-        return Held.UNKNOWN if held is Held.BROKEN and self.doubt else held
+        return Held.UNKNOWN if held is Held.OVER and self.doubt else held
 
 
 @dataclass(frozen=True)
@@ -194,11 +198,8 @@ class Judge:
     def __init__(self, result: Result) -> None:
         self.result = result
         self.lines = result.timelines()
-        self.spreads = (
-            result.balancer in SPREADS
-            or result.promise.spreads is True
-            or (result.promise.spreads is None and spreads_by(result.seen, result.changes))
-        )
+        self.must_spread = result.balancer in SPREADS or result.promise.spreads is True
+        self.spreads = self.must_spread or (result.promise.spreads is None and spreads_by(result.seen, result.changes))
         self.doubts = doubts.doubts(self.lines) if self.by_checks else []
         allowed = spans(self.lines, result.seen.marks, result.opened)
         seen, families = result.seen, list(result.seen.vip)
@@ -382,7 +383,14 @@ class Judge:
         return replace(with_rest(followed, still), sees=sees)
 
     def _must_steer(self, line: Timeline, family: Family) -> bool:
-        return line.must_steer(family, self.spreads) or (line.change.up and self._alone(line))
+        if not line.change.up:
+            return line.traffic[family].used
+        return self.must_spread or self._alone(line) or (self.spreads and self._had_time(line, family))
+
+    def _had_time(self, line: Timeline, family: Family) -> bool:
+        """Whether a balancer that was only seen to use all nodes used a new one, or had the time to."""
+        told = line.health.get(family)
+        return line.steered(family) or (told is not None and line.until - told >= max(ENOUGH, self.bound or 0.0))
 
     def _alone(self, line: Timeline) -> bool:
         """Whether a pod that came was the only ready one once its move was over."""
@@ -437,7 +445,7 @@ class Judge:
             told = [at for at in line.health.values() if at is not None]
             if not line.change.up and line.told and told:
                 allowed = max(told) + SLACK
-                gaps.append(stream.gap_around(allowed, min(line.until, allowed + needed(SLACK))))
+                gaps.append(stream.gap_around(allowed, min(line.until, allowed + SLACK)))
         seen = sum(gap <= SLACK for gap in gaps)
         sees = (
             f"an answer later than {SLACK} s after the node's 503 would be seen within {SLACK} s in {seen} of "
@@ -490,8 +498,8 @@ class Judge:
             return Decision(Status.PASS, expected, said, sees=sees)
         sees += f" ({needed(bound):.2f} s are needed); {self.result.promise.words}"
         held = [(each.against(bound), each) for each in found]
-        over = [each for how, each in held if how is Held.BROKEN]
-        kept = [each for how, each in held if how is Held.KEPT]
+        over = [each for how, each in held if how is Held.OVER]
+        kept = [each for how, each in held if how is Held.WITHIN]
         unknown = [each for how, each in held if how is Held.UNKNOWN]
         sees += f"; {len(unknown)} of them decide nothing" if unknown else ""
         tally = {"kept": len(kept), "broken": len(over)}
@@ -635,7 +643,7 @@ def _prompt(what: What, found: Sequence[tuple[Timeline, Measured]]) -> Decision:
     if not found:
         return Decision(Status.INCONCLUSIVE, expected, "nothing", "no change of an EndpointSlice was seen")
     held = [(each.against(PROMPT), line, each) for line, each in found]
-    late = [(line, each) for how, line, each in held if how is Held.BROKEN]
+    late = [(line, each) for how, line, each in held if how is Held.OVER]
     unknown = [each for how, _, each in held if how is Held.UNKNOWN]
     lags = Distribution.of(each.seconds for _, each in found)
     said = f"the nodes took {times_words(lags)} from the EndpointSlice"

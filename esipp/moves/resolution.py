@@ -1,25 +1,8 @@
-"""A measured time and how well it is known, held against a bound. Pure."""
+"""A measured time and how well it is known: what is held against a bound. Pure."""
 
 from dataclasses import dataclass
-from enum import Enum
 
-MOST, SHARE = 0.5, 0.25
-"""A bound is judged where a time is known within half a second, or within a quarter of the bound, if that is less. Half
-a second is half of the shortest health check period that Kubernetes' load balancers use (1 s): a check more or less is
-told apart by it. A quarter keeps a failed check more than promised visible where N is up to three."""
-
-
-class Held(Enum):
-    """Whether a bound was kept: ``UNKNOWN`` where the time is not known well enough to say."""
-
-    KEPT = "kept"
-    BROKEN = "broken"
-    UNKNOWN = "unknown"
-
-
-def needed(bound: float) -> float:
-    """Within how many seconds a time must be known to be held against a bound."""
-    return min(MOST, SHARE * bound)
+from esipp.timing import Blur, Held, hold, needed
 
 
 @dataclass(frozen=True)
@@ -30,22 +13,13 @@ class Measured:
     resolution: float
 
     def against(self, bound: float) -> Held:
-        """Whether it keeps a bound. Nothing of ours is added to the bound.
-
-        A time that is not known well decides only where all that it may be is on one side of the bound.
-        """
-        if self.seconds + self.resolution <= bound:
-            return Held.KEPT
-        if self.seconds - self.resolution > bound:
-            return Held.BROKEN
-        if self.resolution > needed(bound):
-            return Held.UNKNOWN
-        return Held.BROKEN if self.seconds > bound else Held.KEPT
+        """Whether it keeps a bound, as far as it is known well enough. Nothing of ours is added to the bound."""
+        return hold(self.seconds, bound, Blur(self.resolution))
 
 
 def too_coarse(measured: Measured, bound: float) -> str:
     """Why a time decides nothing, in words."""
     return (
-        f"{measured.seconds:.2f} s were measured with a resolution of {measured.resolution:.2f} s; "
-        f"to judge the bound of {bound:.2f} s, {needed(bound):.2f} s or less are needed: this machine was too busy"
+        f"not measured well enough: the resolution reached at {measured.seconds:.2f} s is {measured.resolution:.2f} s, "
+        f"{needed(bound):.2f} s or less are needed to judge {bound:.2f} s"
     )

@@ -9,9 +9,9 @@ from esipp.model import Family
 from esipp.moves.doubts import Doubt
 from esipp.moves.samples import Stream
 from esipp.moves.statistics import least_share, more_lost_p
-from esipp.moves.timeline import Change, Mark, Seen, Timeline
+from esipp.moves.timeline import QUIET, Change, Mark, Seen, Timeline
 
-SETTLING = 1.0
+SETTLING = QUIET
 """Seconds after the last sign of a move in which the next ones do not count as rest; a pod that is deleted has not
 settled before it is gone."""
 

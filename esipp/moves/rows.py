@@ -5,8 +5,8 @@ from enum import StrEnum
 from typing import Any
 
 from esipp.model import Balancer, Family
-from esipp.moves.budgets import PROMPT
 from esipp.rows import ANYTHING, Difference, Row
+from esipp.timing import PROMPT
 
 
 class What(StrEnum):

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from esipp.model import Family
 from esipp.moves.judging import LEAST_P, Judge, distributions, split_words
 from esipp.moves.losses import count_losses
-from esipp.moves.resolution import Held
 from esipp.moves.statistics import Distribution, family_wise_words
 from esipp.moves.timeline import PHASES, Timeline
 from esipp.report.matrix import WIDTH
+from esipp.timing import Held
 
 OF_NO_FAMILY = ("call to trigger", "trigger to EndpointSlice", "EndpointSlice to node's path")
 """Phases that are the same for both families: pods have no family, and nodePorts are asked in the first one only."""
@@ -115,7 +115,7 @@ def _facts(judge: Judge, family: Family) -> list[str]:
         rests = judge.result.promise.source
         if bound is not None:
             held = {each.against(bound) for each in holes}
-            how = "BROKEN" if Held.BROKEN in held else "not known well enough" if Held.UNKNOWN in held else "kept"
+            how = "BROKEN" if Held.OVER in held else "not known well enough" if Held.UNKNOWN in held else "kept"
             rests = f"bound {bound:.2f} s {how} ({judge.result.promise.source})"
         facts.append(f"{said}; {rests}")
     counted = judge.result.counted.get(family)

@@ -107,6 +107,7 @@ class Plan(Work):
         assumed: features that are taken to be there.
         sample_nodes, seed: as they were asked for.
         internal: the annotations that make load balancers internal, where that is wanted.
+        bound: what the user says that its steering may take, in seconds.
     """
 
     profile: LoadBalancer
@@ -114,6 +115,7 @@ class Plan(Work):
     sample_nodes: int
     seed: int | None
     internal: tuple[Annotation, ...] = ()
+    bound: float | None = None
 
 
 def plan(asked: Asked) -> Plan:
@@ -132,6 +134,7 @@ def plan(asked: Asked) -> Plan:
         sample_nodes=asked.sample_nodes,
         seed=asked.seed,
         internal=internal_of(asked.profile) if asked.internal else (),
+        bound=asked.bound,
         **vars(work),
     )
 

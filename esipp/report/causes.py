@@ -1,9 +1,11 @@
 """What is not fine, cause by cause, and what differs or was not tested, reason by reason: shared by all reports."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from esipp.observation import Verdict
+from esipp.report.conclusion import LEVELS
 from esipp.report.told_rows import ToldRow
 from esipp.rows import Level, Status
 
@@ -56,24 +58,46 @@ def one_of(changes: str) -> str:
 
 @dataclass
 class Reason:
-    """Why rows differ or were not tested: ``of`` what they lack, as far as a verdict names it, and which rows."""
+    """Why rows differ, were not tested, or are undecided, and which rows.
+
+    ``of`` is what they lack, as far as a verdict names it; ``nature`` is that of a known difference.
+    """
 
     why: str
     reference: str = ""
     of: list[str] = field(default_factory=list)
     rows: list[ToldRow] = field(default_factory=list)
+    nature: str = ""
+
+    @property
+    def levels(self) -> dict[str, int]:
+        """How many rows of each level it has."""
+        found = Counter(row.level for row in self.rows)
+        return {level.value: found[level] for level in Level if found[level]}
+
+    @property
+    def told_levels(self) -> str:
+        """The same in words: ``8 core, 4 extended``."""
+        return ", ".join(f"{count} {LEVELS[Level(level)]}" for level, count in self.levels.items())
 
 
 def reasons(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict], status: Status) -> list[Reason]:
-    """The reasons of rows that are ``known`` or ``unsupported``, each once."""
-    found: dict[tuple[str, str], Reason] = {}
+    """The reasons of rows that are ``known``, ``unsupported`` or ``inconclusive``, each once.
+
+    Undecided rows have one reason where the same thing did not hold, whatever the rest of their reasons says.
+    """
+    found: dict[tuple[str, str, str], Reason] = {}
     for row in rows:
         verdict = verdicts.get(row.id)
-        if verdict and verdict.status is status:
+        if verdict and verdict.status is Status.INCONCLUSIVE is status:
+            why = verdict.reason.partition(", but ")[0]
+            found.setdefault((why, "", ""), Reason(why)).rows.append(row)
+        elif verdict and verdict.status is status:
             # several features are often missing for one reason; a row that lacks two is told with the first
             first = verdict.reason.removeprefix("needs ").partition("; ")[0]
             what, _, why = (first if status is Status.UNSUPPORTED else verdict.reason).rpartition(": ")
-            reason = found.setdefault((why, verdict.reference), Reason(why, verdict.reference))
+            key = (why, verdict.reference, verdict.nature)
+            reason = found.setdefault(key, Reason(why, verdict.reference, nature=verdict.nature))
             reason.rows.append(row)
             if what and what not in reason.of:
                 reason.of.append(what)

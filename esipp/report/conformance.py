@@ -10,19 +10,20 @@ from typing import Any
 
 import yaml
 
+from esipp.plural import counted
 from esipp.report.causes import reasons
+from esipp.report.conclusion import Tally, tally
 from esipp.report.profiles import Part, absent, ended, faults, moment, parts, present
 from esipp.report.reading import RecordedRun
-from esipp.rows import Level, Profile, Status
+from esipp.rows import Level, Nature, Profile, Status
 
 SCHEMA = Path(__file__).with_name("conformance.schema.json")
 
-API_VERSION, KIND = "esipp.dev/v1alpha1", "SourceIPConformanceReport"
+API_VERSION, KIND = "esipp.dev/v1alpha2", "SourceIPConformanceReport"
 
 MEASURED = ("load-balancer.steered", "pod-to-node.ipv4", "pod-to-node.ipv6")
 """Facts that were found in the judged window: they are the run's, not the cluster's."""
 
-PASSED = (Status.PASS, Status.KNOWN)
 FAILED = (Status.FAIL, Status.FLAKY)
 
 Json = dict[str, Any]
@@ -51,7 +52,8 @@ def report(run: RecordedRun) -> Json:
         "date": moment(ended(run)) or moment(run.header["at"]),
         "run": run.header["run"],
         "mode": "disruptive" if run.header["allow_disruptive"] else "default",
-        "suite": {"version": run.header["suite"], "lane": run.header["lane"], "failOn": run.header["fail_on"]},
+        "suite": {"version": run.header["suite"], "lane": run.header["lane"], "failOn": run.header["fail_on"]}
+        | {"acceptKnownDefects": run.header["accept_known_defects"]},
         "implementation": {name: told.get(name, "") for name in ("organization", "project", "url", "version")}
         | {"contact": sorted(told.get("contact", []))},
         "cluster": {
@@ -62,18 +64,26 @@ def report(run: RecordedRun) -> Json:
                 for each in sorted(run.components)
             ],
         },
-        "conclusion": {"result": said.result, "exitCode": int(said.exit_code), "whole": run.whole} | _faults(run),
+        "conclusion": {"result": said.result, "exitCode": int(said.exit_code), "whole": run.whole}
+        | {"why": said.why, "coreTests": {"asked": said.levels[Level.CORE].asked, "inCatalogue": said.catalogue}}
+        | _faults(run),
         "leftOutCoreTests": run.header["left_out_core_rows"],
         "profiles": [_profile(run, profile, found) for profile in sorted(Profile)],
         "features": [_feature(run, name) for name in sorted({*present(run, features), *absent(run, features)})],
         "knownDifferences": _known(run),
-        "recordedTests": sorted(row.id for row in run.rows if row.level is Level.RECORD),
-    }
+        "recordedTests": sorted(row.id for row in run.qualified if row.level is Level.RECORD),
+    } | _instrument(run)
 
 
 def _faults(run: RecordedRun) -> Json:
     told = faults(run)
     return {"faults": told} if told else {}
+
+
+def _instrument(run: RecordedRun) -> Json:
+    """The checks of our own reference load balancer, at all levels together: they are in no profile's statistics."""
+    rows = run.instruments
+    return {"instrument": _status(run, Part("", Level.EXTENDED, rows))} if rows else {}
 
 
 def _feature(run: RecordedRun, name: str) -> Json:
@@ -93,10 +103,12 @@ def _profile(run: RecordedRun, profile: Profile, found: dict[tuple[str, Level], 
 def _status(run: RecordedRun, part: Part) -> Json:
     """Result, statistics and tests of a profile at one level.
 
-    Skipped is what has no answer through our own doing, or none that could be believed. What the cluster has no
-    features for is neither passed nor skipped: it stands under ``unsupportedTests``.
+    Passed is what was as required, and nothing else: known differences are counted apart, by their nature. Skipped is
+    what has no answer through our own doing, or none that could be believed. What the cluster has no features for is
+    neither passed nor skipped: it stands under ``unsupportedTests``.
     """
-    passed, failed = part.of(run, *PASSED), part.of(run, *FAILED)
+    passed, failed = part.of(run, Status.PASS), part.of(run, *FAILED)
+    found = tally(run.verdicts[row.id] for row in part.rows if row.id in run.verdicts)
     left_out = {row.id for row in part.rows if row.id in run.verdicts and run.verdicts[row.id].left_out}
     unjudged = {row.id for row in part.rows if row.id not in run.verdicts}
     skipped = sorted({*part.of(run, Status.INCONCLUSIVE, Status.ERROR), *left_out, *unjudged})
@@ -108,35 +120,49 @@ def _status(run: RecordedRun, part: Part) -> Json:
         "unsupportedFeatures": absent(run, part.features()),
     }
     return {
-        "result": _result(run, part, failed, bool(skipped), len(passed)),
+        "result": _result(run, part, found, bool(skipped)),
         "statistics": {"Passed": len(passed), "Failed": len(failed), "Skipped": len(skipped)},
+        "known": {"allowed": found.allowed, "defects": found.defects, "findings": found.findings},
     } | {name: told for name, told in lists.items() if told}
 
 
-def _result(run: RecordedRun, part: Part, failed: list[str], skipped: bool, passed: int) -> str:
-    """A failure is one in any run; ``success`` needs a run that is whole, and a row that was asked and none skipped.
+def _result(run: RecordedRun, part: Part, found: Tally, skipped: bool) -> str:
+    """A failure is one in any run, and so are known defects. ``success`` needs a run that is whole, a row that was
+    asked and none skipped, and that all that were asked are as required.
 
     Which profile the rows belong to that were not selected at all is not known, so that all are partial for them.
     """
-    if failed:
+    if found.failed or found.flaky:
         return "failure"
+    if found.defects or found.findings:
+        return "known-defects"
     unsure = not run.whole or run.conclusion.result in ("incomplete", "error", "empty")
     not_selected = part.level is Level.CORE and run.header["left_out_core_rows"] > 0
-    return "partial" if unsure or skipped or not_selected or not passed else "success"
+    if unsure or skipped or not_selected or not found.asked:
+        return "partial"
+    return "success-with-known-differences" if found.allowed else "success"
 
 
 def _say(status: Json) -> str:
     """The result of one level in words."""
     failed, skipped = status["statistics"]["Failed"], status["statistics"]["Skipped"]
-    said = {"success": "succeeded", "failure": f"failed: {failed} tests", "partial": "partially succeeded"}
+    known = ", ".join(f"{count} {nature}" for nature, count in status["known"].items() if count)
+    said = {
+        "success": "succeeded",
+        "success-with-known-differences": f"succeeded with known differences: {known}",
+        "known-defects": f"differ by known defects: {known}",
+        "failure": f"failed: {counted(failed, 'test')}",
+        "partial": "partially succeeded" + (f", with known differences: {known}" if known else ""),
+    }
     return said[status["result"]] + (f", {skipped} skipped" if skipped else "")
 
 
 def _known(run: RecordedRun) -> list[Json]:
-    """Differences that are accepted, and counted as passed, with their reason and reference."""
-    found = reasons(run.rows, run.verdicts, Status.KNOWN)
+    """Known differences with their nature, reason and reference; none of them has passed."""
+    found = reasons(run.qualified, run.verdicts, Status.KNOWN)
     told = [
-        {"reason": each.why, "reference": each.reference, "tests": sorted(row.id for row in each.rows)}
+        {"reason": each.why, "reference": each.reference, "nature": each.nature or Nature.DEFECT.value}
+        | {"tests": sorted(row.id for row in each.rows)}
         for each in found
     ]
     return sorted(told, key=lambda each: (str(each["reason"]), str(each["reference"])))

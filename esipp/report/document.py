@@ -1,24 +1,26 @@
 """report.json: everything that a program wants to know of a run, by report.schema.json beside this file."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from esipp.report import numbers
-from esipp.report.causes import reasons
+from esipp.report.causes import TROUBLE, reasons
 from esipp.report.profiles import ended, faults, missing, moment, parts, settings
 from esipp.report.reading import LEDGER, RecordedRun
 from esipp.report.told_rows import ToldRow
-from esipp.rows import Level, Profile, Status
+from esipp.rows import Level, Nature, Profile, Status
 
-FORMAT = "esipp-report/1"
+FORMAT = "esipp-report/2"
 """Of this document; a change that breaks a reader makes it the next number, and another ``$id`` of the schema."""
 
 SCHEMA = Path(__file__).with_name("report.schema.json")
 
 ASKED = (
-    "created_with", "context", "image", "samples", "outside", "without", "fail_on", "moves", "seed", "allow_disruptive",
+    "created_with", "context", "image", "samples", "outside", "without", "fail_on", "accept_known_defects",
+    "require", "moves", "seed", "allow_disruptive",
     "redact_cloud_ids", "implementation", "provider", "bound",
 )  # fmt: skip
 
@@ -71,7 +73,11 @@ def document(run: RecordedRun) -> Json:
             "result": said.result,
             "exit_code": int(said.exit_code),
             "why": said.why,
+            "lines": list(said.lines),
+            "power": run.power,
             "counts": dict(sorted(said.counts.items())),
+            "levels": {level.value: said.levels[level].as_json() for level in Level},
+            "catalogue": {"core": said.catalogue, "asked": said.levels[Level.CORE].asked},
             "rows": len(run.rows),
             "left_out_core_rows": header["left_out_core_rows"],
         },
@@ -92,9 +98,15 @@ def document(run: RecordedRun) -> Json:
         ],
         "topology": run.topology or None,
         "profiles": _profiles(run),
+        "instrument": _instrument(run),
         "known_differences": [
-            {"reason": each.why, "reference": each.reference, "rows": sorted(row.id for row in each.rows)}
-            for each in reasons(run.rows, run.verdicts, Status.KNOWN)
+            {"reason": each.why, "reference": each.reference, "nature": each.nature or Nature.DEFECT.value}
+            | {"levels": each.levels, "rows": sorted(row.id for row in each.rows)}
+            for each in reasons(run.qualified, run.verdicts, Status.KNOWN)
+        ],
+        "undecided": [
+            {"reason": each.why, "levels": each.levels, "rows": sorted(row.id for row in each.rows)}
+            for each in reasons(run.qualified, run.verdicts, Status.INCONCLUSIVE)
         ],
         "not_tested": [
             {"feature": each.name, "why": each.why, "ours": each.ours, "rows": list(each.rows)} for each in missing(run)
@@ -124,6 +136,18 @@ def _settings(run: RecordedRun, suite: str, *names: str) -> Json | None:
     """What a suite that measures says of how; null where it did not run."""
     told = run.of(suite, "settings")
     return numbers.pick(told[-1], *names) if told else None
+
+
+def _instrument(run: RecordedRun) -> Json:
+    """The rows about our own reference load balancer: they are in no profile, and no count of the conclusion."""
+    ids = {row.id for row in run.instruments}
+    found = Counter(each.status.value for each in run.verdicts.values() if each.cell in ids)
+    wrong = [each for each in run.verdicts.values() if each.cell in ids and each.status in TROUBLE]
+    return {
+        "rows": len(ids),
+        "verdicts": dict(sorted(found.items())),
+        "not_fine": sorted(each.cell for each in wrong),
+    }
 
 
 def _profiles(run: RecordedRun) -> list[Json]:

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from esipp.errors import ExitCode
 from esipp.plural import counted
 from esipp.report.causes import TROUBLE, Group, causes_of_others, causes_of_paths
+from esipp.report.conclusion import KNOWN_DEFECTS
 from esipp.report.reading import RecordedRun
-from esipp.rows import Level, Status
+from esipp.rows import Status
 
 MOST_ANNOTATIONS = 10
 """Causes that are annotated; GitHub shows no more than ten errors and ten warnings of a step."""
@@ -23,13 +25,6 @@ LONGEST_MESSAGE = 2000
 
 MOST_SUMMARY = 1000 * 1024
 """Bytes of a job summary: GitHub refuses more than 1 MiB a step."""
-
-LEVELS = {
-    Status.FAIL: "error",
-    Status.ERROR: "error",
-    Status.FLAKY: "warning",
-    Status.INCONCLUSIVE: "warning",
-}
 
 
 def runs_here(environment: Mapping[str, str]) -> bool:
@@ -77,8 +72,8 @@ class Fold:
 # -------------------------------------------------------------------------------------------------------- annotations
 def annotations(run: RecordedRun) -> list[str]:
     """What is not fine, one annotation a cause, the worst first; then the last word."""
-    paths = [row for row in run.rows if row.place]
-    others = [row for row in run.rows if not row.place]
+    paths = [row for row in run.qualified if row.place]
+    others = [row for row in run.qualified if not row.place]
     groups = [*causes_of_paths(paths, run.verdicts), *causes_of_others(others, run.verdicts)]
     groups.sort(key=lambda group: _rank(group, run))
     lines = [_annotation(group, run) for group in groups[:MOST_ANNOTATIONS]]
@@ -88,15 +83,16 @@ def annotations(run: RecordedRun) -> list[str]:
         level = "error" if any(_level(group, run) == "error" for group in rest) else "warning"
         text = f"and {len(rest)} more, of {counted(rows, 'row')}: see the job's summary and the run's report"
         lines.append(command(level, text, title="esipp"))
-    return [*lines, command("notice", run.conclusion.sentence, title="esipp")]
+    said = run.conclusion
+    untold = said.result == KNOWN_DEFECTS and said.exit_code is not ExitCode.CONFORMANT  # no row fails
+    return [*lines, command("error" if untold else "notice", said.sentence, title="esipp")]
 
 
 def _level(group: Group, run: RecordedRun) -> str:
-    """An extended row that fails is a warning, unless the run was told that it binds."""
-    status = run.verdicts[group[0].id].status
-    if status is Status.FAIL and run.header["fail_on"] == "core" and all(row.level is not Level.CORE for row in group):
-        return "warning"
-    return LEVELS[status]
+    """What binds and is wrong is an error, and so is what is ours; all else is a warning."""
+    verdicts = [run.verdicts[row.id] for row in group]
+    wrong = any(run.scale.binds(each) and each.status is not Status.INCONCLUSIVE for each in verdicts)
+    return "error" if wrong or verdicts[0].status is Status.ERROR else "warning"
 
 
 def _rank(group: Group, run: RecordedRun) -> tuple[int, int]:

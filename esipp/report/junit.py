@@ -8,6 +8,10 @@ What a consumer of JUnit sees of a verdict:
   anything red, and did not do what the row says either; what differs, or could not be decided, and does not bind; and
   rows that were never judged.
 
+Nothing below a testcase is ``pass``, or ``recorded``: nothing is required of an informational row, and its property
+``verdict`` says so. A known defect or finding of a core row is a ``<failure>``, unless the run accepts known defects.
+Rows about our own reference load balancer are in testsuites of their own, and turn nothing red.
+
 Whatever concerns the run as a whole (a ledger that is not whole, an interrupt, a fault of ours) is an ``<error>`` of a
 testcase of its own, ``esipp.run``. JUnit has no place for a count of probes, two witnesses or flakiness: it is
 rendered from the ledger, and never read back.
@@ -25,16 +29,19 @@ from xml.etree.ElementTree import Element, SubElement
 from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.observation import Verdict
 from esipp.plural import counted
-from esipp.report.conclusion import spoils
+from esipp.report.conclusion import FINE
 from esipp.report.reading import RecordedRun
 from esipp.report.told_rows import ToldRow
-from esipp.rows import Binding, Profile, Status
+from esipp.rows import Profile, Status
 
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 has no way to say; observed text may hold it."""
 
 NO_TIME = "0.000"
 """The seconds of a testcase: rows are observed side by side, so that times of their own would add up to many runs."""
+
+INSTRUMENT = "our own reference load balancer"
+"""What stands for the profile of rows that are about our instrument."""
 
 NOT_ENDED = "The run did not come to its end: no row was asked, or it was killed."
 
@@ -47,8 +54,9 @@ def render(run: RecordedRun) -> str:
     root = Element("testsuites", {"name": f"esipp {_clean(run.header['lane'])}"})
     order = [profile.value for profile in Profile]
     groups: dict[tuple[str, str], list[ToldRow]] = {}
+    beside = {row.id for row in run.instruments}
     for row in run.rows:
-        groups.setdefault((row.profile, row.suite), []).append(row)
+        groups.setdefault((INSTRUMENT if row.id in beside else row.profile, row.suite), []).append(row)
     for profile, suite in sorted(groups, key=lambda group: order.index(group[0]) if group[0] in order else len(order)):
         _add_suite(root, f"{profile} / {suite}", run, groups[profile, suite])
     said = run.conclusion
@@ -98,7 +106,8 @@ def _told(run: RecordedRun, row: ToldRow, verdict: Verdict | None) -> dict[str, 
     told = {"level": row.level.value, "requirement": row.requirement, "expected": row.expect}
     if verdict is not None:
         told |= {"verdict": verdict.status.value, "expected": verdict.expected, "observed": verdict.observed}
-        told |= {"reason": verdict.reason, "likely": verdict.likely, "difference": verdict.reference}
+        told |= {"sees": verdict.sees, "reason": verdict.reason, "likely": verdict.likely}
+        told |= {"nature": verdict.nature, "difference": verdict.reference}
     return told | {"reference": "; ".join(row.references), "evidence": evidence}
 
 
@@ -106,21 +115,23 @@ def _say(case: Element, run: RecordedRun, row: ToldRow, verdict: Verdict) -> Non
     """The testcase's outcome; nothing for one that passed."""
     status, seen = verdict.status, f"expected {verdict.expected}; observed {verdict.observed}"
     seen += f" ({verdict.reason})" if verdict.reason else ""
-    if status is Status.PASS:
+    if status in FINE:
         return
-    if spoils(verdict, Binding(run.header["fail_on"])):
-        kind = "failure" if status in (Status.FAIL, Status.FLAKY) else "error"
+    if run.scale.spoils(verdict):
+        kind = "error" if status in (Status.ERROR, Status.INCONCLUSIVE) else "failure"
         outcome = SubElement(case, kind, {"message": _clean(f"{status.value}: {seen}"), "type": status.value})
         told = _told(run, row, verdict) | {"packets": verdict.change, "ports": verdict.ports}
         told |= {"rests on": verdict.witnesses, "repeat": f"{run.header['command']} {row.id}"}
         outcome.text = _clean("\n".join(f"{label}: {text}" for label, text in told.items() if text))
         return
     why = {
-        Status.KNOWN: f"known difference: {verdict.reason} [{verdict.reference}]",
+        Status.KNOWN: f"known difference, {verdict.nature}: {verdict.reason} [{verdict.reference}]",
         Status.UNSUPPORTED: f"not tested: {verdict.reason}",
         Status.INCONCLUSIVE: f"{row.level.value} row could not be decided: {verdict.reason}",
         Status.FLAKY: f"{row.level.value} row is flaky: {seen}",
     }.get(status, f"{row.level.value} row differs: {seen}")
+    if not run.scale.concerns(verdict):
+        why = f"outside of the verdict: {why}"
     SubElement(case, "skipped", {"message": _clean(why), "type": status.value})
 
 

@@ -32,6 +32,7 @@ NARROW = 60
 
 COLOURS = {
     Status.PASS: "green",
+    Status.RECORDED: "blue",
     Status.FAIL: "bold red",
     Status.ERROR: "bold magenta",
     Status.FLAKY: "yellow",

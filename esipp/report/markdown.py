@@ -10,16 +10,20 @@ from esipp.deploying.wishes import INTERNAL
 from esipp.plural import counted
 from esipp.report import numbers
 from esipp.report.causes import Group, causes_of_others, causes_of_paths, one_of, reasons
-from esipp.report.conclusion import WORST_FIRST, binds
+from esipp.report.conclusion import LEVELS, WORST_FIRST, tally
 from esipp.report.escaping import block, cell, code, prose
 from esipp.report.profiles import NOT_JUDGED, ended, faults, missing, moment, parts
 from esipp.report.reading import RecordedRun
 from esipp.report.shared import common_factor
 from esipp.report.terminal import contradictions
-from esipp.rows import KUBERNETES, Binding, Level, Profile, Status
+from esipp.report.told_rows import ToldRow
+from esipp.rows import KUBERNETES, Level, Nature, Profile, Status
 
 MOST_CAUSES, MOST_REASONS, MOST_FACTS, MOST_PARTS, MOST_FAULTS, MOST_BALANCERS = 10, 5, 16, 8, 3, 5
 """What is told of each at most; how many more there are is said, and report.json has them all."""
+
+MOST_INSTRUMENT_CAUSES = 3
+"""Causes that are told of our own instrument."""
 
 FIRST_FACTS = ("kubernetes", "service-proxy", "proxy-mode", "network-add-on", INTERNAL, "nodes", "kernel", "runtime")
 FIRST_KINDS = ("service-proxy", "network-add-on", "load-balancer")
@@ -34,11 +38,14 @@ def render(run: RecordedRun) -> str:
     said = run.conclusion
     lines = [f"# Source IP qualification: {said.result.upper()}", "", f"**{said.result.upper()}**: {prose(said.why)}"]
     lines += _trouble(run)
+    lines += ["", *(f"- {prose(each)}" for each in said.lines)] if said.lines else []
+    lines += ["", prose(run.power)] if run.power else []
     lines += _verdicts(run)
     lines += _failures(run)
     lines += _qualified(run)
     lines += _known(run)
     lines += _not_tested(run)
+    lines += _instrument(run)
     lines += _convergence(run)
     lines += _repeat(run)
     return "\n".join(lines) + "\n"
@@ -69,7 +76,7 @@ def _verdicts(run: RecordedRun) -> list[str]:
             counts = found[profile.value, level]
             if counts:
                 numbers_ = " | ".join(str(counts.get(each, 0)) for each in columns)
-                lines.append(f"| {profile.value} | {level.value} | {sum(counts.values())} | {numbers_} |")
+                lines.append(f"| {profile.value} | {LEVELS[level]} | {sum(counts.values())} | {numbers_} |")
     left_out = run.header["left_out_core_rows"]
     return lines + (["", f"Not selected: {counted(left_out, 'core row')}."] if left_out else [])
 
@@ -109,13 +116,10 @@ def _qualified(run: RecordedRun) -> list[str]:
 
 def _failures(run: RecordedRun) -> list[str]:
     """What is not fine, cause by cause, what binds first."""
-    paths = [row for row in run.rows if row.place]
-    others = [row for row in run.rows if not row.place]
-    groups = [*causes_of_paths(paths, run.verdicts), *causes_of_others(others, run.verdicts)]
+    groups = _groups(run, run.qualified)
     if not groups:
         return []
-    fail_on = Binding(run.header["fail_on"])
-    groups.sort(key=lambda group: not binds(run.verdicts[group[0].id], fail_on))
+    groups.sort(key=lambda group: not run.scale.binds(run.verdicts[group[0].id]))
     rows = sum(len(group) for group in groups)
     lines = ["", f"## Not fine: {counted(rows, 'row')}, {counted(len(groups), 'cause')}", ""]
     for group in groups[:MOST_CAUSES]:
@@ -127,6 +131,12 @@ def _failures(run: RecordedRun) -> list[str]:
             f"And {counted(len(groups) - MOST_CAUSES, 'more cause')} with {counted(left, 'row')}, in report.json.",
         ]
     return lines
+
+
+def _groups(run: RecordedRun, rows: Sequence[ToldRow]) -> list[Group]:
+    """The causes of these rows, those of paths first."""
+    paths, others = ([row for row in rows if bool(row.place) is which] for which in (True, False))
+    return [*causes_of_paths(paths, run.verdicts), *causes_of_others(others, run.verdicts)]
 
 
 def _cause(run: RecordedRun, group: Group) -> list[str]:
@@ -144,6 +154,7 @@ def _cause(run: RecordedRun, group: Group) -> list[str]:
     told = {
         "required": prose(first.requirement),
         "seen": "" if verdict.status is Status.INCONCLUSIVE else seen,  # there nothing that was seen is believed
+        "sees": prose(verdict.sees) if verdict.sees else "",
         "why": "; ".join(label + text for label, text in why.items() if text not in ("", "-")),
         "again": code(f"{run.header['command']} {first.id}", 400),
     }
@@ -154,11 +165,28 @@ def _cause(run: RecordedRun, group: Group) -> list[str]:
 
 def _known(run: RecordedRun) -> list[str]:
     """What differs for a reason that is known."""
-    found = reasons(run.rows, run.verdicts, Status.KNOWN)
+    found = reasons(run.qualified, run.verdicts, Status.KNOWN)
     if not found:
         return []
-    told = [f"- {counted(len(each.rows), 'row')}: {prose(each.why)} [{code(each.reference)}]" for each in found]
+    told = [
+        f"- {each.nature or 'known'}, {counted(len(each.rows), 'row')} ({each.told_levels}): {prose(each.why)} "
+        f"[{code(each.reference)}]"
+        for each in sorted(found, key=lambda each: each.nature == Nature.ALLOWED)
+    ]
     return ["", "## Known differences", "", *_some(told, MOST_REASONS, "reasons")]
+
+
+def _instrument(run: RecordedRun) -> list[str]:
+    """The rows about our own reference load balancer: they are in no table above."""
+    rows = run.instruments
+    if not rows:
+        return []
+    found = tally(run.verdicts[row.id] for row in rows if row.id in run.verdicts)
+    lines = ["", "## Our own reference load balancer", ""]
+    not_asked = f", {found.not_asked:,} not tested" if found.not_asked else ""
+    lines += [f"{counted(len(rows), 'row')}, outside of the verdict: {found.words or 'none asked'}{not_asked}."]
+    causes = [line for group in _groups(run, rows)[:MOST_INSTRUMENT_CAUSES] for line in _cause(run, group)]
+    return lines + (["", *causes] if causes else [])
 
 
 def _not_tested(run: RecordedRun) -> list[str]:

@@ -13,7 +13,7 @@ from esipp.model import AddressClass, Family, Protocol
 from esipp.observation import Verdict
 from esipp.report.conclusion import WORST_FIRST
 from esipp.report.told_rows import Place, ToldRow
-from esipp.rows import Level, Status
+from esipp.rows import Status
 
 WIDTH = 100
 
@@ -29,6 +29,7 @@ LETTERS = {
 }
 MARKS = {
     Status.PASS: "",
+    Status.RECORDED: "r",
     Status.FAIL: "!",
     Status.FLAKY: "~",
     Status.KNOWN: "k",
@@ -167,5 +168,4 @@ def in_short(made: Sequence[tuple[ToldRow, Verdict]]) -> str:
     """What was seen, and the worst verdict; what was only recorded says so."""
     worst = min((verdict for _, verdict in made), key=lambda verdict: WORST_FIRST.index(verdict.status))
     seen = "".join(sorted({LETTERS[each] for _, verdict in made for each in verdict.shown}))
-    recorded = all(row.level is Level.RECORD for row, _ in made) and worst.status is Status.PASS
-    return (seen[:2] or " ") + ("r" if recorded else MARKS[worst.status])
+    return (seen[:2] or " ") + MARKS[worst.status]

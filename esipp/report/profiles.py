@@ -41,9 +41,9 @@ class Part:
 
 
 def parts(run: RecordedRun) -> dict[tuple[str, Level], Part]:
-    """Every profile and level, also where the run has no such row."""
+    """Every profile and level, also where the run has no such row; without rows about our instrument."""
     rows: dict[tuple[str, Level], list[ToldRow]] = {(each.value, level): [] for each in Profile for level in Level}
-    for row in run.rows:
+    for row in run.qualified:
         rows.setdefault((row.profile, row.level), []).append(row)
     return {key: Part(*key, own) for key, own in rows.items()}
 

@@ -19,18 +19,22 @@ from esipp.artefacts import file_name
 from esipp.errors import ExitCode, PreflightError
 from esipp.observation import Verdict, Witness
 from esipp.plural import counted
+from esipp.power import say_run
 from esipp.report.agreeing import contradictions
-from esipp.report.conclusion import Conclusion, conclude
+from esipp.report.conclusion import Conclusion, Scale, conclude, scale_of
 from esipp.report.ledger import SCHEMA_VERSION
 from esipp.report.numbers import unreadable
 from esipp.report.shape import record_checks
 from esipp.report.told_rows import ToldRow, read_row
-from esipp.rows import Binding, Feature
+from esipp.rows import OWN_REFERENCE, Binding, Feature, Status
 
 LEDGER = "ledger.jsonl"
 
 MOST_TROUBLE = 20
 """Faults of a ledger that are told in a line each."""
+
+ONE_SOCKET = ".one-socket"
+"""In the names of paths whose datagrams have one source port."""
 
 NOT_READ = ("judged",)
 """Records that no report says anything of."""
@@ -132,7 +136,7 @@ class RecordedRun:
     @cached_property
     def conclusion(self) -> Conclusion:
         """The last word: the run's own, if the ledger is whole; else that it is incomplete, whatever its lines say."""
-        said = self._judged
+        said = self.judged
         if self.end is not None and not self.trouble:
             code = ExitCode(self.end["exit_code"])  # _check held it against the verdicts
             return replace(said, result=self.end["result"], exit_code=code, why=self.end["why"])
@@ -144,10 +148,49 @@ class RecordedRun:
         return replace(said, result="incomplete", exit_code=ExitCode.HARNESS, why=why)
 
     @property
-    def _judged(self) -> Conclusion:
+    def judged(self) -> Conclusion:
         """What its verdicts say by themselves."""
-        left_out = int(self.header["left_out_core_rows"])
-        return conclude(self.verdicts.values(), left_out, Binding(self.header["fail_on"]))
+        left_out, accepted = int(self.header["left_out_core_rows"]), bool(self.header["accept_known_defects"])
+        fail_on = Binding(self.header["fail_on"])
+        return conclude(self.verdicts.values(), left_out, fail_on, accept_known_defects=accepted)
+
+    @property
+    def scale(self) -> Scale:
+        """What its result hangs on."""
+        accepted = bool(self.header["accept_known_defects"])
+        return scale_of(self.verdicts.values(), Binding(self.header["fail_on"]), accept_known_defects=accepted)
+
+    @property
+    def qualified(self) -> list[ToldRow]:
+        """The rows that its verdict is about: those of the cluster."""
+        beside = {row.id for row in self.instruments}
+        return [row for row in self.rows if row.id not in beside]
+
+    @property
+    def instruments(self) -> list[ToldRow]:
+        """The rows about our own reference load balancer, which are outside of the verdict."""
+        found = [row for row in self.rows if self._is_instrument(row)]
+        return found if len(found) < len(self.rows) else []
+
+    def _is_instrument(self, row: ToldRow) -> bool:
+        verdict = self.verdicts.get(row.id)
+        if verdict is not None:
+            return verdict.instrument
+        role = self.facts.get(OWN_REFERENCE)
+        return row.instrument and (role is None or role.value != "own")
+
+    @property
+    def power(self) -> str:
+        """What it can have missed, for the whole of it: a sentence about the paths of the cluster that held.
+
+        Datagrams of one socket are one flow, and say nothing of others.
+        """
+        held = (row.path for row in self.qualified if row.path and self._held(row) and ONE_SOCKET not in row.path)
+        return say_run(sum(each.times for each in self.probes.get(path, ())) for path in dict.fromkeys(held))
+
+    def _held(self, row: ToldRow) -> bool:
+        verdict = self.verdicts.get(row.id)
+        return verdict is not None and verdict.status is Status.PASS
 
     @property
     def command(self) -> str:
@@ -366,15 +409,15 @@ class _Reader:
             missing = [each for each in ids if each not in run.verdicts]
             if missing:
                 self._fault(run, f"{counted(len(missing), 'row has', 'rows have')} no verdict, among them {missing[0]}")
-            elif not strange and (run._judged.result, run._judged.exit_code) != (
+            elif not strange and (run.judged.result, run.judged.exit_code) != (
                 run.end["result"],
                 run.end["exit_code"],
             ):
                 said = f"the closing record says {run.end['result']} ({run.end['exit_code']})"
-                self._fault(run, f"{said}, the verdicts say {run._judged.result} ({run._judged.exit_code:d})")
+                self._fault(run, f"{said}, the verdicts say {run.judged.result} ({run.judged.exit_code:d})")
         elif run.end is not None and not run.end["exit_code"]:
             self._fault(run, f"the closing record says {run.end['result']}, and that all is well")
-        if run.end is not None and run.end["counts"] != run._judged.counts:
+        if run.end is not None and run.end["counts"] != run.judged.counts:
             self._fault(run, "the closing record counts other verdicts than there are")
         probed = {path: sum(each.times for each in own) for path, own in run.probes.items()}
         for each in contradictions(run.rows, run.verdicts, probed):

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from esipp.errors import ExitCode
-from esipp.report.conclusion import BOTH, spoils
+from esipp.report.conclusion import BOTH, KNOWN_DEFECTS, PARTIAL
 from esipp.report.profiles import faults, settings
 from esipp.report.reading import LEDGER, Component, RecordedRun
-from esipp.rows import Binding, Status
+from esipp.rows import Status
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://in-toto.io/attestation/test-result/v0.1"
@@ -33,7 +33,10 @@ def render(run: RecordedRun) -> str:
 
 
 def statement(run: RecordedRun) -> Json:
-    """The statement as a value. Test names are row ids; rows that are recorded only, or were not asked, are no tests.
+    """The statement as a value. Test names are row ids.
+
+    Rows that were not asked are no tests. Informational rows neither pass nor fail: they are named by an annotation of
+    the ledger, and rows about our own reference load balancer are counted there.
 
     Raises:
         ValueError: there is nothing that it could be about, or its ledger has no digest.
@@ -63,25 +66,29 @@ def _is_ours(component: Component) -> bool:
 
 
 def _result(run: RecordedRun, warned: list[str]) -> str:
-    """Passed is a run that is whole, conformant and without reservation; what was not proven is failed."""
+    """Passed is a run that is whole, conformant and without reservation; what was not proven is failed.
+
+    A run with known differences has a reservation; with known defects that the user accepts, too. Known defects that
+    the user did not accept make it failed, as its exit code says.
+    """
     said = run.conclusion
-    if not run.whole or said.exit_code is not ExitCode.CONFORMANT or said.result not in ("conformant", "partial"):
+    if not run.whole or said.exit_code is not ExitCode.CONFORMANT:
         return "FAILED"
-    return "WARNED" if warned or said.result == "partial" else "PASSED"
+    return "WARNED" if warned or said.result in (PARTIAL, KNOWN_DEFECTS) else "PASSED"
 
 
 def _tests(run: RecordedRun) -> tuple[list[str], list[str], list[str]]:
     """The ids of rows that passed, those that passed with a reservation or differ without binding, and those that
     failed; each sorted. Of a ledger that is not whole, no row is believed to have passed.
     """
-    fail_on = Binding(run.header["fail_on"])
+    scale = run.scale
     passed: list[str] = []
     warned: list[str] = []
     failed: list[str] = []
     for verdict in run.verdicts.values():
-        if spoils(verdict, fail_on):
+        if scale.spoils(verdict):
             failed.append(verdict.cell)
-        elif verdict.level in BOTH and verdict.status is not Status.UNSUPPORTED:
+        elif scale.concerns(verdict) and verdict.level in BOTH and verdict.status is not Status.UNSUPPORTED:
             (passed if verdict.status is Status.PASS else warned).append(verdict.cell)
     if not run.whole:
         passed, warned = [], []
@@ -91,14 +98,20 @@ def _tests(run: RecordedRun) -> tuple[list[str], list[str], list[str]]:
 def _ledger(run: RecordedRun) -> Json:
     """The ledger, by which every word of this can be checked, and what else there is to say of the run."""
     said = run.conclusion
-    names = ("run", "lane", "context", "command", "fail_on", "without", "allow_disruptive", "left_out_core_rows")
+    names = (
+        "run", "lane", "context", "command", "fail_on", "accept_known_defects", "require", "without",
+        "allow_disruptive", "left_out_core_rows",
+    )  # fmt: skip
+    ours = [each for each in run.verdicts.values() if run.scale.concerns(each)]
+    recorded = sorted(each.cell for each in ours if each.status is Status.RECORDED)
     undigested = [
         {name: value for name, value in each._asdict().items() if value and name != "decided"}
         for each in sorted(run.components)
         if not each.digest
     ]
     told = {"suite_version": run.header["suite"], **settings(run, *names), "implementation": _implementation(run)}
-    told |= {"conclusion": said.result, "why": said.why, "faults": faults(run), "components_without_digest": undigested}
+    told |= {"conclusion": said.result, "why": said.why, "counts": list(said.lines), "recorded_tests": recorded}
+    told |= {"faults": faults(run), "components_without_digest": undigested}
     kept = {f"esipp_{name}": value for name, value in told.items() if value not in ([], {}, "")}
     return {
         "name": LEDGER,

@@ -9,7 +9,7 @@ from esipp.observation import Verdict
 from esipp.plural import counted, form
 from esipp.report import plain
 from esipp.report.causes import causes_of_paths, one_of, reasons
-from esipp.report.conclusion import WORST_FIRST
+from esipp.report.conclusion import LEVELS, WORST_FIRST
 from esipp.report.matrix import LEGEND, WIDTH, matrix
 from esipp.report.reading import LEDGER, RecordedRun
 from esipp.report.shared import common_factor
@@ -45,6 +45,7 @@ def _tell(
         "packets": f"the source changed: {one_of(verdict.change)}" if verdict.change else "",
         "ports": f"source ports {verdict.ports}" if verdict.ports else "",
         "rests on": verdict.witnesses,
+        "sees": verdict.sees,
     }
     told = {
         "required": first.requirement,
@@ -91,20 +92,29 @@ def counts(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[str
             status = verdicts[row.id].status
             level[status] = level.get(status, 0) + 1
     return [
-        f"{level.value:<9} {sum(found.values()):>4} {form(sum(found.values()), 'row') + ':':<5} "
+        f"{LEVELS[level]:<13} {sum(found.values()):>4} {form(sum(found.values()), 'row') + ':':<5} "
         + ", ".join(f"{found[status]} {status.value}" for status in reversed(WORST_FIRST) if status in found)
         for level, found in sorted(table.items())
     ]
 
 
-def known_and_missing(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[str]:
-    """What differs for a known reason, and what was not tested and why, each reason once."""
+TOLD_BY_REASON = (
+    (Status.KNOWN, "known difference"),
+    (Status.INCONCLUSIVE, "undecided"),
+    (Status.UNSUPPORTED, "not tested"),
+)
+
+
+def by_reason(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[str]:
+    """What differs for a known reason, what could not be decided, and what was not tested, each reason once."""
     rows, lines = list(rows), []
-    for status, title in ((Status.KNOWN, "known difference"), (Status.UNSUPPORTED, "not tested")):
+    for status, title in TOLD_BY_REASON:
         for reason in reasons(rows, verdicts, status):
             why = reason.why + (f" [{reason.reference}]" if reason.reference else "")
             said = ("needs " if status is Status.UNSUPPORTED else "") + ", ".join(reason.of)
-            text = f"{title}, {counted(len(reason.rows), 'row')}: " + (f"{said}: {why}" if said else why)
+            what = f"{title} ({reason.nature})" if reason.nature else title
+            text = f"{what}, {counted(len(reason.rows), 'row')} ({reason.told_levels}): "
+            text += f"{said}: {why}" if said else why
             lines += textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     return lines
 
@@ -130,23 +140,51 @@ def _matrices(cells: Sequence[ToldRow], verdicts: Mapping[str, Verdict]) -> list
 
 def summary(run: RecordedRun) -> list[str]:
     """Everything that is said at the end of a run, from its ledger."""
-    paths = [row for row in run.rows if row.place]
-    others = [row for row in run.rows if not row.place]
-    lines = _matrices(paths, run.verdicts)
+    rows = run.qualified
+    lines = _matrices([row for row in rows if row.place], run.verdicts)
     if lines:
         lines += [""] + [part for text in LEGEND for part in textwrap.wrap(text, WIDTH)]
     for section in run.sections.values():
         lines += ["", *section]
-    lines += ["", *counts(run.rows, run.verdicts)]
-    lines += known_and_missing(run.rows, run.verdicts)
+    lines += ["", *counts(rows, run.verdicts)]
+    lines += by_reason(rows, run.verdicts)
     lines += [part for note in contradictions(run) for part in textwrap.wrap(note, WIDTH, subsequent_indent="  ")]
-    repeat = str(run.header["command"])
-    lines += failures(paths, run.verdicts, repeat)
-    lines += plain.failures(others, run.verdicts, repeat)
+    lines += _failures(run, rows)
+    lines += _instrument(run)
     if run.trouble:
         lines += ["", "what is wrong with the ledger itself:"]
         lines += [part for each in run.trouble for part in plain.fold("", each)]
-    return [*lines, "", run.conclusion.sentence]
+    return [*lines, "", *last_word(run)]
+
+
+def last_word(run: RecordedRun) -> list[str]:
+    """The result and why; below it the counts, a line each, and what the run can have missed."""
+    said = run.conclusion
+    told = [*said.lines, *([run.power] if run.power else [])]
+    below = [part for text in told for part in _wrapped(text, "  ", "    ")]
+    return [*_wrapped(said.headline, "", "  "), *below]
+
+
+def _wrapped(text: str, first: str, others: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
+
+
+def _failures(run: RecordedRun, rows: Sequence[ToldRow]) -> list[str]:
+    """Each of these rows that is not fine, those of paths first."""
+    repeat = str(run.header["command"])
+    paths, others = ([row for row in rows if bool(row.place) is which] for which in (True, False))
+    return [*failures(paths, run.verdicts, repeat), *plain.failures(others, run.verdicts, repeat)]
+
+
+def _instrument(run: RecordedRun) -> list[str]:
+    """The checks of our own reference load balancer, in a section of their own."""
+    rows = run.instruments
+    if not rows:
+        return []
+    lines = ["", "our own reference load balancer (an instrument: none of this is in the verdict)"]
+    told = _matrices([row for row in rows if row.place], run.verdicts)
+    lines += ["", *told, ""] * bool(told)
+    return [*lines, *counts(rows, run.verdicts), *by_reason(rows, run.verdicts), *_failures(run, rows)]
 
 
 def render(run: RecordedRun) -> str:

@@ -12,7 +12,7 @@ from esipp.cell import Cell
 from esipp.model import Vantage
 from esipp.report.axes import AXES, but_for
 from esipp.report.places import entry_name, kind_of, place_of, service_name
-from esipp.rows import Level, Row
+from esipp.rows import REFERENCE, Level, Row
 from esipp.topology import POD_BACKEND
 
 
@@ -81,6 +81,11 @@ class ToldRow:
     accept: frozenset[str] = frozenset()
     place: Place | None = None
     data: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def instrument(self) -> bool:
+        """Whether it asks by way of the reference load balancer, as ``Row.instrument``."""
+        return any(name.startswith(REFERENCE) for name in self.features)
 
     @property
     def way_in(self) -> str:

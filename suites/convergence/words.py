@@ -1,8 +1,8 @@
 """What the rows of this suite say, and why."""
 
-from esipp.moves.budgets import PROMPT
 from esipp.moves.rows import What
 from esipp.rows import Level
+from esipp.timing import PROMPT
 
 SUITE = "convergence"
 

@@ -25,7 +25,8 @@ def path_row(name: str, service: str = "nodeport.local", family: str = "IPv4") -
 
 
 def said(name: str, status: Status, level: Level = Level.CORE, observed: str = "as it was", **fields: Any) -> Verdict:
-    return Verdict(name, level, status, "the client", observed, **fields)
+    usual = {"nature": "allowed"} if status is Status.KNOWN else {}
+    return Verdict(name, level, status, "the client", observed, **usual | fields)
 
 
 def run_of(
@@ -42,7 +43,7 @@ def run_of(
     own = list(rows) if rows is not None else [told_row(each.cell, each.level) for each in verdicts]
     nodes = nodes or NODES
     told = {"run": name, "lane": "lane", "suite": "1", "at": 1795262871.8, "left_out_core_rows": left_out,
-            "fail_on": "core", **header}  # fmt: skip
+            "fail_on": "core", "accept_known_defects": False, **header}  # fmt: skip
     run = RecordedRun(Path("run"), told, own, {each.cell: each for each in verdicts})
     run.facts = {key: Fact(value, "asked") for key, value in (facts or {"kubernetes": "v1.36.3"}).items()}
     run.topology = {"roles": dict(nodes), "nodes": {node: {} for node in nodes.values()}, "clients": {}}

@@ -17,6 +17,7 @@ from esipp.moves.timeline import Mark
 from esipp.rows import Feature, Status
 from esipp.topology import parse_address
 from suites.continuity.cells import CELLS, WAYS
+from tests.unit.world import FINE
 
 FAMILY = Family.IPV4
 ROWS = [row for row in CELLS if row.family is FAMILY]
@@ -277,8 +278,7 @@ def statuses(seen: Seen, rows: Sequence[ContinuityRow] = ROWS) -> dict[str, Stat
 
 def differing(seen: Seen) -> dict[str, Status]:
     """The rows that do not hold."""
-    fine = (Status.PASS, Status.RECORDED)
-    return {name: said for name, said in statuses(seen).items() if said not in fine}
+    return {name: said for name, said in statuses(seen).items() if said not in FINE}
 
 
 def row_id(phase: Phase, slug: str, what: str) -> str:

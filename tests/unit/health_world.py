@@ -17,6 +17,7 @@ from esipp.moves.samples import Sample, Stream
 from esipp.observation import Observation, Outcome, Verdict
 from esipp.rows import Feature, Row, Status
 from suites.health_checks.cells import CELLS, NODES
+from tests.unit.world import FINE
 
 NAMESPACE = "esipp-test"
 FEATURES = {name: Feature(True, "made up") for row in CELLS for name in row.features}
@@ -148,7 +149,7 @@ def verdict(row: Row, seen: Seen) -> Verdict:
 def differing(seen: Seen, rows: Iterable[Row] = CELLS) -> dict[str, Status]:
     """The rows that do not hold."""
     found = {row.id: verdict(row, seen).status for row in rows}
-    return {name: status for name, status in found.items() if status not in (Status.PASS, Status.RECORDED)}
+    return {name: status for name, status in found.items() if status not in FINE}
 
 
 def answering(question: Question, *answers: Answer) -> Seen:

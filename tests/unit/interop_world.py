@@ -101,7 +101,7 @@ def verdict(identity: str, what: Seen | None = None, **features: Feature) -> Ver
 def statuses(what: Seen) -> dict[str, str]:
     """The rows that are not fine, with their status."""
     told = {identity: judge(row, what, FEATURES, {}).status.value for identity, row in ROWS.items()}
-    return {identity: status for identity, status in told.items() if status != "pass"}
+    return {identity: status for identity, status in told.items() if status not in ("pass", "recorded")}
 
 
 def rows_of(trial: str, **traits: Any) -> set[str]:

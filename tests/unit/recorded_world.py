@@ -33,7 +33,8 @@ def recorded(
     rows: Sequence[Row], verdicts: Mapping[str, Verdict], folder: Path = Path("run"), left_out: int = 0, **header: Any
 ) -> RecordedRun:
     """A run that is whole and has these verdicts."""
-    told = {"command": "esipp run --context x", "left_out_core_rows": left_out, "fail_on": "core", **header}
+    told = {"command": "esipp run --context x", "left_out_core_rows": left_out, "fail_on": "core"}
+    told |= {"accept_known_defects": False, **header}
     run = RecordedRun(folder, told, told_rows(rows), with_looks(rows, verdicts))
     said = conclude(verdicts.values(), left_out, Binding(told["fail_on"]))
     run.end = {"result": said.result, "why": said.why, "exit_code": int(said.exit_code)}

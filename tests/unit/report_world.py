@@ -26,17 +26,19 @@ HOSTILE = (
 
 @cache
 def some_rows() -> tuple[Cell, ...]:
-    """A few rows of each profile and level."""
+    """A few rows of each profile and level, all of them about the cluster."""
     picked: list[Cell] = []
     for start in NAMES:
         for level in Level:
-            fitting = [cell for cell in CELLS if cell.id.startswith(start) and cell.level is level]
+            about = [cell for cell in CELLS if not cell.instrument]
+            fitting = [cell for cell in about if cell.id.startswith(start) and cell.level is level]
             picked += fitting[:: max(1, len(fitting) // 6)][:6]
     return tuple(picked)
 
 
 def verdict(row: Cell, status: Status, **fields: Any) -> Verdict:
-    return Verdict(row.id, row.level, status, "the client", "a node's x20", timed=row.timed, **fields)
+    fields.setdefault("instrument", row.instrument)
+    return Verdict(row.id, row.level, status, "the client", "a node's x20", **fields)
 
 
 def made(
@@ -48,7 +50,7 @@ def made(
     more: Callable[[Run], None] | None = None,
     **settings: Any,
 ) -> RecordedRun:
-    """A run of these rows, each passed but those of which something else is said, read again."""
+    """A run of these rows, each as required but those of which something else is said, read again."""
     write(folder, rows, said, left_out, components, more, **settings).end()
     return read_run(folder)
 
@@ -77,7 +79,8 @@ def write(
         more(run)
     _probe(run, rows)
     for row in rows:
-        run.keep((said or {}).get(row.id) or verdict(row, Status.PASS))
+        usual = Status.RECORDED if row.level is Level.RECORD else Status.PASS
+        run.keep((said or {}).get(row.id) or verdict(row, usual))
     return run
 
 

@@ -39,26 +39,37 @@ def test_a_conformant_run_succeeds_in_every_profile(tmp_path: Path) -> None:
     found = told(made(tmp_path))
     assert results(found) == {"success"}
     assert [each["name"] for each in found["profiles"]] == ["ClusterIP", "LoadBalancer", "NodePort"]
-    assert (found["apiVersion"], found["kind"]) == ("esipp.dev/v1alpha1", "SourceIPConformanceReport")
-    assert found["conclusion"] == {"result": "conformant", "exitCode": 0, "whole": True}
+    assert (found["apiVersion"], found["kind"]) == ("esipp.dev/v1alpha2", "SourceIPConformanceReport")
+    core = sum(1 for row in some_rows() if row.level is Level.CORE)
+    assert found["conclusion"] == {
+        "result": "conformant",
+        "exitCode": 0,
+        "whole": True,
+        "why": f"all {core} core checks that could be asked are as required",
+        "coreTests": {"asked": core, "inCatalogue": core},
+    }
 
 
 def test_every_row_is_counted_once(tmp_path: Path) -> None:
     row, other, third = (row for row in some_rows()[:3])
     said = failing()
-    said[other.id] = verdict(other, Status.KNOWN, reason="so it is", reference="there")
+    said[other.id] = verdict(other, Status.KNOWN, reason="so it is", reference="there", nature="allowed")
     said[third.id] = verdict(third, Status.UNSUPPORTED, reason="needs x: not there")
     found = told(made(tmp_path, said=said))
     counted = 0
     for each in found["profiles"]:
         for level in ("core", "extended"):
             counted += sum(each[level]["statistics"].values()) + len(each[level].get("unsupportedTests", []))
+            counted += sum(each[level]["known"].values())
     assert counted + len(found["recordedTests"]) == len(some_rows())
     core = profiles(found)["ClusterIP"]["core"]
     assert (core["result"], core["failedTests"], core["unsupportedTests"]) == ("failure", [row.id], [third.id])
     assert core["statistics"]["Failed"] == 1
-    assert found["knownDifferences"] == [{"reason": "so it is", "reference": "there", "tests": [other.id]}]
-    assert "failed: 1 tests" in profiles(found)["ClusterIP"]["summary"]
+    assert core["known"] == {"allowed": 1, "defects": 0, "findings": 0}
+    assert found["knownDifferences"] == [
+        {"reason": "so it is", "reference": "there", "nature": "allowed", "tests": [other.id]}
+    ]
+    assert "failed: 1 test." in profiles(found)["ClusterIP"]["summary"]
 
 
 @pytest.mark.parametrize("status", [Status.INCONCLUSIVE, Status.ERROR, Status.UNSUPPORTED])
@@ -87,6 +98,7 @@ def test_a_profile_of_which_nothing_was_asked_is_partial(tmp_path: Path) -> None
     assert found["ClusterIP"]["core"] == {
         "result": "partial",
         "statistics": {"Passed": 0, "Failed": 0, "Skipped": 0},
+        "known": {"allowed": 0, "defects": 0, "findings": 0},
     }
 
 

@@ -180,10 +180,10 @@ def test_a_core_row_that_fails_exits_with_1_and_is_written_to_a_file(good: Path,
     assert main(["diff", str(tmp_path / "bad"), str(good)]) == 0
 
 
-def test_extended_rows_fail_only_if_asked(good: Path, tmp_path: Path) -> None:
+def test_extended_rows_fail_unless_only_core_ones_are_asked(good: Path, tmp_path: Path) -> None:
     made(tmp_path / "bad", said=failing(level=Level.EXTENDED))
-    assert main(["diff", str(good), str(tmp_path / "bad")]) == 0
-    assert main(["diff", str(good), str(tmp_path / "bad"), "--fail-on", "extended"]) == 1
+    assert main(["diff", str(good), str(tmp_path / "bad")]) == 1
+    assert main(["diff", str(good), str(tmp_path / "bad"), "--fail-on", "core"]) == 0
 
 
 def test_a_ledger_without_an_end_exits_with_3(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,7 +194,7 @@ def test_a_ledger_without_an_end_exits_with_3(good: Path, tmp_path: Path, capsys
 
 
 def test_what_cannot_be_read_or_written_exits_with_4(good: Path, tmp_path: Path) -> None:
-    (tmp_path / "ledger.jsonl").write_text((good / "ledger.jsonl").read_text().replace('"schema": 4', '"schema": 3', 1))
+    (tmp_path / "ledger.jsonl").write_text((good / "ledger.jsonl").read_text().replace('"schema": 5', '"schema": 4', 1))
     assert main(["diff", str(good), str(tmp_path)]) == 4
     assert main(["diff", str(good), str(tmp_path / "nothing")]) == 4
     assert main(["diff", str(good), str(good), "--out", str(tmp_path / "no" / "folder")]) == 4

@@ -117,9 +117,10 @@ def test_a_row_that_was_not_tested_for_another_reason_is_told_all_the_same(tmp_p
 
 
 def test_known_differences_have_reason_and_reference(tmp_path: Path) -> None:
-    said = failing(Status.KNOWN, reason="because", reference="issue 1")
+    said = failing(Status.KNOWN, reason="because", reference="issue 1", nature="finding")
     found = told(render(made(tmp_path, said=said)))
-    assert found["known_differences"] == [{"reason": "because", "reference": "issue 1", "rows": [*said]}]
+    known = {"reason": "because", "reference": "issue 1", "nature": "finding", "levels": {"core": 1}, "rows": [*said]}
+    assert found["known_differences"] == [known]
 
 
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
@@ -149,7 +150,7 @@ def test_the_schema_refuses_what_is_not_the_document(tmp_path: Path) -> None:
     validate(found, SCHEMA)
     for broken in (
         found | {"more": 1},
-        found | {"format": "esipp-report/2"},
+        found | {"format": "esipp-report/1"},
         found | {"rows": [found["rows"][0] | {"status": "green"}]},
         found | {"rows": [found["rows"][0] | {"more": 1}]},
         found | {"ledger": found["ledger"] | {"sha256": "0"}},

@@ -62,18 +62,33 @@ def test_what_a_cluster_says_stays_within_its_annotation(tmp_path: Path) -> None
     assert "%0D%0A::set-output name=a::b%0A##[error]x 100%25" in lines[0]
 
 
-@pytest.mark.parametrize("status", [Status.FLAKY, Status.INCONCLUSIVE])
-def test_doubts_are_warnings(status: Status, tmp_path: Path) -> None:
-    lines = annotations(made(tmp_path / "run", CORE, {CORE[0].id: verdict(CORE[0], status, reason="mixed")}))
-    assert lines[0].startswith(f"::warning title={status.value} (core) {CORE[0].id}::")
+def test_doubts_are_warnings(tmp_path: Path) -> None:
+    said = {CORE[0].id: verdict(CORE[0], Status.INCONCLUSIVE, reason="mixed")}
+    lines = annotations(made(tmp_path / "run", CORE, said))
+    assert lines[0].startswith(f"::warning title=inconclusive (core) {CORE[0].id}::")
 
 
-def test_an_extended_row_is_an_error_only_where_it_binds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", [Status.FAIL, Status.FLAKY])
+def test_an_extended_row_is_an_error_only_where_it_binds(tmp_path: Path, status: Status) -> None:
     row = EXTENDED[0]
-    run = made(tmp_path / "run", [*CORE, row], {row.id: verdict(row, Status.FAIL, reason="other")})
-    assert annotations(run)[0].startswith("::warning ")
-    run.header["fail_on"] = "extended"
+    run = made(tmp_path / "run", [*CORE, row], {row.id: verdict(row, status, reason="other")})
     assert annotations(run)[0].startswith("::error ")
+    run.header["fail_on"] = "core"
+    assert annotations(run)[0].startswith("::warning ")
+
+
+def test_known_defects_are_an_error_only_where_they_are_not_accepted(tmp_path: Path) -> None:
+    said = {CORE[0].id: verdict(CORE[0], Status.KNOWN, reason="so it is", reference="issue 1", nature="known defect")}
+    assert annotations(made(tmp_path / "one", CORE, said))[-1].startswith("::error title=esipp::KNOWN DEFECTS")
+    accepted = made(tmp_path / "two", CORE, said, accept_known_defects=True)
+    assert annotations(accepted)[-1].startswith("::notice title=esipp::KNOWN DEFECTS")
+
+
+def test_our_own_instrument_is_no_annotation(tmp_path: Path) -> None:
+    said = {CORE[0].id: verdict(CORE[0], Status.FAIL, reason="ours", instrument=True)}
+    (last,) = annotations(made(tmp_path / "run", CORE, said))
+    assert "1 failed" in last
+    assert last.startswith("::notice title=esipp::CONFORMANT")
 
 
 def test_no_more_than_ten_causes_and_how_many_there_are_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,6 +105,9 @@ def test_no_more_than_ten_causes_and_how_many_there_are_beside(tmp_path: Path, m
 def test_errors_come_before_warnings(tmp_path: Path) -> None:
     said = {CORE[0].id: verdict(CORE[0], Status.FLAKY), CORE[1].id: verdict(CORE[1], Status.ERROR, reason="ours")}
     lines = annotations(made(tmp_path / "run", CORE, said))
+    assert [line.partition(" ")[0] for line in lines] == ["::error", "::error", "::notice"]
+    said = {CORE[0].id: verdict(CORE[0], Status.INCONCLUSIVE), CORE[1].id: verdict(CORE[1], Status.ERROR)}
+    lines = annotations(made(tmp_path / "doubt", CORE, said))
     assert [line.partition(" ")[0] for line in lines] == ["::error", "::warning", "::notice"]
 
 

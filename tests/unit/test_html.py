@@ -79,7 +79,7 @@ def test_every_row_can_be_reached_with_and_without_scripts() -> None:
 
 
 def test_without_scripts_a_row_that_is_only_recorded_is_not_said_to_be_as_required() -> None:
-    run = recorded([by_id(LOCAL)], {LOCAL: replace(verdicts()[LOCAL], status=Status.PASS)})
+    run = recorded([by_id(LOCAL)], {LOCAL: replace(verdicts()[LOCAL], status=Status.RECORDED)})
     run.rows = [replace(row, level=Level.RECORD) for row in run.rows]
     table = render(run).partition("<noscript>")[2].partition("</noscript>")[0]
     assert "r recorded only (record)" in table
@@ -136,7 +136,7 @@ def test_causes_that_bind_most_come_first() -> None:
     other = replace(core, id="other", path="other", level=Level.EXTENDED)
     found = replace(verdicts()[LOCAL], likely="another cause")
     run.rows, run.verdicts = [other, core], {"other": found, LOCAL: verdicts()[LOCAL]}
-    assert [each.first.id for each in troubles_of(run)] == [LOCAL, "other"]
+    assert [each.first.id for each in troubles_of(run, run.rows)] == [LOCAL, "other"]
 
 
 def test_an_incomplete_ledger_is_told_loudly_and_nothing_is_green() -> None:

@@ -205,7 +205,7 @@ def test_one_socket_has_one_source_port_and_says_so() -> None:
     one = show(cell.path, AddressClass.CLIENT)
     made = changed_evidence({cell.path.key: [replace(one, seq=seq) for seq in range(SAMPLES)]})
     said = judge(cell, made)
-    assert (said.status, said.reason) == (Status.PASS, "0 of 3 differ, of one flow")
+    assert (said.status, said.sees) == (Status.PASS, "0 of 3 datagrams of one flow differ")
 
 
 @pytest.mark.parametrize("pod", [None, ""])

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import junitparser
@@ -39,10 +40,9 @@ def ended(folder: Path, change: Verdict, fail_on: Binding = Binding.CORE) -> Rec
     return run
 
 
-def verdict(
-    status: Status, level: Level = Level.CORE, timed: bool = False, observed: str = "something else"
-) -> Verdict:
-    return Verdict("", level, status, "the client", observed, "a reason", reference="a reference", timed=timed)
+def verdict(status: Status, level: Level = Level.CORE, observed: str = "something else", **more: Any) -> Verdict:
+    usual = {"nature": "allowed"} if status is Status.KNOWN else {}
+    return Verdict("", level, status, "the client", observed, "a reason", reference="a reference", **usual | more)
 
 
 def cases(text: str) -> dict[str, junitparser.TestCase]:
@@ -65,7 +65,7 @@ def test_a_healthy_run_is_green_with_a_suite_for_each_profile_and_suite(healthy:
     assert not is_red(text)
     assert set(cases(text)) == {row.id for row in run.rows}
     names = [suite.name for suite in junitparser.JUnitXml.fromstring(text.encode())]
-    assert set(names) == {f"{row.profile} / {row.suite}" for row in run.rows}
+    assert set(names) == {f"{junit.INSTRUMENT if row.instrument else row.profile} / {row.suite}" for row in run.rows}
     first = cases(text)[run.rows[0].id]
     assert first.classname == f"esipp.{run.rows[0].suite}.{run.rows[0].profile}"
     told = {each.attrib["name"]: each.attrib["value"] for each in first._elem.iter("property")}
@@ -77,11 +77,11 @@ def test_a_healthy_run_is_green_with_a_suite_for_each_profile_and_suite(healthy:
 @pytest.mark.parametrize("fail_on", Binding)
 @pytest.mark.parametrize("level", Level)
 @pytest.mark.parametrize("status", Status)
-@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("more", [{}, {"nature": "finding"}, {"instrument": True}], ids=["", "finding", "instrument"])
 def test_red_is_what_the_exit_code_says(
-    healthy: Path, status: Status, level: Level, fail_on: Binding, timed: bool
+    healthy: Path, status: Status, level: Level, fail_on: Binding, more: dict[str, Any]
 ) -> None:
-    run = ended(healthy, verdict(status, level, timed), fail_on)
+    run = ended(healthy, verdict(status, level, **more), fail_on)
     assert run.end is not None
     assert is_red(junit.render(run)) == (run.end["exit_code"] != 0)
 
@@ -93,11 +93,14 @@ def test_red_is_what_the_exit_code_says(
         (verdict(Status.FLAKY), "failure", "flaky: expected"),
         (verdict(Status.ERROR), "error", "error: expected"),
         (verdict(Status.INCONCLUSIVE), "error", "inconclusive: expected"),
-        (verdict(Status.KNOWN), "skipped", "known difference: a reason [a reference]"),
+        (verdict(Status.KNOWN), "skipped", "known difference, allowed: a reason [a reference]"),
+        (verdict(Status.KNOWN, nature="known defect"), "failure", "known: expected the client"),
+        (verdict(Status.KNOWN, Level.EXTENDED, nature="finding"), "skipped", "known difference, finding: a reason"),
+        (verdict(Status.FAIL, instrument=True), "skipped", "outside of the verdict: core row differs: expected"),
         (verdict(Status.UNSUPPORTED), "skipped", "not tested: a reason"),
         (verdict(Status.FAIL, Level.EXTENDED), "skipped", "extended row differs: expected the client"),
         (verdict(Status.INCONCLUSIVE, Level.EXTENDED), "skipped", "extended row could not be decided: a reason"),
-        (verdict(Status.FLAKY, Level.EXTENDED, timed=True), "skipped", "extended row is flaky: expected"),
+        (verdict(Status.FLAKY, Level.EXTENDED), "skipped", "extended row is flaky: expected"),
     ],
 )
 def test_a_verdict_is_told_with_its_reason(healthy: Path, given: Verdict, tag: str, said: str) -> None:

@@ -91,7 +91,7 @@ def test_a_row_that_failed_is_not_undone_by_others_left_open(tmp_path: Path) -> 
     run.keep(verdict(SOME[0], show(SOME[0].path, AddressClass.OTHER)))
     said = run.end()
     assert (said.result, said.exit_code) == ("incomplete", 1)
-    assert "1 row fails" in said.why
+    assert "1 check fails" in said.why
 
 
 def test_trouble_after_the_verdicts_is_not_hidden_by_them(tmp_path: Path) -> None:

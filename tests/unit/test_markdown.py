@@ -7,10 +7,11 @@ import pytest
 
 from esipp.cell import Cell
 from esipp.deploying.wishes import INTERNAL
+from esipp.report.conclusion import LEVELS
 from esipp.report.escaping import block, cell, code, one_line, prose
 from esipp.report.markdown import MOST_CAUSES, MOST_FACTS, render
 from esipp.report.reading import read_run
-from esipp.rows import Level, Status
+from esipp.rows import Binding, Level, Status
 from esipp.run import Run
 from tests.unit.report_world import HOSTILE, failing, made, measured, some_rows, verdict, write
 from tests.unit.world import CELLS
@@ -85,7 +86,7 @@ def test_a_block_ends_where_it_must() -> None:
 def test_the_last_word_is_first(tmp_path: Path) -> None:
     lines = render(made(tmp_path, said=failing())).splitlines()
     assert lines[0] == "# Source IP qualification: NONCONFORMANT"
-    assert lines[2] == "**NONCONFORMANT**: 1 row fails"
+    assert lines[2] == "**NONCONFORMANT**: 1 check fails"
 
 
 def test_the_page_tells_what_was_qualified_how_fast_and_how_to_repeat_it(tmp_path: Path) -> None:
@@ -103,17 +104,17 @@ def test_the_page_tells_what_was_qualified_how_fast_and_how_to_repeat_it(tmp_pat
 def test_the_table_has_every_profile_and_level_that_was_asked(tmp_path: Path) -> None:
     run = made(tmp_path, said=failing())
     table = [line.strip("| ").split(" | ") for line in render(run).splitlines() if line.startswith("| ")]
-    counted = {(line[0], line[1]): int(line[2]) for line in table if line[1] in [*Level]}
+    counted = {(line[0], line[1]): int(line[2]) for line in table if line[1] in LEVELS.values()}
     assert sum(counted.values()) == len(run.rows)
     assert {profile for profile, _ in counted} == {"ClusterIP", "NodePort", "LoadBalancer"}
 
 
 def test_known_differences_and_what_was_not_tested_are_told(tmp_path: Path) -> None:
-    said = failing(Status.KNOWN, reason="the kernel does so", reference="torvalds/linux#1")
+    said = failing(Status.KNOWN, reason="the kernel does so", reference="torvalds/linux#1", nature="known defect")
     other = next(row for row in some_rows()[1:] if "family.ipv4" in row.features)
     said[other.id] = verdict(other, Status.UNSUPPORTED, reason="needs warp: not there", left_out=True)
     text = render(made(tmp_path, said=said))
-    assert "- 1 row: the kernel does so [`torvalds/linux#1`]" in text
+    assert "- known defect, 1 row (1 core): the kernel does so [`torvalds/linux#1`]" in text
 
     def nothing(run: Run) -> None:
         for name in sorted({name for row in some_rows() for name in row.features}):
@@ -164,7 +165,7 @@ def test_the_page_is_short_however_much_went_wrong(tmp_path: Path) -> None:
     run = made(tmp_path, rows=rows, said=said, components=parts, more=more, left_out=7)
     run.trouble += [HOSTILE * 9] * 30
     text = render(run)
-    assert text.count("\n") < 150
+    assert text.count("\n") < 165
     assert len(text) < 60_000
     assert len(re.findall(r"^- \*\*(?:FAIL|FLAKY|ERROR|INCONCLUSIVE)\*\*", text, re.MULTILINE)) == MOST_CAUSES
     assert re.search(r"^And \d+ more causes with \d+ rows, in report\.json\.$", text, re.MULTILINE)
@@ -179,7 +180,8 @@ def test_the_page_is_short_however_much_went_wrong(tmp_path: Path) -> None:
 
 def test_the_causes_that_bind_come_first(tmp_path: Path) -> None:
     said = failing(level=Level.EXTENDED) | failing(Status.INCONCLUSIVE, reason="the control failed")
-    titles = [line for line in render(made(tmp_path, said=said)).splitlines() if line.startswith("- **")]
+    run = made(tmp_path, said=said, fail_on=Binding.CORE)
+    titles = [line for line in render(run).splitlines() if line.startswith("- **")]
     assert [title.split()[1] for title in titles] == ["**INCONCLUSIVE**", "**FAIL**"]
 
 

@@ -19,7 +19,7 @@ from esipp.errors import ExitCode, PreflightError
 from esipp.observation import Verdict
 from esipp.report.conclusion import conclude
 from esipp.report.reading import RecordedRun
-from esipp.rows import Level, Status
+from esipp.rows import Binding, Level, Status
 from tests.unit.comparing_world import run_of, said
 from tests.unit.report_world import HOSTILE, failing, made, some_rows, write
 
@@ -76,7 +76,7 @@ def test_all_conform_or_it_is_said_which_is_worst() -> None:
         "PARTIAL: 1 of 2 runs conform; the worst"
     )
     found = merge([lane("a", P), lane("b", F), lane("c", F, F, F)]).sentence
-    assert found == "NONCONFORMANT: 1 of 3 runs conform; the worst is c v1.36.3: 3 rows fail"
+    assert found == "NONCONFORMANT: 1 of 3 runs conform; the worst is c v1.36.3: 3 checks fail"
 
 
 def killed(run: RecordedRun) -> RecordedRun:
@@ -193,7 +193,7 @@ def test_parts_conclude_what_the_whole_run_would(
     for number, part in enumerate(parts):
         own = sum(1 for each in part if each.level is Level.CORE)
         runs.append(run_of(part, left_out=core - own + left_out, name=f"part-{number}"))
-    whole = conclude(verdicts, left_out)
+    whole = conclude(verdicts, left_out, Binding.CORE)
     (column,) = merge_shards(runs).columns
     assert column.conclusion == whole
     assert not column.disagreements
@@ -203,7 +203,7 @@ def test_parts_that_are_partial_are_conformant_together() -> None:
     runs = [run_of([said("a", P)], left_out=1, name="1"), run_of([said("b", P)], left_out=1, name="2")]
     assert [run.conclusion.result for run in runs] == ["partial", "partial"]
     merged = merge_shards(runs)
-    assert merged.sentence == "CONFORMANT: all 2 core rows that this cluster supports hold"
+    assert merged.sentence.startswith("CONFORMANT: all 2 core checks that could be asked are as required; ")
     assert merged.exit_code is ExitCode.CONFORMANT
     assert merge_shards(runs[:1]).worst.conclusion.result == "partial"
 
@@ -241,7 +241,7 @@ def test_every_cell_that_is_not_green_is_explained_once() -> None:
     assert why(one, two) == [
         "4 cells: 1 fail, 2 known, 1 unsupported.",
         "fail: a node | {'rows': '1 in y v1.36.3'} | b.1",
-        "known: as reported | {'rows': '1 in x v1.36.3, 1 in y v1.36.3', 'see': 'an/issue#1'} | a.1",
+        "known (allowed): as reported | {'rows': '1 in x v1.36.3, 1 in y v1.36.3', 'see': 'an/issue#1'} | a.1",
         "unsupported: needs it | {'rows': '1 in x v1.36.3'} | a.2",
     ]
     told = json.loads(document(merge([one, two])))["reasons"]

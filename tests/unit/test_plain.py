@@ -56,10 +56,10 @@ def test_what_is_missing_is_not_looked_at() -> None:
     assert left_out.left_out
 
 
-@pytest.mark.parametrize("status", [Status.FAIL, Status.FLAKY])
-def test_what_is_only_recorded_never_fails(status: Status) -> None:
+@pytest.mark.parametrize("status", [Status.PASS, Status.FAIL, Status.FLAKY])
+def test_what_is_informational_is_recorded_and_never_passes(status: Status) -> None:
     verdict = give_verdict(Plain(id="a", level=Level.RECORD), {}, {}, lambda: decided(status))
-    assert (verdict.status, verdict.reason) == (Status.PASS, "recorded: a reason")
+    assert (verdict.status, verdict.reason) == (Status.RECORDED, "a reason")
 
 
 @pytest.mark.parametrize(
@@ -151,5 +151,9 @@ def test_the_summary_of_rows_without_paths_has_no_matrix_and_counts_them() -> No
     run.sections["plain"] = ["a section"]
     lines = summary(run)
     assert "a section" in lines
-    assert "core         1 row:  1 pass" in lines
-    assert lines[-1] == "CONFORMANT: the one core row that this cluster supports holds"
+    assert "core             1 row:  1 pass" in lines
+    assert lines[-3:] == [
+        "CONFORMANT: the one core check that could be asked is as required",
+        "  core: all 1 as required",
+        "  asked: 1 of the catalogue's 1 core check (100 %)",
+    ]

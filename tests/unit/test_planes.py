@@ -84,8 +84,14 @@ def pair(
     [
         (Status.PASS, Status.FAIL, {}, What.FINDING),
         (Status.PASS, Status.FLAKY, {}, What.FINDING),
-        (Status.PASS, Status.KNOWN, {"reason": "no rewrite", "reference": "an issue"}, What.DEFECT),
-        (Status.PASS, Status.KNOWN, {"reason": "of another release", "reference": "?"}, What.ALLOWED),
+        (Status.PASS, Status.KNOWN, {"reason": "no rewrite", "reference": "an issue", "nature": ""}, What.DEFECT),
+        (
+            Status.PASS,
+            Status.KNOWN,
+            {"reason": "of another release", "nature": "allowed"},
+            What.ALLOWED,
+        ),
+        (Status.PASS, Status.KNOWN, {"reason": "of another release", "nature": ""}, What.DEFECT),
         (Status.PASS, Status.UNSUPPORTED, {"reason": "needs it"}, What.MISSING),
         (Status.PASS, Status.INCONCLUSIVE, {"reason": "no control"}, What.OPEN),
         (Status.PASS, Status.ERROR, {"reason": "ours"}, What.OPEN),

@@ -19,7 +19,7 @@ from tests.unit.report_world import failing, made, some_rows, verdict
 
 WRONG = re.compile(
     r"\b1 (?:more |core |extended |binding |other |node |load )*"
-    r"(?:rows|nodes|causes|pods|ports|services|Services|connections|requests|ways|balancers|clients|phases|agents)\b"
+    r"(?:rows|checks|nodes|causes|pods|ports|services|Services|connections|requests|ways|balancers|clients|phases|agents)\b"
 )
 
 
@@ -43,11 +43,11 @@ def test_a_number_and_what_it_counts(number: int, words: tuple[str, ...], told: 
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        (Status.FAIL, "1 row fails"),
-        (Status.FLAKY, "1 row is flaky"),
-        (Status.ERROR, "1 row could not be judged through our own fault"),
-        (Status.INCONCLUSIVE, "1 binding row could not be decided"),
-        (Status.PASS, "the one core row that this cluster supports holds"),
+        (Status.FAIL, "1 check fails"),
+        (Status.FLAKY, "1 check is flaky"),
+        (Status.ERROR, "1 check could not be judged through our own fault"),
+        (Status.INCONCLUSIVE, "1 core check could not be decided"),
+        (Status.PASS, "the one core check that could be asked is as required"),
     ],
 )
 def test_the_last_word_of_one_row(status: Status, told: str) -> None:
@@ -57,13 +57,13 @@ def test_the_last_word_of_one_row(status: Status, told: str) -> None:
     if status is not Status.PASS:
         said = conclude([one, one], 0, Binding.CORE).why
         assert said.startswith("2 ")
-        assert ("rows" in said, "row " in said) == (True, False)
+        assert ("checks" in said, "check " in said) == (True, False)
 
 
 def test_one_core_row_that_was_left_out() -> None:
     row = next(row for row in some_rows() if row.level is Level.CORE)
-    assert conclude([verdict(row, Status.PASS)], 1).why == "what was asked holds, but 1 core row was left out"
-    assert conclude([verdict(row, Status.PASS)], 2).why == "what was asked holds, but 2 core rows were left out"
+    assert conclude([verdict(row, Status.PASS)], 1).why == "no check that binds fails, but 1 core check was left out"
+    assert conclude([verdict(row, Status.PASS)], 2).why == "no check that binds fails, but 2 core checks were left out"
 
 
 @pytest.mark.parametrize("status", [Status.FAIL, Status.KNOWN, Status.UNSUPPORTED, Status.INCONCLUSIVE])

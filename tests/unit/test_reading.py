@@ -328,7 +328,7 @@ def test_many_faults_are_told_in_few_lines(healthy: Path, tmp_path: Path) -> Non
         ('{"record": "fact"}\n', "does not begin with the header"),
         ("[1, 2]\n", "does not begin with the header"),
         ('{"record": "header", "schema": 3, "suite": "0.0.9"}\n', "is of ledger schema 3, written by esipp 0.0.9"),
-        ('{"record": "header", "schema": 4, "suite": "0.1.0"}\n', "is damaged"),
+        ('{"record": "header", "schema": 5, "suite": "0.1.0"}\n', "is damaged"),
         ("\x00\x01\n", "does not begin with the header"),
     ],
 )

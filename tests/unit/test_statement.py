@@ -59,10 +59,19 @@ def test_the_ledger_is_named_by_the_digest_of_its_bytes_and_our_instruments_besi
         ({"status": Status.FLAKY}, {}, "FAILED", "failedTests"),
         ({"status": Status.INCONCLUSIVE}, {}, "FAILED", "failedTests"),
         ({"status": Status.ERROR}, {}, "FAILED", "failedTests"),
-        ({"status": Status.KNOWN}, {}, "WARNED", "warnedTests"),
-        ({"level": Level.EXTENDED}, {}, "WARNED", "warnedTests"),
-        ({"level": Level.EXTENDED, "status": Status.INCONCLUSIVE}, {}, "WARNED", "warnedTests"),
-        ({"level": Level.EXTENDED}, {"fail_on": Binding.EXTENDED}, "FAILED", "failedTests"),
+        ({"status": Status.KNOWN, "nature": "allowed"}, {}, "WARNED", "warnedTests"),
+        ({"status": Status.KNOWN, "nature": "known defect"}, {}, "FAILED", "failedTests"),
+        ({"status": Status.KNOWN, "nature": "finding"}, {}, "FAILED", "failedTests"),
+        ({"status": Status.KNOWN, "nature": "finding"}, {"accept_known_defects": True}, "WARNED", "warnedTests"),
+        ({"level": Level.EXTENDED}, {"fail_on": Binding.CORE}, "WARNED", "warnedTests"),
+        (
+            {"level": Level.EXTENDED, "status": Status.INCONCLUSIVE},
+            {"fail_on": Binding.CORE},
+            "WARNED",
+            "warnedTests",
+        ),
+        ({"level": Level.EXTENDED}, {}, "FAILED", "failedTests"),
+        ({"level": Level.EXTENDED, "status": Status.FLAKY}, {}, "FAILED", "failedTests"),
     ],
 )
 def test_each_verdict_weighs_as_in_the_exit_code(
@@ -73,6 +82,22 @@ def test_each_verdict_weighs_as_in_the_exit_code(
     found = predicate(statement(run))
     assert (found["result"], found[where]) == (result, [*wrong])
     assert (found["result"] == "FAILED") == (run.conclusion.exit_code != 0)
+
+
+def test_informational_rows_and_our_instrument_are_no_tests(tmp_path: Path) -> None:
+    rows = [row for row in some_rows() if row.level is not Level.RECORD]
+    own = {rows[0].id: verdict(rows[0], Status.FAIL, instrument=True)}
+    found = predicate(statement(made(tmp_path, said=own)))
+    assert found["result"] == "PASSED"
+    annotations = found["configuration"][0]["annotations"]
+    informational = sorted(row.id for row in some_rows() if row.level is Level.RECORD)
+    assert annotations["esipp_recorded_tests"] == informational
+    named = [*found["passedTests"], *found["warnedTests"], *found["failedTests"]]
+    assert not {rows[0].id, *informational} & {*named}
+    assert (
+        "our own reference load balancer, outside of this verdict: 0 of 1 as required, 1 failed"
+        in (annotations["esipp_counts"])
+    )
 
 
 def test_what_was_left_out_is_a_warning_and_no_test(tmp_path: Path) -> None:

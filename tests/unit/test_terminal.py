@@ -54,7 +54,11 @@ def test_a_healthy_run_fits_the_width_and_says_conformant() -> None:
     lines = told(judged())
     assert max(len(line) for line in lines) <= WIDTH
     core = sum(1 for c in CELLS if c.level is Level.CORE and not c.features & set(NO_REFERENCE))
-    assert lines[-1].startswith(f"CONFORMANT: all {core} core rows")
+    last = next(number for number, line in enumerate(lines) if line.startswith("CONFORMANT"))
+    assert lines[last] == f"CONFORMANT: all {core:,} core checks that could be asked are as required"
+    assert lines[last + 1] == f"  core: all {core:,} as required"
+    assert any(line.startswith("  extended: all ") for line in lines[last:])
+    assert any(line.startswith("  informational: ") and line.endswith(" recorded") for line in lines[last:])
 
 
 def test_a_healthy_matrix_is_short_and_shows_every_client_in_both_families() -> None:
@@ -215,9 +219,11 @@ def test_what_was_not_tested_is_said_with_its_reason_once() -> None:
     lines = told(judged(features=gone))
     text = " ".join(" ".join(lines).split())
     reference = sum(1 for c in CELLS if c.features & set(NO_REFERENCE) and "family.ipv4" in c.features)
-    assert f"not tested, {reference} rows: needs load-balancer.reference-" in text
+    instrument = text.partition("our own reference load balancer (an instrument")[2]
+    assert f"not tested, {reference} rows (" in instrument
+    assert "): needs load-balancer.reference-" in instrument
     assert text.count("not there yet") == 1
-    assert text.count("needs family.ipv6: node worker-a has no IPv6 InternalIP") == 1
+    assert text.partition("our own reference")[0].count("needs family.ipv6: node worker-a has no IPv6 InternalIP") == 1
 
 
 def test_silence_and_refusal_differ_in_words() -> None:

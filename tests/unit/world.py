@@ -10,7 +10,7 @@ from esipp.cell import Cell
 from esipp.judge import Evidence, judge
 from esipp.model import AddressClass, Backends, Balancer, Claim, EntryKind, Family, Path, Role, Vantage
 from esipp.observation import Observation, Outcome, Verdict
-from esipp.rows import Feature, Level
+from esipp.rows import Feature, Level, Status
 from esipp.topology import (
     CONTROL_BACKEND,
     HOST_BACKEND,
@@ -28,6 +28,8 @@ CELLS = tuple(all_cells())
 SOURCE_IP = tuple(cell for cell in CELLS if cell.suite == "source_ip")
 NODES = ("worker-a", "worker-b", "worker-c", "control-plane")
 ROLES = dict(zip(Role, NODES, strict=True))
+FINE = (Status.PASS, Status.RECORDED)
+"""What rows say where nothing is wrong: informational ones are recorded."""
 
 
 def _pair(v4: str, v6: str) -> dict[Family, str]:

@@ -19,7 +19,7 @@ from esipp.report.html.embedded import embedded
 from esipp.report.html.head import head_of
 from esipp.report.html.listing import suites_of
 from esipp.report.html.marks import MARKS, WORDS, said_of
-from esipp.report.html.trouble import missing_of, troubles_of
+from esipp.report.html.trouble import instrument_of, missing_of, troubles_of
 from esipp.report.reading import RecordedRun
 
 HERE = Path(__file__).parent
@@ -37,7 +37,8 @@ def render(run: RecordedRun) -> str:
             run=run,
             head=head_of(run),
             suites=suites_of(run),
-            troubles=troubles_of(run),
+            troubles=troubles_of(run, run.qualified),
+            instrument=instrument_of(run),
             known=missing_of(run, "known"),
             unsupported=missing_of(run, "unsupported"),
             sections=_sections(run),

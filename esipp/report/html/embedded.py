@@ -20,7 +20,7 @@ from esipp.report.told_rows import ToldRow
 COLUMNS = (
     "id", "suite", "level", "profile", "verdict", "requirement", "expect", "expected", "observed", "letters",
     "protocol", "family", "client", "path", "witnesses", "ports", "change", "reason", "reference", "likely", "asked",
-    "fails", "references", "controls", "tally", "files",
+    "fails", "sees", "nature", "references", "controls", "tally", "files",
 )  # fmt: skip
 """What each row has, in this order; the last four are lists."""
 
@@ -89,12 +89,12 @@ def _row(run: RecordedRun, row: ToldRow, text: Strings) -> list[Any]:
     verdict = run.verdicts.get(row.id)
     family, protocol = _family(row), _protocol(row)
     words = [
-        row.id, row.suite, row.level.value, row.profile, said_of(row, verdict), row.requirement, row.expect,
+        row.id, row.suite, row.level.value, row.profile, said_of(verdict), row.requirement, row.expect,
         verdict.expected if verdict else "", verdict.observed if verdict else "", letters([verdict]),
         protocol, family, row.place.client if row.place else "", row.path,
         *((verdict.witnesses, verdict.ports, verdict.change, verdict.reason, verdict.reference, verdict.likely)
           if verdict else ("",) * 6),
-        row.asked, row.fails_if,
+        row.asked, row.fails_if, verdict.sees if verdict else "", verdict.nature if verdict else "",
     ]  # fmt: skip
     lists = [
         [text(each) for each in row.references],

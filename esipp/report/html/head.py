@@ -8,6 +8,14 @@ from typing import Any, NamedTuple
 
 from esipp.errors import ExitCode
 from esipp.plural import form
+from esipp.report.conclusion import (
+    CONFORMANT,
+    EMPTY,
+    INCONCLUSIVE,
+    KNOWN_DEFECTS,
+    PARTIAL,
+    WITH_DIFFERENCES,
+)
 from esipp.report.html.marks import Count, counts
 from esipp.report.reading import LEDGER, RecordedRun
 from esipp.rows import Level, Profile, Status
@@ -26,7 +34,7 @@ NAMES = {
 }
 """The facts that are told first, and what they are called."""
 
-TONES = {"conformant": "good", "partial": "part", "empty": "part", "inconclusive": "part"}
+TONES = {CONFORMANT: "good", WITH_DIFFERENCES: "good", PARTIAL: "part", EMPTY: "part", INCONCLUSIVE: "part"}
 """How the last word looks; all others look bad."""
 
 NOT_GOOD = (Status.ERROR.value, Status.FAIL.value, Status.FLAKY.value, Status.INCONCLUSIVE.value, "unjudged")
@@ -66,8 +74,10 @@ def head_of(run: RecordedRun) -> dict[str, Any]:
     return {
         "title": f"{last.result.upper()}: {header.get('lane', '')} {_value(run, 'kubernetes')}".strip(),
         "result": last.result.upper(),
-        "tone": TONES.get(last.result, "bad") if run.whole else "bad",
+        "tone": _tone(run),
         "why": last.why,
+        "lines": last.lines,
+        "power": run.power,
         "short": _short(run),
         "exit": f"{int(last.exit_code)} ({last.exit_code.name.lower().replace('_', ' ')})",
         "failed": last.exit_code is not ExitCode.CONFORMANT,
@@ -92,6 +102,15 @@ def head_of(run: RecordedRun) -> dict[str, Any]:
         "check": f"head -n -1 {LEDGER} | sha256sum",
         "samples": _samples(header.get("samples")),
     }
+
+
+def _tone(run: RecordedRun) -> str:
+    """How the last word looks; accepted defects are not good."""
+    last = run.conclusion
+    if not run.whole:
+        return "bad"
+    accepted = last.result == KNOWN_DEFECTS and last.exit_code is ExitCode.CONFORMANT
+    return "part" if accepted else TONES.get(last.result, "bad")
 
 
 def _value(run: RecordedRun, fact: str) -> str:
@@ -141,6 +160,8 @@ def _about(run: RecordedRun) -> list[tuple[str, str]]:
         "Echo server": header.get("image", ""),
         "Connections a row": header.get("samples", ""),
         "Fails on": header.get("fail_on", ""),
+        "Known defects": "accepted" if header.get("accept_known_defects") else "",
+        "Required": ", ".join(map(str, header.get("require") or [])),
         "Left out": ", ".join(map(str, header.get("without") or [])),
         "Core rows left out": header.get("left_out_core_rows") or "",
         "Seed": header.get("seed", ""),
@@ -186,10 +207,11 @@ def _nodes(topology: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 def _profiles(run: RecordedRun) -> list[tuple[str, list[Part], str]]:
     """Each profile with its levels, and a link to its rows."""
-    names = dict.fromkeys([*Profile, *(row.profile for row in run.rows)])
+    rows = run.qualified
+    names = dict.fromkeys([*Profile, *(row.profile for row in rows)])
     found = []
     for name in names:
-        own = [row for row in run.rows if row.profile == name]
+        own = [row for row in rows if row.profile == name]
         if own:
             levels = [_part(run, level, [row for row in own if row.level is level]) for level in Level]
             found.append((str(name), levels, f"profile={name}"))
@@ -215,7 +237,7 @@ def _part(run: RecordedRun, level: Level, rows: list[Any]) -> Part:
         verdict, word = "unsupported", "not tested"
     else:
         verdict = "known" if "known" in by else "pass"
-        word = "holds" + (", with known differences" if "known" in by else "")
+        word = "differs as is known" if "known" in by else "as required"
         word += ", as far as tested" if "unsupported" in by else ""
     return Part(level.value, verdict, word, found)
 

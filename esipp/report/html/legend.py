@@ -17,7 +17,7 @@ VERDICTS = (
         "fail",
         "Not one observation, or not what must hold throughout, is as required; the controls held, so it is the "
         "cluster's doing.",
-        "Begin with the failures above: those of one cause stand together. Core rows make the run fail.",
+        "Begin with the failures above: those of one cause stand together. Core and extended rows make the run fail.",
     ),
     (
         "flaky",
@@ -26,8 +26,10 @@ VERDICTS = (
     ),
     (
         "known",
-        "It differs, and that is documented for clusters of these facts.",
-        "Read the reason and its reference; nothing is to be fixed here.",
+        "It differs for a reason that is known: allowed by the API, a known defect, or a finding of ours. It is not as "
+        "required.",
+        "Read the reason and its reference. A known defect or finding of a core row ends the run with exit code 1, "
+        "unless known defects are accepted.",
     ),
     (
         "unsupported",
@@ -36,7 +38,7 @@ VERDICTS = (
     ),
     (
         "inconclusive",
-        "A precondition or a positive control did not hold: what was seen proves nothing.",
+        "A precondition or a positive control did not hold, or it was not measured well enough: nothing is proven.",
         "Repeat it; if it stays, look at the control's path first.",
     ),
     (
@@ -44,14 +46,14 @@ VERDICTS = (
         "The suite itself failed, or its two witnesses contradict each other.",
         "Not a statement about the cluster. Repeat it, and report it with the row's files.",
     ),
-    ("recorded", "Written down, and never failed: there is no promise to hold it against.", "Read what was seen."),
+    ("recorded", "Observed, where nothing is required: it neither passes nor fails.", "Read what was seen."),
 )
 """The verdicts: what each means, and what to do."""
 
 LEVELS = (
     ("core", "The Kubernetes API contract and its documentation: every cluster must."),
     ("extended", "The documented behaviour of kube-proxy: another data plane may differ, and then says so."),
-    ("record", "Measured or written down, never failed."),
+    ("record", "Informational: nothing is required."),
 )
 
 SYMPTOMS = (

@@ -111,7 +111,7 @@ def _matrix(rows: list[ToldRow], verdicts: Mapping[str, Verdict], numbers: Mappi
 def _field(
     rows: list[ToldRow], column: tuple[str, str], verdicts: Mapping[str, Verdict], numbers: Mapping[str, int]
 ) -> Field:
-    said = {row.id: said_of(row, verdicts.get(row.id)) for row in rows}
+    said = {row.id: said_of(verdicts.get(row.id)) for row in rows}
     bad = worst(said.values())
     first = next(row for row in rows if said[row.id] == bad)
     seen = letters([verdicts.get(row.id) for row in rows])
@@ -132,7 +132,7 @@ def _groups(rows: list[ToldRow], verdicts: Mapping[str, Verdict], numbers: Mappi
     for (requirement, level, expect), own in alike.items():
         members = []
         for row, short in zip(own, _own_parts([row.id for row in own]), strict=True):
-            said = said_of(row, verdicts.get(row.id))
+            said = said_of(verdicts.get(row.id))
             members.append(Member(row.id, numbers[row.id], short, said, MARKS[said], WORDS[said]))
         ids = patterns([row.id for row in own])
         groups.append(Group(requirement, ids, level, expect, members))

@@ -8,9 +8,8 @@ from esipp.observation import Verdict
 from esipp.report.conclusion import WORST_FIRST
 from esipp.report.matrix import LETTERS
 from esipp.report.told_rows import ToldRow
-from esipp.rows import Level, Status
+from esipp.rows import Status
 
-RECORDED = "recorded"
 UNJUDGED = "unjudged"
 
 MARKS = {
@@ -21,7 +20,7 @@ MARKS = {
     Status.UNSUPPORTED.value: "u",
     Status.INCONCLUSIVE.value: "?",
     Status.ERROR.value: "E",
-    RECORDED: "r",
+    Status.RECORDED.value: "r",
     UNJUDGED: "∅",
 }
 """As in the terminal's matrix, and a tick."""
@@ -34,11 +33,11 @@ WORDS = {
     Status.UNSUPPORTED.value: "not tested",
     Status.INCONCLUSIVE.value: "inconclusive",
     Status.ERROR.value: "an error of ours",
-    RECORDED: "recorded only",
+    Status.RECORDED.value: "recorded only",
     UNJUDGED: "no verdict",
 }
 
-WORST = (UNJUDGED, *(status.value for status in WORST_FIRST[:-1]), Status.PASS.value, RECORDED)
+WORST = (UNJUDGED, *(status.value for status in WORST_FIRST))
 """Said first of several."""
 
 
@@ -51,19 +50,20 @@ class Count(NamedTuple):
     number: int
 
 
-def said_of(row: ToldRow, verdict: Verdict | None) -> str:
-    """A row's verdict in the page's words: that of a row that is only recorded is told apart."""
-    if verdict is None:
-        return UNJUDGED
-    recorded = row.level is Level.RECORD and verdict.status is Status.PASS
-    return RECORDED if recorded else verdict.status.value
+def said_of(verdict: Verdict | None) -> str:
+    """A row's verdict, by its name; one without a verdict has a name, too."""
+    return UNJUDGED if verdict is None else verdict.status.value
 
 
 def counts(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[Count]:
     """How many rows have which verdict, the good ones first."""
-    found = Counter(said_of(row, verdicts.get(row.id)) for row in rows)
-    order = ("pass", RECORDED, *(each for each in reversed(WORST) if each not in ("pass", RECORDED)))
-    return [Count(each, MARKS[each], WORDS[each], found[each]) for each in order if found[each]]
+    found = Counter(said_of(verdicts.get(row.id)) for row in rows)
+    order = sorted(found, key=WORST.index, reverse=True)
+    first = [each for each in order if each == Status.PASS.value]
+    return [
+        Count(each, MARKS[each], WORDS[each], found[each])
+        for each in [*first, *(each for each in order if each not in first)]
+    ]
 
 
 def worst(said: Iterable[str]) -> str:

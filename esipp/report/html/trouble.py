@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from esipp.observation import Verdict
 from esipp.report.causes import causes_of_others, causes_of_paths, one_of, reasons
 from esipp.report.html.head import repeat
-from esipp.report.html.marks import MARKS, WORDS
+from esipp.report.html.marks import MARKS, WORDS, counts
 from esipp.report.reading import RecordedRun
 from esipp.report.shared import common_factor
 from esipp.report.told_rows import ToldRow
@@ -27,11 +27,11 @@ class Trouble(NamedTuple):
     short: str
 
 
-def troubles_of(run: RecordedRun) -> list[Trouble]:
-    """Every cause, the worst first, and of those equally bad the most binding."""
-    paths = [row for row in run.rows if row.place]
+def troubles_of(run: RecordedRun, rows: list[ToldRow]) -> list[Trouble]:
+    """Every cause among these rows, the worst first, and of those equally bad the most binding."""
+    paths = [row for row in rows if row.place]
     groups = [*causes_of_paths(paths, run.verdicts)]
-    groups += causes_of_others([row for row in run.rows if not row.place], run.verdicts)
+    groups += causes_of_others([row for row in rows if not row.place], run.verdicts)
     order, levels = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE), list(Level)
     groups.sort(key=lambda group: (order.index(run.verdicts[group[0].id].status), levels.index(group[0].level)))
     return [_trouble(run, list(group), paths) for group in groups]
@@ -50,6 +50,7 @@ def _trouble(run: RecordedRun, group: list[ToldRow], paths: list[ToldRow]) -> Tr
         "Packets": f"the source changed: {one_of(verdict.change)}" if believed and verdict.change else "",
         "Source ports": verdict.ports if believed else "",
         "Rests on": verdict.witnesses if believed else "",
+        "Sees": verdict.sees,
         "Reason": verdict.reason,
         "Only": common_factor(group, paths, run.verdicts) if compared else "",
     }
@@ -80,5 +81,12 @@ def missing_of(run: RecordedRun, status: str) -> list[dict[str, Any]]:
     """Each reason for which rows are known to differ, or were not tested, with its rows."""
     return [
         {"why": reason.why, "reference": reason.reference, "of": ", ".join(reason.of), "rows": reason.rows}
-        for reason in reasons(run.rows, run.verdicts, Status(status))
+        | {"nature": reason.nature, "levels": reason.told_levels}
+        for reason in reasons(run.qualified, run.verdicts, Status(status))
     ]
+
+
+def instrument_of(run: RecordedRun) -> dict[str, Any]:
+    """The rows about our own reference load balancer: how many, their verdicts, and their causes."""
+    rows = run.instruments
+    return {"rows": len(rows), "counts": counts(rows, run.verdicts), "troubles": troubles_of(run, rows)}
