@@ -44,6 +44,8 @@ class Evidence:
         obstacles: why a path could not be dialled at all, by path key.
         witnesses: what packets tell of the sampled connections, by path key.
         blind: why there are no packets; empty where there are.
+        doubts: what in the cluster's surroundings may explain that a path is not as it must be, by path key.
+        windows: how often a path was observed, by path key, where it was in several windows.
     """
 
     observations: Mapping[str, Sequence[Observation]]
@@ -54,6 +56,8 @@ class Evidence:
     obstacles: Mapping[str, str] = field(default_factory=dict)
     witnesses: Mapping[str, Sequence[Witness]] = field(default_factory=dict)
     blind: str = "no packets were captured"
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    windows: Mapping[str, int] = field(default_factory=dict)
     _read: dict[str, list[Reading]] = field(default_factory=dict, compare=False)
     _ports: list[Ports] = field(default_factory=list, compare=False)
 
@@ -120,7 +124,11 @@ def judge(cell: Cell, evidence: Evidence) -> Verdict:
         doubt = _doubt(control, evidence)
         if doubt:
             return verdict(Status.INCONCLUSIVE, doubt)
-    return _decide(cell, evidence, readings, verdict)
+    decided = _decide(cell, evidence, readings, verdict)
+    doubts = [evidence.doubts[path.key] for path in cell.paths if path.key in evidence.doubts]
+    if doubts and decided.status in (Status.FAIL, Status.FLAKY):
+        return verdict(Status.INCONCLUSIVE, f"{doubts[0]} (seen: {decided.reason or decided.observed})")
+    return decided
 
 
 def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict: Callable[..., Verdict]) -> Verdict:
@@ -248,8 +256,9 @@ def _broken(path: Path, evidence: Evidence) -> str:
     """Why what was observed on a path cannot be used at all, through no fault of the product; or an empty string."""
     readings, made = evidence.readings(path), evidence.observations.get(path.key, ())
     total = sum(reading.count for reading in readings)
-    if readings and total != evidence.samples:
-        return f"{total} probes were made where {evidence.samples} were asked"
+    asked = evidence.samples * evidence.windows.get(path.key, 1)
+    if readings and total != asked:
+        return f"{total} probes were made where {asked} were asked"
     fault = next((reading.harness_fault for reading in readings if reading.harness_fault), "")
     if fault:
         return fault

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from esipp import network_policies
 from esipp.catalog import all_rows
 from esipp.cilium import sctp_feature
 from esipp.cluster import NOT_THERE, ApiError, Cluster, UnreachableError
@@ -153,6 +154,9 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     features[HOST_NETWORK] = host_network_feature(cluster) if _places_agents(version) else NO_AGENTS
     features["external-ips"] = _external_ips(cluster)
     features["dns"] = dns_feature(cluster)
+    if policies := network_policies.beyond_us(cluster):
+        facts[network_policies.FACT] = ", ".join(policies)
+        decided[network_policies.FACT] = "listed; a NetworkPolicy of ours does not lift them"
     features |= granted
     allowed = settings.allow_disruptive
     said = "--allow-disruptive was given" if allowed else "only with --allow-disruptive"

@@ -43,3 +43,15 @@ def hint_for(refused: ApiError) -> str:
     if "is being terminated" in text:
         return "somebody removes our namespace while we work in it; run again."
     return "the run was stopped, and what it had made is removed."
+
+
+def concerns_one_object(refused: ApiError) -> bool:
+    """Whether a refusal of an object says nothing about others: quota, admission, a value that is not allowed.
+
+    Credentials, rights and a namespace that is being removed concern everything.
+    """
+    text = refused.message
+    if refused.status == 401 or ACCOUNT.search(text) or "is being terminated" in text:
+        return False
+    allocating = "range is full" in text or "allocate" in text.lower()
+    return refused.status in (400, 403, 409, 422) or bool(WEBHOOK.search(text)) or allocating

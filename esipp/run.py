@@ -42,8 +42,9 @@ class Settings:
     ``allow_disruptive`` allows what others on the cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what
     names a cloud's account. ``implementation`` is what the user says was tested. ``sample_nodes`` is how many
     nodes carry an agent, at most (sampling.py). ``source_ranges`` is who may use the VIPs (``source_ranges.decide``).
-    ``provider`` is the load balancer that the cluster is said to have (a profile's name or file); empty for what is
-    found.
+    ``parallel_load_balancers`` is how many Services of the cluster's own load balancer stand at the same time, at most;
+    None for all that are needed. ``provider`` is the load balancer that the cluster is said to have (a profile's name
+    or file); empty for what is found.
     """
 
     context: str
@@ -66,6 +67,7 @@ class Settings:
     in_cluster: bool = False
     exclude: Exclusions = ()
     sample_nodes: int = DEFAULT_NODES
+    parallel_load_balancers: int | None = None
 
     @property
     def repeat(self) -> str:
@@ -81,6 +83,8 @@ class Settings:
         told["--fail-on"], usual["--fail-on"] = self.fail_on.value, Binding.CORE.value
         words = [f"{name} {shlex.quote(str(value))}" for name, value in told.items() if value != usual[name]]
         words += [f"--sample-nodes {self.sample_nodes}"] if self.sample_nodes != DEFAULT_NODES else []
+        most = self.parallel_load_balancers
+        words += [f"--parallel-load-balancers {most}"] if most is not None else []
         words += ["--allow-disruptive"] if self.allow_disruptive else []
         words += [shlex.quote(word) for word in self.wishes.words()]
         words += ["--redact-cloud-ids"] if self.redact_cloud_ids else []

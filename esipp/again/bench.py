@@ -169,6 +169,8 @@ class Bench:
             obstacles=window.obstacles,
             witnesses=past.run.witnesses,
             blind=window.blind,
+            doubts=window.doubts,
+            windows=window.windows,
         )
 
     @cached_property

@@ -29,6 +29,8 @@ class Window:
     samples: int
     obstacles: Mapping[str, str] = field(default_factory=dict)
     blind: str = ""
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    windows: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ TYPES: Mapping[str, type] = {
 
 def window_of(evidence: Evidence) -> Window:
     """What of the evidence of paths has no records of its own."""
-    return Window(evidence.topology, evidence.samples, evidence.obstacles, evidence.blind)
+    told = evidence.obstacles, evidence.blind, evidence.doubts, evidence.windows
+    return Window(evidence.topology, evidence.samples, *told)
 
 
 def judged(suite: str, seen: object) -> dict[str, Any]:

@@ -171,7 +171,15 @@ def _work(report: Report, found: Findings, settings: Settings, rows: Sequence[Ro
     ground = Ground(RUN, settings.image or "image", found.nodes, roles, found.features)
     detected = found.balancer
     asked = settings.samples, settings.moves
-    work = work_of(rows, ground, detected.profiles, *asked, sure=detected.told, chosen=found.sample)
+    work = work_of(
+        rows,
+        ground,
+        detected.profiles,
+        *asked,
+        sure=detected.told,
+        chosen=found.sample,
+        parallel=settings.parallel_load_balancers,
+    )
     report.work = work
     report.left_out = sum(_is_left_out(row, found) for row in rows)
     report.created = _created(work, settings, found)

@@ -69,7 +69,7 @@ class Beside:
         Raises:
             ApiError: the API server refused a flip.
             UnreachableError: it did not answer.
-            HarnessError: a prober is gone, or our own pods did not stay as they were.
+            HarnessError: a prober is gone, or nobody can tell whether our own pods stayed as they were.
             StoppedError: the session ends.
         """
         probers = self.clients.probers
@@ -89,12 +89,12 @@ class Beside:
                 each.policy = str(read["spec"].get("externalTrafficPolicy"))
         finally:
             asking.end(*streams, *(stream for each in neighbours.values() for stream in each.health.values()))
-        self.stage.check_intact()
+        obstacles = {**todo.obstacles, **self.stage.harmed().obstacles(todo.targets, self.stage.cast)}
         seen = {path.key: made for path, made in observations.items()}
         found = {name: fact.value for name, fact in listener_facts(seen, todo.targets, self.topology).items()}
         self.facts |= found
         blind = "no packets are captured while policies flip"
-        evidence = Evidence(seen, self.topology, self.features, COUNT, self.facts, todo.obstacles, blind=blind)
+        evidence = Evidence(seen, self.topology, self.features, COUNT, self.facts, obstacles, blind=blind)
         health = {place: self._told(lines) for place, lines in answers.items()}
         return Window(evidence, list(observations), clocks, neighbours, health)
 

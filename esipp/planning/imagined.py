@@ -40,6 +40,7 @@ class Asked:
         samples, moves, sample_nodes: as of a run.
         seed: as of a run; None where a run would choose one.
         internal: whether load balancers must be internal.
+        parallel: how many load balancers stand at the same time; None for all that are needed.
     """
 
     profile: LoadBalancer
@@ -54,6 +55,7 @@ class Asked:
     sample_nodes: int = DEFAULT_NODES
     seed: int | None = None
     internal: bool = False
+    parallel: int | None = None
 
 
 @dataclass(frozen=True)
