@@ -259,6 +259,8 @@ def _qualify(options: argparse.Namespace) -> int:
     arguments += [f"--moves={settings.moves}", f"--seed={settings.seed}", f"--sample-nodes={settings.sample_nodes}"]
     arguments += [f"--fail-on={settings.fail_on.value}", *(f"--without={name}" for name in settings.without)]
     arguments += [f"--exclude={word}" for word in as_words(settings.exclude)]
+    most = settings.parallel_load_balancers
+    arguments += [f"--parallel-load-balancers={most}"] if most is not None else []
     arguments += ["--allow-disruptive"] if settings.allow_disruptive else []
     arguments += [f"--source-ranges={settings.source_ranges}"]
     arguments += [f"--provider={settings.provider}"] if settings.provider else []

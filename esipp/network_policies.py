@@ -36,7 +36,6 @@ EVERYWHERE: Mapping[str, str] = {
 
 IN_NAMESPACE: Mapping[str, str] = {
     f"/apis/{CILIUM}/namespaces/{{}}/ciliumnetworkpolicies": "CiliumNetworkPolicy",
-    f"/apis/{CALICO}/namespaces/{{}}/networkpolicies": "Calico NetworkPolicy",
 }
 """Those of add-ons for one namespace, which a NetworkPolicy of ours does not lift."""
 

@@ -321,16 +321,18 @@ def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: se
         without = sorted({node.name for node in playing if family not in node.internal})
         served = services is None or family.value in services
         why = f"node {without[0]} has no {family} InternalIP" if without else "every node has an InternalIP"
+        if not without and (only := [node.name for node in playing if node.only_external]):
+            why = f"node {only[0]} has no InternalIP: its ExternalIP {nodes[only[0]].internal[family]} is dialled"
         why += "" if served else f", but a Service gets only {', '.join(sorted(services or ()))} (a dry run)"
         features[f"family.{family.value.lower()}"] = Feature(not without and served, why)
     three = len(set(roles.values())) == 3
-    features["nodes.three"] = Feature(three, f"{'three' if three else 'only two'} schedulable nodes")
+    two = "only two nodes take pods: these checks need a third one, on which no backend and no dialled address is"
+    features["nodes.three"] = Feature(three, "three nodes take pods" if three else two)
     for mark in MARKS:
         found = marked(nodes.values(), roles, mark)
-        who = found or "no node that plays no other part"
-        features[f"nodes.{mark.removesuffix('-node')}"] = Feature(
-            found is not None, f"{who} has the label {MARKS[mark]}"
-        )
+        none = f"there is no such node besides those that play another part (label {MARKS[mark]})"
+        why = f"{found} has the label {MARKS[mark]}" if found else none
+        features[f"nodes.{mark.removesuffix('-node')}"] = Feature(found is not None, why)
     features["load-balancer"] = Feature(True, "asked for; --without load-balancer leaves it out")
     both = all(features[f"family.{family.value.lower()}"].present for family in Family)
     features["families.dual"] = Feature(

@@ -536,7 +536,7 @@ class Stage:
             return f"the load balancer carries no such VIP, as is known of it: {carried(service)} in {family}"
         own = not service["spec"].get("loadBalancerClass")
         known = guess(self.balancer.profiles, protocols_of(service), family) if own else ""
-        warned = self._last_warning(service["metadata"]["name"])
+        warned = self._last_warning(str((service.get("metadata") or {}).get("name") or ""))
         return (
             f"no VIP came within {self.patience.assigned:.0f} s: is a load balancer installed, and has "
             f"its pool free addresses of this family? --without load-balancer leaves these rows out{known}{warned}"
