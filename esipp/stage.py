@@ -29,7 +29,7 @@ from esipp.namespaces import GONE, owner, remove_namespace, wait_for_account
 from esipp.pinned import pinned_pods
 from esipp.pods import identity, is_ready, say_pod
 from esipp.props import Props
-from esipp.refusals import concerns_one_object, hint_for
+from esipp.refusals import concerns_one_object, hint_for, hint_of_one
 from esipp.sampling import sample
 from esipp.sidecars import injected
 from esipp.source_ranges import SourceRanges, is_open, limit
@@ -410,7 +410,8 @@ class Stage:
         except ApiError as refused:
             if not concerns_one_object(refused):
                 raise
-            self._refuse(name, f"the API server refused the Service {name}: {refused.message}")
+            hint = hint_of_one(refused)
+            self._refuse(name, f"the API server refused the Service {name}: {refused.message}{hint}")
 
     def _refuse(self, name: str, why: str) -> None:
         self.refused[name] = why

@@ -244,7 +244,7 @@ def test_that_an_external_ip_is_dialled_is_told() -> None:
     found = _features(nodes, ROLES, {"IPv4"})
     assert found["family.ipv4"].present
     assert found["family.ipv4"].why == f"node {NODES[0]} has no InternalIP: its ExternalIP 192.0.2.1 is dialled"
-    assert found["family.ipv6"].why.startswith(f"node {NODES[0]} has no IPv6 InternalIP")
+    assert "has no IPv6 InternalIP" in found["family.ipv6"].why
 
 
 def test_what_is_missing_is_told_in_a_sentence() -> None:
