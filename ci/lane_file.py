@@ -23,7 +23,7 @@ PATIENCE = 5
 """Seconds that the reference load balancer gives a health check: what answers late on a busy machine is not sick, and a
 node that has no pod says 503 at once. Dressed as a cloud it has the cloud's."""
 
-LEVELS = ("core", "extended", "timed")
+LEVELS = ("core", "extended")
 
 
 @dataclass(frozen=True)
