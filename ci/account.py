@@ -6,10 +6,12 @@ import json
 import os
 from pathlib import Path
 
+from ci import loadbalancer
 from ci.cluster import kubectl
 from ci.places import CONTEXT, ROOT, Places, places
 from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
+from esipp.resolving import RESOLVER
 
 RIGHTS = ROOT / "docs" / "rbac.yaml"
 NAMESPACE, NAME = "esipp-account", "esipp"
@@ -79,4 +81,6 @@ def environment(there: Surroundings, command: list[str], where: Places | None = 
     found = there.environment
     if command[:1] == ["esipp"] and any(word.partition("=")[0] == "--context" for word in command):
         found["KUBECONFIG"] = str(kubeconfig(there, where))
+        if server := loadbalancer.resolver(there):
+            found[RESOLVER] = server
     return found

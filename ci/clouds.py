@@ -95,6 +95,7 @@ def tell(report: Mapping[str, Any]) -> Json:
         "kubernetes": facts["kubernetes"],
         "profile": facts["load-balancer.profile"],
         "class": facts["load-balancer.class"],
+        "ingress": facts.get("load-balancer.ingress", ""),
         "result": report["conclusion"]["result"],
         "seconds": round(sum(each["seconds"] for each in report["phases"])),
         "rows": dict(sorted(Counter(f"{each['level']} {each['status']}" for each in rows).items())),
@@ -120,10 +121,10 @@ def render(records: Mapping[str, Json]) -> str:
 
 def _table(records: Mapping[str, Json]) -> Iterator[str]:
     yield (
-        "| lane | profile | class | checks, by the profile | bound, by the profile | checks seen | slowest way down | "
-        "slowest way up |"
+        "| lane | profile | class | announced by | checks, by the profile | bound, by the profile | checks seen | "
+        "slowest way down | slowest way up |"
     )
-    yield "|---" * 8 + "|"
+    yield "|---" * 9 + "|"
     for lane, each in records.items():
         profile = named(each["profile"])
         check = profile.local
@@ -132,13 +133,19 @@ def _table(records: Mapping[str, Json]) -> Iterator[str]:
             told = f"each {check.period.value:g} s, {check.unhealthy.value} in a row"
         seen = f"each {each['period']:.1f} s, {' or '.join(map(str, each['failures']))} in a row"
         yield (
-            f"| `{lane}` | `{each['profile']}` | {each['class']} | {told} | {bound(check)} | {seen} | "
-            f"{_moves(each['down'])} | {_moves(each['up'])} |"
+            f"| `{lane}` | `{each['profile']}` | {each['class']} | {_announced(each)} | {told} | {bound(check)} | "
+            f"{seen} | {_moves(each['down'])} | {_moves(each['up'])} |"
         )
     yield ""
     yield "*checks seen*: the median time between two health checks at a node, and after how many that failed a node"
     yield "was left, both from packets. *slowest way down*: from a node's 503 to the last request that went by it;"
     yield f"*up*: from the pod's readiness to the first. Both of all moves, each in {' and '.join(Family)}."
+
+
+def _announced(each: Json) -> str:
+    """How the VIPs were announced, as far as it was kept."""
+    way = each.get("ingress", "")
+    return {"": "-", "hostname": "a hostname"}.get(way, f"an address, ipMode {way}")
 
 
 def _moves(told: Json | None) -> str:

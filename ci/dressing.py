@@ -13,6 +13,10 @@ from esipp.loadbalancers.profiles.model import Class, LoadBalancer
 from esipp.model import Protocol
 
 FORWARDER, PROXY = "reference-ecmp", "reference-proxy"
+TRANSLATING = "reference-nat"
+"""What forwards where only a hostname is announced: nodes know no VIP then, and have to be dialled themselves."""
+
+HOSTNAME = "hostname"
 NEEDED = ("--period", "--unhealthy")  # which make the bound; the others have a default of the reference's own
 HEADERS = {"proxy-v1": "reference-proxy-v1", "proxy-v2": "reference-proxy-v2"}
 """The class of the reference that sends this PROXY protocol header."""
@@ -42,7 +46,13 @@ def options(profile: str) -> list[str]:
             f"The reference load balancer cannot be dressed as {profile}: its health checks under Local {what}.",
             "esipp load-balancers lists profiles; a variant with a monitor has figures.",
         )
-    return ["--default", class_of(found), *(f"{name}={told.value:g}" for name, told in figures.items() if told)]
+    announced = ["--announce", HOSTNAME] if found.status.form.value == HOSTNAME else []
+    return [
+        "--default",
+        class_of(found),
+        *announced,
+        *(f"{name}={told.value:g}" for name, told in figures.items() if told),
+    ]
 
 
 def left_out(profile: str) -> list[str]:
@@ -52,7 +62,7 @@ def left_out(profile: str) -> list[str]:
         SetupError: there is no such profile.
     """
     found = _profile(profile)
-    if class_of(found) == FORWARDER:
+    if found.kind is Class.FORWARDER:
         return []
     carried = sorted(each.value.lower() for each in found.protocols.value if each not in PROXIED)
     return [f"--without=load-balancer.carries.{each}" for each in carried]
@@ -68,6 +78,6 @@ def _profile(name: str) -> LoadBalancer:
 def class_of(profile: LoadBalancer) -> str:
     """The class of the reference that does with packets as the profile's load balancer does."""
     if profile.kind is Class.FORWARDER:
-        return FORWARDER
+        return TRANSLATING if profile.status.form.value == HOSTNAME else FORWARDER
     headers = profile.datapath.out_of_band.value if profile.datapath.out_of_band else ()
     return next((HEADERS[each] for each in headers if each in HEADERS), PROXY)

@@ -12,9 +12,10 @@ from typing import Any
 
 import yaml
 
-from ci import network
+from ci import network, returning
 from ci.cluster import kubectl
 from ci.containers import build_image, docker, forwarding, inspect
+from ci.dressing import HOSTNAME, TRANSLATING
 from ci.hermetic.store import key_of
 from ci.places import CLUSTER, CONTEXT, ROOT, Places, places
 from ci.step import Journal, SetupError
@@ -95,6 +96,12 @@ def restart(there: Surroundings, options: Sequence[str] = ()) -> None:
     run(there, found["Config"]["Image"], options, _options(found, OWN_LABEL))
 
 
+def options(there: Surroundings) -> list[str]:
+    """Say what it was started with beyond what it has by itself; nothing where it is not there."""
+    found = inspect(there, NAME)
+    return _options(found) if found else []
+
+
 def run(there: Surroundings, image: str, options: Sequence[str] = (), own: Sequence[str] = ()) -> None:
     """Start the container in place of the one that is there, and wait until it serves."""
     remove(there)
@@ -103,11 +110,33 @@ def run(there: Surroundings, image: str, options: Sequence[str] = (), own: Seque
     while True:
         told = docker(there, "logs", NAME)
         if any(line.startswith("ready:") for line in told.splitlines()):
-            return
+            break
         found = inspect(there, NAME)
         if not found or not found["State"]["Running"] or time.monotonic() > deadline:
             raise SetupError(f"The reference load balancer does not get ready: {told[-300:]}", f"docker logs {NAME}")
         time.sleep(0.1)
+    if TRANSLATING in (*own, *options):
+        returning.give(there, addresses(there), MAC)
+
+
+def image_of(there: Surroundings) -> str:
+    """Say of which image it is; of none where it is not there."""
+    found = inspect(there, NAME)
+    return str(found["Config"]["Image"]) if found else ""
+
+
+def addresses(there: Surroundings) -> list[str]:
+    """Say where it stands itself: an address of each family that its network has; none where it is not there."""
+    found = inspect(there, NAME)
+    told = found["NetworkSettings"]["Networks"].values() if found else ()
+    return [each[name] for each in told for name in ("IPAddress", "GlobalIPv6Address") if each.get(name)]
+
+
+def resolver(there: Surroundings) -> str:
+    """Say who resolves the hostnames that it announces; nobody where it announces none."""
+    found = inspect(there, NAME)
+    given = [*_options(found, OWN_LABEL), *_options(found)] if found else []
+    return next(iter(addresses(there)), "") if HOSTNAME in given else ""
 
 
 def remove(there: Surroundings) -> None:

@@ -1,11 +1,10 @@
 """What a Service's status tells of its load balancer: addresses or hostnames, in which families, and how."""
 
-import contextlib
-import socket
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from esipp.model import Family
+from esipp.resolving import addresses_of
 from esipp.topology import by_family
 
 Json = dict[str, Any]
@@ -33,10 +32,14 @@ def announced(service: Json) -> list[str]:
         if each.get("ip"):
             found.append(each["ip"])
         elif each.get("hostname"):
-            with contextlib.suppress(OSError):
-                answers = socket.getaddrinfo(each["hostname"], None, type=socket.SOCK_STREAM)
-                found += [str(answer[4][0]) for answer in answers]
+            found += addresses_of(each["hostname"])
     return found
+
+
+def in_order(service: Json, given: Mapping[Family, str]) -> dict[Family, str]:
+    """A Service's addresses by family, its own first family first: a status may list them in any order."""
+    own = [family for family in families_of(service) if family in given]
+    return {family: given[family] for family in (*own, *(each for each in given if each not in own))}
 
 
 def is_announced(service: Json, expected: Collection[Family] | None = None) -> bool:

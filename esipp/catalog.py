@@ -2,11 +2,13 @@
 
 import importlib
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from esipp.cell import Cell
-from esipp.rows import Row
+from esipp.model import Path as Dialled
+from esipp.rows import Level, Row
 from esipp.versions import dated
 
 HOUSE = Path(__file__).resolve().parents[1]
@@ -36,6 +38,27 @@ def all_rows() -> list[Row]:
 @cache
 def rows_of(suite: str) -> tuple[Row, ...]:
     """The rows of a suite, each with the Kubernetes that it needs (versions.py)."""
+    return tuple(_with_unjudged(row) if isinstance(row, Cell) else row for row in _written(suite))
+
+
+@cache
+def _written(suite: str) -> tuple[Row, ...]:
     if str(HOUSE) not in sys.path:
         sys.path.insert(0, str(HOUSE))
     return tuple(dated(row) for row in importlib.import_module(f"suites.{suite}.cells").CELLS)
+
+
+@cache
+def _judged_paths() -> frozenset[Dialled]:
+    """The paths whose losses some row judges."""
+    rows = (row for name in suite_names() for row in _written(name))
+    return frozenset(row.path for row in rows if isinstance(row, Cell) and row.level is not Level.RECORD)
+
+
+def _with_unjudged(cell: Cell) -> Cell:
+    """The row, with its controls marked whose Service no row judges."""
+    controls = tuple(
+        replace(each, unjudged=each.path.service is not None and each.path not in _judged_paths())
+        for each in cell.controls
+    )
+    return replace(cell, controls=controls) if controls != cell.controls else cell

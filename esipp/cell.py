@@ -20,23 +20,42 @@ class Spread(StrEnum):
 class Control:
     """What must hold in the same window before a row is believed (design.md, law 4).
 
-    ``accept`` are the classes of source that prove it; empty means: any answer from our own echo server.
+    ``accept`` are the classes of source that prove it; empty means: any answer from our own echo server. ``unjudged``
+    marks a path by way of a Service that is no row's own, so that no row judges what is lost there.
     """
 
     path: Path
     accept: frozenset[AddressClass] = frozenset()
     why: str = ""
     spread: Spread = Spread.ANY
+    unjudged: bool = False
+
+
+class Proof(StrEnum):
+    """What the source of a connection must be shown to be before a known difference covers it.
+
+    ``class``: of a class that it accepts. ``own-node``: an address of the client's own node. ``fact``: the very address
+    that a fact names (``Override.names``). ``balancer``: an address of the Service's load balancer, by
+    loadbalancers/ingress.py; classes that it accepts are fine beside these.
+    """
+
+    CLASS = "class"
+    OWN_NODE = "own-node"
+    FACT = "fact"
+    BALANCER = "balancer"
 
 
 @dataclass(frozen=True)
 class Override:
     """A legitimate difference: where all facts in ``when`` hold, ``accept`` is fine too, and the row is ``known``.
 
-    ``before`` limits it to versions older than that (``1.34``: Kubernetes; ``cilium.version 1.19``). ``forwarded``
-    excuses that packets reach a backend whose answer the client cannot use, ``resets`` that a few connections were made
-    and then reset, ``hangs`` that nothing was said on a few, ``collides`` that a few had no answer whose port another's
-    connection had. ``nature`` says what it is, ``by_chance`` that a run need not see it where it holds.
+    ``before`` limits it to versions older than that (``1.34``: Kubernetes; ``cilium.version 1.19``). ``proof`` is what
+    must be shown of a source, ``names`` the fact that names its address, with the family behind a dot. ``forwarded``
+    excuses that packets reach a backend whose answer the client cannot use. ``resets`` covers connections that were
+    reset while the routes of their Service changed. ``hangs`` covers those on which nothing was said, ``collides``
+    those without an answer: both only where another connection had their address and port at that time
+    (collisions.py). ``nature`` says what it is, ``by_chance`` that a run need not see it where it holds, ``evidence``
+    what must have been seen, ``hides`` what it can still hide (docs/excuses.md).
     """
 
     when: tuple[tuple[str, str], ...]
@@ -44,12 +63,21 @@ class Override:
     reason: str
     reference: str
     before: str = ""
+    proof: Proof = Proof.CLASS
+    names: str = ""
     forwarded: bool = False
     resets: bool = False
     hangs: bool = False
     collides: bool = False
     by_chance: bool = False
     nature: Nature = Nature.ALLOWED
+    evidence: str = ""
+    hides: str = ""
+
+    @property
+    def of_single_connections(self) -> bool:
+        """Whether it covers single connections by what happened to them, and not all of a path."""
+        return self.resets or self.hangs or self.collides
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,15 +108,23 @@ class Cell(Row):
 
     @property
     def on_host_network(self) -> bool:
-        """Where a client, a listener or a backend stands there; or an address may be seen that only agents know of."""
+        """Where a client, a listener or a backend stands there; or an address may be seen that only agents know of, or
+        is to be told from these.
+        """
         controls = (control.accept for control in self.controls)
         seen = self.accept.union(*controls, *(override.accept for override in self.overrides))
-        return bool(seen & OF_NODES) or any(path.on_host_network for path in self.paths)
+        told_apart = any(override.proof is Proof.BALANCER for override in self.overrides)
+        return told_apart or bool(seen & OF_NODES) or any(path.on_host_network for path in self.paths)
 
     @property
     def balanced(self) -> frozenset[str]:
         """Its path's."""
         return self.path.balanced
+
+    @property
+    def own_service(self) -> str:
+        """Its path's Service object, where such a VIP is dialled."""
+        return self.path.object_name if self.path.balanced else ""
 
     @property
     def source_at_vips(self) -> frozenset[str]:

@@ -28,10 +28,10 @@ SCTP = "cilium.sctp"
 """The fact that tells whether it carries SCTP at all: between pods, and to Services."""
 
 
-def version(image: str) -> Fact:
-    """Which Cilium it is, by the tag of its agents' image: ``1.18.6``; unknown where that names no version."""
+def version(image: str, daemon_set: str = "cilium") -> Fact:
+    """Which version it is, by the tag of a DaemonSet's image: ``1.18.6``; unknown where that names no version."""
     found = re.search(r":v?(\d+\.\d+\.\d+[^@]*)", image)
-    told = f"DaemonSet kube-system/cilium, image {image}" if image else "DaemonSets cannot be listed"
+    told = f"DaemonSet kube-system/{daemon_set}, image {image}" if image else "DaemonSets cannot be listed"
     return Fact(found[1] if found else "unknown", told)
 
 
@@ -55,6 +55,9 @@ def read_config(config: Mapping[str, Any]) -> dict[str, Fact]:
         "cilium.acceleration": told("bpf-lb-acceleration", "disabled"),
         "cilium.routing": told("routing-mode", "tunnel"),
         "cilium.socket-balancing": _at_sockets(config),
+        "cilium.sockets-of-hosts": _of_hosts(config),
+        "cilium.loopback.ipv4": told("ipv4-service-loopback-address", "169.254.42.1"),
+        "cilium.loopback.ipv6": told("ipv6-service-loopback-address", "fe80::1"),
         SCTP: told("enable-sctp", "false"),
         **{f"pod-to-outside.ipv{digit}": _masquerades(told(f"enable-ipv{digit}-masquerade", "true")) for digit in "46"},
         "cilium.kube-proxy-healthz-address": told("kube-proxy-replacement-healthz-bind-address", "none"),
@@ -85,6 +88,17 @@ def _at_sockets(config: Mapping[str, Any]) -> Fact:
     if str(config.get("bpf-lb-sock-hostns-only") or "").lower() == "true":
         return Fact("hosts only", f"{CONFIG}, bpf-lb-sock-hostns-only")
     return Fact("hosts and pods", f"{CONFIG}: kube-proxy-replacement implies it, bpf-lb-sock-hostns-only is not set")
+
+
+def _of_hosts(config: Mapping[str, Any]) -> Fact:
+    """Whether a backend is chosen at the sockets of host processes; older words for a part of it do not imply that."""
+    replaced = str(config.get("kube-proxy-replacement") or "false").lower()
+    if replaced in ("true", "strict"):
+        return Fact("balanced", f"{CONFIG}: kube-proxy-replacement {replaced} implies it")
+    for key in ("bpf-lb-sock", "enable-host-reachable-services"):
+        if str(config.get(key) or "").lower() == "true":
+            return Fact("balanced", f"{CONFIG}, {key}")
+    return Fact("not balanced", f"{CONFIG}: neither bpf-lb-sock nor enable-host-reachable-services is true")
 
 
 def health(agents: Mapping[str, Prober]) -> dict[str, Fact]:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from esipp.cell import Override
+from esipp.loadbalancers.ingress import AT_SERVICE, OF_SERVICE, facts_at, service_of
 from esipp.observation import Verdict
 from esipp.plural import counted
+from esipp.report.plain import patterns
 from esipp.rows import Difference, Nature, Row, Status, holds, older_than
 
 OF_A_WINDOW = ("load-balancer.steered",)
@@ -20,6 +22,9 @@ OF_A_WINDOW = ("load-balancer.steered",)
 
 ABOUT = "known differences"
 """What notes of a run about these are about."""
+
+MOST_NAMED = 10
+"""Patterns of ids that a note names."""
 
 ASKED = (Status.PASS, Status.RECORDED, Status.FAIL, Status.FLAKY, Status.KNOWN)
 """Verdicts of rows that were really asked."""
@@ -35,6 +40,7 @@ class Claim:
         nature: whether it is allowed, or a defect.
         in_packets: whether only packets show it.
         by_chance: whether it takes an unlucky moment to see it.
+        evidence, hides: what must have been seen, and what it can still hide.
     """
 
     when: tuple[tuple[str, str], ...]
@@ -44,11 +50,14 @@ class Claim:
     nature: Nature
     in_packets: bool = False
     by_chance: bool = False
+    evidence: str = ""
+    hides: str = ""
 
     @property
     def binds(self) -> bool:
-        """Whether it must be seen where its facts hold."""
-        return bool(self.when) and not self.by_chance and not any(name in OF_A_WINDOW for name, _ in self.when)
+        """Whether it must be seen where its facts hold; a Service that may be behind a proxy need not be."""
+        about = {name for name, _ in self.when}
+        return bool(self.when) and not self.by_chance and not about & {*OF_A_WINDOW, AT_SERVICE, OF_SERVICE}
 
     @property
     def where(self) -> str:
@@ -64,12 +73,13 @@ class Claim:
 @dataclass(frozen=True)
 class Sight:
     """What one run says of a claim that is made for its cluster: of how many rows with it that were asked, and of how
-    many it was the reason.
+    many it was the reason. ``unshown`` are the rows that were as required all the same.
     """
 
     claim: Claim
     asked: int
     seen: int
+    unshown: tuple[str, ...] = ()
 
     @property
     def expired(self) -> bool:
@@ -85,6 +95,21 @@ class Sight:
             f"{counted(self.asked, 'row')}: was it mended?"
         )
 
+    @property
+    def of_rows(self) -> str:
+        """What is to be told where some rows showed it and others, which have it as well, did not; or nothing.
+
+        These rows keep an excuse that they do not need: their next failure would be known.
+        """
+        if not self.claim.binds or not self.seen or not self.unshown:
+            return ""
+        named = patterns(self.unshown)
+        return (
+            f"'{self.claim.reason}' ({self.claim.reference}) was seen on {self.seen} of {counted(self.asked, 'row')}; "
+            f"as required all the same: {', '.join(named[:MOST_NAMED])}"
+            + (f", and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else "")
+        )
+
 
 def claims_of(row: Row) -> tuple[Claim, ...]:
     """The known differences of a row: its own, or those of the path's claim that it repeats in another window."""
@@ -96,7 +121,10 @@ def claims_of(row: Row) -> tuple[Claim, ...]:
 
 def _claim(known: Override | Difference) -> Claim:
     in_packets = isinstance(known, Override) and known.forwarded
-    return Claim(known.when, known.before, known.reason, known.reference, known.nature, in_packets, known.by_chance)
+    return Claim(
+        known.when, known.before, known.reason, known.reference, known.nature, in_packets, known.by_chance,
+        known.evidence, known.hides,
+    )  # fmt: skip
 
 
 @cache
@@ -133,11 +161,28 @@ def sights(
     """
     found = []
     for claim, ids in claims.items():
-        if claim.holds(facts) and (packets or not claim.in_packets):
-            told = [verdicts[name] for name in ids if name in verdicts and verdicts[name].status in ASKED]
+        there = [name for name in sorted(ids) if claim.holds(_facts_of(name, claim, facts))]
+        if (there or claim.holds(facts)) and (packets or not claim.in_packets):
+            told = [verdicts[name] for name in there if name in verdicts and verdicts[name].status in ASKED]
             seen = sum(1 for each in told if _is_it(each, claim))
-            found.append(Sight(claim, len(told), seen))
+            unshown = tuple(each.cell for each in told if each.status is Status.PASS)
+            found.append(Sight(claim, len(told), seen, unshown))
     return found
+
+
+def _facts_of(row: str, claim: Claim, facts: Mapping[str, str]) -> Mapping[str, str]:
+    """The facts as they are for a row; only those that are about one Service differ from row to row."""
+    if not any(name in (AT_SERVICE, OF_SERVICE) for name, _ in claim.when):
+        return facts
+    return facts_at(_services().get(row, ""), facts)
+
+
+@cache
+def _services() -> Mapping[str, str]:
+    """The Service of the cluster's own load balancer that each row is about, of those that are about one."""
+    from esipp.catalog import all_rows
+
+    return {row.id: service_of(row) for row in all_rows() if service_of(row)}
 
 
 def _is_it(verdict: Verdict, claim: Claim) -> bool:

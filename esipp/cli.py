@@ -145,9 +145,8 @@ def _parser() -> argparse.ArgumentParser:
     clean.add_argument("--kubeconfig", default=None, metavar="FILE")
     add_in_cluster(clean.add_argument)
     clean.add_argument("--run", default=None, metavar="ID", help="only this run's; it stands in the namespace's name")
-    clean.add_argument(
-        "--force", action="store_true", help="also what belongs to a run that is at work on this machine"
-    )
+    clean.add_argument("--force", action="store_true", help="also what belongs to a run that is at work anywhere")
+    clean.add_argument("--dry-run", action="store_true", help="only say what would be undone and removed")
     clean.set_defaults(command=_clean)
     _add_judge(commands)
     add_report_commands(commands)
@@ -314,5 +313,5 @@ def _clean(options: argparse.Namespace) -> int:
     from esipp.sweeping import clean
 
     cluster = Cluster(*in_pod.named(options.context, options.kubeconfig, options.in_cluster))
-    clean(cluster, options.run, options.force, print)
+    clean(cluster, options.run, options.force, print, dry_run=options.dry_run)
     return int(ExitCode.CONFORMANT)

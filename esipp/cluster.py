@@ -39,8 +39,15 @@ VERSION = "/version"
 CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 30.0
 UNAUTHORIZED = 401
+GONE = 410
+"""What a server answers that no longer knows what happened since some version."""
+
 REOPEN_SECONDS = 0.2
 """Pause before a watch that the server closed is opened again."""
+
+LONGEST_WATCH = 1800.0
+"""Seconds after which a watch is opened anew where it ended, at the latest; API servers end theirs after 30 to 60
+minutes, too (``--min-request-timeout``)."""
 
 
 class Cluster:
@@ -228,13 +235,24 @@ class Cluster:
             if refused.status != 404:
                 raise
 
-    def watch(self, collection: str, *, budget: float, waits: bool = True, **query: str) -> Iterator[tuple[str, Json]]:
-        """First the present objects as ``ADDED``, then changes, for at most ``budget`` seconds.
+    def watch(
+        self,
+        collection: str,
+        *,
+        budget: float,
+        waits: bool = True,
+        known: dict[str, Json] | None = None,
+        **query: str,
+    ) -> Iterator[tuple[str, Json]]:
+        """First the present objects as ``ADDED``, then changes, for at most ``budget`` seconds (``math.inf``: no end).
 
         Yields ``(event type, object)``; ``EMPTY`` with a nameless object says that the snapshot had none. Ends
         silently when the budget is used up: whoever watches knows what is still missing and says it. A watch that the
-        server closes is opened again, also after a while in which no server answered; unless whoever watches goes by
-        the time at which events arrive, and ``waits`` for none.
+        server closes goes on where it ended. One that breaks is opened again with a new snapshot, also after a while
+        in which no server answered: an object that is not in that snapshot any more, or is another one of the same
+        name, comes as ``DELETED`` in its last known state. A caller who goes by the time at which events arrive sets
+        ``waits`` to False, and the watch then does not outlive a server that is away. ``known`` keeps the last states
+        for a caller who watches again after a refusal.
 
         Raises:
             ApiError: the server refused.
@@ -242,6 +260,7 @@ class Cluster:
         """
         deadline = time.monotonic() + budget
         pause = threading.Event()
+        known = {} if known is None else known
         while True:
             try:
                 snapshot = self.request("GET", collection, query=query)
@@ -250,29 +269,50 @@ class Cluster:
                     raise
                 pause.wait(REOPEN_SECONDS)
                 continue
-            items = snapshot.get("items") or []
-            for item in items:
+            items = {_name_of(item): item for item in snapshot.get("items") or []}
+            gone = [each for name, each in known.items() if name not in items or _uid_of(items[name]) != _uid_of(each)]
+            for item in gone:
+                yield "DELETED", item
+            known.clear()
+            known.update(items)
+            for item in items.values():
                 yield "ADDED", item
             if not items:
                 yield "EMPTY", {"metadata": {"name": ""}}
-            version = snapshot.get("metadata", {}).get("resourceVersion", "")
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return
-            opened = {**query, "watch": "1", "resourceVersion": version, "timeoutSeconds": str(max(1, int(left)))}
-            try:
-                response = self._send("GET", collection, None, opened, left + 1, stream=True)
-                try:
-                    for line in lines_of(response):
-                        event = json.loads(line)
-                        if event["type"] == "ERROR":
-                            break
-                        yield str(event["type"]), self.dialect.back(collection, event["object"])
-                finally:
-                    response.close()
-            except (UnreachableError, urllib3.exceptions.HTTPError, OSError):
-                if time.monotonic() >= deadline:
+            version = str(snapshot.get("metadata", {}).get("resourceVersion", ""))
+            while True:  # as long as the server ends each part of the watch in good order
+                left = min(deadline - time.monotonic(), LONGEST_WATCH)
+                if left <= 0:
                     return
+                whole = False
+                opened = {**query, "watch": "1", "resourceVersion": version, "timeoutSeconds": str(max(1, int(left)))}
+                try:
+                    response = self._send("GET", collection, None, opened, left + 1, stream=True)
+                    try:
+                        for line in lines_of(response):
+                            event = json.loads(line)
+                            if event["type"] == "ERROR":
+                                break
+                            item = self.dialect.back(collection, event["object"])
+                            version = str(item["metadata"].get("resourceVersion") or version)
+                            if event["type"] == "DELETED":
+                                known.pop(_name_of(item), None)
+                            else:
+                                known[_name_of(item)] = item
+                            yield str(event["type"]), item
+                        else:
+                            whole = bool(version)
+                    finally:
+                        response.close()
+                except ApiError as refused:
+                    if refused.status != GONE:
+                        raise
+                except (UnreachableError, urllib3.exceptions.HTTPError, OSError):
+                    if time.monotonic() >= deadline:
+                        return
+                if not whole:
+                    break
+                pause.wait(REOPEN_SECONDS)  # a server that closes at once is not asked without end
             pause.wait(REOPEN_SECONDS)
 
     def wait_for(
@@ -293,7 +333,7 @@ class Cluster:
         """
         last: dict[str, Json] = {}
         right: set[str] = set()
-        for kind, item in self.watch(collection, budget=budget, waits=True, **query):
+        for kind, item in self.watch(collection, budget=budget, waits=True, known=None, **query):
             name = key(item)
             if name not in names:
                 continue
@@ -381,6 +421,15 @@ class Cluster:
         }
         answer = self.create(f"/apis/{review['apiVersion']}/selfsubjectaccessreviews", review)
         return bool(answer.get("status", {}).get("allowed"))
+
+
+def _name_of(item: Json) -> str:
+    metadata = item["metadata"]
+    return f"{metadata.get('namespace', '')}/{metadata['name']}"
+
+
+def _uid_of(item: Json) -> str:
+    return str(item["metadata"].get("uid", ""))
 
 
 def kubeconfig_arguments(context: str, kubeconfig: str | None) -> list[str]:

@@ -7,6 +7,7 @@ a known difference, is the same for all of them.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from esipp.loadbalancers.ingress import facts_at, in_doubt
 from esipp.observation import Verdict
 from esipp.rows import (
     Difference,
@@ -28,6 +29,8 @@ class Decision:
 
     ``expected`` and ``observed`` are words for people, ``seen`` the one word by which a known difference is told.
     ``tally`` counts what was seen. ``sees`` is what the check can and cannot see, with the resolution reached.
+    ``foreign``: all that was wrong are source addresses that are no node's, no pod's and no client's; NAT before the
+    cluster may have put them there.
     """
 
     status: Status
@@ -37,6 +40,7 @@ class Decision:
     seen: str = ""
     tally: Mapping[str, int] = field(default_factory=dict)
     sees: str = ""
+    foreign: bool = False
 
 
 def undecided(row: Row, why: str, observed: str = "nothing") -> Decision:
@@ -68,11 +72,13 @@ def give_verdict(
     status, reason, reference, nature = decided.status, decided.reason, "", ""
     if row.level is Level.RECORD and status in (Status.PASS, Status.FAIL, Status.FLAKY):
         status = Status.RECORDED
+    unproven = unproven_at_vips(row, facts) if decided.foreign else ""
+    there = facts_at(row.own_service, facts)
     if status is Status.FAIL:
         for known in differences:
-            if known.seen == decided.seen and holds(known.when, known.before, facts):
+            if known.seen == decided.seen and holds(known.when, known.before, there) and not in_doubt(unproven, there):
                 status, reason, reference, nature = Status.KNOWN, known.reason, known.reference, known.nature.value
-    if status in (Status.FAIL, Status.FLAKY) and (unproven := unproven_at_vips(row, facts)):
+    if status in (Status.FAIL, Status.FLAKY) and unproven:
         status, reason = Status.INCONCLUSIVE, unproven
     return replace(
         blank,

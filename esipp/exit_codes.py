@@ -37,7 +37,7 @@ OF_LOAD_BALANCERS = """exit codes:
 """``load-balancers`` and ``plan``: as those of rows."""
 
 OF_CLEANING = """exit codes:
-  0  nothing is left, but for what belongs to runs that are at work
+  0  nothing is left, but for what is spared, each with a reason; or --dry-run told what would go
   2  interrupted
   3  something could not be removed or undone
   4  wrong usage, or the cluster does not answer or does not let us in

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterable
 
-from esipp.cell import Cell, Control, Override, Spread
+from esipp.cell import Cell, Control, Override, Proof, Spread
 from esipp.model import AddressClass, Claim, Client, EntryKind, Path, Port, Protocol, Vantage
 from esipp.picture import picture
 from esipp.rows import KUBERNETES, Level, Row, older_than
@@ -153,9 +153,14 @@ def _control(control: Control) -> str:
 def _override(override: Override) -> str:
     when = " and ".join(f"{name} is {value}" for name, value in override.when)
     when += f", {older_than(override.before)}" if override.before else ""
-    shows = " or ".join(sorted(override.accept))
+    named = f"the address that {override.names} names"
+    proven = {Proof.OWN_NODE: "an address of the client's own node", Proof.FACT: named}
+    shows = proven.get(override.proof) or " or ".join(sorted(override.accept))
+    if override.proof is Proof.BALANCER:
+        shows = " or ".join(filter(None, ("the load balancer's own address", shows)))
     shows += ", and packets may reach a backend" if override.forwarded else ""
-    return f"{f'where {when}' if when else 'anywhere'}: {shows}, as {override.reason} [{override.reference}]"
+    said = f"{f'where {when}' if when else 'anywhere'}: {shows}, as {override.reason} [{override.reference}]"
+    return f"{said} {override.evidence}".strip()
 
 
 def _fold(label: str, text: str) -> list[str]:

@@ -20,6 +20,16 @@ PROXY_CONFIG = "ConfigMap kube-system/kube-proxy"
 PROXY_MODE = ("127.0.0.1", 10249, "/proxyMode")
 """Where kube-proxy tells its mode, on the node itself (upstream.md §2.6)."""
 
+SETTINGS = ("proxy-mode", "detect-local", "node-port-addresses", "masquerade-all")
+"""The facts about kube-proxy's settings."""
+
+VERSION = "kube-proxy.version"
+"""Which kube-proxy it is: it may be older or newer than the API server."""
+
+KUBE_PROXY = "kube-proxy"
+"""The fact that says ``absent`` where no kube-proxy answers on any node, and no DaemonSet has its name; else there is
+none."""
+
 WHERE = "DaemonSets of all namespaces"
 """How it is found which of them there are."""
 
@@ -39,6 +49,8 @@ def proxy_facts(cluster: Cluster) -> dict[str, Fact]:
     names = None if images is None else set(images)
     facts = {"network-add-on": _network_add_on(names, unread)}
     settings = _kube_proxys_settings(cluster)
+    if names is not None and "kube-proxy" in names:
+        facts[VERSION] = cilium.version((images or {})["kube-proxy"], "kube-proxy")
     if names is not None and "cilium" not in names:
         proxy = (
             Fact("kube-proxy", WHERE) if "kube-proxy" in names else Fact("unknown", f"{WHERE}: none by a known name")
@@ -82,13 +94,16 @@ def _ciliums_config(cluster: Cluster) -> tuple[Mapping[str, Any], str]:
 
 
 def _kube_proxys_settings(cluster: Cluster) -> dict[str, Fact]:
+    """Its settings; unknown, and not the defaults, where its ConfigMap has no configuration that can be read."""
+    config: Any = None
     try:
-        data = cluster.request("GET", "/api/v1/namespaces/kube-system/configmaps/kube-proxy").get("data", {})
-        config = yaml.safe_load(data.get("config.conf") or "") or {}
+        data = cluster.request("GET", "/api/v1/namespaces/kube-system/configmaps/kube-proxy").get("data") or {}
+        config = yaml.safe_load(data.get("config.conf") or "")
+        unread = f"{PROXY_CONFIG} has no configuration under config.conf"
     except (ApiError, UnreachableError, yaml.YAMLError) as broken:
         unread = f"{PROXY_CONFIG} cannot be read ({broken})"
-        names = ("proxy-mode", "detect-local", "node-port-addresses", "masquerade-all")
-        return {name: Fact("unknown", unread) for name in names}
+    if not isinstance(config, Mapping) or not config:
+        return {name: Fact("unknown", unread) for name in SETTINGS}
     return read_proxy_config(config)
 
 
@@ -145,13 +160,15 @@ def measured_facts(agents: Mapping[str, Prober], known: Mapping[str, str]) -> di
     mode = measured_proxy_mode(agents)
     if mode is not None:
         return {"proxy-mode": mode}
-    if known.get("service-proxy") == "unknown" and known.get("network-add-on") in NO_PROXIES and agents:
-        told = cilium.health(agents)["cilium.health"]
-        if told.value == "refused":
-            port = PROXY_MODE[1]
-            how = f"{WHERE}: none by a known name; refused at {PROXY_MODE[0]}:{port}; {told.decided}"
-            return {"service-proxy": Fact("none", how)}
-    return {}
+    nameless = known.get("service-proxy") == "unknown" and known.get("network-add-on", "unknown") != "unknown"
+    if not nameless or not agents:
+        return {}
+    told = cilium.health(agents)["cilium.health"]
+    if told.value != "refused":
+        return {}
+    how = f"{WHERE}: none by a known name; refused at {PROXY_MODE[0]}:{PROXY_MODE[1]}; {told.decided}"
+    found = {KUBE_PROXY: Fact("absent", how)}
+    return found | ({"service-proxy": Fact("none", how)} if known["network-add-on"] in NO_PROXIES else {})
 
 
 def measured_proxy_mode(agents: Mapping[str, Prober]) -> Fact | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from esipp.echo_token import TOKEN, VARIABLE
 from esipp.labels import OWNER, RUN_LABEL, labels_of
 from esipp.model import Backends, Balancer, Path, Port, Protocol, Service, TrafficPolicy
 
@@ -194,6 +195,7 @@ def _pod(name: str, run: str, node: str, image: str, arguments: list[str], raw: 
                         {"name": "NODE_NAME", **field("spec.nodeName")},
                         {"name": "POD_IP", **field("status.podIP")},
                         {"name": "POD_IPS", **field("status.podIPs")},
+                        {"name": VARIABLE, "value": TOKEN},  # it answers this process's probers, and nobody else
                     ],
                     "securityContext": {
                         "allowPrivilegeEscalation": False,

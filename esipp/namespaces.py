@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge, waiting
 from esipp.errors import HarnessError
-from esipp.labels import MANAGED_BY, OWNER, RUN_LABEL
+from esipp.labels import MANAGED_BY
 
 ACCOUNT = Budget("the namespace's default service account", 20.0, need=1, spacing=0.05)
 GONE = Budget("our namespace being gone", 90.0)
@@ -152,18 +152,6 @@ def of_runs(cluster: Cluster) -> list[dict[str, Any]]:
     """The namespaces of all runs, as the API server lists them."""
     selector = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
     return cluster.list("/api/v1/namespaces", labelSelector=selector)
-
-
-def left_behind(cluster: Cluster) -> dict[str, tuple[str, str]]:
-    """The namespaces of earlier runs: name, and with it the run's id and its owner (``host/pid``)."""
-    found = {}
-    for item in of_runs(cluster):
-        metadata = item["metadata"]
-        found[metadata["name"]] = (
-            metadata.get("labels", {}).get(RUN_LABEL, ""),
-            metadata.get("annotations", {}).get(OWNER, ""),
-        )
-    return found
 
 
 def is_alive(owner: str) -> bool:

@@ -29,7 +29,8 @@ class Observation:
 
     ``source`` is the client's own view of its address and port, ``seen`` the backend's, ``local`` the backend's own
     side. Of several probes, ``source``, ``seen`` and times are the first's, and ``ports`` are all pairs of source
-    ports, the client's and the one the backend saw. ``connected`` is when the connection was accepted, None where it
+    ports, the client's and the one the backend saw; ``moments`` are then when each began and ended, in the same order,
+    where that was kept. ``connected`` is when the connection was accepted, None where it
     never was. Times are the prober's monotonic seconds. ``tag`` is an SCTP INIT's initiate tag.
     ``connection`` counts the connections of a lasting job, from 0; ``addresses`` are what a name resolved to.
     """
@@ -53,6 +54,14 @@ class Observation:
     ports: tuple[tuple[int, int | None], ...] = ()
     connection: int = 0
     addresses: tuple[str, ...] = ()
+    moments: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def spans(self) -> tuple[tuple[float, float], ...]:
+        """When each probe began and ended, in the order of ``port_pairs``; none where only the first's is known."""
+        if self.moments or self.count > 1:
+            return self.moments
+        return ((self.started, self.ended),)
 
     @property
     def backend(self) -> str | None:
@@ -104,6 +113,8 @@ class Observation:
             told["connection"] = self.connection
         if self.addresses:
             told["addresses"] = list(self.addresses)
+        if self.moments:
+            told["moments"] = [list(each) for each in self.moments]
         return told
 
 
@@ -118,6 +129,7 @@ class Witness:
         delivered: the source with which its request went to a backend; None where it went to none.
         change: where the source changed, as ``node esipp-worker, between eth0 and veth1: A became B``; else empty.
         contradiction: where packets and the echo server cannot both be right, in words; else empty.
+        doubt: why its packets were not told apart from another connection's, in words; else empty.
     """
 
     path: str
@@ -127,6 +139,7 @@ class Witness:
     delivered: tuple[str, int] | None = None
     change: str = ""
     contradiction: str = ""
+    doubt: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The witness as the ledger keeps it."""
@@ -138,6 +151,7 @@ class Witness:
             "delivered": list(self.delivered) if self.delivered else None,
             "change": self.change,
             "contradiction": self.contradiction,
+            "doubt": self.doubt,
         }
 
 

@@ -36,7 +36,7 @@ ANSWER_TIMEOUT = 10.0
 """Seconds that a path gets which answered while settling: a late answer of a machine that is busy is an answer. TCP
 sends its SYN again after one second, three and seven; where an answer is lost for good, patience changes nothing."""
 
-SAMPLED = 2
+SAMPLED = 4
 """Connections of a path that are kept whole and looked for among the packets."""
 
 JOBS_AT_ONCE = 12
@@ -85,6 +85,12 @@ def must_answer(cells: Iterable[Cell], facts: Mapping[str, str]) -> set[Path]:
         if override.accept & NO_ANSWER and applies(override, facts)
     }
     return wanted - may_be_silent | {control.path for cell in cells for control in cell.controls} - may_be_silent
+
+
+def asks_for_moments(cells: Iterable[Cell], facts: Mapping[str, str]) -> bool:
+    """Whether a known difference that this cluster has asks when connections were open that were not lost."""
+    overrides = (override for cell in cells for override in cell.overrides if override.collides or override.hangs)
+    return any(applies(override, facts) for override in overrides)
 
 
 @dataclass

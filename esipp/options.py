@@ -20,6 +20,9 @@ from esipp.run import DEFAULT_MOVES, DEFAULT_SAMPLES, Settings
 from esipp.sampling import DEFAULT_NODES, MOST_NODES
 from esipp.source_ranges import read as read_ranges
 
+MOST_BOUND = 3600.0
+"""Seconds of ``--bound`` at most: with 30 moves of that length a run would take days."""
+
 
 def add_run_options(group: Any) -> None:
     """The options of a run, for argparse and pytest alike."""
@@ -56,6 +59,7 @@ def add_run_options(group: Any) -> None:
         help="which load balancer the cluster has, as docs/load-balancers.md names them, or a profile of your own: how "
         "long to wait for it, and what to expect (default: what is found)",
     )
+    add_bound(add)
     add(
         "--without",
         action="append",
@@ -132,6 +136,19 @@ def add_run_options(group: Any) -> None:
     add_deploying_options(add)
 
 
+def add_bound(add: Any) -> None:
+    """The option that says how fast the cluster's own load balancer has to follow."""
+    add(
+        "--bound",
+        type=float,
+        default=None,
+        metavar="SECONDS",
+        help="how long the cluster's own load balancer may go on losing requests after a node's health check says 503: "
+        "its checks are judged by it, and waits grow with it (default: (N+1) x period of --provider's or the detected "
+        "profile)",
+    )
+
+
 def check_numbers(options: Any) -> None:
     """What ``esipp run`` and ``esipp plan`` bound alike.
 
@@ -142,6 +159,8 @@ def check_numbers(options: Any) -> None:
         given = getattr(options, name.replace("-", "_"))
         if not least <= given <= most:
             raise PreflightError(f"--{name} {given} is out of range.", f"{least} to {most}.")
+    if options.bound is not None and not 0.0 < options.bound <= MOST_BOUND:
+        raise PreflightError(f"--bound {options.bound:g} is out of range.", f"more than 0, at most {MOST_BOUND:.0f} s.")
 
 
 def settings_of(options: Any) -> Settings:
@@ -181,4 +200,5 @@ def settings_of(options: Any) -> Settings:
         wishes=provided(read_wishes(options), told, internal=options.internal),
         sample_nodes=options.sample_nodes,
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
+        bound=options.bound,
     )

@@ -11,10 +11,11 @@ from esipp.cluster import NOT_THERE, ApiError, Cluster, UnreachableError
 from esipp.components import BALANCER, Component, find_components, node_facts, reference_component
 from esipp.deploying.pull_secret import load
 from esipp.dialect import CLUSTER_IPS_SINCE, NEWEST, read_version
+from esipp.disruption.containers import proven
 from esipp.disruption.features import disruption_features
 from esipp.errors import HarnessError, PreflightError
 from esipp.excluding import features_of
-from esipp.facts import proxy_facts
+from esipp.facts import VERSION, proxy_facts
 from esipp.fitness import (
     Outside,
     answered,
@@ -43,7 +44,7 @@ from esipp.probing.hosts import Landed
 from esipp.probing.places import Place
 from esipp.requiring import check_required
 from esipp.rights import rights_features
-from esipp.rows import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, Feature
+from esipp.rows import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, OWN_REFERENCE, Feature
 from esipp.run import Settings
 from esipp.sampling import NO_SAMPLE, Sample, sample
 from esipp.topology import MARKS, Node, marked, with_control_plane
@@ -57,7 +58,8 @@ class Findings:
 
     ``sample`` is of the nodes that carry an agent; ``places`` are where clients outside stand; ``landed`` is what those
     of them told that are no containers; ``balancer`` is what load balancer the cluster itself has; ``steering`` is how
-    many seconds any load balancer here may take to steer away from a node, as far as is known.
+    many seconds any load balancer here may take to steer away from a node, as far as is known; ``ways`` are how a
+    command is run on those nodes that are proven to be containers here.
     """
 
     nodes: Mapping[str, Node]
@@ -74,16 +76,11 @@ class Findings:
     balancer: Detected = NOTHING_FOUND
     sample: Sample = NO_SAMPLE
     steering: float | None = None
+    ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def on_node(self, node: str, command: list[str]) -> list[str] | None:
         """How a command is run on a node itself, past Kubernetes; None where there is no such way."""
-        return _on_node(self.nodes, node, command)
-
-
-def _on_node(nodes: Mapping[str, Node], node: str, command: list[str]) -> list[str] | None:
-    """See ``Findings.on_node``."""
-    kind = nodes[node].provider_id.startswith("kind://docker/")
-    return ["docker", "exec", nodes[node].provider_id.rpartition("/")[2], *command] if kind else None
+        return [*self.ways[node], *command] if node in self.ways else None
 
 
 def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) -> Findings:
@@ -135,6 +132,9 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     services = _service_families(cluster, version)
     for name, fact in {**node_facts(raw, services), **proxy_facts(cluster)}.items():
         facts[name], decided[name] = fact.value, fact.decided
+    if facts["service-proxy"] in ("kube-proxy", "unknown") and facts.get(VERSION, "unknown") == "unknown":
+        facts[VERSION] = facts["kubelet"] if len(facts["kubelet"].split(", ")) == 1 else "unknown"
+        decided[VERSION] = "the kubelets' version, as no DaemonSet tells kube-proxy's"
     places, network, landed = seen.outside.places, seen.outside.network, seen.outside.landed
     features = _features(nodes, roles, services)
     features |= standing.features(places, landed.values(), [f for f in Family if _has(features, f)])
@@ -147,6 +147,7 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     if reference:
         components.append(reference_component(reference))
         told, facts["load-balancer.reference"], decided["load-balancer.reference"] = ask_reference(reference)
+        facts[OWN_REFERENCE], decided[OWN_REFERENCE] = role_of(told), decided["load-balancer.reference"]
     balancer = detect(all_profiles(), raw, workloads, _told(settings), objects)
     balancer = as_it_runs(balancer, all_profiles(), told)
     for name, fact in balancer.facts().items():
@@ -160,8 +161,8 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     allowed = settings.allow_disruptive
     said = "--allow-disruptive was given" if allowed else "only with --allow-disruptive"
     features["disruptive"] = Feature(allowed, said, ours=True)
-    machines = {item["metadata"]["name"]: item["status"]["nodeInfo"].get("machineID", "") for item in raw}
-    features |= disruption_features(cluster, machines, lambda node, command: _on_node(nodes, node, command))
+    ways = proven(raw)
+    features |= disruption_features(cluster, [item["metadata"]["name"] for item in raw], ways)
     everywhere = facts["node-port-addresses"] == "all"
     features["node-ports.all-addresses"] = Feature(
         everywhere, f"node-port-addresses: {facts['node-port-addresses']} ({decided['node-port-addresses']})"
@@ -174,8 +175,8 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     chosen = sample(nodes.values(), with_control_plane(nodes.values(), roles), settings.sample_nodes, settings.seed)
     facts["nodes.sampled"], decided["nodes.sampled"] = chosen.words, chosen.decided
     found = Findings(nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes))
-    steering = steering_of(balancer.profiles, told)
-    return replace(found, places=places, landed=landed, balancer=balancer, sample=chosen, steering=steering)
+    steering = steering_of(balancer.profiles, told, settings.bound)
+    return replace(found, places=places, landed=landed, balancer=balancer, sample=chosen, steering=steering, ways=ways)
 
 
 NO_AGENTS = Feature(False, "agents are a DaemonSet's, bound to nodes by their names: needs Kubernetes 1.12")
@@ -311,6 +312,11 @@ def ask_reference(reference: Reference) -> tuple[Mapping[str, Any], str, str]:
     words = [f"{name} {value}" for name, value in told["settings"].items()]
     words += [f"fault {name}" for name in told.get("faults") or []]
     return told["settings"], ", ".join(words), f"its admin endpoint (container {reference.container})"
+
+
+def role_of(settings: Mapping[str, Any]) -> str:
+    """What the reference load balancer is here, by its settings: the cluster's own, or an instrument beside it."""
+    return "own" if settings.get(DEFAULT) else "instrument"
 
 
 def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: set[str] | None) -> dict[str, Feature]:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from esipp.cluster import Cluster
+from esipp.leases import NAME as LEASE
 from esipp.rows import Feature
 
 PAGE = "docs/rbac.yaml"
@@ -27,8 +28,9 @@ class Right:
     name: str = ""
 
     def __str__(self) -> str:
-        where = f" {self.namespace}/{self.name}" if self.name else f" in {self.namespace}" if self.namespace else ""
-        return f"{self.verb} {self.resource}{where}"
+        if self.name:
+            return f"{self.verb} {self.resource} {self.namespace}/{self.name}".replace(" /", " ")
+        return f"{self.verb} {self.resource}" + (f" in {self.namespace}" if self.namespace else "")
 
     def is_held(self, cluster: Cluster) -> bool:
         """Whether our account holds it."""
@@ -88,9 +90,11 @@ WELCOME = (
     *_rights("list", "endpointslices", DISCOVERY),
     *_rights("list", "events"),
     *_rights("create list", "networkpolicies", "networking.k8s.io"),
+    *_rights("create", "leases", COORDINATION),
+    *_rights("get patch", "leases", COORDINATION, name=LEASE),
 )
-"""Without these facts are unknown, names are not asked for, a failure has fewer files that explain it, and
-NetworkPolicies that others put into the run's namespace stay there."""
+"""Without these facts are unknown, names are not asked for, a failure has fewer files that explain it,
+NetworkPolicies that others put into the run's namespace stay there, and no Lease says that the run is at work."""
 
 
 def of_pull_secret(namespace: str = "", name: str = "") -> tuple[Right, ...]:

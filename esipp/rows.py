@@ -68,7 +68,8 @@ class Nature(StrEnum):
 class Difference:
     """A legitimate difference of a row that is no path: where all facts in ``when`` hold and ``seen`` is what was
     seen, the row is ``known``, with reason and reference. ``before`` limits it to older versions (see ``holds``),
-    ``nature`` says what it is, ``by_chance`` that a run need not see it where it holds.
+    ``nature`` says what it is, ``by_chance`` that a run need not see it where it holds. ``evidence`` says in a sentence
+    what must have been seen, ``hides`` what the difference can still hide (docs/excuses.md).
     """
 
     when: tuple[tuple[str, str], ...]
@@ -78,6 +79,8 @@ class Difference:
     before: str = ""
     nature: Nature = Nature.ALLOWED
     by_chance: bool = False
+    evidence: str = ""
+    hides: str = ""
 
 
 FAMILY = "family."
@@ -170,6 +173,11 @@ class Row:
         Protocol, family, policy (``unset`` where there is none) and vantage, as far as the row is about one.
         """
         return frozenset()
+
+    @property
+    def own_service(self) -> str:
+        """The Service object of the cluster's own load balancer whose VIP it dials; empty where it dials none."""
+        return ""
 
     @property
     def source_at_vips(self) -> frozenset[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from esipp import __version__
 from esipp.cell import Cell
 from esipp.deploying.wishes import NOTHING, Wishes
+from esipp.echo_token import TOKEN
 from esipp.errors import EsippError, ExitCode, PreflightError
 from esipp.excluding import Exclusions, as_words
 from esipp.implementation import Pairs, as_json
@@ -45,7 +46,8 @@ class Settings:
     cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account. ``implementation`` is
     what the user says was tested. ``sample_nodes`` is how many nodes carry an agent, at most (sampling.py).
     ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``provider`` is the load balancer that the
-    cluster is said to have (a profile's name or file); empty for what is found.
+    cluster is said to have (a profile's name or file); empty for what is found. ``bound`` is how many
+    seconds the cluster's own load balancer may take to steer away from a node, as the user says; else None.
     """
 
     context: str
@@ -70,6 +72,7 @@ class Settings:
     in_cluster: bool = False
     exclude: Exclusions = ()
     sample_nodes: int = DEFAULT_NODES
+    bound: float | None = None
 
     @property
     def repeat(self) -> str:
@@ -92,6 +95,7 @@ class Settings:
         words += [f"--implementation {shlex.quote(f'{name}={value}')}" for name, value in self.implementation]
         words += [f"--source-ranges {self.source_ranges}"] if self.source_ranges != "auto" else []
         words += [f"--provider {shlex.quote(self.provider)}"] if self.provider else []
+        words += [f"--bound {self.bound:g}"] if self.bound is not None else []
         words += [f"--without {name}" for name in self.without]
         words += [f"--require {name}" for name in self.require]
         words += [f"--exclude {shlex.quote(word)}" for word in as_words(self.exclude)]
@@ -156,6 +160,7 @@ class Run:
         self._by_id = {row.id: row for row in rows}
         self.progress.begin(rows, self.settings.samples, self.settings.moves)
         know_cloud(self.settings)
+        KNOWN.learn("token", TOKEN)
         now = time.gmtime()
         self.id = f"{time.strftime('%m%d-%H%M%S', now)}-{secrets.token_hex(2)}"
         stamp = time.strftime("%Y%m%dT%H%M%SZ", now)
@@ -185,6 +190,7 @@ class Run:
             redact_cloud_ids=self.settings.redact_cloud_ids,
             implementation=as_json(self.settings.implementation),
             provider=self.settings.provider,
+            bound=self.settings.bound,
             command=self.repeat,
             asked=list(self.asked),
             rows=[row_record(row) for row in rows],

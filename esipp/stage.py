@@ -10,13 +10,14 @@ from typing import Any
 
 from esipp import agents, manifests, network_policies
 from esipp.agents import key_of, node_of, waited_for
-from esipp.announcing import announced, carried, families_of, ingress_of, is_announced, protocols_of
+from esipp.announcing import announced, carried, families_of, in_order, ingress_of, is_announced, protocols_of
 from esipp.cluster import UNAUTHORIZED, ApiError, Cluster, UnreachableError
 from esipp.convergence import Budget, Reading, converge, waiting
 from esipp.deploying import pull_secret
 from esipp.errors import HarnessError
 from esipp.intact import compare
 from esipp.labels import RUN_LABEL
+from esipp.leases import Heartbeat
 from esipp.loadbalancers.carrying import guess
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected
 from esipp.loadbalancers.patience import USUAL, Patience
@@ -67,9 +68,11 @@ class Stage:
     by name, ``obstacles`` say why a service cannot be dialled (a VIP that never came), ``listeners`` are the reference
     listeners' ports by node and protocol,
     ``admitted`` are the ranges that our VIPs are limited to, if they are,
-    ``ingress`` is how the cluster's own load balancer announces itself: VIP, Proxy or hostname;
+    ``ingresses`` are how the cluster's own load balancer announces each of its Services: VIP, Proxy, hostname or none;
+    ``ingress`` is the one of them that says least of an address;
     ``network_policies`` are those that others put into our namespace, and one of ours lifts; ``pull_secret`` is what
-    images are pulled with there, if they are: a Secret's type and data (deploying/pull_secret.py).
+    images are pulled with there, if they are: a Secret's type and data (deploying/pull_secret.py). ``note`` is told
+    what is wrong with the run's Lease (leases.py).
     """
 
     cluster: Cluster
@@ -94,10 +97,12 @@ class Stage:
     obstacles: dict[tuple[str, Family], str] = field(default_factory=dict)
     listeners: dict[str, dict[Protocol, int]] = field(default_factory=dict)
     second_addresses: dict[str, dict[Family, str]] = field(default_factory=dict)
-    ingress: str = "none"
+    ingresses: dict[str, str] = field(default_factory=dict)
     network_policies: list[str] = field(default_factory=list)
     admitted: tuple[str, ...] = ()
     pull_secret: Json | None = field(default=None, repr=False)
+    note: Callable[[str], object] = str
+    _heartbeat: Heartbeat | None = None
     _identities: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     _states: dict[str, Json] = field(default_factory=dict)
 
@@ -106,6 +111,11 @@ class Stage:
             self.sampled = ()
         elif not self.sampled:
             self.sampled = sample(self.nodes.values(), self.roles).nodes
+
+    @property
+    def ingress(self) -> str:
+        """How the cluster's own load balancer announces itself; of several ways, what says least of an address."""
+        return max(self.ingresses.values(), default="none", key=("none", "VIP", "Proxy", "hostname").index)
 
     def arrange(self, paths: Iterable[Path], props: Props = NO_PROPS) -> None:
         """Create everything the paths and the other suites need, together, and wait until it stands.
@@ -122,6 +132,8 @@ class Stage:
         try:
             level = manifests.PRIVILEGED if self.hosted else manifests.RESTRICTED
             self.cluster.create("/api/v1/namespaces", manifests.namespace(self.namespace, self.run, owner(), level))
+            self._heartbeat = Heartbeat(self.cluster, self.namespace, self.run, owner(), self.note)
+            self._heartbeat.begin()
             if self.pull_secret:
                 self.cluster.create(self._in("secrets"), pull_secret.manifest(self.run, self.pull_secret))
             wait_for_account(self.cluster, self.namespace)
@@ -165,6 +177,8 @@ class Stage:
         Raises:
             HarnessError: it is still there after the budget.
         """
+        if self._heartbeat is not None:
+            self._heartbeat.end()
         if not self.namespace:
             return
         try:
@@ -331,8 +345,8 @@ class Stage:
             if not item["spec"].get(
                 "loadBalancerClass"
             ):  # the reference load balancer's ways say nothing of the cluster's
-                self.ingress = max(self.ingress, ingress_of(item), key=("none", "VIP", "Proxy", "hostname").index)
-            self.vips[name] = given = by_family(announced(item))
+                self.ingresses[name] = ingress_of(item)
+            self.vips[name] = given = in_order(item, by_family(announced(item)))
             for family in families_of(item):
                 if family not in given:
                     self.obstacles[name, family] = self._why_no_vip(item, family)

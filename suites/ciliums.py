@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from esipp import rows
-from esipp.cell import Override
+from esipp.cell import Override, Proof
 from esipp.interoperability.model import NOT_REWRITTEN
 from esipp.model import NO_ANSWER, AddressClass, EntryKind, Family, Path, Role, TrafficPolicy, Vantage
 from esipp.rows import Nature
@@ -16,11 +16,23 @@ NO_REWRITE = Override(
     CLIENT,
     "Cilium does not rewrite the source on the way to a backend of the same node",
     "cilium/cilium#33574",
+    evidence="The client is answered, and the backend saw the client's own address.",
+    hides="Nothing that the API promises: the answer came back, and the source is the true one.",
 )
-OF_MANY_SERVICES = rows.Difference((HERE,), NOT_REWRITTEN, NO_REWRITE.reason, NO_REWRITE.reference)
+OF_MANY_SERVICES = rows.Difference(
+    (HERE,),
+    NOT_REWRITTEN,
+    NO_REWRITE.reason,
+    NO_REWRITE.reference,
+    evidence=NO_REWRITE.evidence,
+    hides=NO_REWRITE.hides,
+)
 DSR = (HERE, ("cilium.load-balancer-mode", "dsr"))
 SOURCE_KEPT = "in DSR mode the node that is dialled hands packets on with their source, and the backend's node answers"
 DSR_REFERENCE = "Cilium documentation, Kubernetes without kube-proxy: Direct Server Return (DSR)"
+DSR_EVIDENCE = "The client is answered with its own address as the source, and Cilium's ConfigMap says DSR."
+DSR_HIDES = "Nothing that the API promises: the answer came back, and the source is the true one."
+KEPT_IN_DSR = Override(DSR, CLIENT, SOURCE_KEPT, DSR_REFERENCE, evidence=DSR_EVIDENCE, hides=DSR_HIDES)
 ONE_CONNECTION_FOR_TWO = Override(
     (HERE,),
     frozenset({AddressClass.LOAD_BALANCER}),
@@ -30,6 +42,9 @@ ONE_CONNECTION_FOR_TWO = Override(
     hangs=True,
     by_chance=True,
     nature=Nature.DEFECT,
+    evidence="Packets show by which port the proxy's connection came, and another Service's connection to that pod had "
+    "the same at that time. Without such packets nothing is excused.",
+    hides="A connection may hang for another reason, and share its port by chance.",
 )
 SAME_PORT = Override(
     (HERE, ("cilium.load-balancer-mode", "snat")),
@@ -40,11 +55,19 @@ SAME_PORT = Override(
     collides=True,
     by_chance=True,
     nature=Nature.FINDING,
+    evidence="Of each lost connection the port, protocol, family, address and pod were those of another one that was "
+    "open, or whose state Cilium still had (10 s TCP, 60 s UDP). At most one port in ten had such a one by chance.",
+    hides="A connection that is lost for another reason at such a port: at most one in ten of these.",
 )
-FLIPS_IN_DSR = tuple(rows.Difference(DSR, seen, SOURCE_KEPT, DSR_REFERENCE) for seen in ("kept", "unrewritten"))
+FLIPS_IN_DSR = tuple(
+    rows.Difference(DSR, seen, SOURCE_KEPT, DSR_REFERENCE, evidence=DSR_EVIDENCE, hides=DSR_HIDES)
+    for seen in ("kept", "unrewritten")
+)
 """Of a bare node whose service becomes Cluster, in the words of `esipp/flips/judging.py`."""
 
-AT_BARE_NODES_IN_DSR = rows.Difference(DSR, NOT_REWRITTEN, SOURCE_KEPT, DSR_REFERENCE)
+AT_BARE_NODES_IN_DSR = rows.Difference(
+    DSR, NOT_REWRITTEN, SOURCE_KEPT, DSR_REFERENCE, evidence=DSR_EVIDENCE, hides=DSR_HIDES
+)
 NOT_TURNED_BACK = Override(
     DSR,
     NO_ANSWER,
@@ -54,6 +77,9 @@ NOT_TURNED_BACK = Override(
     before="cilium.version 1.19",
     forwarded=True,
     nature=Nature.DEFECT,
+    evidence="A client beside the backend dials another node in DSR mode and has no answer, or one from another "
+    "address.",
+    hides="Such a client may have no answer for another reason.",
 )
 AT_THE_CLIENT = Override(
     (HERE,),
@@ -61,7 +87,10 @@ AT_THE_CLIENT = Override(
     "Cilium chooses the backend on the client's own node, of host processes at their sockets whichever node's address "
     "they dial, and rewrites nothing then; what clients inside meet at nodePorts the API leaves open",
     "cilium/cilium#11746; Cilium documentation, Kubernetes without kube-proxy: socket load balancing",
+    evidence="A client inside the cluster is answered, and the backend saw the client's own address.",
+    hides="A bare node may answer clients inside the cluster in another way, with their own address.",
 )
+AT_ITS_SOCKETS = replace(AT_THE_CLIENT, when=(HERE, ("cilium.sockets-of-hosts", "balanced")))
 
 
 def _dialled_from_the_backends_node(path: Path) -> bool:
@@ -86,12 +115,12 @@ CILIUMS = (
             and not local(path)
         ),
         NODE,
-        Override(DSR, CLIENT, SOURCE_KEPT, DSR_REFERENCE),
+        KEPT_IN_DSR,
     ),
     Difference(
         lambda path: not inside(path) and path.entry.role in BARE and not local(path),
         NODE,
-        Override(DSR, CLIENT, SOURCE_KEPT, DSR_REFERENCE),
+        KEPT_IN_DSR,
     ),
     Difference(
         lambda path: path.service is not None and path.service.balancer in PROXIES,
@@ -114,12 +143,12 @@ CILIUMS = (
     Difference(
         lambda path: path.client.vantage is Vantage.NODE and path.entry.kind is EntryKind.NODE_PORT,
         NODE,
-        AT_THE_CLIENT,
+        AT_ITS_SOCKETS,
     ),
     Difference(
         lambda path: path.client.vantage is Vantage.NODE and path.entry.kind is EntryKind.NODE_PORT and local(path),
         NO_ANSWER,
-        AT_THE_CLIENT,
+        AT_ITS_SOCKETS,
     ),
     Difference(
         lambda path: (
@@ -138,6 +167,9 @@ CILIUMS = (
             "Cilium leaves a host process that dials another node's externalIP to that node, which rewrites it as it "
             "does clients outside",
             "cilium/cilium#12220, against CVE-2020-8554",
+            evidence="A host process that dials another node's externalIP is answered, and the backend saw a node's "
+            "address.",
+            hides="Any node's address: which one rewrote is not judged.",
         ),
     ),
     Difference(
@@ -152,16 +184,22 @@ CILIUMS = (
             before="cilium.version 1.19",
             forwarded=True,
             nature=Nature.DEFECT,
+            evidence="A pod that reaches for its own IPv6 service has no answer, or one from another address.",
+            hides="Such a pod may have no answer for another reason.",
         ),
     ),
     Difference(
-        lambda path: hairpin(path) and path.family is Family.IPV4,
+        hairpin,
         HAIRPIN,
         Override(
             (HERE,),
             frozenset({AddressClass.OTHER}),
             "a pod that reaches itself by a service sees Cilium's own loopback address",
-            "cilium/cilium#26100",
+            "cilium/cilium#26100; of IPv6 #39594",
+            proof=Proof.FACT,
+            names="cilium.loopback",
+            evidence="The source is the very loopback address that Cilium's ConfigMap, or its default, names.",
+            hides="Nothing else: no other address is accepted.",
         ),
     ),
     Difference(
@@ -174,6 +212,8 @@ CILIUMS = (
             "and internalTrafficPolicy differ: they reach the node that has the address, as anybody does",
             "cilium/cilium#42245",
             nature=Nature.DEFECT,
+            evidence="A client inside the cluster has no answer at an externalIP of a Local service.",
+            hides="Such a client may have no answer for another reason.",
         ),
     ),
     Difference(
@@ -191,6 +231,9 @@ CILIUMS = (
             "a pod on a node without any does not reach the VIP; internalTrafficPolicy is about the ClusterIP only",
             "cilium/cilium v1.18.6, pkg/loadbalancer/reflectors: twoScopes; API: service.spec.internalTrafficPolicy",
             nature=Nature.FINDING,
+            evidence="A client on a node without an endpoint has no answer at a VIP of a Service whose policies are "
+            "both Local.",
+            hides="Such a client may have no answer for another reason.",
         ),
     ),
 )

@@ -10,7 +10,6 @@ from suites.cast import BACKEND
 CLIENT = frozenset({AddressClass.CLIENT})
 NODE = frozenset({AddressClass.NODE})
 HAIRPIN = frozenset({AddressClass.HAIRPIN})
-BEHIND_A_PROXY = frozenset({AddressClass.LOAD_BALANCER, AddressClass.OTHER})
 BARE = (Role.BARE_NODE, Role.OTHER_NODE)
 """The roles of nodes without an endpoint."""
 

@@ -31,7 +31,7 @@ NODE_PACKAGES = (
     *("util-linux", "mount", "hostname", "procps", "jq", "curl", "ca-certificates", "socat", "tcpdump"),
     *("libseccomp2", "runc", "containernetworking-plugins"),
 )
-BALANCER_PACKAGES = ("python3", "python3-pyroute2", "haproxy", "iproute2")
+BALANCER_PACKAGES = ("python3", "python3-pyroute2", "haproxy", "iproute2", "nftables")
 ROUTER_PACKAGES = ("bird2", "iproute2")
 # The agent compiles its programs on the node that they are for.
 CILIUM_PACKAGES = (

@@ -169,6 +169,8 @@ class Bench:
             obstacles=window.obstacles,
             witnesses=past.run.witnesses,
             blind=window.blind,
+            steers=window.steers,
+            clocks=window.clocks,
         )
 
     @cached_property

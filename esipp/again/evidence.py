@@ -1,12 +1,13 @@
 """What the judge of each suite is given, as the ledger keeps it: one record ``judged`` a judge."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.again.codec import decode, encode
 from esipp.compatibility.model import Seen as Edited
 from esipp.continuity.seen import Seen as Flowed
+from esipp.excusing import Steer
 from esipp.flips.seen import Seen as Flipped
 from esipp.health.seen import Seen as Health
 from esipp.interoperability.seen import Seen as InterOperated
@@ -29,6 +30,8 @@ class Window:
     samples: int
     obstacles: Mapping[str, str] = field(default_factory=dict)
     blind: str = ""
+    steers: Sequence[Steer] = ()
+    clocks: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,8 @@ TYPES: Mapping[str, type] = {
 
 def window_of(evidence: Evidence) -> Window:
     """What of the evidence of paths has no records of its own."""
-    return Window(evidence.topology, evidence.samples, evidence.obstacles, evidence.blind)
+    known = evidence.obstacles, evidence.blind, tuple(evidence.steers), evidence.clocks
+    return Window(evidence.topology, evidence.samples, *known)
 
 
 def judged(suite: str, seen: object) -> dict[str, Any]:

@@ -117,6 +117,7 @@ def read_observation(told: Mapping[str, Any]) -> Observation:
         ports=tuple((own, other) for own, other in told["ports"]),
         connection=told.get("connection", 0),
         addresses=tuple(told.get("addresses", ())),
+        moments=tuple((began, ended) for began, ended in told.get("moments", ())),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from esipp.cluster import ApiError
 from esipp.continuity import scene
 from esipp.continuity.asking import CALM, Asking
 from esipp.continuity.gates import Gates
@@ -20,6 +21,7 @@ from esipp.moves.watching import Watching
 from esipp.plural import counted
 from esipp.stage import Stage
 from esipp.stop import Stop
+from esipp.timing import FIELD_LIMIT
 from esipp.topology import IPAddress, parse_address
 
 Json = dict[str, Any]
@@ -30,9 +32,15 @@ TOLD = Budget("a node's health check following", 30.0, need=1, spacing=LOOKS)
 GONE = Budget("pods that were evicted being gone", 60.0, need=1, spacing=LOOKS)
 BACK = Budget("VIPs being announced by the node that did before", 15.0, need=1, spacing=LOOKS)
 """Then it goes on: a load balancer need not give them back."""
-STABLE_SECONDS = 10.0
-"""Seconds after the policy is Local again in which either policy's source is right."""
-STABLE = Budget("sources being the client's again", STABLE_SECONDS, need=1, spacing=LOOKS)
+STABLE = Budget("sources being the client's again", FIELD_LIMIT, need=1, spacing=LOOKS)
+"""After the policy is Local again either policy's source is right until then; a row of its own asks for less time."""
+
+MOST_HELD = 40.0
+"""Seconds for which a node is kept without a pod at most. A load balancer with a longer bound is not seen to exceed it.
+"""
+
+ALREADY = "already allocated"
+"""What an API server says of a port that another Service has."""
 
 FLAPS = 3
 HOLD = {Phase.CORDON: 3.0, Phase.EXCLUDE: 5.0, Phase.KUBE_PROXY: 2.0, Phase.SPEAKER: 2.0, Phase.API_SERVER: 30.0}
@@ -47,6 +55,7 @@ class Notes:
     either: list[tuple[float, float]] = field(default_factory=list)
     happened: float | None = None
     ended: float | None = None
+    returned: float | None = None
     words: str = ""
 
     def cause(self) -> float:
@@ -67,7 +76,7 @@ class Acts:
         watching: our watch of the pods.
         places: which node is which.
         ways: those that are asked.
-        bound: (N+1) x period of the load balancer.
+        bound: (N+1) x period of the load balancer, the longest of those that are asked.
         own: the client's addresses; ``of_balancer``: those of the reference balancer.
         stop: ends all waits.
         disruptor: who disturbs; None where that is not allowed.
@@ -172,16 +181,16 @@ class Acts:
             self.hold(2 * self.bound + CALM)
         finally:  # whatever broke it off: what is done next is about Local services
             back = notes.cause()
-            notes.either.append((began, back + STABLE_SECONDS))
+            notes.either.append((began, back + FIELD_LIMIT))
             for name, port in ports.items():
-                pinned = {"healthCheckNodePort": port} if port else {}  # the same one, which is asked all the time
-                self._patch(name, {"externalTrafficPolicy": TrafficPolicy.LOCAL.value, **pinned})
+                self._return(name, port)
+            notes.returned = time.monotonic()
         self._until(lambda: self._health(lambda said: said == "200", "200 again"), TOLD)
         stable = self.stop.converge(self._sources, STABLE)
         if stable.held:
             notes.either[-1] = (began, max(back, time.monotonic() - CALM / 2))
         self.hold(self.bound)
-        took = f"{stable.seconds:.1f} s after" if stable.held else f"not within {STABLE_SECONDS:.0f} s after"
+        took = f"{stable.seconds:.1f} s after" if stable.held else f"not within {FIELD_LIMIT:.0f} s after"
         told = counted(len(services), "service was", "services were")
         notes.words = f"{told} Cluster and then Local; sources stable {took} the health checks"
 
@@ -290,7 +299,26 @@ class Acts:
                         return Reading(False, f"{stream.name} is answered by node {sample.node}")
         return Reading(True, "the client's own, and the proxy's")
 
-    def _patch(self, name: str, spec: Json) -> None:
-        self.stage.cluster.patch(
+    def _return(self, name: str, port: int | None) -> None:
+        """Make a Service Local again, with the health-check port that it had and that is asked all the time.
+
+        Another Service may have that port by now: then with any other, which is asked from then on.
+        """
+        local = {"externalTrafficPolicy": TrafficPolicy.LOCAL.value}
+        if port:
+            try:
+                self._patch(name, {**local, "healthCheckNodePort": port})
+            except ApiError as refused:
+                if ALREADY not in refused.message:
+                    raise
+            else:
+                return
+        made = self._patch(name, local)
+        new = made["spec"].get("healthCheckNodePort")
+        if port and new:
+            self.asking.move_health(port, new)
+
+    def _patch(self, name: str, spec: Json) -> Json:
+        return self.stage.cluster.patch(
             f"/api/v1/namespaces/{self.stage.namespace}/services/{name}", {"spec": spec}, "merge-patch"
         )

@@ -15,6 +15,9 @@ from esipp.probing.prober import Clock, Prober
 SPACING = 0.1
 """Seconds between two new connections on a way, between two health checks, and between two of the control."""
 
+OTHERS_SPACING = 0.2
+"""Seconds between two requests to the reference listener of another node."""
+
 TIMEOUT = 3.0
 """Seconds until a request counts as lost: with two SYNs sent again meanwhile, no busy machine is that late."""
 
@@ -29,11 +32,15 @@ CALM = 1.2
 
 @dataclass(frozen=True)
 class Targets:
-    """Where everything is: each way by family; health checks of nodes by family; the control by family."""
+    """Where everything is: each way by family; health checks of nodes by family; the control by family.
+
+    ``others`` are the reference listeners of other nodes, by node and family.
+    """
 
     ways: Mapping[Asked, tuple[str, int]]
     health: Mapping[Family, Mapping[str, tuple[str, int]]]
     control: Mapping[Family, tuple[str, int]]
+    others: Mapping[tuple[str, Family], tuple[str, int]] = field(default_factory=dict)
 
 
 @dataclass
@@ -50,8 +57,10 @@ class Asking:
     lasting: dict[Asked, list[Exchange]] = field(default_factory=dict)
     health: dict[Family, dict[str, Stream]] = field(default_factory=dict)
     control: dict[Family, Stream] = field(default_factory=dict)
+    others: dict[tuple[str, Family], Stream] = field(default_factory=dict)
     details: dict[tuple[str, int], str] = field(default_factory=dict)
     _running: list[Running] = field(default_factory=list)
+    _checks: list[tuple[Running, Stream, tuple[str, int]]] = field(default_factory=list)
 
     def start(self) -> None:
         """Begin to ask."""
@@ -68,6 +77,16 @@ class Asking:
             }
         for family, target in self.targets.control.items():
             self.control[family] = self._stream(f"control {family.value}", "tcp", target)
+        for (node, family), target in self.targets.others.items():
+            self.others[node, family] = self._stream(f"control {node} {family.value}", "tcp", target, OTHERS_SPACING)
+
+    def move_health(self, port: int, new: int) -> None:
+        """Ask the nodes' health checks at another port from now on, those that are asked at this one."""
+        moved = [each for each in self._checks if each[2][1] == port]
+        for running, stream, (host, _) in moved:
+            running.cancel()
+            self._checks.remove((running, stream, (host, port)))
+            self._run(stream, "get", (host, new))
 
     def stop(self) -> None:
         """End all, and put what came in order.
@@ -80,7 +99,7 @@ class Asking:
         for running in self._running:
             running.wait(END_SECONDS)
         checks = [stream for nodes in self.health.values() for stream in nodes.values()]
-        for stream in [*self.streams.values(), *self.control.values(), *checks]:
+        for stream in [*self.streams.values(), *self.control.values(), *self.others.values(), *checks]:
             stream.freeze()
         for kept in self.lasting.values():
             kept.sort(key=lambda each: each.sample.started)
@@ -99,11 +118,15 @@ class Asking:
         answered = (sample for sample in reversed(self.streams[key].samples) if sample.answered)
         return next(answered, None)
 
-    def _stream(self, name: str, protocol: str, target: tuple[str, int]) -> Stream:
-        stream = Stream(name, SPACING)
-        ours, read = self.clock.ours, read_health if protocol == "get" else read_request
+    def _stream(self, name: str, protocol: str, target: tuple[str, int], spacing: float = SPACING) -> Stream:
+        stream = Stream(name, spacing)
+        self._run(stream, protocol, target)
+        return stream
+
+    def _run(self, stream: Stream, protocol: str, target: tuple[str, int]) -> None:
+        name, ours, read = stream.name, self.clock.ours, read_health if protocol == "get" else read_request
         timeout = 1.0 if protocol == "get" else TIMEOUT
-        job = Job(name, protocol, *target, ENDLESS, timeout, spacing=SPACING, url="/healthz")
+        job = Job(name, protocol, *target, ENDLESS, timeout, spacing=stream.spacing, url="/healthz")
 
         def take(line: Line) -> None:
             sample = read(line, ours)
@@ -111,8 +134,10 @@ class Asking:
             if protocol == "tcp" and not sample.answered:
                 self.details[name, sample.seq] = str(line.get("detail") or "")
 
-        self._running.append(self.prober.stream(job, take))
-        return stream
+        running = self.prober.stream(job, take)
+        self._running.append(running)
+        if protocol == "get":
+            self._checks.append((running, stream, target))
 
     def _last(self, name: str, job_number: int, target: tuple[str, int], kept: list[Exchange]) -> None:
         def take(line: Line) -> None:

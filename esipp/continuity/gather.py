@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from esipp.clients import Clients
 from esipp.cluster import ApiError, UnreachableError
 from esipp.continuity import scene
-from esipp.continuity.acts import WHOLE, Acts, Notes
+from esipp.continuity.acts import MOST_HELD, WHOLE, Acts, Notes
 from esipp.continuity.asking import Asking, Targets
 from esipp.continuity.gates import Gates
 from esipp.continuity.rows import CHECKED, Phase, Way
@@ -18,7 +18,8 @@ from esipp.continuity.told import Told
 from esipp.convergence import Budget, Reading
 from esipp.disruption.disruptor import Disruptor
 from esipp.errors import HarnessError
-from esipp.model import Family, Protocol, Role
+from esipp.loadbalancers.bound import Bound
+from esipp.model import Balancer, Family, Protocol, Role
 from esipp.moves.scene import LEAST_BOUND, serves_on
 from esipp.moves.watching import Watching
 from esipp.probing import transports
@@ -50,6 +51,7 @@ class Gathering:
         disruptor: makes who disturbs; called only if a phase needs it.
         say: is told what is being done.
         patience: seconds that a load balancer's first answer may take here.
+        bound: within what time the cluster's own load balancer must have left a node, where somebody promises that.
     """
 
     stage: Stage
@@ -65,6 +67,7 @@ class Gathering:
     say: Callable[[str], None]
     uncertainty: float = 0.0
     patience: float = 0.0
+    bound: Bound | None = None
     _windows: list[Window] = field(default_factory=list)
     _since: float = 0.0
 
@@ -95,22 +98,28 @@ class Gathering:
             stack.callback(gates.stop)
             gates.start()
             acts = Acts(
-                stage, gates, asking, watching, places, list(self.ways), checking.bound or LEAST_BOUND,
+                stage, gates, asking, watching, places, list(self.ways), self._longest(checking.bound),
                 self._own(), self._of_balancer(), self.stop,
             )  # fmt: skip
             trouble = self._begin(acts, serves, keys)
             if not trouble:
                 self._go_through(acts, stack)
             asking.stop()
+        addresses = self._addresses()
         return Seen(
             places, asking.streams, asking.lasting, asking.control, asking.health, tuple(self._windows),
             tuple(watching.marks[service]), dict(watching.nodes),
             {way: tuple(self.told.steers.get(scene.service_name(way), ())) for way in self.ways},
             checking, serves, self._own(),
-            self._of_nodes(),
+            frozenset(each for of in addresses.values() for each in of),
             self._of_balancer(),
-            obstacles, trouble, self._since, asking.details,
+            obstacles, trouble, self._since, asking.details, asking.others, self.bound, addresses,
         )  # fmt: skip
+
+    def _longest(self, told: float | None) -> float:
+        """For how long a node is kept without a pod, so that a load balancer that is too slow is seen to be."""
+        own = self.bound if any(way.by == Balancer.DEFAULT.value and way.local for way in self.ways) else None
+        return max(told or LEAST_BOUND, min(own.seconds, MOST_HELD) if own else 0.0)
 
     def _begin(self, acts: Acts, serves: int, keys: Sequence[Asked]) -> str:
         """Make the pods, have traffic flow; why that did not come about."""
@@ -156,7 +165,7 @@ class Gathering:
         left = self._settle(acts, list(acts.asking.streams)) if held.held else [held.state]
         window = Window(
             phase, began, time.monotonic(), notes.happened, notes.ended, tuple(notes.causes), tuple(notes.either),
-            notes.words, trouble, ", ".join(left),
+            notes.words, trouble, ", ".join(left), notes.returned,
         )  # fmt: skip
         self._windows.append(window)
         return held.held
@@ -223,7 +232,13 @@ class Gathering:
                 }
         listener = self.stage.listeners.get(places.endpoint, {}).get(Protocol.TCP)
         control = {f: (nodes[places.endpoint].internal[f], listener) for f in self.families} if listener else {}
-        return Targets(ways, health, control)
+        others = {
+            (node, family): (nodes[node].internal[family], port)
+            for node in (places.other, places.bare)
+            if node != places.endpoint and (port := self.stage.listeners.get(node, {}).get(Protocol.TCP))
+            for family in self.families
+        }
+        return Targets(ways, health, control, others)
 
     def _own(self) -> frozenset[IPAddress]:
         """The addresses of the client, as the cluster sees them."""
@@ -232,8 +247,8 @@ class Gathering:
     def _of_balancer(self) -> frozenset[IPAddress]:
         return frozenset(parse_address(each) for each in self.told.addresses())
 
-    def _of_nodes(self) -> frozenset[IPAddress]:
-        """All addresses of the nodes with an agent as they are now: a first pod brings a bridge with an address."""
+    def _addresses(self) -> dict[str, frozenset[IPAddress]]:
+        """All addresses of each node as they are now: a first pod brings a bridge with an address."""
 
         def ask(node: str) -> list[str]:
             agent = Prober(f"the agent on {node}", self.clients.on_agent(node, transports.IN_IMAGE))
@@ -242,7 +257,9 @@ class Gathering:
             finally:
                 agent.close()
 
-        known = {address for node in self.topology.nodes.values() for address in node.addresses}
+        known = {name: frozenset(node.addresses) for name, node in self.topology.nodes.items()}
+        asked = sorted(self.clients.agents)
         with ThreadPoolExecutor(max_workers=12) as pool:
-            told = [each for addresses in pool.map(ask, sorted(self.clients.agents)) for each in addresses]
-        return frozenset(known | {parse_address(each) for each in told})
+            for node, told in zip(asked, pool.map(ask, asked), strict=True):
+                known[node] = known.get(node, frozenset()) | {parse_address(each) for each in told}
+        return known

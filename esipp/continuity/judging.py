@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from esipp.continuity.losses import Tally, gaps, kept_from_asking, say_late, tally
+from esipp.continuity.losses import Measured, Tally, measured, say_late, tally
 from esipp.continuity.places import Spans, misplaced, spans, terminating
+from esipp.continuity.reasons import late_nodes, taken_by, why_moved
 from esipp.continuity.rows import (
     MOVED,
     NODEPORT,
@@ -20,13 +21,17 @@ from esipp.continuity.rows import (
 )
 from esipp.continuity.seen import Asked, Break, Seen, Window
 from esipp.deciding import Decision, give_verdict, ours_failed, undecided
+from esipp.loadbalancers.bound import Bound
+from esipp.loadbalancers.ingress import strangers
 from esipp.model import Balancer, Family
 from esipp.moves.places import SLACK
 from esipp.moves.rows import PROXIED
 from esipp.moves.samples import Sample, Stream
 from esipp.observation import Verdict
-from esipp.rows import Feature, Status
+from esipp.rows import Feature, Level, Status
+from esipp.timing import PROMPT, Blur, Held, hold, needed, say_unknown
 from esipp.topology import IPAddress, parse_address
+from esipp.vantage import Counts, Vantage, excused
 
 LEAST = 5
 """Requests in a phase without which nothing is said about it."""
@@ -43,12 +48,12 @@ MOST_GAP = 3.0
 MOMENT = 0.4
 """Seconds around a balancer's change of routes in which it breaks what is open."""
 
-NEAR = 2.0
-"""Seconds around a loss in which one of the control shows that nobody could get through."""
-
 MOST_MOVED = 2
 """New connections that one change of a balancer's routes can meet while they are open, at most: they last for
 milliseconds, and begin a tenth of a second apart."""
+
+BUSY = 5.0
+"""Seconds before a VIP moves in which nodes that do not get to run may have taken each other for dead."""
 
 ENDED = 1.5
 """Seconds before our watch tells that a pod is gone in which its connections may already break."""
@@ -66,6 +71,7 @@ class Judge:
     _by_phase: dict[Asked, dict[Phase | None, list[Sample]]] = field(default_factory=dict)
     _exchanged: dict[Asked, dict[Phase | None, list[Sourced]]] = field(default_factory=dict)
     _broken: dict[Asked, list[tuple[Phase | None, Break]]] = field(default_factory=dict)
+    _vantages: dict[Family, Vantage] = field(default_factory=dict)
 
     def verdict(self, row: ContinuityRow, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
         """The verdict on a row."""
@@ -84,11 +90,13 @@ class Judge:
             What.GAP: self._gap,
             What.LOSSES: self._losses,
             What.SOURCE: self._source,
+            What.PROMPT: self._prompt,
             What.PLACE: self._place,
             What.LASTING: self._lasting,
             What.TERMINATING: self._terminating,
         }
-        return by_what[row.what](row)
+        decided = by_what[row.what](row)
+        return decided if decided.sees or decided.status is not Status.PASS else replace(decided, sees=self.sees(row))
 
     # -------------------------------------------------------------------------------------------- what rows rest on
     def requests(self, row: ContinuityRow) -> list[Sample]:
@@ -174,18 +182,47 @@ class Judge:
         longest = 0.0 if row.phase is Phase.QUIET else Stream("", 0.0, samples).longest_gap()
         return f"for {longest:.1f} s no probe was sent" if longest > MOST_GAP else ""
 
-    def _beside(self, row: ContinuityRow, lost: Sequence[tuple[float, float]]) -> str:
-        """That the control was lost beside every one of these losses, each from when to when; empty if not.
+    def vantage(self, family: Family) -> Vantage:
+        """What the client's own way to the nodes was worth, over a family."""
+        if family not in self._vantages:
+            own = self.seen.control.get(family)
+            controls = {self.seen.places.endpoint: own} if own else {}
+            controls |= {node: stream for (node, of), stream in self.seen.others.items() if of is family}
+            self._vantages[family] = Vantage(controls)
+        return self._vantages[family]
 
-        One that the control does not share is one, whatever became of others.
+    def _beside(self, row: ContinuityRow, lost: Sequence[tuple[float, float]]) -> str:
+        """That beside every one of these losses, each from when to when, no node's listener answered; empty if not.
+
+        A loss that the controls do not share counts, whatever became of others. So does one that the listener of some
+        node shares while other nodes' listeners answer the same client: that node's traffic was cut.
         """
-        control = self.seen.control.get(row.family)
-        missed = [s.started for s in control.samples if not s.answered and s.outcome != OURS] if control else []
-        beside = [[at for at in missed if since - NEAR <= at <= until + NEAR] for since, until in lost]
-        if not all(beside):
-            return ""
-        near = len({at for each in beside for at in each})
-        return f"{near} requests to the node's own listener were lost at the same time, with no service in the way"
+        told = [self.vantage(row.family).ours(since, until) for since, until in lost]
+        return told[0] if told and all(told) else ""
+
+    def _cut(self, row: ContinuityRow, lost: Sequence[tuple[float, float]]) -> str:
+        """That nodes were cut off for their listeners, too, as words to be added to a reason; empty if not."""
+        told = (self.vantage(row.family).cut(since, until) for since, until in lost)
+        return next((f"; {words}" for words in told if words), "")
+
+    def sees(self, row: ContinuityRow) -> str:
+        """What a row can and cannot see."""
+        made = len(self.requests(row))
+        longest = 0.0 if row.phase is Phase.QUIET else Stream("", 0.0, self.requests(row)).longest_gap()
+        said = f"{made} new connections of one client"
+        said += f", at most {longest:.2f} s apart" if longest else ""
+        kept = len(self.exchanges(row.way, row.family).get(row.phase, ()))
+        if row.what is What.LASTING:
+            return f"{kept} exchanges on three connections of one client: what breaks fewer than all may be missed"
+        if row.what is What.NO_LOSS:
+            return (
+                f"{said}: an outage that is shorter is not seen, nor one that lasts less than 3 s and lets SYNs through"
+            )
+        if row.what in (What.SOURCE, What.PROMPT):
+            return (
+                f"{said}, and {kept} exchanges on open ones: what happens to fewer than one in some hundreds is missed"
+            )
+        return f"{said}: what lasts for a shorter time, or happens to other clients, is not seen"
 
     def _own_doing(self, row: ContinuityRow, since: float, until: float) -> bool:
         """Whether the balancer changed its routes at that time, as it tells."""
@@ -206,14 +243,6 @@ class Judge:
         mine = [steer.at for steer in steers if steer.family in ("", row.family.value)]
         return sum(1 for at in mine if self.seen.phase_of(at, at) is row.phase)
 
-    def _elsewhere(self, row: ContinuityRow, broken: Break) -> bool:
-        """Whether the cluster's own balancer has new requests of a Local service answered on another node by then."""
-        if row.way.by != Balancer.DEFAULT.value or not row.way.local:
-            return False
-        stream = self.seen.streams[row.way, row.family]
-        since = [s.node for s in stream.view(broken.at - NEAR, broken.at + NEAR) if s.answered]
-        return bool(since) and since[-1] != self.seen.nodes.get(broken.pod)
-
     # -------------------------------------------------------------------------------------------------------- losses
     def _no_loss(self, row: ContinuityRow) -> Decision:
         samples = self.requests(row)
@@ -222,9 +251,13 @@ class Judge:
         counts = {"answered": numbers.requests - numbers.lost, "lost": numbers.lost}
         if not lost:
             return Decision(Status.PASS, row.expected, numbers.words, tally=counts)
-        beside = self._beside(row, [(sample.started, sample.started) for sample in lost])
-        if beside:
-            return undecided(row, beside, numbers.words)
+        moments = [(sample.started, sample.started) for sample in lost]
+        why = self._beside(row, moments) or self._by_chance(row, len(lost), len(samples))
+        if why:
+            return undecided(row, why, numbers.words)
+        late = late_nodes(self.seen, row, min(sample.started for sample in lost), self.vantage(row.family))
+        if late and late.doubt:
+            return undecided(row, late.doubt, numbers.words)
         rehashed = all(s.outcome == "reset" and self._own_doing(row, s.started, s.ended) for s in lost)
         rehashed = rehashed and len(lost) <= MOST_MOVED * self._changes(row)
         told = Counter(self.words(row.way, row.family, sample) for sample in lost)
@@ -232,40 +265,73 @@ class Judge:
         reason = f"{outcomes}, the first one {self._when(row.phase, lost[0].started)}"
         if row.phase is not Phase.QUIET and (also := self.tally(Phase.QUIET, row.way, row.family).lost):
             reason += f"; {also} were lost while nothing was done, too"
+        reason += self._cut(row, moments)
+        reason += f"; {late.words}" if late else ""
         return Decision(
             Status.FAIL, row.expected, numbers.words, reason, seen=REHASHED if rehashed else "lost", tally=counts
         )
 
+    def _by_chance(self, row: ContinuityRow, lost: int, made: int) -> str:
+        """That the way itself loses as much while nothing is done; empty where that is not so, or something is done."""
+        if row.phase is not Phase.QUIET:
+            return ""
+        return excused(Counts(lost, made), self.vantage(row.family).counts(self.seen.quiet))
+
     def _gap(self, row: ContinuityRow) -> Decision:
-        window, samples = self._window(row), self.requests(row)
-        numbers = tally(samples, window.causes)
-        bound = self.seen.checking.bound
-        if bound is None:
-            return undecided(row, "the balancer does not tell its health checks' settings", numbers.words)
-        worst = [(gap, kept_from_asking(samples, gap)) for gap in gaps(samples, window.causes)]
-        over = [(gap, blur) for gap, blur in worst if gap.seconds > bound + blur]
         checking = self.seen.checking
-        said = f"{numbers.words}; budget {bound:.2f} s, N={checking.failures}, period {checking.period or 0:.2f} s"
-        if not over:
-            return Decision(Status.PASS, row.expected, said, tally={"kept": len(worst)})
-        beside = self._beside(row, [(gap.first, gap.last) for gap, _ in over])
-        if beside:
-            return undecided(row, beside, said)
-        first, blur = over[0]
-        reason = f"{first.seconds:.2f} s, known within {blur:.2f} s, {self._when(row.phase, first.first)}"
-        if late := say_late(samples, first):
+        if checking.bound is None:
+            numbers = tally(self.requests(row), self._window(row).causes)
+            return undecided(row, "the balancer does not tell its health checks' settings", numbers.words)
+        whose = f"N={checking.failures}, period {checking.period or 0:.2f} s, as it tells"
+        return self._within(row, Bound(checking.bound, whose))
+
+    def _losses(self, row: ContinuityRow) -> Decision:
+        """What the cluster's own load balancer loses: held against its bound, or recorded where there is none."""
+        numbers = self.tally(row.phase, row.way, row.family)
+        if row.level is Level.RECORD:
+            return Decision(Status.RECORDED, "recorded", numbers.words, "nobody promises anything of this")
+        if self.seen.bound is None:
+            why = "nobody promises a bound: neither --bound nor a profile of the load balancer gives one"
+            return Decision(Status.RECORDED, row.expected, numbers.words, why)
+        return self._within(row, self.seen.bound)
+
+    def _within(self, row: ContinuityRow, bound: Bound) -> Decision:
+        """Whether no gap is longer than a bound, as far as that was measured well enough."""
+        window, samples = self._window(row), self.requests(row)
+        found = measured(samples, window.causes, self.vantage(row.family))
+        numbers = tally(samples, window.causes)
+        said = f"{numbers.words}; bound {bound.seconds:.2f} s, {bound.source}"
+        held = [(each, each.held(bound.seconds)) for each in found]
+        over = [each for each, word in held if word is Held.OVER]
+        if over:
+            return self._too_long(row, over, len(found), said)
+        unknown = [each.blur for each, word in held if word is Held.UNKNOWN]
+        between = Blur(Stream("", 0.0, samples).longest_gap())
+        if hold(0.0, bound.seconds, between) is Held.UNKNOWN:
+            unknown.append(between)
+        if unknown:
+            return undecided(row, say_unknown(bound.seconds, max(unknown, key=lambda blur: blur.seconds)), said)
+        worst = max((each.blur.seconds for each in found), default=between.seconds)
+        sees = f"{numbers.requests} new connections of one client; gaps are known within {worst:.2f} s, and "
+        sees += f"{needed(bound.seconds):.2f} s are needed near the bound"
+        longest = (window.until - window.began) if window.until else 0.0
+        sees += f"; it lasted {longest:.0f} s, and no longer gap could be seen" if longest < 2 * bound.seconds else ""
+        return Decision(Status.PASS, row.expected, said, tally={"kept": len(found)}, sees=sees)
+
+    def _too_long(self, row: ContinuityRow, over: Sequence[Measured], of: int, said: str) -> Decision:
+        first, samples = over[0], self.requests(row)
+        reason = f"{first.gap.seconds:.2f} s, {self._when(row.phase, first.gap.first)}; {first.blur.words}"
+        if late := say_late(samples, first.gap):
             reason += f"; {late}"
-        reason += self._steered_nowhere(row, first.last)
-        counts = {"kept": len(worst) - len(over), "broken": len(over)}
+        reason += self._cut(row, [(first.gap.first, first.gap.last)])
+        reason += self._steered_nowhere(row, first.gap.last)
+        counts = {"kept": of - len(over), "broken": len(over)}
         return Decision(Status.FAIL, row.expected, said, reason, tally=counts)
 
     def words(self, way: Way, family: Family, sample: Sample) -> str:
         """What came of a request that had no answer, with the prober's own words."""
         detail = self.seen.details.get((self.seen.streams[way, family].name, sample.seq), "")
         return f"{sample.outcome} ({detail})" if detail else sample.outcome
-
-    def _losses(self, row: ContinuityRow) -> Decision:
-        return Decision(Status.PASS, row.expected, self.tally(row.phase, row.way, row.family).words)
 
     def _when(self, phase: Phase, at: float) -> str:
         window = self.seen.window(phase)
@@ -275,6 +341,33 @@ class Judge:
         return self.seen.window(row.phase) or Window(row.phase, 0.0, 0.0)
 
     # ------------------------------------------------------------------------------------------- source and place
+    def _prompt(self, row: ContinuityRow) -> Decision:
+        """Whether no answer shows the other policy's source any more some seconds after the return to Local."""
+        returned = self._window(row).returned
+        if returned is None:
+            return undecided(row, "the policy did not return to Local")
+        own = self.seen.of_balancer if row.way.by in PROXIES else self.seen.own
+        later = [s for s in self.requests(row) if s.answered and s.started >= returned]
+        wrong = [s for s in later if parse_address(s.source) not in own]
+        lag = wrong[-1].started - returned if wrong else 0.0
+        said = f"the last wrong source {lag:.2f} s after the return" if wrong else "no wrong source after the return"
+        said += f"; bound {PROMPT:.0f} s"
+        if not any(sample.started >= returned + PROMPT for sample in later):
+            return undecided(row, f"nothing was answered later than {PROMPT:.0f} s after the return", said)
+        between = Stream("", 0.0, [s for s in self.requests(row) if s.started >= returned]).longest_gap()
+        blur = Blur(between, self.vantage(row.family).slow(returned, returned + lag))
+        held = hold(lag, PROMPT, blur)
+        if held is Held.UNKNOWN:
+            return undecided(row, say_unknown(PROMPT, blur), said)
+        if held is Held.WITHIN:
+            sees = f"{len(later)} answers; {blur.words}; whose source was rewritten on other nodes is not seen"
+            return Decision(Status.PASS, row.expected, said, sees=sees)
+        late = Counter(s.source for s in wrong if s.started >= returned + PROMPT)
+        others = ", ".join(f"{source} x{count}" for source, count in sorted(late.items()))
+        reason = f"after {PROMPT:.0f} s still seen: {others}; {blur.words}"
+        decided = Decision(Status.FAIL, row.expected, said, reason, seen="wrong")
+        return self._strange(row, decided, late, len(wrong) < len(later))
+
     def _source(self, row: ContinuityRow) -> Decision:
         right, wrong, strangers = 0, Counter[str](), list[Sample]()
         for sample, allowed in self.sourced(row):
@@ -295,11 +388,18 @@ class Judge:
             return undecided(row, "the node's own listener does not see the client's address, either", said)
         others = ", ".join(f"{source} x{count}" for source, count in sorted(wrong.items()))
         reason = f"also seen: {others}; first {self._when(row.phase, strangers[0].started)}"
-        shown = PROXIED if row.way.by == Balancer.DEFAULT.value else "wrong"
-        if not row.way.local and {parse_address(source) for source in wrong} <= self.seen.own:
-            shown = UNREWRITTEN
+        kept = not row.way.local and {parse_address(source) for source in wrong} <= self.seen.own
         counts = {"right": right, "wrong": wrong.total()}
-        return Decision(Status.FAIL, row.expected, said, reason, seen=shown, tally=counts)
+        decided = Decision(Status.FAIL, row.expected, said, reason, seen=UNREWRITTEN if kept else "wrong", tally=counts)
+        own = row.way.local and any(parse_address(each.source) in self.seen.own for each, _ in self.sourced(row))
+        return self._strange(row, decided, wrong, own)
+
+    def _strange(self, row: ContinuityRow, decided: Decision, wrong: Mapping[str, int], mixed: bool) -> Decision:
+        """The same, with whether the wrong sources can be the own load balancer's: not beside the client's own."""
+        found = strangers(wrong, self.seen.of_nodes | self.seen.own)
+        if row.way.by != Balancer.DEFAULT.value or not found.foreign:
+            return decided
+        return replace(decided, seen=PROXIED if found.proxied and not mixed else decided.seen, foreign=True)
 
     def allowed(self, way: Way, sample: Sample) -> frozenset[IPAddress]:
         """Whose address a pod may see by this way at that time."""
@@ -346,14 +446,27 @@ class Judge:
         beside = self._beside(row, [(each.at, each.at) for each in broken])
         if beside:
             return undecided(row, beside, said)
+        own = row.way.by == Balancer.DEFAULT.value
+        if own and (busy := self._busy_before(row, broken)):
+            return undecided(row, busy, said)
+        moved = {id(each): why_moved(self.seen, row, each) for each in broken} if own else {}
+        left = [each for each in broken if not moved.get(id(each))]
         shown = "broken"
-        if all(self._own_doing(row, each.since, each.at) for each in broken):
+        if not left:
+            shown, said = MOVED, f"{said}; {moved[id(broken[0])]}"
+        elif all(self._own_doing(row, each.since, each.at) for each in broken):
             shown = REHASHED
-        elif all(self._elsewhere(row, each) for each in broken):
-            shown = MOVED
-        first = broken[0]
+        first = left[0] if left else broken[0]
         reason = f"{first.sample.outcome} while {first.pod} had to serve, {self._when(row.phase, first.at)}"
+        if own and left:
+            reason += f"; {taken_by(self.seen, row, first)}"
+        reason += self._cut(row, [(each.at, each.at) for each in left])
         return Decision(Status.FAIL, row.expected, said, reason, seen=shown)
+
+    def _busy_before(self, row: ContinuityRow, broken: Sequence[Break]) -> str:
+        """That the machines were so busy before every one of these that nodes may have taken each other for dead."""
+        told = [self.vantage(row.family).ours(each.since - BUSY, each.at) for each in broken]
+        return told[0] if all(told) else ""
 
     def _terminating(self, row: ContinuityRow) -> Decision:
         window = self._window(row)

@@ -7,6 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from esipp.moves.samples import Sample
+from esipp.timing import Blur, Held, hold
+from esipp.vantage import Vantage
 
 LATE = 0.9
 """Seconds after which an answer is late. A SYN that is dropped is sent again after one second: an answer that takes
@@ -90,3 +92,46 @@ def kept_from_asking(samples: Iterable[Sample], gap: Gap) -> float:
     """For how long we ourselves were kept from asking around a gap: so well its length is known."""
     starts = [s.started for s in samples if gap.first - SPLIT <= s.started <= gap.last + SPLIT]
     return max((after - before for before, after in pairwise(starts)), default=0.0)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A gap, how much of it is certain, and how well it is known.
+
+    ``certain`` is the longest gap of those requests in it whose loss or lateness is not explained by our own slowness.
+    """
+
+    gap: Gap
+    certain: float
+    blur: Blur
+
+    def held(self, bound: float) -> Held:
+        """Whether it keeps a bound."""
+        held = hold(self.certain, bound, self.blur)
+        return Held.UNKNOWN if held is Held.WITHIN and self.gap.seconds > bound else held
+
+
+def measured(samples: Sequence[Sample], causes: Sequence[float], vantage: Vantage) -> list[Measured]:
+    """The gaps of a way, each held against what the controls of the same client showed at that time.
+
+    An answer that was late by no more than the controls were at all nodes is ours, and so is a request that was lost
+    when all of them were in trouble.
+    """
+    found = gaps(samples, causes)
+    if not found:
+        return []
+    ours = {id(s) for s in samples if (not s.answered or is_late(s)) and _is_ours(s, vantage)}
+    sure = gaps((s for s in samples if id(s) not in ours), causes)
+    told = []
+    for gap in found:
+        inside = [each.seconds for each in sure if gap.first <= each.first and each.last <= gap.last]
+        blur = Blur(kept_from_asking(samples, gap), vantage.slow(gap.first, gap.last))
+        told.append(Measured(gap, max(inside, default=0.0), blur))
+    return told
+
+
+def _is_ours(sample: Sample, vantage: Vantage) -> bool:
+    if not sample.answered:
+        return bool(vantage.ours(sample.started, sample.started))
+    slow = vantage.slow(sample.started, sample.started)
+    return sample.ended - sample.started - slow < LATE

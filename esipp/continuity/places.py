@@ -35,7 +35,7 @@ def spans(marks: Iterable[Mark], nodes: Mapping[str, str], health: Iterable[Mapp
         elif mark.what == "deleting":
             ending.add(mark.pod)
         elif mark.what == "unready" and is_open and mark.pod not in ending:
-            told = [_says_503(each.get(nodes.get(mark.pod, "")), mark.at) for each in checks]
+            told = [told_503(each.get(nodes.get(mark.pod, "")), mark.at) for each in checks]
             here = max(told) + SLACK if told and max(told) < math.inf else mark.at + STALE
             own[-1] = Span(own[-1].since, here, mark.at + STALE)
         elif mark.what == UNREADY_BESIDE and own and own[-1].here < math.inf:
@@ -49,7 +49,8 @@ def spans(marks: Iterable[Mark], nodes: Mapping[str, str], health: Iterable[Mapp
 Spans = dict[str, list[Span]]
 
 
-def _says_503(stream: Stream | None, after: float) -> float:
+def told_503(stream: Stream | None, after: float) -> float:
+    """When a node first said 503 after a moment; infinite where it never did."""
     if stream is None:
         return math.inf
     return next((s.started for s in stream.samples if s.started >= after and s.outcome == "503"), math.inf)
@@ -82,5 +83,5 @@ def terminating(seen: Seen, checks: Stream, since: float, until: float) -> list[
     found = []
     for mark in seen.marks:
         if mark.what == "deleting" and since <= mark.at < until and seen.nodes.get(mark.pod) == seen.places.endpoint:
-            found.append((mark.pod, _says_503(checks, mark.at), mark.at + seen.serves - SLACK))
+            found.append((mark.pod, told_503(checks, mark.at), mark.at + seen.serves - SLACK))
     return found

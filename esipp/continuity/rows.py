@@ -7,6 +7,7 @@ from typing import Any
 from esipp.disruption.model import Disruption
 from esipp.model import Balancer, Family, TrafficPolicy
 from esipp.rows import ANYTHING, Difference, Profile, Row
+from esipp.timing import PROMPT
 
 NODEPORT = "nodeport"
 
@@ -50,14 +51,15 @@ GRACEFUL = frozenset({Phase.ROLLING_UPDATE, Phase.DELETED, Phase.DRAIN})
 class What(StrEnum):
     """What a row asks of one way in one phase.
 
-    Each way has one row about losses in each phase: ``no-loss`` where none is promised, ``gap`` where the longest one
-    is bounded, ``losses`` where they are only written down.
+    Each way has one row about losses in each phase: ``no-loss`` where none may be, ``gap`` where the longest one is
+    bounded. ``losses`` is that of the cluster's own load balancer: bounded where somebody promises a bound.
     """
 
     NO_LOSS = "no-loss"
     GAP = "gap"
     LOSSES = "losses"
     SOURCE = "source"
+    PROMPT = "source-prompt"
     PLACE = "place"
     LASTING = "lasting"
     TERMINATING = "terminating-serves"
@@ -66,8 +68,9 @@ class What(StrEnum):
 EXPECTED = {
     What.NO_LOSS: "no request is lost",
     What.GAP: "no gap longer than (N+1) x period",
-    What.LOSSES: "recorded",
+    What.LOSSES: "no gap longer than the load balancer's bound; recorded where nobody gives one",
     What.SOURCE: "the right source in every answer",
+    What.PROMPT: f"the right source in every answer from {PROMPT:.0f} s after the return on",
     What.PLACE: "no answer by a forbidden pod",
     What.LASTING: "no connection breaks before its pod has served its last",
     What.TERMINATING: "answered while the node says 503",
@@ -77,7 +80,9 @@ FAILS_IF = {
     What.NO_LOSS: "one connection is dropped: by a node whose pod ends, by rules that are taken away before new ones "
     "are there, or by a load balancer that sends requests to a node that cannot serve them",
     What.GAP: "the load balancer needs more failed checks, or asks less often, than it says",
+    What.LOSSES: "the cluster's own load balancer goes on sending requests to a node that cannot serve them",
     What.SOURCE: "somebody masquerades on the way, be it for one answer, while pods or rules change",
+    What.PROMPT: "nodes go on rewriting the source for seconds after the policy is Local again",
     What.PLACE: "a bare node forwards to another node, or a pod is asked that is neither ready nor serving its last "
     "seconds",
     What.LASTING: "connection tracking is flushed, or rules that change apply to connections that are open",
@@ -149,9 +154,14 @@ class ContinuityRow(Row):
         return frozenset({ANYTHING, self.way.policy.value.lower(), self.family.value.lower()}) if own else frozenset()
 
     @property
+    def own_service(self) -> str:
+        """The Service of its way (scene.py), where its VIP is dialled."""
+        return f"continuity-{self.way.by}-{self.way.policy.value.lower()}" if self.balanced else ""
+
+    @property
     def source_at_vips(self) -> frozenset[str]:
         """The family of the VIP, of the rows about the source there."""
-        own = self.balanced and self.what is What.SOURCE
+        own = self.balanced and self.what in (What.SOURCE, What.PROMPT)
         return frozenset({self.family.value.lower()}) if own else frozenset()
 
     @property

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from esipp.continuity.rows import Phase, Way
+from esipp.loadbalancers.bound import Bound
 from esipp.model import Family
 from esipp.moves.checks import Checking
 from esipp.moves.samples import Sample, Stream
@@ -30,7 +31,7 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True)
 class Break:
-    """A connection that broke: between its last answer and ``at``. ``pod`` had answered on it.
+    """A connection that broke: between its last answer and ``at``. ``pod`` had answered on it, and seen ``source``.
 
     ``sample`` is the exchange that tells of it.
     """
@@ -39,6 +40,7 @@ class Break:
     at: float
     pod: str
     sample: Sample
+    source: str = ""
 
 
 class Steer(NamedTuple):
@@ -61,6 +63,7 @@ class Window:
         happened: when it had been done and proven; ``ended``: when it was undone, or complete.
         causes: the moments of the single changes in it, from which gaps are counted.
         either: from when to when either policy's source is right.
+        returned: when the API server had taken the return to Local, of all services.
         words: what proves that it happened.
         trouble: why it says nothing: it did not happen, or was not proven.
         unsettled: which ways did not answer again in time.
@@ -76,10 +79,11 @@ class Window:
     words: str = ""
     trouble: str = ""
     unsettled: str = ""
+    returned: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The window as the ledger keeps it."""
-        times = {name: getattr(self, name) for name in ("began", "happened", "ended", "until")}
+        times = {name: getattr(self, name) for name in ("began", "happened", "ended", "until", "returned")}
         return {
             "phase": self.phase.value,
             **{name: None if at is None else round(at, 4) for name, at in times.items()},
@@ -108,13 +112,16 @@ class Seen:
         places: which node is which.
         streams: new connections, by way and family; ``lasting``: exchanges on connections that last.
         control: the reference listener of the endpoint node: the same client and node, no service in the way.
+        others: those of other nodes, by node and family.
         health: the health checks of the nodes with pods, by family.
         windows: what was done when; what falls into none of them is quiet.
         marks: what our watch saw of the pods; ``nodes``: where each of them was.
         steers: the balancer's own word, by way.
-        checking: the settings of the balancer's health checks, as it tells them.
+        checking: the settings of the reference balancer's health checks, as it tells them.
+        bound: within what time the cluster's own load balancer must have left a node, where somebody promises that.
         serves: seconds for which a pod serves on when it is told to end.
         own: the client's addresses; ``of_nodes``: those of all nodes; ``of_balancer``: those of the reference balancer.
+        addresses: those of each node.
         obstacles: why a way could not be asked. ``trouble``: why nothing was done at all.
         since: when traffic had settled at first; what was before is not judged.
         details: the prober's words on requests that had no answer, by stream and number.
@@ -138,10 +145,25 @@ class Seen:
     trouble: str = ""
     since: float = 0.0
     details: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    others: Mapping[tuple[str, Family], Stream] = field(default_factory=dict)
+    bound: Bound | None = None
+    addresses: Mapping[str, frozenset[IPAddress]] = field(default_factory=dict)
+
+    def owner(self, address: IPAddress) -> str:
+        """Whose address it is, of the nodes; empty for any other."""
+        return next((node for node, own in self.addresses.items() if address in own), "")
 
     def window(self, phase: Phase) -> Window | None:
         """When something was done; None where it was not, and for quiet, which is all else."""
         return next((each for each in self.windows if each.phase is phase), None)
+
+    @cached_property
+    def quiet(self) -> list[tuple[float, float]]:
+        """The times in which nothing was done."""
+        windows = sorted(self.windows, key=lambda each: each.began)
+        begins = [self.since, *(each.until for each in windows)]
+        ends = [*(each.began for each in windows), float("inf")]
+        return [(since, until) for since, until in zip(begins, ends, strict=True) if since < until]
 
     def phase_of(self, started: float, ended: float) -> Phase | None:
         """In which phase something counts that took so long; None before anything counts.
@@ -174,6 +196,6 @@ class Seen:
             elif each.number in last and each.sample.outcome != "error":
                 before = last.pop(each.number)
                 at = each.sample.ended if each.lost is None else each.lost
-                broken = Break(before.ended, at, before.pod, each.sample)
+                broken = Break(before.ended, at, before.pod, each.sample, before.source)
                 found.append((self.phase_of(broken.since, broken.at), broken))
         return found

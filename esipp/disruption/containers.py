@@ -1,19 +1,23 @@
-"""The containers that are a kind cluster's nodes, found without asking its API: by docker's labels and the published
-port of its API server.
+"""The containers that are a kind cluster's nodes. Nothing is run in any other container, whatever a Node object says.
+
+Two ways lead to them: by the API server's published port, where the API cannot be asked, and by what Node objects say,
+of which docker must say the same.
 """
 
 import ipaddress
 import json
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
+from esipp.disruption import shell
 from esipp.errors import HarnessError
 
 Json = dict[str, Any]
 
-CLUSTER_LABEL = "io.x-k8s.kind.cluster"
+CLUSTER_LABEL, ROLE_LABEL = "io.x-k8s.kind.cluster", "io.x-k8s.kind.role"
 API_PORT = "6443/tcp"
 SECONDS = 30.0
 
@@ -29,9 +33,85 @@ def node_containers(server: str) -> dict[str, tuple[str, ...]]:
     Raises:
         HarnessError: docker does not end.
     """
+    return {name: _way(name) for name in nodes_of(server, _of_kind())}
+
+
+def proven(nodes: Iterable[Json]) -> dict[str, tuple[str, ...]]:
+    """Those of the nodes that are surely containers of the engine here, and how a command is run in each.
+
+    Docker's word comes first (see ``matching``). Only then the container is entered, to compare its machine id with
+    the node's: an engine elsewhere may have a container of the same name and addresses.
+
+    Args:
+        nodes: Node objects, as the API server lists them. Docker is not asked where none claims to be of kind.
+    """
+    listed = {item["metadata"]["name"]: item for item in nodes}
+    if not any((item.get("spec") or {}).get("providerID", "").startswith("kind://docker/") for item in listed.values()):
+        return {}
+    try:
+        found = matching({name: _internal(item) for name, item in listed.items()})
+    except HarnessError:
+        return {}
+    machines = {name: ((listed[name].get("status") or {}).get("nodeInfo") or {}).get("machineID", "") for name in found}
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        same = pool.map(lambda name: _is_machine(_way(name), machines[name]), found)
+        return {name: _way(name) for name, held in zip(found, same, strict=True) if held}
+
+
+def matching(nodes: Mapping[str, Collection[str]]) -> dict[str, Json]:
+    """The containers of those nodes that docker knows as such, as ``docker inspect`` tells them, by node.
+
+    Args:
+        nodes: the InternalIPs of each node.
+
+    Raises:
+        HarnessError: docker does not end.
+    """
+    return matches(nodes, _of_kind())
+
+
+def matches(nodes: Mapping[str, Collection[str]], containers: Iterable[Json]) -> dict[str, Json]:
+    """See ``matching``: kind's labels, the host name, and every InternalIP must be the container's."""
+    told = {_name(each): each for each in containers if _cluster(each) and _is_node(each)}
+    return {
+        name: told[name]
+        for name, internal in nodes.items()
+        if name in told
+        and internal
+        and (told[name].get("Config") or {}).get("Hostname") == name
+        and {ipaddress.ip_address(each) for each in internal} <= _addresses(told[name])
+    }
+
+
+def _is_machine(way: tuple[str, ...], wanted: str) -> bool:
+    """Whether the machine that a way leads to is the one that is wanted."""
+    try:
+        done = shell.run(way, "cat /etc/machine-id")
+    except HarnessError:
+        return False
+    return bool(wanted) and done.returncode == 0 and done.stdout.strip() == wanted
+
+
+def _way(name: str) -> tuple[str, ...]:
+    return ("docker", "exec", name)
+
+
+def _of_kind() -> list[Json]:
+    """The running containers with kind's label, as ``docker inspect`` tells them."""
     names = _docker("ps", "--filter", f"label={CLUSTER_LABEL}", "--format", "{{.Names}}").split()
     told: list[Json] = json.loads(_docker("inspect", *names) or "[]") if names else []
-    return {name: ("docker", "exec", name) for name in nodes_of(server, told)}
+    return told
+
+
+def _internal(node: Json) -> list[str]:
+    addresses = (node.get("status") or {}).get("addresses") or []
+    return [each["address"] for each in addresses if each.get("type") == "InternalIP"]
+
+
+def _addresses(container: Json) -> set[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    networks = ((container.get("NetworkSettings") or {}).get("Networks") or {}).values()
+    told = [each.get(key) for each in networks for key in ("IPAddress", "GlobalIPv6Address")]
+    return {ipaddress.ip_address(each) for each in told if each}
 
 
 def nodes_of(server: str, containers: Iterable[Json]) -> list[str]:
@@ -71,7 +151,7 @@ def _cluster(container: Json) -> str:
 
 
 def _is_node(container: Json) -> bool:
-    role = ((container.get("Config") or {}).get("Labels") or {}).get("io.x-k8s.kind.role", "")
+    role = ((container.get("Config") or {}).get("Labels") or {}).get(ROLE_LABEL, "")
     return role in ("control-plane", "worker") and bool((container.get("State") or {}).get("Running", True))
 
 

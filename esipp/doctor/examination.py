@@ -159,7 +159,7 @@ def _found(report: Report, found: Findings, settings: Settings) -> None:
         surroundings.of_families(found),
         surroundings.of_proxy(found),
         surroundings.of_outside(found),
-        *surroundings.of_balancer(found, settings.source_ranges, settings.wishes.internal),
+        *surroundings.of_balancer(found, settings.source_ranges, settings.wishes.internal, settings.bound),
         surroundings.of_reference(found),
         surroundings.of_view(found),
     ]
@@ -172,7 +172,9 @@ def _work(report: Report, found: Findings, settings: Settings, rows: Sequence[Ro
     ground = Ground(RUN, settings.image or "image", found.nodes, roles, found.features)
     detected = found.balancer
     asked = settings.samples, settings.moves
-    work = work_of(rows, ground, detected.profiles, *asked, sure=detected.told, chosen=found.sample)
+    work = work_of(
+        rows, ground, detected.profiles, *asked, sure=detected.told, chosen=found.sample, bound=settings.bound
+    )
     report.work = work
     report.left_out = sum(_is_left_out(row, found) for row in rows)
     report.created = _created(work, settings, found)

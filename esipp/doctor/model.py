@@ -49,7 +49,7 @@ def no(name: str, sentence: str, hint: str) -> Check:
 class LeftOver:
     """What an earlier run left: what it is, whose, how old in seconds (None: unknown), and what removes it.
 
-    ``alive`` says that the run's process is at work on this machine.
+    ``alive`` says that the run may be at work, here or on another machine.
     """
 
     what: str

@@ -10,6 +10,7 @@ from esipp.fitness import HINT_RIGHTS
 from esipp.loadbalancers.contradictions import class_of, of_words
 from esipp.loadbalancers.detection import Detected
 from esipp.loadbalancers.profiles.words import bound
+from esipp.loadbalancers.promise import promise_of
 from esipp.model import Family
 from esipp.plural import counted
 from esipp.preflight import Findings
@@ -130,13 +131,14 @@ def of_outside(found: Findings) -> Check:
 
 
 # ------------------------------------------------------------------------------------------------------ load balancers
-def of_balancer(found: Findings, text: str, internal: Pairs = ()) -> Iterator[Check]:
+def of_balancer(found: Findings, text: str, internal: Pairs = (), promised: float | None = None) -> Iterator[Check]:
     """What the cluster's own is taken for, what contradicts that, and who may use the VIPs.
 
     Args:
         found: what preflight found.
         text: what ``--source-ranges`` says.
         internal: the annotations that make load balancers internal, where that is wanted.
+        promised: what ``--bound`` says.
     """
     name, detected = "load balancer", found.balancer
     fact, platform = detected.fact, detected.platform
@@ -146,6 +148,7 @@ def of_balancer(found: Findings, text: str, internal: Pairs = ()) -> Iterator[Ch
         yield warn(name, said, hint)
     else:
         yield ok(name, f"{fact.value} ({fact.decided}): {_traits(detected)}")
+    yield ok("bound", promise_of(detected.profiles, sure=detected.told, bound=promised).words)
     for finding in of_words(detected):
         yield warn(name, finding.sentence, "name the right one with --provider, or none.")
     ranges = decide(text, {**found.facts, FACT: ""})

@@ -75,7 +75,7 @@ def _of_left_over(each: LeftOver) -> str:
     old = f", {age(each.age)} old" if each.age is not None else ""
     whose = f" of run {each.run}" if each.run else ""
     if each.alive:
-        return f"{each.what}{whose}{old}: its process is at work on this machine"
+        return f"{each.what}{whose}{old}: its run may be at work"
     return f"{each.what}{whose}{old}: {each.command}"
 
 

@@ -94,7 +94,10 @@ class Beside:
         found = {name: fact.value for name, fact in listener_facts(seen, todo.targets, self.topology).items()}
         self.facts |= found
         blind = "no packets are captured while policies flip"
-        evidence = Evidence(seen, self.topology, self.features, COUNT, self.facts, todo.obstacles, blind=blind)
+        ahead = {name: clock.offset for name, clock in clocks.items()}
+        evidence = Evidence(
+            seen, self.topology, self.features, COUNT, self.facts, todo.obstacles, blind=blind, clocks=ahead
+        )
         health = {place: self._told(lines) for place, lines in answers.items()}
         return Window(evidence, list(observations), clocks, neighbours, health)
 

@@ -38,7 +38,8 @@ what there is to tell."""
 LAST = Budget("the last answers", 5.0, need=1, spacing=LOOKS)
 """After the end: what stays silent is known to have done so only once its time is up."""
 
-CONTROL_SPACING = 0.5
+CONTROL_SPACING = 0.2
+"""Seconds between two requests to a node's reference listener: losses and lateness are held against those."""
 
 CONNECTIONS = 3
 """Connections that stay open, at an entry and in a family."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from esipp.deciding import Decision, give_verdict, ours_failed, undecided
 from esipp.flips.model import PLACES, At, BesideHealthRow, BesideRow, FlipClaim, FlippedRow, FlipRow
@@ -22,11 +22,14 @@ from esipp.flips.timeline import (
     says,
 )
 from esipp.judge import say_bound, say_observed
+from esipp.loadbalancers.ingress import strangers
 from esipp.model import Family, Role, TrafficPolicy
 from esipp.moves.samples import Sample, Stream
 from esipp.moves.statistics import Distribution
 from esipp.observation import Verdict
 from esipp.rows import Feature, Status, missing_features
+from esipp.timing import PROMPT, Blur, Held, hold, say_unknown
+from esipp.vantage import Counts, excused
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
 Features = Mapping[str, Feature]
@@ -46,6 +49,19 @@ def judge(row: FlipRow, seen: Seen, features: Features, facts: Facts) -> Verdict
         return cut_short(row, BESIDE, seen) or decide_health(row, seen)
 
     return give_verdict(row, features, facts, look, differences)
+
+
+def _sees(row: FlippedRow, course: Course) -> str:
+    """What a row can and cannot see."""
+    flips = len(list(course.flips_made()))
+    if row.at is None or (row.at, row.family) not in course.data:
+        return f"{flips} flips of one service; what happens to other services or more seldom is not seen"
+    stream = course.data[row.at, row.family]
+    apart = f"at most {stream.longest_gap():.2f} s apart"
+    return (
+        f"{len(stream.samples)} connections of one client over {flips} flips, {apart}; what lasts for less, or happens "
+        "to others, is not seen"
+    )
 
 
 # ------------------------------------------------------------------------------------- a Service's own flips
@@ -77,7 +93,9 @@ def _flipped(row: FlippedRow, seen: Seen) -> Decision:
         trouble = sum(ground.shown(row.at, s)[0] is Shown.OURS for s in course.data[row.at, row.family].samples)
         if trouble:
             return ours_failed(row, f"{trouble} probes failed", "the prober failed")
-    return _CLAIMS[row.claim](_Case(row, course, ground, seen))
+    decided = _CLAIMS[row.claim](_Case(row, course, ground, seen))
+    passed = decided.status is Status.PASS and not decided.sees
+    return replace(decided, sees=_sees(row, course)) if passed else decided
 
 
 def followed(course: Course, ground: Ground, row: FlippedRow, *, strictly: bool) -> list[tuple[Phase, Lasting | None]]:
@@ -113,7 +131,51 @@ def _settles(case: _Case) -> Decision:
     last = [shown_words(ground, row.at, sample) for sample in phase.samples[-10:]]
     seen_last = Counter(last)
     reason = f"{first}; the last answers: {say_observed(seen_last)}"
-    return Decision(Status.FAIL, row.expected, observed, reason, _foremost(ground, row.at, wrong))
+    seen = _foremost(ground, row.at, wrong)
+    return Decision(Status.FAIL, row.expected, observed, reason, seen, foreign=seen == ANOTHER_SOURCE)
+
+
+def _prompt(case: _Case) -> Decision:
+    """Whether each flip was followed soon after the API server took it, as far as that was measured well enough."""
+    row, course, ground = case.row, case.course, case.ground
+    assert row.at is not None
+    stream = course.data[row.at, row.family]
+    made = followed(course, ground, row, strictly=False)
+    return _soon(case, [(phase.flip, lasting, stream) for phase, lasting in made], say_times(made))
+
+
+def _health_prompt(case: _Case) -> Decision:
+    """The same of the health-check port on every node: closed under Cluster, open under Local."""
+    row, course = case.row, case.course
+    claims = (FlipClaim.HEALTH_CLOSED, FlipClaim.HEALTH_AGAIN)
+    ports = [each for claim in claims for each in _ports(course, case.ground, row.family, claim) if each.samples]
+    made = [(each.flip, each.lasting, Stream(each.node, 0.0, each.samples)) for each in ports]
+    figures = (f"{c.value}: {say_port_times(course, case.ground, row.family, c) or 'never'}" for c in claims)
+    return _soon(case, made, "; ".join(figures))
+
+
+def _soon(case: _Case, made: Sequence[tuple[Flip, Lasting | None, Stream]], figures: str) -> Decision:
+    """Hold against the bound how long after each flip that was taken a stream showed what it must, and stayed so."""
+    row, vantage = case.row, case.seen.vantage(case.row.family)
+    observed, unknown, blurs = f"{figures}; bound {PROMPT:.0f} s", list[Blur](), list[Blur]()
+    if not made:
+        return undecided(row, "nothing was asked there", observed)
+    for flip, lasting, stream in made:
+        until = lasting.since if lasting else stream.samples[-1].started if stream.samples else flip.answered
+        lag = max(0.0, until - flip.answered)
+        blur = Blur(stream.longest_gap(flip.answered, until), vantage.slow(flip.answered, until))
+        held = hold(lag, PROMPT, blur) if lasting or lag > PROMPT else Held.OVER
+        blurs.append(blur)
+        if held is Held.OVER:
+            when = f"right only {lag:.2f} s after it was taken" if lasting else f"never right in {lag:.1f} s"
+            reason = f"flip {flip.number} to {flip.to}, {stream.name}: {when}; {blur.words}"
+            return Decision(Status.FAIL, row.expected, observed, reason)
+        unknown += [blur] if held is Held.UNKNOWN else []
+    if unknown:
+        return undecided(row, say_unknown(PROMPT, max(unknown, key=lambda blur: blur.seconds)), observed)
+    worst = max(blurs, key=lambda blur: blur.seconds)
+    sees = f"{len(made)} changes; {worst.words}; nodes that no client of ours dials may follow later"
+    return Decision(Status.PASS, row.expected, observed, sees=sees)
 
 
 def _foremost(ground: Ground, at: At, wrong: list[tuple[Phase, str]]) -> str:
@@ -128,9 +190,13 @@ def _foremost(ground: Ground, at: At, wrong: list[tuple[Phase, str]]) -> str:
     return words.pop() if len(words) == 1 else ""
 
 
+ANOTHER_SOURCE = "another-source"
+
+
 def _kind(ground: Ground, sample: Sample) -> str:
-    """Of what is neither policy's: whether it is only another source."""
-    return "another-source" if sample.answered and sample.pod == ground.pod else "otherwise"
+    """Of what is neither policy's: whether it is only another source, and one that is nobody's whom we know."""
+    found = {sample.source: 1} if sample.answered and sample.pod == ground.pod and sample.source else {}
+    return ANOTHER_SOURCE if strangers(found, ground.held).foreign else "otherwise"
 
 
 def shown_words(ground: Ground, at: At, sample: Sample) -> str:
@@ -145,6 +211,7 @@ def _otherwise(case: _Case) -> Decision:
     found: list[tuple[float, Phase, str]] = []
     kinds: set[str] = set()
     tally: Counter[str] = Counter()
+    strange: Counter[str] = Counter()
     for phase in course.phases(row.at, row.family):
         since = phase.first_steady(reads(ground, row.at, phase.flip.to, strictly=True))
         for sample in (*phase.samples, *phase.under_way):
@@ -152,6 +219,7 @@ def _otherwise(case: _Case) -> Decision:
             tally[words or shown.value] += 1
             if shown is Shown.OTHERWISE:
                 kinds.add(_kind(ground, sample))
+                strange[sample.source] += 1
             elif shown is Shown.KEPT and row.at is At.BARE_NODE:
                 words = "answered through a node without the pod, with the client's own address"
                 stays = phase.flip.to is LOCAL and since is not None and sample.started > since
@@ -170,7 +238,11 @@ def _otherwise(case: _Case) -> Decision:
     at, phase, words = min(found, key=lambda each: each[0])
     reason = f"{len(found)} of {tally.total()}; the first {at - phase.flip.cause:.2f} s after flip "
     reason += f"{phase.flip.number} to {phase.flip.to}: {words}"
-    return Decision(Status.FAIL, row.expected, observed, reason, kinds.pop() if len(kinds) == 1 else "", tally)
+    kind = kinds.pop() if len(kinds) == 1 else ""
+    foreign, mixed = kind == ANOTHER_SOURCE, bool(tally[Shown.KEPT.value])
+    if foreign and (mixed or not strangers(strange, ground.held).proxied):
+        kind = ""  # a proxy has few addresses, and the client's own is never seen beside them
+    return Decision(Status.FAIL, row.expected, observed, reason, kind, tally, foreign=foreign)
 
 
 def _is_back(at: At, to: TrafficPolicy, shown: Shown) -> bool:
@@ -229,11 +301,19 @@ def _no_loss(case: _Case) -> Decision:
         return undecided(row, "nothing was ever answered there", observed)
     if not lost:
         return Decision(Status.PASS, row.expected, observed, say_bound(tally.total()), tally=tally)
-    if case.seen.lost_anyway(row.family):
-        return undecided(row, "the reference listeners, with no Service in the way, lost connections, too", observed)
-    phase, sample = lost[0]
+    vantage = case.seen.vantage(row.family)
+    ours = [(sample, vantage.ours(sample.started, sample.started)) for _, sample in lost]
+    left = [each for each, (_, why) in zip(lost, ours, strict=True) if not why]
+    if not left:
+        return undecided(row, ours[0][1], observed)
+    why = excused(Counts(len(left), tally.total()), vantage.counts([(0.0, course.end)]))
+    if why:
+        return undecided(row, why, observed)
+    phase, sample = left[0]
     reason = f"{len(lost)} of {tally.total()} lost ({sample.outcome}); the first "
     reason += f"{sample.started - phase.flip.cause:.2f} s after flip {phase.flip.number} to {phase.flip.to}"
+    if cut := vantage.cut(sample.started, sample.started):
+        reason += f"; {cut}"
     return Decision(Status.FAIL, row.expected, observed, reason, tally=tally)
 
 
@@ -362,6 +442,8 @@ _CLAIMS: Mapping[FlipClaim, Callable[[_Case], Decision]] = {
     FlipClaim.OTHERWISE: _otherwise,
     FlipClaim.TIME: _times,
     FlipClaim.NO_LOSS: _no_loss,
+    FlipClaim.PROMPT: _prompt,
+    FlipClaim.HEALTH_PROMPT: _health_prompt,
     FlipClaim.HEALTH_CLOSED: _health,
     FlipClaim.HEALTH_AGAIN: _health,
     FlipClaim.KEPT: _kept,

@@ -52,6 +52,8 @@ class FlipClaim(StrEnum):
     OTHERWISE = "never-otherwise"
     TIME = "time"
     NO_LOSS = "no-loss"
+    PROMPT = "prompt"
+    HEALTH_PROMPT = "health-prompt"
     HEALTH_CLOSED = "closed"
     HEALTH_AGAIN = "open-again"
     KEPT = "kept"
@@ -170,6 +172,11 @@ class FlippedRow(FlipRow):
         """A VIP over TCP; which policy it has changes."""
         own = self.service.balancer is Balancer.DEFAULT and self.at is At.VIP
         return frozenset({ANYTHING, "tcp", self.family.value.lower()}) if own else frozenset()
+
+    @property
+    def own_service(self) -> str:
+        """The Service that flips, where its VIP is dialled."""
+        return self.service.object_name if self.balanced else ""
 
     @property
     def source_at_vips(self) -> frozenset[str]:

@@ -11,6 +11,7 @@ from esipp.model import Family, Path, Role
 from esipp.moves.samples import Stream
 from esipp.probing.prober import Clock
 from esipp.trials import Course as Trials
+from esipp.vantage import Vantage
 
 LEAST_FLIPS = 8
 """Flips of the neighbours that must have been made for the claim that they disturb nobody."""
@@ -119,7 +120,6 @@ class Seen(Trials):
                 return f"the reference listener of the {at} answered {shown.count(Shown.KEPT)} of {len(shown)} times"
         return ""
 
-    def lost_anyway(self, family: Family) -> int:
-        """Connections to the reference listeners that were lost, with no Service in the way."""
-        streams = (stream for (_, of), stream in self.controls.items() if of is family)
-        return sum(not sample.answered for stream in streams for sample in stream.samples)
+    def vantage(self, family: Family) -> Vantage:
+        """What the client's own way to the nodes was worth: their reference listeners."""
+        return Vantage({at.value: stream for (at, of), stream in self.controls.items() if of is family})

@@ -3,16 +3,19 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 from esipp.flips.model import At
+from esipp.loadbalancers.ingress import held
 from esipp.model import Family, TrafficPolicy
 from esipp.moves.samples import Sample, Stream
 from esipp.observation import Outcome
+from esipp.timing import FIELD_LIMIT
 from esipp.topology import IPAddress, Topology, parse_address
 
-BUDGET = 30.0
-"""Seconds within which a flip must have been followed. Upstream's own tests give a service update two minutes
-(KubeProxyLagTimeout) and endpoints 30 s (KubeProxyEndpointLagTimeout); kube-proxy takes one or two."""
+BUDGET = FIELD_LIMIT
+"""Seconds within which a flip must have been followed, for core rows. Upstream's own tests give a service update two
+minutes (KubeProxyLagTimeout). Rows of their own ask for ``PROMPT`` seconds."""
 
 STAYS = 1.0
 """Seconds that what is right must last, up to the next flip, to be believed."""
@@ -86,6 +89,11 @@ class Ground:
         if not sample.answered:
             return Shown.NONE
         return Shown.KEPT if sample.source and parse_address(sample.source) in self._client else Shown.OTHERWISE
+
+    @cached_property
+    def held(self) -> frozenset[IPAddress]:
+        """Every address that is known to be a node's, a pod's or a client's."""
+        return held(self.topology)
 
     @property
     def _client(self) -> frozenset[IPAddress]:

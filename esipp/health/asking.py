@@ -18,6 +18,7 @@ from esipp.probing.jobs import Job
 from esipp.rows import Level
 from esipp.stage import Stage
 from esipp.stop import Stop
+from esipp.vantage import Counts
 
 Json = dict[str, Any]
 
@@ -111,6 +112,15 @@ class Asker:
 
     def listeners(self, client: Client) -> dict[tuple[str, Place, Family], bool]:
         """Whether a client reaches each node at all: its reference listener, with no Service in the way."""
+        return {
+            key: any(each.outcome is Outcome.ANSWERED for each in future.result(timeout=BOUND))
+            for key, future in self.listening(client, 3, 0.0, TIMEOUT).items()
+        }
+
+    def listening(
+        self, client: Client, count: int, spacing: float, timeout: float
+    ) -> dict[tuple[str, Place, Family], Future[list[Observation]]]:
+        """So many requests of a client to the reference listener of each node, under way."""
         prober = self.clients.probers[client.name]
         flying: dict[tuple[str, Place, Family], Future[list[Observation]]] = {}
         for place, node in self.places.items():
@@ -118,12 +128,9 @@ class Asker:
             for family in Family:
                 host = self.address(place, family)
                 if host and port:
-                    job = Job(f"listener of {node}", "tcp", host, port, 3, TIMEOUT)
+                    job = Job(f"listener of {node}", "tcp", host, port, count, timeout, spacing)
                     flying[client.name, place, family] = prober.submit(job)
-        return {
-            key: any(each.outcome is Outcome.ANSWERED for each in future.result(timeout=BOUND))
-            for key, future in flying.items()
-        }
+        return flying
 
     # --------------------------------------------------------------------------------------------- the window
     def target(self, question: Question) -> tuple[str, int] | str:
@@ -170,6 +177,9 @@ class Asker:
         dialled = {question: self.node_port(question) for question in truths}
         for client in {question.client for question in questions}:
             seen.reached |= self.listeners(client)
+        ways: dict[tuple[str, Place, Family], Future[list[Observation]]] = {}
+        for client in {question.client for question in questions}:
+            ways |= self.listening(client, SAMPLES, SPACING, ANSWER_TIMEOUT)
         flying = {}
         for question, port in dialled.items():
             host = self.address(question.place, question.family)
@@ -179,6 +189,10 @@ class Asker:
                 flying[question.key] = self.clients.probers[question.client.name].submit(job)
         seen.nodes = self.places
         seen.answers, seen.obstacles = self._ask(questions, SAMPLES, SPACING, self.prompt)
+        for key, each in ways.items():
+            outcomes = [made.outcome for made in each.result(timeout=BOUND) for _ in range(made.count)]
+            told = [outcome for outcome in outcomes if outcome is not Outcome.ERROR]
+            seen.ways[key] = Counts(sum(outcome is not Outcome.ANSWERED for outcome in told), len(told))
         seen.served = {key: tuple(future.result(timeout=BOUND)) for key, future in flying.items()}
         for situation in {question.situation for question in questions}:
             seen.services[situation] = (self.stage.namespace, service_name(situation))

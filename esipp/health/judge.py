@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from esipp.deciding import Decision, give_verdict, ours_failed, undecided
@@ -14,6 +15,8 @@ from esipp.judge import say_bound, say_observed
 from esipp.model import Family
 from esipp.observation import Observation, Outcome, Verdict
 from esipp.rows import Feature, Row, Status
+from esipp.timing import PROMPT, Blur, Held, hold, say_unknown
+from esipp.vantage import Counts, Vantage, excused
 
 NOT_TOLD = "a document without serviceProxyHealthy"
 TWICE = "pods counted once for each family"
@@ -49,7 +52,7 @@ def all_of(row: Row, wanted: str, found: Counter[str], proof: str = "") -> Decis
     observed = say_observed(found)
     worst = next((words for words, _ in found.most_common() if words != wanted), "")
     if good == total:
-        return Decision(Status.PASS, row.expected, observed, proof or say_bound(total), wanted, found)
+        return Decision(Status.PASS, row.expected, observed, proof, wanted, found, sees=say_bound(total))
     if good:
         reason = f"{total - good} of {total} answers differ"
         return Decision(Status.FLAKY, row.expected, observed, reason, worst, found)
@@ -89,12 +92,23 @@ def decide_question(row: QuestionRow, seen: Seen) -> Decision:
         silent = all(answer.outcome in SILENT for answer in answers)
         if silent and seen.unreached(question.client.name, question.place, question.family):
             return undecided(row, REACHES_NOTHING.format(question.client.name), say_observed(at_all))
-        return all_of(row, row.expected, at_all)
+        decided = all_of(row, row.expected, at_all)
+        return _beyond_the_way(row, decided, seen.way(question.client.name, question.family))
     if not any(answer.outcome is Outcome.ANSWERED for answer in answers):
         return undecided(row, "there was no HTTP answer that could be read; see the status row", say_observed(at_all))
     if row.about is About.TRUTH:
         return _truth(row, seen, at_all)
     return _contract(row, seen, [answer for answer in answers if answer.outcome is Outcome.ANSWERED])
+
+
+def _beyond_the_way(row: Row, decided: Decision, control: Counts) -> Decision:
+    """The same decision; undecided where answers are only missing, and the client's own way loses as many."""
+    missing = Counter({words: count for words, count in decided.tally.items() if words in SILENT_WORDS})
+    others = set(decided.tally) - SILENT_WORDS
+    if decided.status is not Status.FLAKY or len(others) != 1 or not missing:
+        return decided
+    why = excused(Counts(missing.total(), sum(decided.tally.values())), control)
+    return undecided(row, why, decided.observed) if why else decided
 
 
 def _words(answer: Answer) -> str:
@@ -172,7 +186,7 @@ def _truth(row: QuestionRow, seen: Seen, answers: Counter[str]) -> Decision:
         return Decision(Status.FLAKY, row.expected, observed, reason, "now and then", found)
     if set(answers) == {"200"}:
         if set(found) == {"served"}:
-            return Decision(Status.PASS, row.expected, observed, say_bound(answers.total()), "", found)
+            return Decision(Status.PASS, row.expected, observed, "", "", found, sees=say_bound(answers.total()))
         status = Status.FLAKY if found["served"] else Status.FAIL
         lie = "it says 200 and hands on to another node" if found[_ELSEWHERE] else "it says 200 and does not serve"
         return Decision(status, row.expected, observed, lie, lie, found)
@@ -185,7 +199,7 @@ def _truth(row: QuestionRow, seen: Seen, answers: Counter[str]) -> Decision:
     if not any(each.outcome is Outcome.ANSWERED for each in seen.served.get(question.control.key, ())):
         why = "silence proves nothing: the same client is not answered where one pod is, either"
         return undecided(row, why, observed)
-    return Decision(Status.PASS, row.expected, observed, say_bound(answers.total()), "", found)
+    return Decision(Status.PASS, row.expected, observed, "", "", found, sees=say_bound(answers.total()))
 
 
 _QUIET = ("no answer", Outcome.UNREACHABLE.value, Outcome.REFUSED.value)
@@ -209,6 +223,8 @@ def decide_trial(row: HealthTrialRow, seen: Seen) -> Decision:
     cut_short = seen.cut_short(row)
     if cut_short:
         return cut_short
+    if row.trial == "lifecycle" and row.claim == "prompt":
+        return _ports_prompt(row, seen)
     if row.trial == "lifecycle":
         fact = seen.life.get(row.claim)
         if fact is None:
@@ -216,14 +232,15 @@ def decide_trial(row: HealthTrialRow, seen: Seen) -> Decision:
         if fact.trouble:
             return undecided(row, fact.trouble, fact.words)
         holds, observed = CLAIMS[row.claim](fact)
-        return Decision(Status.PASS if holds else Status.FAIL, row.expected, observed, "", observed)
+        sees = "one service of its kind, once" if holds else ""
+        return Decision(Status.PASS if holds else Status.FAIL, row.expected, observed, "", observed, sees=sees)
     assert row.family is not None
     assert row.place is not None
     node = (row.place, row.family)
     if row.trial == "stable":
         return _stable(row, seen, node)
     if row.trial == "placement":
-        return _placement(row, seen, node)
+        return _placement_prompt(row, seen, node) if row.claim == "prompt" else _placement(row, seen, node)
     if row.trial == "cordoned":
         answers = seen.cordoned.get(node, ())
         wanted = "200" if row.place is Place.ENDPOINT_NODE else "503"
@@ -247,7 +264,53 @@ def _stable(row: HealthTrialRow, seen: Seen, node: Node) -> Decision:
         return undecided(row, REACHES_NOTHING.format(WATCHER), say_observed(found))
     wanted = "200" if row.place is Place.ENDPOINT_NODE else "503"
     proof = f"{found.total()} answers in a row, while pods of another service came and went {seen.changes} times"
-    return all_of(row, wanted, found, proof)
+    decided = all_of(row, wanted, found, proof)
+    return _beyond_the_way(row, decided, seen.vantage(node[1]).counts([(-inf, inf)]))
+
+
+Lag = tuple[str, float, float, float]
+"""What was followed, from when on, for how many seconds, and our own longest time between two looks."""
+
+
+def _soon(row: HealthTrialRow, lags: Sequence[Lag], vantages: Sequence[Vantage]) -> Decision:
+    """Whether everything was followed promptly, as far as that was measured well enough."""
+    took = sorted(seconds for _, _, seconds, _ in lags)
+    observed = f"{len(lags)} changes, {took[len(took) // 2]:.2f} s in the middle, {took[-1]:.2f} s at most"
+    observed += f"; bound {PROMPT:.0f} s"
+    unknown, worst = list[tuple[str, Blur]](), Blur()
+    for words, began, seconds, gap in lags:
+        slow = min((vantage.slow(began, began + seconds) for vantage in vantages), default=0.0)
+        blur = Blur(gap, slow)
+        worst = max(worst, blur, key=lambda each: each.seconds)
+        held = hold(seconds, PROMPT, blur)
+        if held is Held.OVER:
+            return Decision(Status.FAIL, row.expected, observed, f"{words}: {seconds:.2f} s; {blur.words}", "late")
+        unknown += [(words, blur)] if held is Held.UNKNOWN else []
+    if unknown:
+        words, blur = max(unknown, key=lambda each: each[1].seconds)
+        return undecided(row, f"{words}: {say_unknown(PROMPT, blur)}", observed)
+    sees = f"{len(lags)} changes; {worst.words}; a node that is late more seldom is not seen"
+    return Decision(Status.PASS, row.expected, observed, sees=sees)
+
+
+def _ports_prompt(row: HealthTrialRow, seen: Seen) -> Decision:
+    """How soon every node opened or closed the ports of the steps that came to an end."""
+    made = [(fact.words, fact.began, fact.seconds, fact.gap) for fact in seen.life.values() if fact.seconds is not None]
+    if not made:
+        return undecided(row, "no change of a port was followed by every node; see the rows about that")
+    return _soon(row, made, [seen.vantage(family) for family in Family])
+
+
+def _placement_prompt(row: HealthTrialRow, seen: Seen, node: Node) -> Decision:
+    """How soon a node's status followed each round."""
+    made = [
+        (f"round {each.number} ({each.done})", each.began, told.seconds, told.gap)
+        for each in seen.rounds
+        if (told := each.status.get(node)) is not None and told.seconds is not None
+    ]
+    if not made:
+        return undecided(row, "no round was followed; see the row about that")
+    return _soon(row, made, [seen.vantage(node[1])])
 
 
 def _placement(row: HealthTrialRow, seen: Seen, node: Node) -> Decision:
@@ -260,7 +323,8 @@ def _placement(row: HealthTrialRow, seen: Seen, node: Node) -> Decision:
     figures = f"after {took[len(took) // 2]:.2f} s in the middle, {took[-1]:.2f} s at most" if took else "never"
     observed = f"{len(asked) - len(late)} of {len(asked)} rounds right, {figures}"
     if not late:
-        return Decision(Status.PASS, row.expected, observed)
+        sees = f"{len(asked)} changes by one seed, each looked at for a second after it was followed"
+        return Decision(Status.PASS, row.expected, observed, sees=sees)
     said = {words for _, followed in asked for words in (followed.last, *followed.after)}
     if Outcome.ERROR.value in said:
         return ours_failed(row, observed, f"a prober failed: {late[0]}")

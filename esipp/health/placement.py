@@ -20,12 +20,19 @@ from esipp.health.seen import Followed, Node, Round, Seen
 from esipp.pods import is_ready
 from esipp.props import Ground
 from esipp.stop import StoppedError
+from esipp.timing import FIELD_LIMIT
 
 Json = dict[str, Any]
 
 ROUNDS = 20
-FOLLOWS = Budget("every node's health check after a change", 10.0, need=3, spacing=0.05)
-"""kube-proxy syncs within a second of a change, by default (minSyncPeriod); the rest is for a busy machine."""
+FOLLOWS = Budget("every node's health check after a change", FIELD_LIMIT, need=3, spacing=0.05)
+"""What core rows allow; a row of its own asks for ``timing.PROMPT`` seconds."""
+
+COUNTED = 10.0
+"""Seconds for which counts alone are waited for: where they are always wrong, each round would take the whole limit."""
+
+MOST_LATE = 2
+"""Rounds that some node did not follow, after which no more are played: each takes the whole limit."""
 
 AFTER, AFTER_SPACING = 12, 0.1
 """Answers that are held against the truth once a node has settled, before the next change: over more than a second, as
@@ -104,6 +111,7 @@ class Placement:
         seen.reached |= self.asker.listeners(OUTSIDE)
         slots = [(place, number) for place in placed(self.ground) for number in range(SLOTS)]
         board = Board(slots, set(slots))
+        late = 0
         stable = threading.Thread(target=self._stable, args=(seen,))
         stable.start()
         try:
@@ -113,10 +121,14 @@ class Placement:
                 done, changed = self._change(board, there, ready)
                 if stable.is_alive():
                     seen.changes += changed
+                began = time.monotonic()
                 status, count = self._follow(board.truth())
-                played = Round(number, done, board.truth(), status, count)
+                played = Round(number, done, board.truth(), status, count, began)
                 seen.rounds.append(played)
                 record(played)
+                late += any(each.seconds is None for each in status.values())
+                if late >= MOST_LATE:
+                    break
         finally:
             stable.join()
 
@@ -184,16 +196,19 @@ class Placement:
     def _follow(self, truth: Mapping[Place, int]) -> tuple[dict[Node, Followed], dict[Node, Followed]]:
         """Ask until every node says the truth three times in a row, then some more."""
         port = self.asker.stage.services["health-placement"]["spec"]["healthCheckNodePort"]
-        began = time.monotonic()
+        began = asked = time.monotonic()
         marks: dict[str, dict[Node, _Mark]] = {"status": {}, "count": {}}
 
         def look() -> Reading:
+            nonlocal asked
             answers = self.asker.everywhere(port)
-            at = time.monotonic() - began
+            now = time.monotonic()
+            at, gap, asked = now - began, now - asked, now
             for node, answer in answers.items():
                 for name, (right, words) in _against(answer, truth[node[0]]).items():
-                    marks[name].setdefault(node, _Mark()).take(right, words, at)
-            wrong = [node for each in marks.values() for node, mark in each.items() if mark.run < FOLLOWS.need]
+                    marks[name].setdefault(node, _Mark()).take(right, words, at, gap)
+            due = marks if at < COUNTED else {"status": marks["status"]}
+            wrong = [node for each in due.values() for node, mark in each.items() if mark.run < FOLLOWS.need]
             return Reading(not wrong, str(wrong[:1]))
 
         self.asker.stop.converge(look, Budget(FOLLOWS.name, FOLLOWS.seconds, need=1, spacing=FOLLOWS.spacing))
@@ -240,8 +255,10 @@ class _Mark:
     since: float = 0.0
     last: str = ""
     again: Counter[str] = field(default_factory=Counter)
+    gap: float = 0.0
 
-    def take(self, right: bool, words: str, at: float) -> None:
+    def take(self, right: bool, words: str, at: float, gap: float) -> None:
+        self.gap = max(self.gap, gap) if self.run == 0 else self.gap
         if right:
             self.since = at if self.run == 0 else self.since
             self.run += 1
@@ -252,7 +269,7 @@ class _Mark:
 
     def followed(self, after: Counter[str]) -> Followed:
         seconds = round(self.since, 3) if self.run >= FOLLOWS.need else None
-        return Followed(seconds, self.last, dict(self.again + after))
+        return Followed(seconds, self.last, dict(self.again + after), round(self.gap, 3))
 
 
 def _against(answer: Answer, pods: int) -> dict[str, tuple[bool, str]]:

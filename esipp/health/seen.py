@@ -7,8 +7,10 @@ from typing import Any
 
 from esipp.health.model import Answer, Place, Situation
 from esipp.model import Family
+from esipp.moves.samples import Stream
 from esipp.observation import Observation
 from esipp.trials import Course
+from esipp.vantage import Counts, Vantage
 
 Node = tuple[Place, Family]
 
@@ -21,23 +23,25 @@ class Followed:
     """How one node's health check followed a round.
 
     ``seconds`` from the change until the answers were right three times in a row, None if they never were within the
-    budget; ``last`` is the last wrong answer, ``after`` counts the answers that came when it had settled.
+    budget; ``last`` is the last wrong answer, ``after`` counts the answers that came when it had settled. ``gap`` is
+    our own longest time between two questions until then.
     """
 
     seconds: float | None
     last: str = ""
     after: Mapping[str, int] = field(default_factory=dict)
+    gap: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         """As the ledger keeps it."""
-        return {"seconds": self.seconds, "last": self.last, "after": dict(self.after)}
+        return {"seconds": self.seconds, "last": self.last, "after": dict(self.after), "gap": self.gap}
 
 
 @dataclass(frozen=True)
 class Round:
     """One round of the placement trial: what was done, what is true now, how every node's answer followed.
 
-    ``status`` is how the status followed, ``count`` how localEndpoints did.
+    ``status`` is how the status followed, ``count`` how localEndpoints did, both from ``began`` on.
     """
 
     number: int
@@ -45,6 +49,7 @@ class Round:
     truth: Mapping[Place, int]
     status: Mapping[Node, Followed]
     count: Mapping[Node, Followed]
+    began: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         """As the ledger keeps it."""
@@ -54,6 +59,7 @@ class Round:
 
         return {
             "number": self.number,
+            "began": round(self.began, 3),
             "done": self.done,
             "truth": {place.value: count for place, count in self.truth.items()},
             "status": told(self.status),
@@ -83,6 +89,8 @@ class Fact:
 
     ``refused`` is the API server's HTTP status, reason and message where it refused; ``ports`` are health-check node
     ports by service, ``listeners`` what each node said at a port that concerns the step, by node and family.
+    ``seconds`` after ``began`` all nodes said what they must, and stayed so; None where they never did. ``gap`` is our
+    own longest time between two looks until then.
     """
 
     words: str
@@ -93,6 +101,9 @@ class Fact:
     bounds: tuple[int, int] | None = None
     listeners: Mapping[str, Counter[str]] = field(default_factory=dict)
     trouble: str = ""
+    began: float = 0.0
+    seconds: float | None = None
+    gap: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         """As the ledger keeps it."""
@@ -104,6 +115,8 @@ class Fact:
             "bounds": list(self.bounds) if self.bounds else None,
             "listeners": {name: dict(said) for name, said in self.listeners.items()},
             "trouble": self.trouble,
+            "seconds": self.seconds,
+            "gap": self.gap,
         }
 
 
@@ -115,6 +128,8 @@ class Seen(Course):
         answers: to each question, by its key.
         served: what the same client got at the nodePort of the node that was asked, by the question's key.
         reached: whether a client reaches a node at all, by client, place and family: its reference listener answered.
+        ways: how many of a client's requests to that listener were lost while the questions were asked.
+        controls: the reference listeners, asked by the client outside while the trials went on.
         obstacles: why a question could not be asked.
         services: namespace and name of each situation's Service.
         nodes: the name of the node at each place.
@@ -133,6 +148,17 @@ class Seen(Course):
     leaving: dict[Family, Leaving] = field(default_factory=dict)
     cordoned: dict[Node, tuple[Answer, ...]] = field(default_factory=dict)
     life: dict[str, Fact] = field(default_factory=dict)
+    ways: dict[tuple[str, Place, Family], Counts] = field(default_factory=dict)
+    controls: dict[Node, Stream] = field(default_factory=dict)
+
+    def vantage(self, family: Family) -> Vantage:
+        """What the client's own way to the nodes was worth while the trials went on."""
+        return Vantage({place.value: stream for (place, of), stream in self.controls.items() if of is family})
+
+    def way(self, client: str, family: Family) -> Counts:
+        """What a client's own way to all nodes lost while the questions were asked."""
+        own = [counts for (name, _, of), counts in self.ways.items() if (name, of) == (client, family)]
+        return Counts(sum(each.lost for each in own), sum(each.requests for each in own))
 
     def unreached(self, client: str, place: Place, family: Family) -> bool:
         """Whether a client does not reach a node at all: its reference listener is silent to it, too."""

@@ -46,7 +46,7 @@ def config_of(environment: Mapping[str, str], account: Path) -> dict[str, object
         if not (account / name).is_file():
             raise PreflightError(
                 f"This pod has no service account: {account / name} is missing.",
-                "automountServiceAccountToken: true in the pod's spec, as deploy/job.yaml has it.",
+                "automountServiceAccountToken: true in the pod's spec, or a projected volume as in deploy/job.yaml.",
             )
     host = environment[HOST]
     server = f"https://{f'[{host}]' if ':' in host else host}:{environment.get(PORT) or 443}"

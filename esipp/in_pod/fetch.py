@@ -8,9 +8,10 @@ from typing import IO
 
 from esipp.cluster import ApiError, Cluster, UnreachableError, kubeconfig_arguments
 from esipp.errors import ExitCode, HarnessError, PreflightError
-from esipp.in_pod.job import ARCHIVE, FETCHED, FOLDER, PARCEL
+from esipp.in_pod.job import ARCHIVE, FOLDER, PARCEL
+from esipp.in_pod.keep import FETCHED
 from esipp.in_pod.parcel import Parcel, digest, read, unpack
-from esipp.in_pod.state import CONTAINER, Stage, State, state_of
+from esipp.in_pod.state import KEEPER, RUNNER, Stage, State, state_of
 from esipp.redaction import redact
 from esipp.run import point
 
@@ -30,7 +31,7 @@ def bring(cluster: Cluster, namespace: str, job: str, seconds: float, out: Path 
     """
     pod = ready_pod(cluster, namespace, job, seconds)
     arguments = kubeconfig_arguments(cluster.context, cluster.kubeconfig)
-    return fetch(["kubectl", *arguments, "exec", "-n", namespace, pod, "-c", CONTAINER, "--"], out)
+    return fetch(["kubectl", *arguments, "exec", "-n", namespace, pod, "-c", KEEPER, "--"], out)
 
 
 def ready_pod(cluster: Cluster, namespace: str, job: str, seconds: float) -> str:
@@ -60,10 +61,12 @@ def ready_pod(cluster: Cluster, namespace: str, job: str, seconds: float) -> str
         return found.pod
     start = f"kubectl --context {cluster.context} -n {namespace}"
     if found.stage is Stage.WAITING:
-        raise PreflightError(found.sentence, f"--wait SECONDS waits for it; {start} logs -f job/{job} follows it.")
+        raise PreflightError(
+            found.sentence, f"--wait SECONDS waits for it; {start} logs -f job/{job} -c {RUNNER} follows it."
+        )
     if not found.pod:
         raise PreflightError(found.sentence, f"{start} get jobs; --namespace and --job name another.")
-    hint = f"{start} logs {found.pod} has its last words; delete the Job and apply it again."
+    hint = f"{start} logs {found.pod} -c {RUNNER} has its last words; delete the Job and apply it again."
     refused_by_itself = found.exit_code == ExitCode.USAGE
     raise (PreflightError if refused_by_itself else HarnessError)(found.sentence, hint)
 

@@ -1,14 +1,16 @@
-"""What the Job's container does: it runs esipp, packs the report, and stays until somebody has fetched it.
+"""What the Job's first container does: it runs esipp, and packs the report for the container that keeps it (keep.py).
 
-``python3 -m esipp.in_pod.job [--linger SECONDS] [--folder DIR] -- OPTION…``; what follows ``--`` is for ``esipp run``.
-A pod's emptyDir is gone with its containers: hence the container goes on, ready (``parcel.json`` is there), until
-``esipp fetch`` writes ``fetched``, or the time is over. Its exit code is the run's.
+``python3 -m esipp.in_pod.job [--folder DIR] -- OPTION…``; what follows ``--`` is for ``esipp run``. It is the pod's
+init container, and the only one with the account's token. So it ends with 0 once there is a report, whatever that says,
+and with the run's exit code if there is none.
 """
 
 import argparse
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,9 +21,8 @@ from esipp.errors import ExitCode
 from esipp.in_pod.parcel import pack
 
 FOLDER = Path("/report")
-ARCHIVE, PARCEL, FETCHED = "report.tar.gz", "parcel.json", "fetched"
-LINGER_SECONDS = 24 * 3600
-LOOK_SECONDS = 1.0
+ARCHIVE, PARCEL = "report.tar.gz", "parcel.json"
+ORPHANS_SECONDS, LOOK_SECONDS = 60.0, 0.2
 ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -69,36 +70,33 @@ def _runs(folder: Path) -> list[Path]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, pack, wait; returns the run's exit code."""
+    """Run and pack; see the module."""
     own, options = _split(sys.argv[1:] if arguments is None else arguments)
     told = _parser().parse_args(own)
     with Asking() as asking:
         code, run = asking.run(options, told.folder)
+        await_orphans(ORPHANS_SECONDS)
         if run is None:
-            return code  # it was refused, and the log says why
+            return code or int(ExitCode.HARNESS)  # it was refused, and the log says why
         parcel = pack(run, told.folder / ARCHIVE, code)
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     parcel.write(told.folder / PARCEL)
-    if asking.ended or not told.linger:
-        return code
-    print(
-        f"\nThe report is ready, {parcel.size} bytes; 'esipp fetch --context …' fetches it. "
-        f"This container ends then, or after {told.linger} s.",
-        flush=True,
-    )
-    fetched = wait_for(told.folder / FETCHED, told.linger)
-    print("The report was fetched." if fetched else "Nobody fetched the report.", flush=True)
-    return code
+    return code if asking.ended else 0
 
 
-def wait_for(path: Path, seconds: float) -> bool:
-    """Wait until a file is there, so long at most; a signal that ends us, which has to be blocked, ends that."""
-    deadline = time.monotonic() + seconds
-    while not path.exists():
-        left = deadline - time.monotonic()
-        if left <= 0 or signal.sigtimedwait(ENDING, min(LOOK_SECONDS, left)) is not None:
-            return False
-    return True
+def await_orphans(seconds: float) -> None:
+    """Wait, so long at most, for what the run left to us: a watchdog may still undo what a killed run did to nodes.
+
+    A container's other processes are killed as soon as its first one ends.
+    """
+    until, pause = time.monotonic() + seconds, threading.Event()
+    while time.monotonic() < until:
+        try:
+            ended, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if not ended:
+            pause.wait(LOOK_SECONDS)
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -108,7 +106,6 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python3 -m esipp.in_pod.job", allow_abbrev=False)
-    parser.add_argument("--linger", type=int, default=LINGER_SECONDS, help="seconds (%(default)s)")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where all is written (%(default)s)")
     return parser
 

@@ -7,8 +7,8 @@ from typing import Any
 
 Json = Mapping[str, Any]
 
-CONTAINER = "esipp"
-"""The Job's container; it is ready once its report is."""
+RUNNER, KEEPER = "esipp", "report"
+"""The Job's containers: the first runs, the second, which is ready, keeps the report."""
 
 
 class Stage(StrEnum):
@@ -21,7 +21,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class State:
-    """A Job's stage; what is to be said of it, as a sentence; its pod; its container's exit code, if it has ended."""
+    """A Job's stage; what is to be said of it, as a sentence; its pod; the exit code, if that has ended."""
 
     stage: Stage
     sentence: str
@@ -54,26 +54,47 @@ def state_of(name: str, job: Json | None, pods: Sequence[Json]) -> State:
 def _of_pod(name: str, pod: Json) -> State:
     """How the Job stands, by its pod."""
     status, own = pod.get("status") or {}, str(pod["metadata"]["name"])
-    (found,) = [each for each in status.get("containerStatuses") or () if each.get("name") == CONTAINER] or [{}]
-    state = found.get("state") or {}
-    if ended := state.get("terminated"):
-        code = int(ended.get("exitCode", -1))
-        reason = str(ended.get("reason") or "")
-        why = f" ({reason})" if reason not in ("", "Completed", "Error") else ""
-        told = f"The pod {own} has ended with exit code {code}{why}, and its report is gone with it"
-        return State(Stage.OVER, f"{told}.", own, code)
+    runner, keeper = (
+        _container(status, "initContainerStatuses", RUNNER),
+        _container(status, "containerStatuses", KEEPER),
+    )
+    state = runner.get("state") or {}
+    ran, kept = state.get("terminated"), (keeper.get("state") or {}).get("terminated")
+    if kept:
+        return _ended(own, kept, "and its report is gone with it")
+    if ran and ran.get("exitCode") != 0:
+        return _ended(own, ran, "and there is no report")
     if status.get("phase") in ("Failed", "Succeeded"):  # evicted, say
         why = str(status.get("message") or status.get("reason") or status["phase"]).rstrip(".")
         return State(Stage.OVER, f"The pod {own} has ended without a report: {why}.", own)
     if pod["metadata"].get("deletionTimestamp"):
         return State(Stage.OVER, f"The pod {own} is being deleted.", own)
-    if found.get("ready"):
+    if keeper.get("ready"):
         return State(Stage.READY, f"The report of the Job '{name}' is ready.", own)
     if running := state.get("running"):
         return State(
             Stage.WAITING, f"The Job '{name}' is still running, since {running.get('startedAt', 'unknown')}.", own
         )
+    if ran:
+        why = _why_not(status, keeper.get("state") or {})
+        return State(
+            Stage.WAITING, f"The run of the Job '{name}' is over, and its report is not ready yet: {why}.", own
+        )
     return State(Stage.WAITING, f"The pod {own} has not started: {_why_not(status, state)}.", own)
+
+
+def _container(status: Json, kind: str, name: str) -> Json:
+    """The status of a container; an empty one where there is none yet."""
+    found: Json = next((each for each in status.get(kind) or () if each.get("name") == name), {})
+    return found
+
+
+def _ended(pod: str, terminated: Json, left: str) -> State:
+    """A container of the pod has ended, and nothing more will come."""
+    code = int(terminated.get("exitCode", -1))
+    reason = str(terminated.get("reason") or "")
+    why = f" ({reason})" if reason not in ("", "Completed", "Error") else ""
+    return State(Stage.OVER, f"The pod {pod} has ended with exit code {code}{why}, {left}.", pod, code)
 
 
 def _why_not(status: Json, state: Json) -> str:

@@ -8,10 +8,12 @@ from esipp.judge import say_bound, say_observed
 from esipp.model import AddressClass
 from esipp.reading import Reading
 from esipp.rows import Row, Status
+from esipp.vantage import Counts, excused
 
 CLIENT_ONLY = frozenset({AddressClass.CLIENT})
 NODE_ONLY = frozenset({AddressClass.NODE})
 ANSWERED = CLIENT_ONLY | NODE_ONLY
+DROPPED = frozenset({AddressClass.DROPPED})
 
 
 def all_right(row: Row, right: Mapping[str, int], wrong: Mapping[str, int], proof: str = "") -> Decision:
@@ -22,11 +24,22 @@ def all_right(row: Row, right: Mapping[str, int], wrong: Mapping[str, int], proo
         return undecided(row, "nothing was seen of it")
     observed = say_observed(tally)
     if good == total:
-        return Decision(Status.PASS, row.expected, observed, proof or say_bound(total), "", tally)
+        return Decision(Status.PASS, row.expected, observed, proof, "", tally, sees=say_bound(total))
     worst = max(wrong, key=lambda words: wrong[words])
     if good:
         return Decision(Status.FLAKY, row.expected, observed, f"{total - good} of {total} differ", worst, tally)
     return Decision(Status.FAIL, row.expected, observed, "", worst, tally)
+
+
+def beyond_the_way(row: Row, decided: Decision, readings: Iterable[Reading], control: Counts) -> Decision:
+    """The same decision; undecided where answers are only missing, and the client's own way loses as many."""
+    made = list(readings)
+    missing = sum(each.count for each in made if each.classes == DROPPED and not each.product_fault)
+    wrong = sum(each.count for each in made if each.product_fault)
+    if decided.status is not Status.FLAKY or not missing or wrong:
+        return decided
+    why = excused(Counts(missing, sum(each.count for each in made)), control)
+    return undecided(row, why, decided.observed) if why else decided
 
 
 def held_against(readings: Iterable[Reading], accept: frozenset[AddressClass]) -> tuple[Counter[str], Counter[str]]:

@@ -8,7 +8,15 @@ from esipp.deciding import Decision, give_verdict, ours_failed, undecided
 from esipp.health.judge import TWICE, document, doubled, our_own, tally
 from esipp.health.model import Answer, Place
 from esipp.health.seen import Node
-from esipp.interoperability.counting import ANSWERED, CLIENT_ONLY, NODE_ONLY, all_right, harness, held_against
+from esipp.interoperability.counting import (
+    ANSWERED,
+    CLIENT_ONLY,
+    NODE_ONLY,
+    all_right,
+    beyond_the_way,
+    harness,
+    held_against,
+)
 from esipp.interoperability.model import NOT_REWRITTEN, InteropRow, Kind
 from esipp.interoperability.seen import WATCHER, Many, Names, Neighbours, Seen
 from esipp.judge import say_observed
@@ -127,7 +135,8 @@ def _served(row: InteropRow, seen: Neighbours) -> Decision:
         if not right or wrong:
             return undecided(row, "the endpoint's node did not answer all the time, so silence elsewhere says nothing")
     right, wrong = held_against(readings, CLIENT_ONLY if home else NO_ANSWER)
-    return all_right(row, right, wrong, _meanwhile(seen))
+    decided = all_right(row, right, wrong, _meanwhile(seen))
+    return beyond_the_way(row, decided, readings, seen.ways.lost(row.family)) if home else decided
 
 
 def _kept(row: InteropRow, seen: Neighbours) -> Decision:
@@ -140,7 +149,8 @@ def _kept(row: InteropRow, seen: Neighbours) -> Decision:
     changed = sorted(_differing(seen.before, seen.after))
     if changed:
         return Decision(Status.FAIL, row.expected, f"changed: {', '.join(changed)}", seen="changed")
-    return Decision(Status.PASS, row.expected, "unchanged", _meanwhile(seen))
+    sees = f"{len(seen.changes)} changes of one other service"
+    return Decision(Status.PASS, row.expected, "unchanged", _meanwhile(seen), sees=sees)
 
 
 def _differing(before: Mapping[str, object], after: Mapping[str, object]) -> Iterable[str]:
@@ -180,13 +190,17 @@ def _dialled(row: InteropRow, seen: Many, accept: frozenset[AddressClass]) -> De
             return undecided(row, doubt)
     right: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
-    failing = []
+    failing, silent = [], False
     for name, readings in by_service.items():
         good, bad = held_against(readings, accept)
+        silent |= not good  # a service that is never right is no matter of single connections
         right, wrong = right + good, wrong + bad
         failing += [name] if bad else []
     decided = all_right(row, right, wrong, f"{len(by_service)} services; {_seconds(seen)}")
-    return _naming(decided, failing, len(by_service))
+    if accept != NO_ANSWER and not silent:
+        every = [each for readings in by_service.values() for each in readings]
+        decided = beyond_the_way(row, decided, every, seen.ways.lost(None))
+    return decided if decided.status is Status.INCONCLUSIVE else _naming(decided, failing, len(by_service))
 
 
 def _way(row: InteropRow, seen: Many, *, as_itself: bool) -> str:
@@ -297,7 +311,7 @@ def _distinct(row: InteropRow, seen: Many) -> Decision:
         observed += f"; {twice[0]} twice" if twice else ""
         observed += f"; {short[0]} lacks one" if short else ""
         return Decision(Status.FAIL, row.expected, observed, seen="twice" if twice else "missing")
-    return Decision(Status.PASS, row.expected, observed)
+    return Decision(Status.PASS, row.expected, observed, sees=f"{len(seen.ports)} services, made once")
 
 
 def _gone(row: InteropRow, seen: Many) -> Decision:

@@ -7,13 +7,16 @@ from esipp.health.asking import Asker
 from esipp.health.model import Place
 from esipp.health.props import OUTSIDE
 from esipp.health.seen import Node
-from esipp.model import AddressClass, Entry, EntryKind, Path, Protocol, Role
+from esipp.model import AddressClass, Entry, EntryKind, Family, Path, Protocol, Role
 from esipp.observe import ANSWER_TIMEOUT
 from esipp.probing.jobs import Job
 from esipp.reading import read
 from esipp.topology import Topology
+from esipp.vantage import Counts
 
-COUNT = 3
+COUNT, SPACING = 20, 0.05
+"""Requests to each listener: connections that are lost are held against what the client's own way loses."""
+
 BOUND = 60.0
 
 ROLES: Mapping[Place, Role] = {Place(role.value): role for role in Role}
@@ -27,10 +30,17 @@ class Ways:
     Args:
         reached: whether its reference listener answered at all.
         strange: what it saw instead of the client's own address, in words; empty where it saw just that.
+        counts: how many requests to it were lost.
     """
 
     reached: Mapping[Node, bool] = field(default_factory=dict)
     strange: Mapping[Node, str] = field(default_factory=dict)
+    counts: Mapping[Node, Counts] = field(default_factory=dict)
+
+    def lost(self, family: Family | None) -> Counts:
+        """What the way to all nodes lost, over one family or any."""
+        own = [counts for (_, of), counts in self.counts.items() if family in (None, of)]
+        return Counts(sum(each.lost for each in own), sum(each.requests for each in own))
 
 
 def listen(asker: Asker, topology: Topology) -> Ways:
@@ -47,12 +57,14 @@ def listen(asker: Asker, topology: Topology) -> Ways:
             host = asker.address(place, family)
             if host and port and place in ROLES:
                 path = Path(OUTSIDE, Entry(EntryKind.NODE_LISTENER, ROLES[place]), Protocol.TCP, family)
-                job = Job(path.key, "tcp", host, port, COUNT, ANSWER_TIMEOUT)
+                job = Job(path.key, "tcp", host, port, COUNT, ANSWER_TIMEOUT, SPACING)
                 flying[place, family] = path, prober.submit(job)
-    reached, strange = {}, {}
+    reached, strange, counts = {}, {}, {}
     for node, (path, future) in flying.items():
         read_as = [read(path, each, topology) for each in asker.stop.result(future, BOUND)]
+        lost = sum(each.count for each in read_as if each.classes == frozenset({AddressClass.DROPPED}))
+        counts[node] = Counts(lost, sum(each.count for each in read_as if not each.harness_fault))
         answers = [each for each in read_as if each.classes - {AddressClass.DROPPED, AddressClass.REFUSED}]
         reached[node] = bool(answers)
         strange[node] = next((each.words for each in answers if AddressClass.CLIENT not in each.classes), "")
-    return Ways(reached, strange)
+    return Ways(reached, strange, counts)

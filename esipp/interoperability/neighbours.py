@@ -50,7 +50,8 @@ EndpointSlices that has those of other services to make first."""
 TRIES = 8
 """Ports that are asked for at most, where others already have them."""
 
-UNPROCESSABLE = 422
+UNPROCESSABLE, ALREADY = 422, "already allocated"
+"""How an API server refuses a port that another Service has."""
 
 AFTER = Budget("the last answers", 2 * PATIENT, need=1, spacing=0.1)
 """What is lost while the last change is taken in is known to be lost only once its time is up."""
@@ -146,10 +147,20 @@ class Trial:
             self._patch({"spec": local})
 
     def _again(self, port: int) -> None:
-        """Delete B and make it again at once, with the health-check port it had."""
+        """Delete B and make it again at once, with the health-check port it had, or another one if that was taken."""
         cluster, stage = self.asker.stage.cluster, self.asker.stage
         cluster.delete(self._path(B))
-        cluster.create(self._path("").rstrip("/"), service_b(stage.run, healthCheckNodePort=port))
+        for wanted in (port, *Random(f"{stage.run} again").sample(BY_NUMBER, TRIES)):
+            try:
+                made = cluster.create(self._path("").rstrip("/"), service_b(stage.run, healthCheckNodePort=wanted))
+            except ApiError as refused:
+                if refused.status != UNPROCESSABLE or ALREADY not in refused.message:
+                    raise
+                last = refused
+                continue
+            self._last_port = health_port(made) or wanted
+            return
+        raise last
 
     def _change(
         self, seen: Neighbours, words: str, do: Callable[[], object], wanted: Mapping[Node, str], *, first: bool = False
@@ -157,8 +168,9 @@ class Trial:
         """Change B and wait until every node tells so at B's own health check; the ``first`` one is no change yet."""
         stage = self.asker.stage
         self.asker.stop.check()
-        began, port = time.monotonic(), self._last_port
+        began = time.monotonic()
         do()
+        port = self._last_port  # a Service that is made again may have had to take another one
 
         def look() -> Reading:
             said = {node: answer.words for node, answer in self.asker.everywhere(port).items()}

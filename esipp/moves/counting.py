@@ -7,13 +7,11 @@ from esipp.deciding import Decision
 from esipp.model import Family
 from esipp.moves.places import Wrong
 from esipp.moves.plan import Kind
+from esipp.moves.rest import Rest
 from esipp.moves.rows import AFTER_503, EXPECTED, What
 from esipp.moves.timeline import Change, Timeline
 from esipp.rows import Status
 from esipp.topology import parse_address
-
-LEAST_AT_REST = 3
-"""Lost connections, while no pod moves, that are no chance: a healthy balancer loses none of some hundreds."""
 
 
 def all_followed(due: Sequence[Timeline], late: Sequence[Timeline], what: str, row: What) -> Decision:
@@ -26,19 +24,20 @@ def all_followed(due: Sequence[Timeline], late: Sequence[Timeline], what: str, r
     return Decision(Status.FAIL if late else Status.PASS, EXPECTED[row], said, first and f"not in: {first}")
 
 
-def lost_at_rest(followed: Decision, lost: int, answered: int) -> Decision:
-    """The same, with what was lost of the connections that were made once while no pod moved.
+def with_rest(followed: Decision, rest: Rest) -> Decision:
+    """The same, with what was lost while no pod moved, and what a control lost meanwhile.
 
     A balancer that keeps a removed node for one connection in fifty loses few while pods move, as others do by chance.
     """
-    if not lost:
-        return followed
-    said = f"{followed.observed}; {lost} of {lost + answered} connections lost while no pod moved"
-    if lost < LEAST_AT_REST:
-        return replace(followed, observed=said)
-    why = "connections go where no pod is, long after the moves"
-    reason = f"{followed.reason}; {why}" if followed.reason else why
-    return replace(followed, status=Status.FAIL, observed=said, reason=reason)
+    followed = replace(followed, observed=f"{followed.observed}; {rest.words}") if rest.asked else followed
+    if rest.blames:
+        why = "requests are lost while no pod moves, and the control lost fewer"
+        reason = f"{followed.reason}; {why}" if followed.reason else why
+        return replace(followed, status=Status.FAIL, reason=reason)
+    if rest.open and followed.status is Status.PASS:
+        why = f"{rest.lost} requests were lost while no pod moved, and too few of a control were asked to compare with"
+        return replace(followed, status=Status.INCONCLUSIVE, reason=why)
+    return followed
 
 
 def name_of(change: Change) -> str:
@@ -51,7 +50,9 @@ def places(wrong: Sequence[Wrong], requests: int) -> Decision:
     """Whether nobody answered who may not."""
     said = f"{len(wrong)} of {requests} requests were answered by a forbidden pod"
     reason = f"{wrong[0].why} ({wrong[0].stream})" if wrong else ""
-    seen = AFTER_503 if wrong and all(each.late for each in wrong) else ""
+    excused = [each for each in wrong if each.evidence]
+    seen = AFTER_503 if wrong and len(excused) == len(wrong) else ""
+    reason += f"; {excused[0].evidence}" if seen else ""
     return Decision(Status.FAIL if wrong else Status.PASS, EXPECTED[What.PLACE], said, reason, seen)
 
 

@@ -10,6 +10,9 @@ from esipp.clients import Clients
 from esipp.cluster import ApiError, UnreachableError
 from esipp.errors import HarnessError
 from esipp.health.everywhere import Everywhere
+from esipp.loadbalancers.patience import slowest
+from esipp.loadbalancers.profiles.loading import all_profiles
+from esipp.loadbalancers.promise import Promise, promise_of_reference
 from esipp.model import Balancer, Family
 from esipp.moves import scene
 from esipp.moves.bystanders import Bystanders, bystanders_of
@@ -35,8 +38,10 @@ MOST_NODES = 6
 class Gathering:
     """What is needed to make the moves, and what came of them.
 
-    ``word`` is what balancers tell of themselves; ``bystanders`` is what the nodes said that no pod moves to, of the
-    first service; ``uncertainty`` is how well the prober's clock is known, in seconds.
+    ``word`` is what balancers tell of themselves; ``promise`` is what the cluster's own has to keep, ``proxy``
+    whether somebody says that it is one, ``others`` is every address of a node, a pod or a client. ``bystanders`` is
+    what the nodes said that no pod moves to, of the first service; ``uncertainty`` is how well the prober's clock is
+    known, in seconds.
     """
 
     stage: Stage
@@ -47,6 +52,9 @@ class Gathering:
     seed: int
     packets: bool
     word: Word = NOTHING
+    promise: Promise = field(default_factory=Promise)
+    others: frozenset[str] = frozenset()
+    proxy: bool = False
     uncertainty: float = 0.0
     heard: str = "packets were left out"
     bystanders: Bystanders | None = None
@@ -182,13 +190,15 @@ class Gathering:
         stage, seed = self.stage, f"{self.seed} {balancer.value}"
         nodes = scene.slots_of(stage.roles)
         own, patience = balancer is Balancer.DEFAULT, stage.patience  # the reference's ways are not the cluster's
-        told = self.word.checking(balancer)
+        told, promise = self.word.checking(balancer), self._promise(balancer)
+        known = [each for each in (told.bound, promise.seconds, patience.steering if own else None) if each]
         return Driver(
             stage.cluster, stage.namespace, stage.run, self.image, balancer, nodes, plan(seed, len(nodes), self.moves),
             seed, observing, watching, self.word.decisions(balancer), self._stopped,
-            period=told.period or 0.5, bound=told.bound or (patience.steering if own else None),
+            period=told.period or 0.5, bound=max(known, default=None),
             serves=scene.serves_on(stage.steering),
             settled=replace(SETTLED, seconds=patience.answering) if own else SETTLED,
+            spreads=promise.spreads is True, patience=0.0 if promise.known else slowest(all_profiles()),
         )  # fmt: skip
 
     def _result(self, driver: Driver, arrivals: Sequence[Arrival]) -> Result:
@@ -206,8 +216,18 @@ class Gathering:
             views=self.word.views(balancer),
             obstacle=driver.obstacle,
             planned=sum((step.up is not None) + (step.down is not None) for step in driver.steps),
+            promise=self._promise(balancer),
+            uncertainty=self.uncertainty,
+            others=self.others,
+            proxy=self.proxy,
         )
         return result.with_observed(observe(arrivals, result.timelines()))
+
+    def _promise(self, balancer: Balancer) -> Promise:
+        """How fast a balancer has to follow; of the reference one, an instrument, by what we started it with."""
+        if balancer is Balancer.DEFAULT:
+            return self.promise
+        return promise_of_reference(self.word.settings())
 
     def _sources(self, balancer: Balancer) -> dict[Family, frozenset[str]]:
         """Whose address pods may see through the VIP: the client's, or a proxy's own."""

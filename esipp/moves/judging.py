@@ -1,17 +1,25 @@
 """The judge of the convergence suite: from what was seen of one balancer to a decision on each of its rows. Pure."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from esipp.deciding import Decision
+from esipp.loadbalancers.ingress import why_not_its_own
+from esipp.loadbalancers.promise import Promise
 from esipp.model import Balancer, Family
+from esipp.moves import doubts
 from esipp.moves.checks import Checking, Observed
-from esipp.moves.counting import all_followed, lost_at_rest, name_of, places, sources
+from esipp.moves.counting import all_followed, name_of, places, sources, with_rest
+from esipp.moves.lag import health_lags, path_lags
 from esipp.moves.losses import RESOLUTION
-from esipp.moves.places import spans, wrong_places
+from esipp.moves.places import SLACK, Paths, spans, with_evidence, wrong_places
+from esipp.moves.resolution import Measured, too_coarse
+from esipp.moves.rest import Rest, at_rest, windows
 from esipp.moves.rows import EXPECTED, PROXIED, REHASHED, SPREADS, WEIGHED, MoveRow, What
-from esipp.moves.statistics import Distribution, binomial_p
+from esipp.moves.samples import Stream
+from esipp.moves.statistics import Distribution, binomial_p, power
 from esipp.moves.timeline import (
     PHASES,
     QUIET,
@@ -22,15 +30,25 @@ from esipp.moves.timeline import (
     black_hole,
     hole_began,
     phases,
+    spreads_by,
     timeline,
 )
 from esipp.rows import Level, Status
+from esipp.timing import PROMPT, Held, needed
+from esipp.topology import parse_address
 
 LEAST_P = 0.001
-"""Below this p-value a split is not equal: a fair balancer is wrongly accused once in a thousand runs."""
+"""Below this p-value a split is not equal: a fair balancer is wrongly accused once in a thousand tests."""
+
+LEAST_POWER, UNEVEN = 0.95, 0.55
+"""How likely a split of 55:45 must be told from an equal one, or no split passes."""
 
 BLAMES = (What.STEERS, What.BLACK_HOLE, What.NO_LOSS)
 """Rows of what the balancer makes of health checks."""
+
+ENOUGH = 12.0
+"""Seconds after a node's 200 in which a load balancer must have used it that nobody says anything of, but that was seen
+to use all nodes: as long as the driver waits for it."""
 
 MOMENT = 0.3
 """Seconds around a balancer's decision in which its routes change; and a request is answered in less."""
@@ -38,25 +56,64 @@ MOMENT = 0.3
 MOST_ERRORS = 3
 """Probes of a stream that our prober had trouble of its own with, at most, where the verdict does not rest on them."""
 
+LEAST_CLEAR = 0.5
+"""The share of what was to be judged that must be clear of doubt and of our own gaps, or a row stays open."""
+
 MOST_GAP = 3.0
 """Seconds without a single probe after which a stream proves nothing: this machine is too busy to ask."""
 
 
 class Hole(NamedTuple):
-    """For how long a balancer lost requests that it need not; ``blur`` is how well that is known."""
+    """For how long a balancer lost requests that it need not, and how well that is known.
 
-    seconds: float
+    ``doubt`` says which health check was wrong meanwhile, so that what was lost may not be the balancer's.
+    """
+
+    measured: Measured
     line: Timeline
-    blur: float
+    doubt: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """The time alone."""
+        return self.measured.seconds
+
+    def against(self, bound: float) -> Held:
+        """Whether it keeps a bound; a breach in doubt is none."""
+        held = self.measured.against(bound)
+        return Held.UNKNOWN if held is Held.OVER and self.doubt else held
 
 
 @dataclass(frozen=True)
 class Counted:
-    """New connections through the VIP, by the node that answered; ``pods`` says how many pods each node had."""
+    """New connections through the VIP, by the node that answered; ``pods`` says how many pods each node had.
+
+    ``weights`` are those that the nodes' health checks told load balancers meanwhile, of nodes that told one.
+    ``control`` connections were made straight to nodePorts of these nodes at the same time; ``control_lost`` of them
+    were lost.
+    """
 
     nodes: Mapping[str, int]
     pods: Mapping[str, int]
     lost: int = 0
+    weights: Mapping[str, int] = field(default_factory=dict)
+    control: int = 0
+    control_lost: int = 0
+
+    @property
+    def total(self) -> int:
+        """The connections that were answered."""
+        return sum(self.nodes.get(node, 0) for node in self.pods)
+
+    @property
+    def power(self) -> float:
+        """How likely a split of 55:45 is told from an equal one with so many."""
+        return power(self.total, LEAST_P, UNEVEN) if self.total else 0.0
+
+    @property
+    def rest(self) -> Rest:
+        """What was lost of them: no pod moved meanwhile."""
+        return Rest(self.total + self.lost, self.lost, self.control, self.control_lost)
 
     @property
     def p_value(self) -> float:
@@ -64,15 +121,18 @@ class Counted:
         return self._p(0.5)
 
     @property
-    def p_value_weighed(self) -> float:
-        """How likely it is where each node gets as much as it has pods."""
-        first, *_ = (self.pods[node] for node in sorted(self.pods))
-        return self._p(first / sum(self.pods.values()))
+    def p_value_weighed(self) -> float | None:
+        """How likely it is where each node gets as much as its weight asks; None where the nodes told none, or equal
+        ones.
+        """
+        told = [self.weights.get(node, 0) for node in sorted(self.pods)]
+        if len(told) != 2 or set(self.weights) != set(self.pods) or not all(told) or told[0] == told[1]:
+            return None
+        return self._p(told[0] / sum(told))
 
     def _p(self, share: float) -> float:
         first, *_ = (self.nodes.get(node, 0) for node in sorted(self.pods))
-        total = sum(self.nodes.get(node, 0) for node in self.pods)
-        return binomial_p(first, total, share) if total else 0.0
+        return binomial_p(first, self.total, share) if self.total else 0.0
 
 
 @dataclass(frozen=True)
@@ -100,6 +160,10 @@ class Result:
             one that was deleted.
         obstacle: why nothing could be asked.
         planned: so many changes were to be made; 0 where nobody counts them.
+        promise: how fast it has to follow, and who says so.
+        uncertainty: by how many seconds the prober's clock may be off from ours.
+        others: every address that is known to be a node's, a pod's or a client's.
+        proxy: whether ``--provider`` says that the cluster's own balancer is a proxy.
     """
 
     balancer: Balancer
@@ -115,6 +179,10 @@ class Result:
     views: Mapping[What, Health] = field(default_factory=dict)
     obstacle: str = ""
     planned: int = 0
+    promise: Promise = field(default_factory=Promise)
+    uncertainty: float = 0.0
+    others: frozenset[str] = frozenset()
+    proxy: bool = False
 
     @property
     def cut_short(self) -> str:
@@ -137,30 +205,71 @@ class Judge:
     def __init__(self, result: Result) -> None:
         self.result = result
         self.lines = result.timelines()
-        self.spreads = result.balancer in SPREADS
+        self.must_spread = result.balancer in SPREADS or result.promise.spreads is True
+        self.spreads = self.must_spread or (result.promise.spreads is None and spreads_by(result.seen, result.changes))
+        self.doubts = doubts.doubts(self.lines) if self.by_checks else []
         allowed = spans(self.lines, result.seen.marks, result.opened)
+        seen, families = result.seen, list(result.seen.vip)
+        first = {node: Paths(stream, seen.beside[node]) for node, stream in seen.ports.items() if node in seen.beside}
+        second = {node: Paths(paths.other, paths.own) for node, paths in first.items()}
         self.wrong_at_vip = {
-            family: wrong_places(stream, allowed) for family, stream in result.seen.vip.items()
-        }  # fmt: skip
-        ports = [wrong_places(stream, allowed, node) for node, stream in result.seen.ports.items()]
+            family: with_evidence(wrong_places(stream, allowed), first if family is families[0] else second)
+            for family, stream in seen.vip.items()
+        }
+        ports = [with_evidence(wrong_places(stream, allowed, node), first) for node, stream in seen.ports.items()]
+        ports += [with_evidence(wrong_places(stream, allowed, node), second) for node, stream in seen.beside.items()]
         self.wrong_at_ports = [each for found in ports for each in found]
 
     @property
     def checking(self) -> Checking:
-        """What the bound rests on: what the balancer tells, or else what packets show."""
+        """How the balancer checks nodes: what it tells, or else what packets show. No bound rests on it."""
         return self.result.told if self.result.told.bound is not None else self.result.observed.checking
+
+    @property
+    def by_checks(self) -> bool:
+        """Whether the balancer goes by the nodes' health checks: its profile says so, it does, or packets."""
+        return self.result.promise.by_checks or self.checking.bound is not None
+
+    @property
+    def bound(self) -> float | None:
+        """Seconds within which the balancer has to steer away from a node; None where nobody promises anything."""
+        return self.result.promise.seconds
+
+    def unpromised(self, what: What) -> str:
+        """Why nothing is required of the cluster's own balancer in this; empty where something is."""
+        promise = self.result.promise
+        if self.result.balancer is not Balancer.DEFAULT:
+            return ""
+        if what in (What.BLACK_HOLE, What.NO_LOSS) and promise.seconds is None:
+            return f"nothing is required: {promise.source} (--bound SECONDS says it)"
+        if what is What.BALANCE and promise.spreads is not True:
+            how = "uses one node at a time" if promise.spreads is False else "is not known to use all nodes at once"
+            return f"nothing is required: by its profile this load balancer {how}"
+        return ""
 
     def holes(self, family: Family) -> list[Hole]:
         """The black hole of each node in use that lost its last pod, where another node said that it serves."""
-        seconds = ((line, black_hole(line, family)) for line in self.lines)
-        return [Hole(hole, line, self.blur(line, family)) for line, hole in seconds if hole is not None]
+        found = []
+        for line in self.lines:
+            seconds = black_hole(line, family)
+            if seconds is not None and doubts.about(line, family, self.doubts) is None:
+                doubt = doubts.beside(line, family, self.doubts)
+                measured = Measured(seconds, self.blur(line, family))
+                found.append(Hole(measured, line, doubts.words([doubt]) if doubt else ""))
+        return found
 
     def blur(self, line: Timeline, family: Family) -> float:
-        """How well a hole is known: for so many seconds, at most, the machine did not let us ask in it."""
+        """How well a hole is known: the longest time without a probe of ours from just before its begin to its end.
+
+        Begin and end are of one prober's clock. Where nothing was lost, a hole could be in any gap until the bound.
+        """
+        seen = self.result.seen
         began, end = hole_began(line, family), line.traffic[family].losses.end
-        if began is None or end is None:
+        if began is None:
             return RESOLUTION
-        return max(RESOLUTION, self.result.seen.vip[family].longest_gap(began, end))
+        over = end if end is not None and end > began else min(line.until, began + (self.bound or QUIET))
+        health = seen.health[family][line.change.node].gap_around(began, began)
+        return max(RESOLUTION, health, seen.vip[family].gap_around(min(began, over), over))
 
     def decide(self, row: MoveRow) -> Decision:
         """What was seen of a row."""
@@ -172,34 +281,37 @@ class Judge:
         trouble = self._trouble(row)
         if trouble:
             return Decision(Status.ERROR, expected, "too little", trouble)
+        coarse = self._coarse(row)
+        if coarse:
+            return Decision(Status.INCONCLUSIVE, expected, "too little", coarse)
         decided = self._decide(row)
         if decided.status is Status.PASS and self.result.cut_short:
             decided = replace(decided, status=Status.INCONCLUSIVE, reason=self.result.cut_short)
+        if unpromised := self.unpromised(row.what):
+            open_for = f"; {decided.reason}" if decided.status is Status.INCONCLUSIVE else ""
+            return replace(decided, status=Status.RECORDED, reason=unpromised + open_for)
         if row.level is Level.RECORD and decided.status is Status.INCONCLUSIVE:
             return replace(decided, status=Status.PASS)
         return decided
 
-    def _misled(self) -> str:
-        """Why the balancer cannot be blamed: it goes by health checks, and they are wrong."""
-        wrong = [line for line in self.lines if not line.told]
-        if not wrong or self.checking.bound is None:
-            return ""
-        return f"the health checks that the balancer goes by are wrong, from {name_of(wrong[0].change)} on"
-
     def _decide(self, row: MoveRow) -> Decision:
         family = row.family
-        if row.what in BLAMES and (misled := self._misled()):
-            return Decision(Status.INCONCLUSIVE, EXPECTED[row.what], "nothing of its own", misled)
         if row.what in (What.VIEW_LOCAL, What.VIEW_CLUSTER):
             return self._view(row.what)
         if row.what is What.FREED:
             return self._freed()
         if family is None:
-            by_what = {What.HEALTH: self._health, What.PATH: self._path, What.PLACE: self._place_at_ports}
+            by_what = {
+                What.HEALTH: self._health,
+                What.HEALTH_PROMPT: self._health_prompt,
+                What.PATH: self._path,
+                What.PATH_PROMPT: self._path_prompt,
+                What.PLACE: self._place_at_ports,
+            }
             return by_what[row.what]() if row.what in by_what else self._source_at_ports()
         at_vip: dict[What, Callable[[Family], Decision]] = {
             What.STEERS: self._steers,
-            What.PLACE: lambda of: places(self.wrong_at_vip[of], len(self.result.seen.vip[of].samples)),
+            What.PLACE: self._place_at_vip,
             What.SOURCE: self._source,
             What.BLACK_HOLE: self._black_hole,
             What.NO_LOSS: self._no_loss,
@@ -209,12 +321,28 @@ class Judge:
         }
         return at_vip[row.what](family)
 
-    def _trouble(self, row: MoveRow) -> str:
-        """Our own fault, that leaves a row open."""
+    def _streams(self, row: MoveRow) -> list[Stream]:
+        """The streams on which a row rests."""
         seen = self.result.seen
         streams = [seen.vip[row.family]] if row.family else [*seen.ports.values(), *seen.checks]
         if row.family and row.what in (What.STEERS, What.BLACK_HOLE):  # they rest on what the nodes said
             streams += seen.health[row.family].values()
+        return streams
+
+    def _coarse(self, row: MoveRow) -> str:
+        """That this machine was too busy to ask, for so long that anything may have happened meanwhile."""
+        for stream in self._streams(row):
+            longest = stream.longest_gap()
+            if longest > MOST_GAP:
+                return (
+                    f"the resolution reached is {longest:.1f} s, {MOST_GAP:.0f} s or less are needed: for so long this "
+                    f"machine sent no probe ({stream.name})"
+                )
+        return ""
+
+    def _trouble(self, row: MoveRow) -> str:
+        """Our own fault, that leaves a row open."""
+        streams = self._streams(row)
         windows = self._windows(row)
         for stream in streams:
             errors = [sample.started for sample in stream.samples if sample.outcome == "error"]
@@ -223,8 +351,6 @@ class Judge:
                     f"the prober had trouble of its own with {len(errors)} of {len(stream.samples)} probes "
                     f"({stream.name})"
                 )
-            if stream.longest_gap() > MOST_GAP:
-                return f"for {stream.longest_gap():.1f} s no probe was sent ({stream.name})"
             if not stream.samples:
                 return f"there was no probe ({stream.name})"
         return ""
@@ -245,40 +371,138 @@ class Judge:
 
     # --------------------------------------------------------------------------------------------- the rows' claims
     def _steers(self, family: Family) -> Decision:
-        due = [line for line in self.lines if line.must_steer(family, self.spreads)]
-        late = [line for line in due if not line.steered(family)]
-        followed = all_followed(due, late, "traffic followed", What.STEERS)
-        counted = self.result.counted.get(family)
-        return lost_at_rest(followed, counted.lost, sum(counted.nodes.values())) if counted else followed
+        due = [line for line in self.lines if self._must_steer(line, family)]
+        clear = [line for line in due if doubts.about(line, family, self.doubts) is None]
+        late = [line for line in clear if not line.steered(family)]
+        open_ones = [line for line in late if doubts.beside(line, family, self.doubts)]
+        judged = [line for line in clear if line not in open_ones]
+        if due and len(judged) < LEAST_CLEAR * len(due):
+            return self._misled(What.STEERS, len(due) - len(judged), len(due))
+        late = [line for line in late if line not in open_ones]
+        followed = all_followed(judged, late, "traffic followed", What.STEERS)
+        followed = replace(followed, observed=followed.observed + self._left_out(len(due) - len(judged)))
+        still = self.rest(family)
+        how = "every node that came had to be used" if self.spreads else "a node that came had to be used if alone"
+        sees = (
+            f"{len(judged)} changes were judged, {how}; {still.sees}; longest time without a request "
+            f"{self._gap(family):.2f} s"
+        )
+        return replace(with_rest(followed, still), sees=sees)
+
+    def _must_steer(self, line: Timeline, family: Family) -> bool:
+        if not line.change.up:
+            return line.traffic[family].used
+        return self.must_spread or self._alone(line) or (self.spreads and self._had_time(line, family))
+
+    def _had_time(self, line: Timeline, family: Family) -> bool:
+        """Whether a balancer that was only seen to use all nodes used a new one, or had the time to."""
+        told = line.health.get(family)
+        return line.steered(family) or (told is not None and line.until - told >= max(ENOUGH, self.bound or 0.0))
+
+    def _alone(self, line: Timeline) -> bool:
+        """Whether a pod that came was the only ready one once its move was over."""
+        changes = self.result.changes
+        over = [change for change in changes if change.number <= line.change.number]
+        first = sum(1 for _, at in self.result.opened if at < min((each.cause for each in changes), default=0.0))
+        return first + sum(1 if change.up else -1 for change in over) == 1
+
+    def rest(self, family: Family) -> Rest:
+        """What was lost while no pod moved, and what a control lost meanwhile."""
+        result = self.result
+        found = windows(self.lines, result.seen.marks, self.doubts)
+        still = at_rest(result.seen, family, result.changes, found)
+        counted = result.counted.get(family)
+        return still + counted.rest if counted else still
+
+    def _misled(self, what: What, open_ones: int, of: int) -> Decision:
+        reason = f"{open_ones} of {of} changes say nothing of the balancer: {doubts.words(self.doubts)}"
+        return Decision(Status.INCONCLUSIVE, EXPECTED[what], "too little of its own", reason)
+
+    def _left_out(self, count: int) -> str:
+        return f" ({count} more are left out: {doubts.words(self.doubts)})" if count else ""
+
+    def _gap(self, family: Family) -> float:
+        return self.result.seen.vip[family].longest_gap()
 
     def _health(self) -> Decision:
         late = [line for line in self.lines if not line.told]
-        return all_followed(self.lines, late, "the health check followed", What.HEALTH)
+        decided = all_followed(self.lines, late, "the health check followed", What.HEALTH)
+        return _with_lags(decided, health_lags(self.lines, self.result.seen, self.result.uncertainty))
 
     def _path(self) -> Decision:
         due = [line for line in self.lines if not line.change.graceful]
         late = [line for line in due if line.path is None]
-        return all_followed(due, late, "the nodePort followed", What.PATH)
+        decided = all_followed(due, late, "the nodePort followed", What.PATH)
+        return _with_lags(decided, path_lags(self.lines, self.result.seen, self.result.uncertainty))
+
+    def _health_prompt(self) -> Decision:
+        return _prompt(What.HEALTH_PROMPT, health_lags(self.lines, self.result.seen, self.result.uncertainty))
+
+    def _path_prompt(self) -> Decision:
+        return _prompt(What.PATH_PROMPT, path_lags(self.lines, self.result.seen, self.result.uncertainty))
+
+    def _place_at_vip(self, family: Family) -> Decision:
+        decided = places(self.wrong_at_vip[family], len(self.result.seen.vip[family].samples))
+        return self._with_sight(decided, [(line, self.result.seen.vip[family]) for line in self.lines])
+
+    def _with_sight(self, decided: Decision, looked: Sequence[tuple[Timeline, Stream]]) -> Decision:
+        """The same, with how soon after a node's 503 an answer would have been seen; it must be for half of them."""
+        gaps = []
+        for line, stream in looked:
+            told = [at for at in line.health.values() if at is not None]
+            if not line.change.up and line.told and told:
+                allowed = max(told) + SLACK
+                gaps.append(stream.gap_around(allowed, min(line.until, allowed + SLACK)))
+        seen = sum(gap <= SLACK for gap in gaps)
+        sees = (
+            f"an answer later than {SLACK} s after the node's 503 would be seen within {SLACK} s in {seen} of "
+            f"{len(gaps)} changes (longest time without a request there: {max(gaps, default=0.0):.2f} s)"
+        )
+        decided = replace(decided, sees=sees)
+        if decided.status is Status.PASS and gaps and seen < LEAST_CLEAR * len(gaps):
+            why = f"the resolution reached is {sorted(gaps)[len(gaps) // 2]:.2f} s, {SLACK} s or less are needed"
+            return replace(decided, status=Status.INCONCLUSIVE, reason=why)
+        return decided
 
     def _place_at_ports(self) -> Decision:
-        return places(self.wrong_at_ports, sum(len(each.samples) for each in self.result.seen.ports.values()))
+        seen = self.result.seen
+        asked = sum(len(each.samples) for each in (*seen.ports.values(), *seen.beside.values()))
+        looked = [(line, seen.ports[line.change.node]) for line in self.lines]
+        return self._with_sight(places(self.wrong_at_ports, asked), looked)
 
     def _source(self, family: Family) -> Decision:
-        decided = sources({family: [self.result.seen.vip[family].samples]}, self.result.sources)
-        own = self.result.balancer is Balancer.DEFAULT and decided.status is Status.FAIL
-        return replace(decided, seen=PROXIED) if own else decided
+        result = self.result
+        decided = sources({family: [result.seen.vip[family].samples]}, result.sources)
+        if result.balancer is not Balancer.DEFAULT or decided.status is not Status.FAIL:
+            return decided
+        good = {parse_address(each) for each in result.sources.get(family, ())}
+        shown = Counter(each.source for each in result.seen.vip[family].samples if each.source)
+        wrong = {source: count for source, count in shown.items() if parse_address(source) not in good}
+        others = {parse_address(each) for each in result.others}
+        foreign = not any(parse_address(source) in others for source in wrong)
+        if len(wrong) < len(shown):
+            return replace(decided, foreign=foreign)  # a proxy's own address in some answers only is nobody's way
+        why = why_not_its_own(wrong, others, told=result.proxy)
+        if why:
+            return replace(decided, reason=f"{decided.reason}; {why}", foreign=foreign)
+        return replace(decided, seen=PROXIED, foreign=foreign)
 
     def _source_at_ports(self) -> Decision:
-        samples = [stream.samples for stream in self.result.seen.ports.values()]
-        return sources({next(iter(self.result.seen.vip)): samples}, self.result.own)
+        seen = self.result.seen
+        families = list(seen.vip)
+        samples = {families[0]: [stream.samples for stream in seen.ports.values()]}
+        if seen.beside:
+            samples[families[1]] = [stream.samples for stream in seen.beside.values()]
+        return sources(samples, self.result.own)
 
     def _black_hole(self, family: Family) -> Decision:
         expected = EXPECTED[What.BLACK_HOLE]
         found = self.holes(family)
         if not found:
-            return Decision(Status.INCONCLUSIVE, expected, "nothing", "no node in use lost its last pod at once")
+            why = f"; {doubts.words(self.doubts)}" if self.doubts else ""
+            return Decision(Status.INCONCLUSIVE, expected, "nothing", f"no node in use lost its last pod at once{why}")
         worst = max(found, key=lambda each: each.seconds)
-        line, bound = worst.line, self.checking.bound
+        line, bound = worst.line, self.bound
         lag = (line.health[family] or line.change.cause) - (line.trigger or line.change.cause)
         said = (
             f"at most {worst.seconds:.2f} s after the node's 503 "
@@ -286,40 +510,65 @@ class Judge:
         )
         stray = sum(each.line.traffic[family].losses.stray for each in found)
         said += f", {stray} stray" if stray else ""
+        said += f"; {self.bound_words()}"
+        coarsest = max(each.measured.resolution for each in found)
+        sees = f"{len(found)} times were measured, known within {coarsest:.2f} s or better"
         if bound is None:
-            return Decision(Status.FAIL, expected, said, "the balancer makes no health checks: there is no bound")
-        said += f"; {self.bound_words()}, known within {worst.blur:.2f} s"
-        over = [each for each in found if each.seconds > bound + each.blur]
-        status = Status.FAIL if over else Status.PASS
-        reason = f"{len(over)} of {len(found)} are above the bound" if over else ""
-        return Decision(status, expected, said, reason, tally={"kept": len(found) - len(over), "broken": len(over)})
+            return Decision(Status.PASS, expected, said, sees=sees)
+        sees += f" ({needed(bound):.2f} s are needed); {self.result.promise.words}"
+        held = [(each.against(bound), each) for each in found]
+        over = [each for how, each in held if how is Held.OVER]
+        kept = [each for how, each in held if how is Held.WITHIN]
+        unknown = [each for how, each in held if how is Held.UNKNOWN]
+        sees += f"; {len(unknown)} of them decide nothing" if unknown else ""
+        tally = {"kept": len(kept), "broken": len(over)}
+        if over:
+            reason = f"{len(over)} of {len(found)} are above the bound"
+            return Decision(Status.FAIL, expected, said, reason, tally=tally, sees=sees)
+        apparent = [each for each in unknown if each.seconds > bound]
+        if apparent or len(kept) < LEAST_CLEAR * len(found):
+            each = max(apparent or unknown, key=lambda one: one.seconds)
+            reason = each.doubt or too_coarse(each.measured, bound)
+            return Decision(Status.INCONCLUSIVE, expected, said, reason, tally=tally, sees=sees)
+        return Decision(Status.PASS, expected, said, tally=tally, sees=sees)
 
     def bound_words(self) -> str:
-        """The bound and what it rests on: the balancer's word, with what was observed beside it; or that alone."""
-        told, seen = self.checking, self.result.observed.checking
-        words = f"bound {told.bound or 0.0:.2f} s, N={told.failures}, period {told.period or 0.0:.2f} s"
-        if self.result.told.bound is None:
-            return f"{words}, as observed"
-        count = "unknown" if seen.failures is None else str(seen.failures)
-        period = "unknown" if seen.period is None else f"{seen.period:.2f} s"
-        return f"{words}, as the balancer tells (observed: N={count}, period {period})"
+        """The bound and who says it; what the balancer tells of itself and what packets show stand beside it."""
+        told, seen = self.result.told, self.result.observed.checking
+        parts = [self.result.promise.words]
+        for whose, each in (("by its own word", told), ("by packets", seen)):
+            count = "unknown" if each.failures is None else str(each.failures)
+            period = "unknown" if each.period is None else f"{each.period:.2f} s"
+            parts.append(f"{whose} N={count}, period {period}")
+        return "; ".join(parts)
 
     def _no_loss(self, family: Family) -> Decision:
         expected = EXPECTED[What.NO_LOSS]
-        downs = [line for line in self.lines if line.change.graceful and line.traffic[family].used]
-        if not downs:
+        used = [line for line in self.lines if line.change.graceful and line.traffic[family].used]
+        downs = [line for line in used if doubts.about(line, family, self.doubts) is None]
+        downs = [
+            line
+            for line in downs
+            if not (line.traffic[family].losses.count and doubts.beside(line, family, self.doubts))
+        ]
+        if not used:
             return Decision(Status.INCONCLUSIVE, expected, "nothing", "no node in use had its last pod deleted")
+        if len(downs) < LEAST_CLEAR * len(used):
+            return self._misled(What.NO_LOSS, len(used) - len(downs), len(used))
         lost = [(line, line.traffic[family].losses.count) for line in downs]
         total, hit = sum(count for _, count in lost), [line for line, count in lost if count]
-        said = f"{total} requests lost in {len(hit)} of {len(downs)} deletions"
+        said = f"{total} requests lost in {len(hit)} of {len(downs)} deletions{self._left_out(len(used) - len(downs))}"
         ports = sum(line.path_losses for line in downs)
         said += f"; {ports} lost at the nodes' own nodePorts meanwhile" if ports else ""
         stray = sum(line.traffic[family].losses.stray for line in downs)
         said += f"; {stray} of them stray" if stray else ""
         where = ", ".join(f"move {line.change.number} ({line.say_told(family)})" for line in hit[:5])
-        seen = REHASHED if all(_only_rehashed(line.traffic[family]) for line in hit) else ""
-        said += ", all of them open while it steered, and reset" if hit and seen else ""
-        return Decision(Status.FAIL if hit else Status.PASS, expected, said, where, seen)
+        seen = REHASHED if hit and all(_only_rehashed(line.traffic[family]) for line in hit) else ""
+        said += ", all of them open while it steered, and reset" if seen else ""
+        stream = self.result.seen.vip[family]
+        gap = max(stream.gap_around(line.change.cause, line.until) for line in downs)
+        sees = f"a loss that lasts longer than {gap:.2f} s is seen in {len(downs)} deletions; {self.bound_words()}"
+        return Decision(Status.FAIL if hit else Status.PASS, expected, said, where, seen, sees=sees)
 
     def _balance(self, family: Family) -> Decision:
         expected = EXPECTED[What.BALANCE]
@@ -327,12 +576,22 @@ class Judge:
         if counted is None:
             return Decision(Status.INCONCLUSIVE, expected, "nothing", "two nodes could not be made ready for it")
         said = split_words(counted)
-        if sum(counted.nodes.values()) < 100:
-            return Decision(Status.INCONCLUSIVE, expected, said, "fewer than 100 answers")
+        sees = (
+            f"of {counted.total} connections a split of 55:45 is told from an equal one with a power of "
+            f"{counted.power:.2f}, 60:40 with {power(counted.total, LEAST_P, 0.6) if counted.total else 0.0:.2f}; "
+            f"an equal one is called unequal once in {1 / LEAST_P:.0f} tests"
+        )
         fair = counted.p_value >= LEAST_P
+        if fair and counted.power < LEAST_POWER:
+            why = f"{counted.total} connections are too few: the power at 55:45 is {counted.power:.2f}, {LEAST_POWER} "
+            why += "is needed"
+            return Decision(Status.INCONCLUSIVE, expected, said, why, tally=dict(counted.nodes), sees=sees)
         reason = "" if fair else f"so uneven a split comes by chance in less than 1 of {1 / LEAST_P:.0f} runs"
-        seen = WEIGHED if counted.p_value_weighed >= LEAST_P else ""
-        return Decision(Status.PASS if fair else Status.FAIL, expected, said, reason, seen, dict(counted.nodes))
+        weighed = counted.p_value_weighed
+        seen = WEIGHED if not fair and weighed is not None and weighed >= LEAST_P else ""
+        return Decision(
+            Status.PASS if fair else Status.FAIL, expected, said, reason, seen, dict(counted.nodes), sees=sees
+        )
 
     def _view(self, what: What) -> Decision:
         view = self.result.views.get(what)
@@ -371,15 +630,59 @@ def times_words(of: Distribution) -> str:
 
 
 def split_words(counted: Counted) -> str:
-    """The split between nodes, its p-value, and what a balancer that weighs nodes by their pods would do."""
-    total, pods = sum(counted.nodes.values()), sum(counted.pods.values())
+    """The split between nodes, its p-value, and what the weights that the nodes told would make of it."""
     parts = [
         f"{node} ({counted.pods[node]} pod{'s' if counted.pods[node] > 1 else ''}) {counted.nodes.get(node, 0)}"
         for node in sorted(counted.pods)
     ]
-    weighed = ":".join(str(round(total * counted.pods[node] / pods)) for node in sorted(counted.pods))
-    said = f"{', '.join(parts)} of {total}, p={counted.p_value:.3g}; by the weight header it would be {weighed}"
+    said = f"{', '.join(parts)} of {counted.total}, p={counted.p_value:.3g}"
+    weighed = counted.p_value_weighed
+    if weighed is not None:
+        told = ":".join(str(counted.weights[node]) for node in sorted(counted.pods))
+        said += f"; by the weights that health checks told, {told}, p={weighed:.3g}"
     return said + (f"; {counted.lost} lost" if counted.lost else "")
+
+
+def _with_lags(decided: Decision, found: Sequence[tuple[Timeline, Measured]]) -> Decision:
+    """The same, with how long the nodes took from the EndpointSlice on."""
+    if not found:
+        return decided
+    lags = Distribution.of(each.seconds for _, each in found)
+    coarsest = max(each.resolution for _, each in found)
+    said = f"{decided.observed}; the nodes took {times_words(lags)} from the EndpointSlice"
+    sees = (
+        f"how late a node follows is no part of this check but of its sibling; times are known within {coarsest:.2f} s"
+    )
+    return replace(decided, observed=said, sees=sees)
+
+
+def _prompt(what: What, found: Sequence[tuple[Timeline, Measured]]) -> Decision:
+    """Whether the nodes' own lag is within the budget each time."""
+    expected = EXPECTED[what]
+    if not found:
+        return Decision(Status.INCONCLUSIVE, expected, "nothing", "no change of an EndpointSlice was seen")
+    held = [(each.against(PROMPT), line, each) for line, each in found]
+    late = [(line, each) for how, line, each in held if how is Held.OVER]
+    unknown = [each for how, _, each in held if how is Held.UNKNOWN]
+    lags = Distribution.of(each.seconds for _, each in found)
+    said = f"the nodes took {times_words(lags)} from the EndpointSlice"
+    coarsest = max(each.resolution for _, each in found)
+    sees = (
+        f"{len(found)} changes, known within {coarsest:.2f} s or better ({needed(PROMPT):.2f} s are needed); the "
+        f"budget of {PROMPT:.0f} s is ours, Kubernetes promises none"
+    )
+    tally = {"kept": len(found) - len(late) - len(unknown), "broken": len(late)}
+    if late:
+        line, worst = max(late, key=lambda each: each[1].seconds)
+        reason = (
+            f"{len(late)} of {len(found)} took longer than {PROMPT:.0f} s, {name_of(line.change)} {worst.seconds:.2f} s"
+        )
+        return Decision(Status.FAIL, expected, said, reason, tally=tally, sees=sees)
+    apparent = [each for each in unknown if each.seconds > PROMPT]
+    if apparent or len(unknown) > (1.0 - LEAST_CLEAR) * len(found):
+        reason = too_coarse(max(apparent or unknown, key=lambda each: each.seconds), PROMPT)
+        return Decision(Status.INCONCLUSIVE, expected, said, reason, tally=tally, sees=sees)
+    return Decision(Status.PASS, expected, said, tally=tally, sees=sees)
 
 
 def _only_rehashed(seen: Traffic) -> bool:

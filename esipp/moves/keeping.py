@@ -51,6 +51,7 @@ def _keep(run: Run, judge: Judge) -> None:
         healthy = {"at": _s(each.at), "node": each.node, "healthy": each.healthy, "family": each.family}
         run.evidence(SUITE, "decision", balancer=balancer, **healthy)
     streams = [*result.seen.vip.values(), *result.seen.checks, *result.seen.ports.values()]
+    streams += result.seen.beside.values()
     for stream in streams:
         who: dict[tuple[str, str, str], int] = {}  # told once: where two nodes take turns, most stretches are one probe
         runs = [
@@ -65,9 +66,11 @@ def _keep(run: Run, judge: Judge) -> None:
                 run.evidence(SUITE, "distribution", balancer=balancer, **which, **of.as_json())
     for family, counted in result.counted.items():
         split = {"nodes": dict(counted.nodes), "pods": dict(counted.pods), "lost": counted.lost}
+        split |= {"weights": dict(counted.weights), "control": counted.control, "control_lost": counted.control_lost}
         run.evidence(SUITE, "balance", balancer=balancer, family=family.value, **split, p_value=counted.p_value)
+    promise = {"seconds": result.promise.seconds, "source": result.promise.source, "spreads": result.promise.spreads}
     checking = {"period": result.told.period, "failures": result.told.failures}
-    run.evidence(SUITE, "checks", balancer=balancer, told=checking, observed=result.observed.as_json())
+    run.evidence(SUITE, "checks", balancer=balancer, told=checking, observed=result.observed.as_json(), promise=promise)
 
 
 def _move(line: Timeline) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """The continuous probes of one balancer's service, from one client outside, by a prober process of its own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 
@@ -19,6 +19,11 @@ SPACING = 0.02
 PORT_SPACING = 0.04
 """Seconds between two requests at a nodePort; these tell no response times of the balancer's."""
 
+BESIDE_SPACING = 0.1
+"""Seconds between two requests at a nodePort in the second family: they tell which family's rules a node still has."""
+
+WEIGHT = "x-load-balancing-endpoint-weight"
+
 TIMEOUT = 0.9
 """Seconds until a request counts as lost: below the second SYN, which would be answered by somebody else."""
 
@@ -29,10 +34,7 @@ CONNECT_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Targets:
-    """Where one service is asked: VIPs by family; and the nodes' addresses by family, at two ports.
-
-    NodePorts are asked in the first family only.
-    """
+    """Where one service is asked: VIPs by family; and the nodes' addresses by family, at two ports."""
 
     vips: Mapping[Family, str]
     nodes: Mapping[str, Mapping[Family, str]]
@@ -50,6 +52,7 @@ class Observing:
     clock: Clock
     vip: dict[Family, Stream] = field(default_factory=dict)
     ports: dict[str, Stream] = field(default_factory=dict)
+    beside: dict[str, Stream] = field(default_factory=dict)
     health: dict[Family, dict[str, Stream]] = field(default_factory=dict)
     _running: list[Running] = field(default_factory=list)
 
@@ -63,8 +66,13 @@ class Observing:
                 name = f"health check of {node} {family.value}"
                 stream = self._stream(name, "get", addresses[family], told.health_port)
                 self.health.setdefault(family, {})[node] = stream
-            address = addresses[next(iter(told.vips))]
-            self.ports[node] = self._stream(f"nodePort of {node}", "tcp", address, told.node_port, PORT_SPACING)
+            first, *others = told.vips
+            self.ports[node] = self._stream(
+                f"nodePort of {node}", "tcp", addresses[first], told.node_port, PORT_SPACING
+            )
+            for family in others:
+                name = f"nodePort of {node} {family.value}"
+                self.beside[node] = self._stream(name, "tcp", addresses[family], told.node_port, BESIDE_SPACING)
 
     def stop(self) -> None:
         """End all probes, and put what came in order.
@@ -83,18 +91,48 @@ class Observing:
     def streams(self) -> Sequence[Stream]:
         """All of them."""
         checks = [stream for nodes in self.health.values() for stream in nodes.values()]
-        return [*self.vip.values(), *checks, *self.ports.values()]
+        return [*self.vip.values(), *checks, *self.ports.values(), *self.beside.values()]
 
-    def connect(self, family: Family, count: int, spacing: float) -> list[Line]:
-        """So many new connections through the VIP, beside all else."""
-        job = Job(f"{self.name} balance", "tcp", self.targets.vips[family], PORT, count, TIMEOUT, spacing=spacing)
+    def connect(
+        self, family: Family, count: int, spacing: float, control: Sequence[str] = ()
+    ) -> tuple[list[Line], list[Line]]:
+        """So many new connections through the VIP, and at the same time as many in all to nodePorts of these nodes."""
+        told = self.targets
+        jobs = [Job(f"{self.name} balance", "tcp", told.vips[family], PORT, count, TIMEOUT, spacing=spacing)]
+        jobs += [
+            Job(
+                f"{self.name} control {node}", "tcp", told.nodes[node][family], told.node_port,
+                count // len(control), TIMEOUT, spacing=spacing * len(control),
+            )
+            for node in control
+        ]  # fmt: skip
+        asked = [self.prober.ask(job) for job in jobs]
         try:
-            return self.prober.ask(job).result(timeout=CONNECT_SECONDS)
+            lines, *controls = [each.result(timeout=CONNECT_SECONDS) for each in asked]
         except FutureTimeoutError:
             raise HarnessError(
                 f"{count} connections through the VIP of {self.name} did not end within {CONNECT_SECONDS:.0f} s.",
                 "is the machine too busy for the prober? --moves and --suite ask for less at once.",
             ) from None
+        return lines, [line for each in controls for line in each]
+
+    def weights(self, nodes: Iterable[str], family: Family) -> dict[str, int]:
+        """The weight that the health check of each node tells load balancers, of those that tell one."""
+        told, found = self.targets, {}
+        for node in nodes:
+            job = Job(
+                f"{self.name} weight {node}", "get", told.nodes[node][family], told.health_port, 1, TIMEOUT,
+                url="/healthz",
+            )  # fmt: skip
+            try:
+                lines = self.prober.ask(job).result(timeout=END_SECONDS)
+            except FutureTimeoutError:
+                continue
+            headers = [dict((line.get("response") or {}).get("headers") or {}) for line in lines]
+            lower = {str(name).lower(): str(value) for each in headers for name, value in each.items()}
+            if lower.get(WEIGHT, "").isdigit():
+                found[node] = int(lower[WEIGHT])
+        return found
 
     def _stream(self, name: str, protocol: str, host: str, port: int, spacing: float = SPACING) -> Stream:
         stream = Stream(f"{self.name}: {name}", spacing)

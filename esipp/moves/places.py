@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from esipp.moves.plan import Kind
 from esipp.moves.samples import Sample, Stream
@@ -19,6 +19,12 @@ then it counts as terminating and serving, and the node's 503 does not say that 
 STALE = 10.0
 """Seconds after a pod went in which it may still answer where the node never said 503: no proxy needs longer."""
 
+FEW, FEW_SECONDS = 2, 1.0
+"""So many requests before an answer, none of them older than so many seconds, say what the other family's rules do."""
+
+NEAR = 0.25
+"""Seconds around an answer in which the probes of both families say whose rules still lead to its pod."""
+
 
 @dataclass(frozen=True)
 class Span:
@@ -30,12 +36,16 @@ class Span:
 
 @dataclass(frozen=True)
 class Wrong:
-    """A request that was answered by whom it must not; ``late`` if that pod might, until shortly before."""
+    """A request that was answered by whom it must not; ``late`` if that pod might, until shortly before.
+
+    ``evidence`` is what shows that the node's 503 was the other family's: empty where nothing does.
+    """
 
     stream: str
     sample: Sample
     why: str
     late: bool = False
+    evidence: str = ""
 
 
 def spans(
@@ -80,3 +90,41 @@ def wrong_places(stream: Stream, allowed: Mapping[str, Sequence[Span]], node: st
         if why:
             found.append(Wrong(stream.name, sample, why, late))
     return found
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Both families' nodePort of a node: ``own`` is that of the family in which an answer came."""
+
+    own: Stream
+    other: Stream
+
+
+def other_family_spoke(sample: Sample, paths: Paths) -> str:
+    """What shows that a node said 503 for the other family's rules, while those of an answer's family were as before.
+
+    At the moment of the answer the node's nodePort of its family was answered by the same pod, and that of the other
+    family was asked and was silent. Empty where that was not seen: then nothing excuses the answer.
+    """
+    near = (sample.started - NEAR, sample.started + NEAR)
+    own = [each for each in paths.own.view(*near) if each.answered and each.pod == sample.pod]
+    before = paths.other.view(-math.inf, sample.started)
+    answered = [each for each in before if each.answered and each.pod == sample.pod]
+    silent = [each for each in before[-FEW:] if each.started >= sample.started - FEW_SECONDS]
+    if not own or not silent or any(each.answered for each in silent):
+        return ""
+    since = f"{sample.started - answered[-1].started:.2f} s before" if answered else "before"
+    return (
+        f"at that moment {sample.node} still led to {sample.pod} in this family ({len(own)} answers), and had stopped "
+        f"{since} in the other one ({len(silent)} requests without an answer)"
+    )
+
+
+def with_evidence(wrong: Iterable[Wrong], paths: Mapping[str, Paths]) -> list[Wrong]:
+    """Each wrong answer with what excuses it, by the node that gave it."""
+    return [
+        replace(each, evidence=other_family_spoke(each.sample, paths[each.sample.node]))
+        if each.late and each.sample.node in paths
+        else each
+        for each in wrong
+    ]

@@ -4,7 +4,7 @@ All times are this process's monotonic seconds.
 """
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -135,6 +135,16 @@ class Stream:
         """Seconds from the start of each probe in [since, until] to that of the next one in it."""
         starts = [sample.started for sample in self.samples if since <= sample.started <= until]
         return [after - before for before, after in pairwise(starts)]
+
+    def gap_around(self, since: float, until: float) -> float:
+        """The longest time from the start of a probe to that of the next one, of all that reach into [since, until]."""
+        starts = self._starts or [sample.started for sample in self.samples]
+        if not starts:
+            return math.inf
+        inside = starts[max(0, bisect_left(starts, since) - 1) : bisect_right(starts, until) + 1]
+        before, after = since - starts[0], starts[-1] - until
+        open_ends = [-each for each in (before, after) if each < 0]  # nothing was asked before, or after
+        return max([*(later - sooner for sooner, later in pairwise(inside)), *open_ends], default=0.0)
 
     def longest_gap(self, since: float = -math.inf, until: float = math.inf) -> float:
         """The longest of them: how much could have been missed."""

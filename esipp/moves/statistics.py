@@ -43,3 +43,63 @@ def binomial_p(hits: int, trials: int, share: float) -> float:
     seen = log_probability(hits)
     likelihoods = (log_probability(k) for k in range(trials + 1))
     return min(1.0, sum(math.exp(each) for each in likelihoods if each <= seen + 1e-9))
+
+
+def power(trials: int, alpha: float, share: float) -> float:
+    """How likely a split of ``share`` is told from an equal one, by the exact two-sided test at ``alpha``."""
+    tail, most = 0.0, -1
+    for hits, likely in enumerate(_binomial(trials, 0.5)):
+        tail += likely
+        if 2.0 * tail >= alpha:
+            break
+        most = hits
+    unequal = _binomial(trials, share)
+    return sum(unequal[: most + 1]) + sum(unequal[trials - most :]) if most >= 0 else 0.0
+
+
+def _binomial(trials: int, share: float) -> list[float]:
+    """How likely each number of hits is."""
+    return [_likely(hits, trials, share) for hits in range(trials + 1)]
+
+
+def _likely(hits: int, trials: int, share: float) -> float:
+    """How likely so many hits are."""
+    choose = math.lgamma(trials + 1) - math.lgamma(hits + 1) - math.lgamma(trials - hits + 1)
+    return math.exp(choose + hits * math.log(share) + (trials - hits) * math.log1p(-share))
+
+
+def more_lost_p(lost: int, asked: int, control_lost: int, control_asked: int) -> float:
+    """How likely at least so many are lost of those asked, where the control loses as often (Fisher, one-sided)."""
+    losses, total = lost + control_lost, asked + control_asked
+    if not losses:
+        return 1.0
+
+    def choose(of: int, some: int) -> float:
+        return math.lgamma(of + 1) - math.lgamma(some + 1) - math.lgamma(of - some + 1)
+
+    whole = choose(total, losses)
+    possible = range(max(lost, losses - control_asked), min(losses, asked) + 1)
+    return min(1.0, sum(math.exp(choose(asked, n) + choose(control_asked, losses - n) - whole) for n in possible))
+
+
+def least_share(hits: int, trials: int, likely: float) -> float:
+    """The share of all at which so many hits and more, of so many trials, are at least so likely."""
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        share = (low + high) / 2.0
+        fewer = sum(_likely(n, trials, share) for n in range(hits)) if 0.0 < share < 1.0 else 0.0
+        low, high = (low, share) if 1.0 - fewer >= likely else (share, high)
+    return high
+
+
+def family_wise(tests: int, alpha: float) -> float:
+    """How likely at least one of so many tests accuses a fair one: Bonferroni's bound, whatever they have in common."""
+    return min(1.0, tests * alpha)
+
+
+def family_wise_words(tests: int, alpha: float) -> str:
+    """The same as a sentence, for the summary of a run."""
+    return (
+        f"{tests} balance tests at {alpha:g} each: a run in which all is fair has one that fails with at most "
+        f"{family_wise(tests, alpha):.2%} (Bonferroni)"
+    )

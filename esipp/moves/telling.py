@@ -4,11 +4,12 @@ import textwrap
 from collections.abc import Sequence
 
 from esipp.model import Family
-from esipp.moves.judging import Judge, distributions, split_words
+from esipp.moves.judging import LEAST_P, Judge, distributions, split_words
 from esipp.moves.losses import count_losses
-from esipp.moves.statistics import Distribution
+from esipp.moves.statistics import Distribution, family_wise_words
 from esipp.moves.timeline import PHASES, Timeline
 from esipp.report.matrix import WIDTH
+from esipp.timing import Held
 
 OF_NO_FAMILY = ("call to trigger", "trigger to EndpointSlice", "EndpointSlice to node's path")
 """Phases that are the same for both families: pods have no family, and nodePorts are asked in the first one only."""
@@ -21,6 +22,8 @@ def section(judges: Sequence[Judge], seed: int, moves: int, uncertainty: float) 
         f"seconds on one clock (known to {1000 * uncertainty:.1f} ms)",
     ]
     lines += [f"{judge.result.balancer.value}: {judge.result.cut_short}" for judge in judges if judge.result.cut_short]
+    tests = sum(len(judge.result.counted) for judge in judges)
+    lines += [family_wise_words(tests, LEAST_P)] if tests else []
     for judge in judges:
         lines += ["", *_balancer(judge)]
     worst = max((each for judge in judges for each in _holes(judge)), key=_weight, default=None)
@@ -104,16 +107,16 @@ def _facts(judge: Judge, family: Family) -> list[str]:
     }
     told = ", ".join(f"{count} {name}" for name, count in by_kind.items())
     facts = [f"{len(asked)} requests while pods moved: {told}; longest outage {losses.outage:.2f} s"]
-    holes, bound = judge.holes(family), judge.checking.bound
+    holes, bound = judge.holes(family), judge.bound
     if holes:
         stray = sum(each.line.traffic[family].losses.stray for each in holes)
         said = f"black hole after the node's 503: at most {max(each.seconds for each in holes):.2f} s (of {len(holes)})"
         said += f", {stray} stray" if stray else ""
-        kept = bound is not None and all(each.seconds <= bound + each.blur for each in holes)
-        rests = "no health checks, so no bound"
+        rests = judge.result.promise.source
         if bound is not None:
-            word = "its own word" if judge.result.told.bound is not None else "as observed"
-            rests = f"bound {bound:.2f} s {'kept' if kept else 'BROKEN'} ({word})"
+            held = {each.against(bound) for each in holes}
+            how = "BROKEN" if Held.OVER in held else "not known well enough" if Held.UNKNOWN in held else "kept"
+            rests = f"bound {bound:.2f} s {how} ({judge.result.promise.source})"
         facts.append(f"{said}; {rests}")
     counted = judge.result.counted.get(family)
     return facts + ([f"balance: {split_words(counted)}"] if counted else [])
@@ -123,7 +126,7 @@ def _checks(judge: Judge) -> str:
     told, seen = judge.result.told, judge.result.observed
     parts = []
     if told.bound is not None:
-        parts.append(f"configured: N={told.failures}, period {told.period:.2f} s")
+        parts.append(f"by its own word: N={told.failures}, period {told.period:.2f} s")
     if seen.sources:
         found = seen.checking
         counts = ", ".join(f"{n} x{seen.failures.count(n)}" for n in sorted(set(seen.failures))) or "none"

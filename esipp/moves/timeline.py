@@ -21,6 +21,9 @@ from esipp.moves.samples import PATIENCE, Sample, Stream
 IN_USE = 0.5
 """Seconds before a pod goes in which a request through its node shows that the balancer used the node."""
 
+LEAST_TURNS = 2
+"""Changes before which a balancer must have gone to and fro between nodes to count as one that spreads."""
+
 QUIET = 0.3
 """Seconds without any loss, or any request through the node, after which traffic counts as steered."""
 
@@ -132,12 +135,17 @@ class Timeline:
         """Whether the node's health check followed, in every family."""
         return all(at is not None for at in self.health.values())
 
+    @property
+    def followed_by_node(self) -> bool:
+        """Whether the control plane and the node's proxy have followed, so that only the balancer may not have."""
+        if self.trigger is None or self.slice is None or not self.told:
+            return False
+        return self.path is not None or self.change.graceful
+
     def complete(self, spreads: bool) -> bool:
         """Whether everything that must be seen has been seen."""
         change = self.change
-        if self.trigger is None or self.slice is None or not self.told:
-            return False
-        if self.path is None and not change.graceful:
+        if not self.followed_by_node:
             return False
         due = [family for family in self.traffic if self.must_steer(family, spreads)]
         if self.tells and any(self.traffic[family].decision is None for family in due):
@@ -157,6 +165,7 @@ class Seen:
         marks: what our watches saw.
         decisions: what the balancer told.
         spreads: whether the balancer uses all nodes at once; else it uses one at a time.
+        beside: requests at the nodePort of each node in the second family, where there is one.
     """
 
     vip: Mapping[Family, Stream]
@@ -165,6 +174,7 @@ class Seen:
     marks: Sequence[Mark] = ()
     decisions: Sequence[Decision] = ()
     spreads: bool = True
+    beside: Mapping[str, Stream] = field(default_factory=dict)
 
     @property
     def checks(self) -> list[Stream]:
@@ -271,7 +281,7 @@ def _flip(
 def _traffic(seen: Seen, family: Family, change: Change, until: float, now: float | None) -> Traffic:
     stream = seen.vip[family]
     before = [sample for sample in stream.view(change.cause - IN_USE, change.cause, now) if sample.answered]
-    spreads = seen.spreads or _takes_turns(before)
+    spreads = seen.spreads or takes_turns(before)
     used = any(sample.node == change.node for sample in (before if spreads else before[-1:]))
     about = (each for each in seen.decisions if each.node == change.node and each.family in ("", family.value))
     decided = (each.at for each in about if each.healthy is change.up and change.cause <= each.at < until)
@@ -301,9 +311,21 @@ def _traffic(seen: Seen, family: Family, change: Change, until: float, now: floa
     return Traffic(used, last, sure and clean > 0 and end - since >= QUIET * 0.8, losses, decision)
 
 
-def _takes_turns(samples: Sequence[Sample]) -> bool:
+def takes_turns(samples: Sequence[Sample]) -> bool:
     """Whether requests went to and fro between nodes: a balancer of one node at a time does not come back so soon."""
     return sum(one.node != next_.node for one, next_ in pairwise(samples)) >= 2
+
+
+def spreads_by(seen: Seen, changes: Sequence[Change]) -> bool:
+    """Whether the balancer is seen to use several nodes at once, before more than one of the changes."""
+    moments = sorted({change.cause for change in changes})
+    streams = list(seen.vip.values())
+    turns = (any(takes_turns(_answered(each, at)) for each in streams) for at in moments)
+    return sum(turns) >= LEAST_TURNS
+
+
+def _answered(stream: Stream, at: float) -> list[Sample]:
+    return [sample for sample in stream.view(at - IN_USE, at) if sample.answered]
 
 
 def _idle(seen: Seen, family: Family, change: Change, samples: Sequence[Sample], window: tuple[float, float]) -> float:

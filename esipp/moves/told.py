@@ -74,6 +74,10 @@ class ReferenceWord(Word):
             return Checking()
         return Checking(float(self._settings["period"]), int(self._settings["unhealthy"]))
 
+    def settings(self) -> Mapping[str, Any]:
+        """What it was started with."""
+        return self._settings
+
     def decisions(self, balancer: Balancer) -> Sequence[Decision]:
         """What it decided of its service's nodes; grows while it is listened to."""
         return self._decisions.setdefault(scene.service_name(balancer), [])

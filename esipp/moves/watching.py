@@ -1,5 +1,6 @@
 """Our watches on Pods and EndpointSlices: what arrives is put down at once, on our clock."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +14,6 @@ from esipp.pods import HARMED, harm
 
 Json = dict[str, Any]
 
-MOST_SECONDS = 1800.0
 AGAIN_SECONDS = 0.5
 SERVICE_LABEL = "kubernetes.io/service-name"
 
@@ -53,8 +53,12 @@ class Watching:
         pods = f"/api/v1/namespaces/{namespace}/pods"
         slices = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
         watches = ((pods, MOVES_LABEL, self._pod), (slices, SERVICE_LABEL, self._slice))
-        for collection, selector, take in watches:
-            threading.Thread(target=self._run, args=(cluster, collection, selector, take), daemon=True).start()
+        self.threads = [
+            threading.Thread(target=self._run, args=(cluster, collection, selector, take), daemon=True)
+            for collection, selector, take in watches
+        ]
+        for each in self.threads:
+            each.start()
 
     def stop(self) -> None:
         """Take nothing any more; the threads end with the next event, at the latest when the namespace goes."""
@@ -72,11 +76,13 @@ class Watching:
             raise HarnessError(f"{self.harmed}: what was seen while pods moved cannot be judged.", HARMED)
 
     def _run(self, cluster: Cluster, collection: str, selector: str, take: Callable[[float, str, Json], None]) -> None:
+        known: dict[str, Json] = {}
         while not self._stopped.is_set():
             try:
-                for kind, item in cluster.watch(
-                    collection, budget=MOST_SECONDS, waits=self._patient, labelSelector=selector
-                ):
+                events = cluster.watch(
+                    collection, budget=math.inf, waits=self._patient, known=known, labelSelector=selector
+                )
+                for kind, item in events:
                     if self._stopped.is_set():
                         return
                     if item["metadata"]["name"]:

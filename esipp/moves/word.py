@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from esipp.model import Balancer, Family
 from esipp.moves.checks import Checking
@@ -27,6 +28,10 @@ class Word:
         """How it checks the nodes."""
         del balancer
         return Checking()
+
+    def settings(self) -> Mapping[str, Any]:
+        """What it was started with, as it tells; empty where it tells nothing."""
+        return {}
 
     def decisions(self, balancer: Balancer) -> Sequence[Decision]:
         """What it decided of its service's nodes; grows while it is listened to."""

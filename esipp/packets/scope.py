@@ -15,8 +15,11 @@ libpcap needs 20 s of CPU to optimise a filter of 150 ports and 60 addresses, an
 What the ranges let through beyond the run's own, ``Scope.holds`` drops.
 """
 
-OPENS_OR_ENDS = "(not tcp or (ip and tcp[13] & 6 != 0) or (ip6 and ip6[6] = 6 and ip6[53] & 6 != 0))"
-"""Of TCP only SYN, SYN-ACK and RST; tcp[13] cannot be asked of IPv6, where the header is at a fixed place instead."""
+OPENS_OR_ENDS, PUSHES = 6, 8
+"""Flags of TCP: SYN and RST; PSH, which a segment has that carries the last bytes of what a program sent."""
+
+FLAGGED = "(not tcp or (ip and tcp[13] & {flags} != 0) or (ip6 and ip6[6] = 6 and ip6[53] & {flags} != 0))"
+"""Of TCP only segments with one of these flags. IPv6 cannot be asked for tcp[13]: its header is at a fixed place."""
 
 UNREACHABLE = "(ip and icmp[0] = 3) or (icmp6 and ip6[40] = 1)"
 
@@ -36,6 +39,7 @@ class Scope:
 
     ports: Collection[tuple[str, int]]
     endpoints: Collection[tuple[str, str, int]] = ()
+    payloads: bool = False
     _endpoints: frozenset[tuple[str, str, int]] = field(init=False, default=frozenset())
 
     def __post_init__(self) -> None:
@@ -61,7 +65,8 @@ class Scope:
             for low, high in _ranges((int(each) for each in addresses if isinstance(each, kind)), MOST_RANGES)
         ]
         ours = [*anywhere, *([f"(({' or '.join(common)}) and ({' or '.join(nets)}))"] if common else [])]
-        return f"(({' or '.join(ours) or 'less 0'}) and {OPENS_OR_ENDS}) or {UNREACHABLE}"
+        flagged = FLAGGED.format(flags=OPENS_OR_ENDS | PUSHES if self.payloads else OPENS_OR_ENDS)
+        return f"(({' or '.join(ours) or 'less 0'}) and {flagged}) or {UNREACHABLE}"
 
 
 def _ranges(numbers: Iterable[int], most: int) -> list[tuple[int, int]]:

@@ -22,8 +22,8 @@ END_SECONDS = 10.0
 MOST_SECONDS = 900
 MOST_PACKETS = 200_000
 MOST_BYTES = 64 * 2**20
-SNAP_LENGTH = 256
-"""Bytes of a packet: enough for every header, and for the nonce in the echo server's document."""
+SNAP_LENGTH = 512
+"""Bytes of a packet: enough for every header, and for the nonce of a request over HTTP by way of a proxy."""
 
 DRAINED = Budget("the capture's last packets", 3.0, need=3, spacing=0.1)
 

@@ -7,10 +7,29 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from esipp.observation import Observation
-from esipp.packets.capture import ERROR, IN, OTHER, OUT, REPLY, REQUEST, Capture, End, Sighting, plain, say
+from esipp.packets.capture import (
+    ERROR,
+    IN,
+    NAMED,
+    OTHER,
+    OUT,
+    REPLY,
+    REQUEST,
+    Capture,
+    End,
+    Join,
+    Sighting,
+    plain,
+    say,
+)
+
+Flow = tuple[str, Join, End, End]
 
 CLOCKS_APART = 1.0
 """Seconds by which the nodes' clocks may differ; the order between two nodes is as good as their clocks are."""
+
+FIRST_BYTES = 65536
+"""Bytes that a connection may have carried, at most, when it carries the nonce: a request, after what a proxy says."""
 
 REUSE = 30.0
 """Seconds, at most, between the prober's and the nodes' time of a connection: a client may use its port again, but only
@@ -22,7 +41,8 @@ class Change:
     """Where a request's source changed: between two sightings.
 
     ``node`` is where both are, or ``A to B`` where it changed on the way from one to the other, or "before NODE" where
-    the first sighting has another source than the client told. ``before`` and ``after`` are the interfaces.
+    the first sighting has another source than the client told. ``before`` and ``after`` are the interfaces. Where only
+    the port is another, NAT moved it: another connection had it at the same destination.
     """
 
     node: str
@@ -31,8 +51,14 @@ class Change:
     was: End
     became: End
 
+    @property
+    def moved(self) -> bool:
+        """Whether only the source port changed."""
+        return self.was[0] == self.became[0]
+
     def __str__(self) -> str:
-        return f"{self.node}, between {self.before} and {self.after}: {say(self.was)} became {say(self.became)}"
+        what = f"{say(self.was)} became {say(self.became)}" + (" (NAT moved the source port)" if self.moved else "")
+        return f"{self.node}, between {self.before} and {self.after}: {what}"
 
 
 @dataclass(frozen=True)
@@ -50,6 +76,7 @@ class Trace:
         relayed: the backend's side was found by the backend's own word and is another connection than the client's:
             a proxy stands between.
         lost: packets that the captures lack for sure: what is not among the sightings may have been there.
+        apart: why it was not told apart from other connections; then it has no sightings. Else empty.
     """
 
     path: str
@@ -64,6 +91,7 @@ class Trace:
     changes: tuple[Change, ...] = ()
     relayed: bool = False
     lost: int = 0
+    apart: str = ""
 
     @property
     def seen(self) -> bool:
@@ -83,7 +111,7 @@ class Trace:
     def said(self) -> str:
         """The trace for people: the packet view, a line a tuple, then what is remarkable."""
         if not self.seen:
-            return "no packet of it was seen"
+            return self.apart or "no packet of it was seen"
         view = {
             "at the node": self.at_node or self.requests[0],
             "at the pod": self.at_pod,
@@ -120,29 +148,58 @@ class Tracer:
 
     def __init__(self, captures: Iterable[Capture], endpoints: Mapping[End, str]) -> None:
         self._endpoints = {plain(end): node for end, node in endpoints.items()}
-        self._by_join: dict[tuple[str, int | str], list[Sighting]] = defaultdict(list)
+        self._by_join: dict[tuple[str, Join], list[Sighting]] = defaultdict(list)
         self._by_ends: dict[tuple[End, End], list[Sighting]] = defaultdict(list)
+        self._flows: dict[str, set[Flow]] = defaultdict(set)
+        self._nonces: dict[Flow, set[str]] = defaultdict(set)
         self._lost = 0
+        named: list[Sighting] = []
         for capture in captures:
             self._lost += capture.dropped
             for each in capture.sightings:
                 if each.direction == OTHER:
                     continue
+                if each.kind == NAMED:
+                    named.append(each)
+                    continue
                 self._by_join[each.protocol, each.join].append(each)
                 if each.kind == REQUEST:
                     self._by_ends[each.source, each.destination].append(each)
+                    if each.nonce:
+                        self._nonces[_flow(each)].add(each.nonce)
+        for each in named:
+            if (opened := self._opening(each)) is not None:
+                self._flows[each.nonce].add(_flow(opened))
+                self._nonces[_flow(opened)].add(each.nonce)
+
+    def _opening(self, named: Sighting) -> Sighting | None:
+        """The SYN of the connection on which a nonce was sent: from the same end to the same, and just before it."""
+        opened = [
+            (_bytes_between(each, named), each)
+            for each in self._by_ends.get((named.source, named.destination), [])
+            if each.protocol == named.protocol
+        ]
+        carried, found = min(opened, key=lambda each: each[0], default=(FIRST_BYTES, None))
+        return found if carried < FIRST_BYTES else None
 
     def trace(self, observation: Observation) -> Trace:
         """All packets of one probe.
 
-        Found by the nonce or the SCTP tag, else by the addresses and ports that the client told; where those were
-        rewritten before the first node, or a proxy stands between, by those that the backend told. Of an observation
-        that stands for several probes it is the first's.
+        Found by its nonce, which no other connection has: a datagram holds it, and of TCP the segment that carries the
+        request, by whose sequence number its SYN is known; of SCTP by the initiate tag. Where no captured packet holds
+        it, by the addresses and ports that the client told, or, where those were rewritten before the first node, or a
+        proxy stands between, that the backend told; but not if several connections had these. Of an observation that
+        stands for several probes it is the first's.
         """
-        found = self._from_client(observation)
-        behind = self._from_backend(observation) if not self._reached(found) else []
-        relayed = bool(found and behind)
-        together = sorted((*found, *behind), key=lambda each: each.time)
+        found = self._by_name(observation)
+        relayed = len({each.join for each in found if each.protocol == "TCP" and each.kind == REQUEST}) > 1
+        if not found:
+            found, behind, apart = self._by_word(observation)
+            if apart:
+                return Trace(observation.path, observation.seq, lost=self._lost, apart=apart)
+            relayed = bool(found and behind)
+            found += behind
+        together = sorted(found, key=lambda each: each.time)
         requests = _once(each for each in together if each.kind == REQUEST)
         replies = _once(each for each in together if each.kind == REPLY)
         dialled = plain(observation.dialled)
@@ -163,30 +220,65 @@ class Tracer:
             lost=self._lost,
         )
 
-    def _from_client(self, observation: Observation) -> list[Sighting]:
-        """What can be found by the client's own word."""
+    def _by_name(self, observation: Observation) -> list[Sighting]:
+        """What is surely this probe's: the packets of every connection that carried its nonce, or its SCTP tag."""
+        nonce = observation.nonce
         if observation.tag is not None:
-            return self._around(observation, self._by_join.get(("SCTP", observation.tag), []))
-        if observation.nonce and (found := self._by_join.get(("UDP", observation.nonce))):
+            return self._around(observation, self._mine(nonce, self._by_join.get(("SCTP", observation.tag), [])))
+        if nonce and (found := self._by_join.get(("UDP", nonce))):
             return self._around(observation, found)
-        return self._joined(observation, observation.source, observation.dialled)
+        found = []
+        for protocol, join in sorted({(flow[0], flow[1]) for flow in self._flows.get(nonce, ())}, key=str):
+            found += self._mine(nonce, self._by_join[protocol, join])
+        return self._around(observation, found)
 
-    def _from_backend(self, observation: Observation) -> list[Sighting]:
-        """What can be found by the backend's word."""
-        return self._joined(observation, observation.seen, observation.local)
+    def _by_word(self, observation: Observation) -> tuple[list[Sighting], list[Sighting], str]:
+        """What the client's word and the backend's lead to, and why that cannot be told apart from others', or nothing.
 
-    def _joined(self, observation: Observation, source: End | None, destination: End | None) -> list[Sighting]:
-        """All packets that share the join key of the request between these two ends."""
+        Another connection may have had the very ends that a client told, where the kernel moved the client's own port
+        out of its way: its nonce, or that the backend's word leads to another one, tells.
+        """
+        mine = self._opened(observation, observation.source, observation.dialled)
+        theirs = self._opened(observation, observation.seen, observation.local)
+        if len(mine) > 1:
+            return [], [], _several(mine, "the client")
+        found = self._joined(observation, mine)
+        if not self._reached(found):
+            return found, self._joined(observation, theirs), _several(theirs, "the backend") if len(theirs) > 1 else ""
+        if theirs and not theirs.keys() & {(each.protocol, each.join) for each in found}:
+            return [], [], "not told apart: what the client told and what the backend told are two connections"
+        return found, [], ""
+
+    def _opened(
+        self, observation: Observation, source: End | None, destination: End | None
+    ) -> dict[tuple[str, Join], Sighting]:
+        """The first request of every connection between these two ends that may be the probe's, by its join key."""
         ends = plain(source), plain(destination)
         if ends[0] is None or ends[1] is None:
-            return []
+            return {}
         candidates = [each for each in self._by_ends.get((ends[0], ends[1]), []) if each.protocol != "UDP"]
-        if not candidates:
-            return []
-        first = min(candidates, key=lambda each: abs(each.time - observation.time))
-        if observation.time and abs(first.time - observation.time) > REUSE:
-            return []
-        return self._around(observation, self._by_join[first.protocol, first.join], first.time)
+        near = [each for each in candidates if not observation.time or abs(each.time - observation.time) <= REUSE]
+        found: dict[tuple[str, Join], Sighting] = {}
+        for each in sorted(self._mine(observation.nonce, near), key=lambda each: abs(each.time - observation.time)):
+            found.setdefault((each.protocol, each.join), each)
+        return found
+
+    def _joined(self, observation: Observation, opened: Mapping[tuple[str, Join], Sighting]) -> list[Sighting]:
+        """All packets that share the join key of the one request there is."""
+        for key, first in opened.items():
+            return self._around(observation, self._mine(observation.nonce, self._by_join[key]), first.time)
+        return []
+
+    def _mine(self, nonce: str, found: Iterable[Sighting]) -> list[Sighting]:
+        """Those that are not known to be another probe's: two may share a sequence number, or a tag."""
+        if not nonce:
+            return list(found)
+        return [each for each in found if not (known := self._names_of(each)) or nonce in known]
+
+    def _names_of(self, each: Sighting) -> set[str]:
+        """The nonces that the connection of a packet carried, as far as they were seen."""
+        there = self._nonces.get((each.protocol, each.join, each.source, each.destination), set())
+        return there | self._nonces.get((each.protocol, each.join, each.destination, each.source), set())
 
     def _around(self, observation: Observation, found: list[Sighting], start: float | None = None) -> list[Sighting]:
         """Those within the probe's time: of two probes in a run, some pair may share a sequence number."""
@@ -219,7 +311,7 @@ def agree(observation: Observation, trace: Trace) -> tuple[Agreement, str]:
     delivered all the same is none either: both witnesses may be right, and ``trace.delivered`` is what to judge.
     """
     if not trace.seen:
-        return Agreement.UNSEEN, "no packet of it was seen"
+        return Agreement.UNSEEN, trace.apart or "no packet of it was seen"
     seen, local = plain(observation.seen), plain(observation.local)
     if seen is None:
         if trace.delivered is not None:
@@ -239,6 +331,21 @@ def agree(observation: Observation, trace: Trace) -> tuple[Agreement, str]:
         return Agreement.UNSEEN, f"{words}; but the captures lost {trace.lost} packets, and it may be among them"
     where = f"{trace.at_pod.node} {trace.at_pod.direction} {trace.at_pod.interface}"
     return Agreement.CONTRADICTION, f"{words} (seen on {where})"
+
+
+def _flow(each: Sighting) -> Flow:
+    return each.protocol, each.join, each.source, each.destination
+
+
+def _several(opened: Mapping[tuple[str, Join], Sighting], whose: str) -> str:
+    each = next(iter(opened.values()))
+    ends = f"{say(each.source)} -> {say(each.destination)}"
+    return f"not told apart: {len(opened)} connections were {ends}, which {whose} told"
+
+
+def _bytes_between(opened: Sighting, named: Sighting) -> int:
+    """How many bytes a connection carried before a segment, if this is its SYN."""
+    return (int(named.join) - int(opened.join) - 1) % 2**32
 
 
 def _once(sightings: Iterable[Sighting]) -> tuple[Sighting, ...]:

@@ -39,7 +39,7 @@ def scope_of(stage: Stage) -> Scope:
         ports |= {(protocol.value, port) for protocol, port in told.items()}
     for (address, port), protocol in _targets(stage).items():
         endpoints.add((protocol, address, port))
-    return Scope(ports, endpoints)
+    return Scope(ports, endpoints, payloads=True)
 
 
 def _targets(stage: Stage) -> dict[End, str]:
@@ -135,6 +135,10 @@ class Watch:
 
 def _say(change: Change) -> str:
     """A change without the ports, which differ from connection to connection."""
+    if change.moved:
+        return (
+            f"{change.node}, between {change.before} and {change.after}: NAT moved the source port of {change.was[0]}"
+        )
     return f"{change.node}, between {change.before} and {change.after}: {change.was[0]} became {change.became[0]}"
 
 
@@ -151,4 +155,5 @@ def _witness(observation: Observation, trace: Trace, *, whole: bool) -> Witness:
         delivered=trace.delivered,
         change="; ".join(dict.fromkeys(_say(change) for change in trace.changes)),
         contradiction=why if agreement is Agreement.CONTRADICTION else "",
+        doubt=trace.apart,
     )

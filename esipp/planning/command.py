@@ -9,7 +9,7 @@ from esipp.errors import ExitCode, PreflightError
 from esipp.exit_codes import OF_LOAD_BALANCERS
 from esipp.loadbalancers.profiles.loading import provider
 from esipp.model import Family
-from esipp.options import check_numbers
+from esipp.options import add_bound, check_numbers
 from esipp.planning.imagined import Asked
 from esipp.planning.plan import plan
 from esipp.planning.telling import as_json, as_text
@@ -39,6 +39,7 @@ def add_plan(commands: Any, select: Select, suites: Sequence[str]) -> None:
     add(
         "--provider", required=True, metavar="NAME|FILE.toml", help="the load balancer: 'esipp load-balancers' has them"
     )
+    add_bound(add)
     add("--suite", action="append", default=[], choices=suites, help="only this suite; repeatable")
     add("--nodes", type=int, default=3, metavar="N", help="nodes that take pods (default: 3)")
     add(
@@ -84,6 +85,7 @@ def _plan(options: argparse.Namespace, select: Select) -> int:
             options.sample_nodes,
             options.seed,
             options.internal,
+            options.bound,
         )
     )
     lines = [json.dumps(as_json(made))] if options.format == "json" else as_text(made)

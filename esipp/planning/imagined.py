@@ -40,6 +40,7 @@ class Asked:
         samples, moves, sample_nodes: as of a run.
         seed: as of a run; None where a run would choose one.
         internal: whether load balancers must be internal.
+        bound: what the user says that its steering may take, in seconds.
     """
 
     profile: LoadBalancer
@@ -54,6 +55,7 @@ class Asked:
     sample_nodes: int = DEFAULT_NODES
     seed: int | None = None
     internal: bool = False
+    bound: float | None = None
 
 
 @dataclass(frozen=True)

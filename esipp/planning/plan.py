@@ -107,6 +107,7 @@ class Plan(Work):
         assumed: features that are taken to be there.
         sample_nodes, seed: as they were asked for.
         internal: the annotations that make load balancers internal, where that is wanted.
+        bound: what the user says that its steering may take, in seconds.
     """
 
     profile: LoadBalancer
@@ -114,6 +115,7 @@ class Plan(Work):
     sample_nodes: int
     seed: int | None
     internal: tuple[Annotation, ...] = ()
+    bound: float | None = None
 
 
 def plan(asked: Asked) -> Plan:
@@ -125,13 +127,14 @@ def plan(asked: Asked) -> Plan:
     cluster = imagine(asked)
     ground = Ground(RUN, "image", cluster.nodes, cluster.roles, cluster.features)
     chosen = sample(cluster.nodes.values(), cluster.roles, asked.sample_nodes, asked.seed or 0)
-    work = work_of(asked.rows, ground, [asked.profile], asked.samples, asked.moves, chosen=chosen)
+    work = work_of(asked.rows, ground, [asked.profile], asked.samples, asked.moves, chosen=chosen, bound=asked.bound)
     return Plan(
         profile=asked.profile,
         assumed=cluster.assumed,
         sample_nodes=asked.sample_nodes,
         seed=asked.seed,
         internal=internal_of(asked.profile) if asked.internal else (),
+        bound=asked.bound,
         **vars(work),
     )
 
@@ -145,6 +148,7 @@ def work_of(
     *,
     sure: bool = True,
     chosen: Sample | None = None,
+    bound: float | None = None,
 ) -> Work:
     """What a run would do there.
 
@@ -156,6 +160,7 @@ def work_of(
         samples, moves: as of a run.
         sure: whether somebody said that it is that load balancer: only then nothing is waited for that it carries not.
         chosen: the nodes that may carry an agent; by default those of a sample by seed 0.
+        bound: what the user says that the load balancer's steering may take.
     """
     missing = {row.id: missing_features(row, ground.features) for row in rows}
     able = tuple(row for row in rows if not missing[row.id])
@@ -173,8 +178,8 @@ def work_of(
         limited=tuple(limits.limited(profile, able)) if profile else (),
         made=made,
         sample=chosen if made.agents else NO_SAMPLE,
-        patience=patience_of(profiles, sure=sure),
-        parts=tuple(_parts(able, made, profiles, samples, moves)),
+        patience=patience_of(profiles, sure=sure, bound=bound),
+        parts=tuple(_parts(able, made, profiles, samples, moves, bound)),
     )
 
 
@@ -236,7 +241,12 @@ def _kind_of(service: Json) -> str:
 
 # ---------------------------------------------------------------------------------------------------- how long it takes
 def _parts(
-    rows: Sequence[Row], made: Made, profiles: Sequence[LoadBalancer], samples: int, moves: int
+    rows: Sequence[Row],
+    made: Made,
+    profiles: Sequence[LoadBalancer],
+    samples: int,
+    moves: int,
+    bound: float | None,
 ) -> Iterator[Part]:
     """What a run takes on an idle machine, with what its seconds follow from; of several load balancers the most."""
     phases = expected(rows, samples, moves)
@@ -248,7 +258,7 @@ def _parts(
         f"{counted(len(phases), 'phase')}, as measured on kind",
     )  # fmt: skip
     if moving is not None:
-        each = max([per_move, *(_move(profile) for profile in profiles)])
+        each = max([per_move, *(_move(profile, bound) for profile in profiles)])
         yield Part(
             "moves", moving + moves * (each - per_move),
             f"{moves} up and {moves} down, {each:g} s for both: what was measured on kind, "
@@ -261,6 +271,6 @@ def _parts(
         )
 
 
-def _move(profile: LoadBalancer) -> float:
+def _move(profile: LoadBalancer, bound: float | None) -> float:
     """Seconds that a load balancer takes to follow a pod up, and down."""
-    return sum(each for each in (profile.local.bound if profile.local.on else None, profile.rise) if each)
+    return sum(each for each in (bound or profile.bound, profile.rise) if each)

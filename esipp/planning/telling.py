@@ -32,6 +32,8 @@ def as_text(made: Plan) -> Iterator[str]:
     rise = f"; traffic to a new pod's node within {seconds(profile.rise)}" if profile.rise else ""
     whole = bound(profile.local)
     hole = f"at most {whole} after a node's 503: (N+1) x period" if profile.local.on else f"nothing bounds it ({whole})"
+    if made.bound is not None:
+        hole = f"at most {seconds(made.bound)} after a node's 503, as --bound says"
     yield from line("black hole", hole + rise)
     yield from line("waiting", "; ".join(waits(made)))
     yield from line("made at once", ", ".join(things(made)))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from esipp.echo_token import ECHOED, TOKEN
 from esipp.model import Claim, Family, Path, Port
 from esipp.observation import Observation, Outcome
 
@@ -75,6 +76,8 @@ class Job:
             order["method"] = self.method
         if self.protocol in ("http", "get"):
             order |= {"path": self.url, "headers": dict(self.headers)}
+        if self.protocol in ECHOED:
+            order["token"] = TOKEN
         if self.preamble:
             order["preamble"] = self.preamble.hex()
         return order
@@ -117,6 +120,7 @@ def read_result(job: Job, message: dict[str, Any]) -> Observation:
     brief, ports = bool(message.get("brief")), tuple((int(own or 0), seen) for own, seen in message.get("ports") or ())
     own_port, seen_port = ports[0] if ports else (message.get("source_port"), (echo or {}).get("peer_port"))
     source = (str(message["source_address"]), int(own_port or 0)) if message.get("source_address") else None
+    moments = tuple((float(began), float(ended)) for began, ended in message.get("moments") or ())
     connected = message.get("connected")
     if brief and message.get("connected_count"):
         connected = message.get("started")
@@ -139,4 +143,5 @@ def read_result(job: Job, message: dict[str, Any]) -> Observation:
         ports=ports if brief else (),
         connection=int(message.get("connection") or 0),
         addresses=tuple(map(str, message.get("addresses") or ())),
+        moments=moments if brief else (),
     )

@@ -1,20 +1,29 @@
 """Clients outside the cluster: containers beside the nodes, on the nodes' own docker network."""
 
-import json
+import os
 import subprocess
 from collections.abc import Sequence
 
+from esipp.disruption.containers import matching
+from esipp.echo_token import TOKEN, VARIABLE
 from esipp.errors import HarnessError, PreflightError
-from esipp.labels import RUN_LABEL, SERVER_LABEL
+from esipp.labels import OWNER, RUN_LABEL, SERVER_LABEL
+from esipp.namespaces import owner
 from esipp.topology import Node
 
 DOCKER_SECONDS = 60.0
 
 
 def _docker(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run docker; the token is in its environment, and on nobody's command line."""
     try:
         return subprocess.run(
-            ["docker", *arguments], capture_output=True, text=True, timeout=DOCKER_SECONDS, check=False
+            ["docker", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=DOCKER_SECONDS,
+            check=False,
+            env={**os.environ, VARIABLE: TOKEN},
         )
     except FileNotFoundError:
         raise PreflightError("There is no docker command on PATH.", "outside clients of kind are containers.") from None
@@ -26,19 +35,11 @@ def _docker(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def find_network(nodes: Sequence[Node]) -> str | None:
     """The docker network that kind's nodes are on, or None if these nodes are no containers of the engine here."""
-    for node in nodes:
-        if not node.provider_id.startswith("kind://docker/"):
-            return None
-        container = node.provider_id.rpartition("/")[2]
-        try:
-            looked = _docker("inspect", "--format", "{{json .NetworkSettings.Networks}}", container)
-        except PreflightError:
-            return None
-        if looked.returncode != 0:
-            return None
-        networks: list[str] = sorted(json.loads(looked.stdout))
-        return networks[0]
-    return None
+    first = next(iter(nodes), None)
+    if first is None or not first.provider_id.startswith("kind://docker/"):
+        return None
+    found = matching({first.name: list(first.internal.values())}).get(first.name)
+    return None if found is None else min(found["NetworkSettings"]["Networks"])
 
 
 def check_network(network: str) -> None:
@@ -86,6 +87,7 @@ class OutsideContainers:
         started = _docker(
             "run", "--detach", "--rm", "--name", name, "--network", self._network,
             "--label", f"{RUN_LABEL}={self._run}", "--label", f"{SERVER_LABEL}={self._server}",
+            "--label", f"{OWNER}={owner()}", "--env", VARIABLE,
             "--read-only", "--cap-drop", "ALL", *rights, "--security-opt", "no-new-privileges", self._image,
         )  # fmt: skip
         if started.returncode != 0:
@@ -127,15 +129,17 @@ def _remove(names: Sequence[str]) -> None:
         )
 
 
-def left_behind(server: str) -> dict[str, str]:
-    """The containers of runs against one cluster, with their run."""
+def left_behind(server: str) -> dict[str, tuple[str, str]]:
+    """The containers of runs against one cluster, with their run and its owner, as their labels have it."""
     label = f"label={SERVER_LABEL}={server}"
+    shown = "\t".join(["{{.Names}}", *('{{.Label "' + each + '"}}' for each in (RUN_LABEL, OWNER))])
     try:
-        found = _docker("ps", "--all", "--filter", label, "--format", '{{.Names}} {{.Label "' + RUN_LABEL + '"}}')
+        found = _docker("ps", "--all", "--filter", label, "--format", shown)
     except PreflightError:
         return {}
     lines = found.stdout.splitlines() if found.returncode == 0 else []
-    return {name: run for name, _, run in (line.partition(" ") for line in lines)}
+    told = (line.split("\t") for line in lines)
+    return {name: (run, owner) for name, run, owner in told}
 
 
 def sweep(names: Sequence[str]) -> None:

@@ -33,7 +33,7 @@ API server that stands still for a while only holds up what probers say."""
 KLOG = re.compile(r"^[EFIW]\d{4} [\d:.]+ +\d+ \S+\] ")
 """What stands before kubectl's own complaints: severity, time, thread, line of its source."""
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 
 
 @dataclass(frozen=True)

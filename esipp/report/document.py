@@ -21,7 +21,7 @@ SCHEMA = Path(__file__).with_name("report.schema.json")
 ASKED = (
     "created_with", "context", "image", "samples", "outside", "without", "fail_on", "accept_known_defects",
     "require", "moves", "seed", "allow_disruptive",
-    "redact_cloud_ids", "implementation", "provider",
+    "redact_cloud_ids", "implementation", "provider", "bound",
 )  # fmt: skip
 
 Json = dict[str, Any]

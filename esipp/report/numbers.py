@@ -61,11 +61,12 @@ def pick(told: Mapping[str, Any], *names: str) -> Json:
 
 # --------------------------------------------------------------------------------------------------------- convergence
 def bound(checks: Mapping[str, Any]) -> Json:
-    """A balancer's worst case after a node lost its last endpoint: (N+1) x period, and on whose word it rests.
+    """A balancer's worst case after a node lost its last endpoint, and who says so; null where nobody promises one.
 
-    As ``moves.checks.Checking``: what the balancer tells, or else the usual gap and the most failures that packets
-    show. Seconds are null where there are no health checks.
+    By ``--bound`` or a profile (``promise``). Without that: what the balancer tells, or else what packets show.
     """
+    if "promise" in checks:
+        return {"seconds": checks["promise"]["seconds"], "rests_on": checks["promise"]["source"]}
     gaps, failures = checks["observed"]["gaps"], checks["observed"]["failures"]
     seen = {"period": gaps.get("p50"), "failures": max(failures, default=None)}
     for words, found in (("as the balancer tells", checks["told"]), ("as observed", seen)):

@@ -5,7 +5,7 @@ usage: echoserver.py [--http PORT] [--tcp PORT] [--udp PORT] [--sctp PORT] [--co
        echoserver.py control ready=true|false [--control PORT]
 
 PORT is a number, 0 for any free one (not for SCTP), or "off"; each option can also be given as ESIPP_HTTP,
-ESIPP_ON_SIGTERM ...
+ESIPP_ON_SIGTERM ... With ESIPP_TOKEN, which is no option, only requests that begin with it are answered.
 The contract stands in README.md beside this file.
 
 Nothing is imported that is not needed, and one epoll loop does the serving: python images ship without compiled
@@ -94,7 +94,10 @@ def main() -> int:
         return switch(words[1], options["control"])
     if words:
         raise usage(f"unknown word {words[0]}")
-    server = Server(options, dict(os.environ))
+    try:
+        server = Server(options, dict(os.environ))
+    except ValueError as error:  # its value is not shown
+        raise usage(f"ESIPP_TOKEN is {error}") from None
     server.listen()
     server.run()
     return 0

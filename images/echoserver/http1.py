@@ -8,8 +8,8 @@ MAX_BODY_BYTES = 65536
 MAX_NONCE = 128
 NONCE_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"
 TOKEN_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~"
-REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 413: "Content Too Large",
-           431: "Request Header Fields Too Large", 503: "Service Unavailable",
+REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed",
+           413: "Content Too Large", 431: "Request Header Fields Too Large", 503: "Service Unavailable",
            505: "HTTP Version Not Supported"}  # fmt: skip
 
 
@@ -78,17 +78,19 @@ class Request:
             raise HttpError(413)
         return int(text)
 
-    def nonce(self) -> str | None:
-        """The nonce of the ``X-Esipp-Nonce`` header or else of the query."""
+    def asked(self) -> bytes | None:
+        """What stands in the ``X-Esipp-Nonce`` header, or else in the query as ``nonce``: to be checked yet."""
         given = self.headers.get("x-esipp-nonce")
         if given is None:
             pairs = (pair.partition("=") for pair in self.query.split("&"))
-            given = [value.replace("%3A", ":").replace("%3a", ":") for key, _, value in pairs if key == "nonce"]
+            given = [value for key, _, value in pairs if key == "nonce"]
+            for code, letter in (("%3A", ":"), ("%3a", ":"), ("%2F", "/"), ("%2f", "/")):
+                given = [value.replace(code, letter) for value in given]
         if not given:
             return None
-        if len(given) > 1 or not valid_nonce(given[0].encode()):
+        if len(given) > 1:
             raise HttpError(400)
-        return given[0]
+        return given[0].encode()
 
 
 def reply(status: int, body: str, kind: str = "text/plain; charset=utf-8", head: bool = False) -> bytes:

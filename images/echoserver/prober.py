@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 VERSION = "0.1.0"
-PROTOCOL = 4
+PROTOCOL = 5
 MAX_COUNT = 1_000_000
 MAX_LINE = 65536
 MAX_JOBS = 10_000
@@ -41,6 +41,7 @@ MAX_CHUNK_LINE = 1024
 MAX_SHOWN_BODY = 2048  # bytes of the body that the result of a get job has
 MAX_DETAIL = 200  # bytes of an answer that a detail quotes
 MAX_PREAMBLE = 1024
+MAX_TOKEN = 64
 MAX_PORTS = 1000  # pairs of ports that a group of a brief job names
 MAX_UNREAD = 4 << 20  # bytes of results that nobody reads; then nothing more is started
 EVENTS = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
@@ -76,11 +77,13 @@ UNRESOLVED = {"EAI_NONAME", "EAI_NODATA", "EAI_ADDRFAMILY", "EAI_AGAIN", "EAI_FA
 PROTOCOLS = ("tcp", "http", "get", "udp", "sctp", "lasting", "resolve")
 NOT_FOR = {
     "lasting": {"family", "brief", "parallel"},
-    "resolve": {"port", "source_address", "source_port", "brief"},
+    "resolve": {"port", "source_address", "source_port", "brief", "token"},
+    "get": {"family", "token"},
 }
 JOB_KEYS = {
     "id", "protocol", "host", "port", "source_address", "source_port", "count", "spacing", "timeout", "path", "headers",
     "one_socket", "brief", "parallel", "preamble", "method", "family",
+    "token",
 }  # fmt: skip
 
 
@@ -449,6 +452,7 @@ class Job:
         if self.method not in ("GET", "HEAD"):
             raise JobError("method is GET or HEAD")
         self.preamble = self._preamble(job.get("preamble", ""))
+        self.token = self._token(job.get("token", ""))
         self.request = self._request(job) if self.protocol in ("http", "get") else ""
         safe = "".join(letter if letter in NONCE_LETTERS else "-" for letter in self.id[:64])
         self.prefix = f"{os.urandom(8).hex()}:{safe}"
@@ -473,6 +477,11 @@ class Job:
             except ValueError:
                 pass
         raise JobError(f"preamble is {MAX_PREAMBLE} bytes at most, in hexadecimal")
+
+    def _token(self, token: object) -> str:
+        if not isinstance(token, str) or len(token) > MAX_TOKEN or set(token) - NONCE_LETTERS - {":"}:
+            raise JobError(f"token is a string of at most {MAX_TOKEN} letters, digits or ._:-")
+        return f"{token}/" if token else ""
 
     def _request(self, job: dict[str, Any]) -> str:
         path, headers = job.get("path", "/"), job.get("headers", {})
@@ -515,7 +524,8 @@ class Job:
             self.groups[key] = group = {
                 "id": self.id, "brief": True, "outcome": result["outcome"], "detail": result["detail"],
                 "answered_from": answered_from, "count": 0, "source_address": result["source_address"], "echo": echo,
-                "connected_count": 0, "ports": [], "started": result["started"], "ended": 0.0, "time": result["time"],
+                "connected_count": 0, "ports": [], "moments": [], "started": result["started"], "ended": 0.0,
+                "time": result["time"],
             }  # fmt: skip
             if "response" in result:
                 group["response"] = result["response"]
@@ -523,12 +533,14 @@ class Job:
         group["connected_count"] += result["connected"] is not None
         if len(group["ports"]) < MAX_PORTS:
             group["ports"].append((result["source_port"], peer_port))
+            group["moments"].append((round(result["started"], 3), round(result["ended"], 3)))
         if result["started"] < group["started"]:  # they end in another order than they start
             group["started"], group["time"] = result["started"], result["time"]
         group["ended"] = result["ended"]
 
     def payload(self, nonce: str) -> bytes:
         """What a probe sends."""
+        nonce = self.token + nonce
         if self.protocol == "udp":
             return nonce.encode()
         if self.protocol == "tcp":
@@ -962,7 +974,7 @@ class Channel:
         try:
             nonce = json.loads(data).get("nonce")
         except (ValueError, AttributeError, RecursionError):
-            nonce = data.decode("latin-1")
+            nonce = data.decode("latin-1").removeprefix(self.job.token)
         return self.job.open.get(nonce) if isinstance(nonce, str) else None
 
     def _errors(self) -> None:
@@ -1094,7 +1106,7 @@ class Raw:
         else:
             info = socket.inet_pton(socket.AF_INET6, source[0]) + struct.pack("@I", source[3])
             control = (socket.IPPROTO_IPV6, socket.IPV6_PKTINFO, info)
-        packet = sctp_init(port, job.target[1], tag, attempt.nonce.encode())
+        packet = sctp_init(port, job.target[1], tag, (job.token + attempt.nonce).encode())
         try:
             self.sock.sendmsg([packet], [control], 0, (job.target[0], 0, *job.target[2:]))
         except OSError as error:

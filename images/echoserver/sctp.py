@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from images.echoserver.http1 import valid_nonce
+    from images.echoserver.admission import EVERYBODY, Admission
     from images.echoserver.sockets import destination, raw
 else:  # in the image these files lie side by side and are no package
-    from http1 import valid_nonce
+    from admission import EVERYBODY, Admission
     from sockets import destination, raw
 
 PROTOCOL = 132
@@ -58,8 +58,8 @@ def sealed(header: bytes, chunk: bytes) -> bytes:
     return header + struct.pack("<I", crc32c(header + bytes(4) + chunk)) + chunk
 
 
-def question(packet: bytes, port: int) -> tuple[int, int, str] | None:
-    """Source port, initiate tag and nonce of an INIT to that port; None for anything else."""
+def question(packet: bytes, port: int, admission: Admission = EVERYBODY) -> tuple[int, int, str] | None:
+    """Source port, initiate tag and nonce of an INIT to that port that is admitted; None for anything else."""
     if len(packet) < 12 + CHUNK.size:
         return None
     source, target, verification = HEADER.unpack_from(packet)
@@ -77,8 +77,8 @@ def question(packet: bytes, port: int) -> tuple[int, int, str] | None:
         if size < PARAMETER.size or at + size > length:
             return None
         if kind == NONCE:
-            nonce = chunk[at + PARAMETER.size : at + size]
-            return (source, tag, nonce.decode()) if valid_nonce(nonce) else None
+            nonce = admission.nonce(chunk[at + PARAMETER.size : at + size])
+            return None if nonce is None else (source, tag, nonce.decode())
         at += size + -size % 4
     return None
 
@@ -94,8 +94,8 @@ def answer(port: int, source: int, tag: int, document: bytes) -> bytes:
 class Listener:
     """The SCTP port of one family; `exchange` makes and logs the document."""
 
-    def __init__(self, family: int, port: int, exchange: Callable[..., str]) -> None:
-        self.sock, self.port, self.exchange = raw(family, PROTOCOL), port, exchange
+    def __init__(self, family: int, port: int, exchange: Callable[..., str], admission: Admission = EVERYBODY) -> None:
+        self.sock, self.port, self.exchange, self.admission = raw(family, PROTOCOL), port, exchange, admission
 
     def ready(self, _mask: int) -> None:
         """Answer what has arrived, and say nothing to what is no question: also answers arrive here."""
@@ -106,7 +106,7 @@ class Listener:
                 return
             if self.sock.family == socket.AF_INET:  # only there the IP header comes with it
                 packet = packet[(packet[0] & 15) * 4 :]
-            asked, reached = question(packet, self.port), destination(ancillary, self.port)
+            asked, reached = question(packet, self.port, self.admission), destination(ancillary, self.port)
             if asked is None or reached is None:
                 continue
             source, tag, nonce = asked

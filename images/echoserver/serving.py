@@ -17,15 +17,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     from images.echoserver import proxy_protocol, sctp
+    from images.echoserver.admission import Admission
     from images.echoserver.documents import VERSION, Documents, unmapped
-    from images.echoserver.http1 import MAX_NONCE, REASONS, HttpError, Request, reply, valid_nonce
+    from images.echoserver.http1 import REASONS, HttpError, Request, reply
     from images.echoserver.linelog import Log
     from images.echoserver.sockets import bound, destination
 else:  # in the image these files lie side by side and are no package
     import proxy_protocol
     import sctp
+    from admission import Admission
     from documents import VERSION, Documents, unmapped
-    from http1 import MAX_NONCE, REASONS, HttpError, Request, reply, valid_nonce
+    from http1 import REASONS, HttpError, Request, reply
     from linelog import Log
     from sockets import bound, destination
 
@@ -121,8 +123,8 @@ class Connection:
         while not self.out:
             line, newline, rest = self.received.partition(b"\n")
             kept = line.startswith(KEEP)
-            nonce = line.removeprefix(KEEP).removesuffix(b"\r")
-            if not newline or not valid_nonce(nonce):
+            nonce = self.server.admission.nonce(line.removeprefix(KEEP).removesuffix(b"\r")) if newline else None
+            if nonce is None:
                 if newline or len(self.received) > MAX_TCP_BYTES:
                     self.close()
                 return
@@ -199,6 +201,7 @@ class Server:
     def __init__(self, options: dict[str, str], environment: dict[str, str]) -> None:
         self.options = options
         self.documents = Documents(environment)
+        self.admission = Admission(environment.get("ESIPP_TOKEN") or "")
         self.is_ready = True
         self.stop_at: float | None = None
         self.epoll = select.epoll()
@@ -281,7 +284,7 @@ class Server:
     def _listen_sctp(self, port: int) -> None:
         for family in (socket.AF_INET, socket.AF_INET6):
             try:
-                listener = sctp.Listener(family, port, self.exchange)
+                listener = sctp.Listener(family, port, self.exchange, self.admission)
             except OSError as error:
                 if family == socket.AF_INET or error.errno != errno.EAFNOSUPPORT:
                     raise
@@ -345,11 +348,11 @@ class Server:
     def _datagrams(self, sock: socket.socket, _mask: int) -> None:
         for _ in range(256):
             try:
-                data, ancillary, _flags, peer = sock.recvmsg(MAX_NONCE + 2, 256)
+                data, ancillary, _flags, peer = sock.recvmsg(self.admission.longest + 2, 256)
             except OSError:
                 return
-            nonce = data.removesuffix(b"\n")
-            if not valid_nonce(nonce):  # silence: a source may be forged, garbage gets no answer
+            nonce = self.admission.nonce(data.removesuffix(b"\n"))
+            if nonce is None:  # silence: a source may be forged, garbage gets no answer
                 continue
             reached = destination(ancillary, self.ports["udp"] or 0)
             if reached is None:
@@ -379,13 +382,22 @@ class Server:
         if request.path == "/readyz":
             ready = self.is_ready and self.stop_at is None
             return reply(200, "ready\n", head=head) if ready else reply(503, "not ready\n", head=head)
+        if request.path not in ("/", "/clientip", "/hostname"):
+            raise HttpError(404)
+        asked = request.asked()
+        if not self.admission.knows(asked or b""):
+            if request.path != "/":
+                raise HttpError(403)
+            return reply(200, "ok\n", head=head)  # clouds check the health of HTTP ports by it
         if request.path == "/hostname":
             return reply(200, self.documents.pod or socket.gethostname(), head=head)
-        if request.path not in ("/", "/clientip"):
-            raise HttpError(404)
+        nonce = None if asked is None else self.admission.nonce(asked)
+        if asked is not None and nonce is None:
+            raise HttpError(400)
         forwarded = request.headers.get("x-forwarded-for")
         local = sock.getsockname()
-        document = self.exchange("http", request.nonce(), peer, local, forwarded=forwarded, proxied=proxied)
+        said = None if nonce is None else nonce.decode()
+        document = self.exchange("http", said, peer, local, forwarded=forwarded, proxied=proxied)
         address, raw, scope, family = unmapped(peer)
         if request.path == "/clientip":  # no newline, as agnhost
             return reply(200, f"[{raw}]:{peer[1]}" if family == "ipv6" else f"{address}:{peer[1]}", head=head)

@@ -28,6 +28,7 @@ from suites.compatibility.words_beside import (
     ENTRIES,
     ENTRY_CLAIMS,
     HEALTH_CLAIMS,
+    HEALTH_PROMPT,
     KEPT_CLAIMS,
     ON_BARE,
     PROXIES,
@@ -171,6 +172,8 @@ def at_an_entry(service: Flipping, family: Family) -> Iterator[FlipRow]:
         for claim, said in ENTRY_CLAIMS.items():
             if claim is FlipClaim.NO_LOSS and at is not At.ENDPOINT_NODE:
                 continue  # under Local the bare node must be silent, and a balancer needs its time to follow
+            if claim is FlipClaim.PROMPT and at is At.VIP:
+                continue  # a balancer follows in its own time, which other rows hold against its bound
             known = local if claim is FlipClaim.REWRITES or (claim, at) == OF_BARE_NODES else ()
             name = f"flip.{service.value}.{family.value.lower()}.no-loss-at-endpoint-node"
             yield flipped(service, claim, family, said, at, *known, *proxies, name=name if "loss" in claim else "")
@@ -181,6 +184,8 @@ def health_ports(service: Flipping, family: Family) -> Iterator[FlipRow]:
     for claim, said in HEALTH_CLAIMS.items():
         name = f"flip.health-port.{service.value}.{family.value.lower()}.{claim.value}"
         yield flipped(service, claim, family, said, None, name=name)
+    name = f"flip.health-port.{service.value}.{family.value.lower()}.prompt"
+    yield flipped(service, FlipClaim.HEALTH_PROMPT, family, HEALTH_PROMPT, None, name=name)
 
 
 def open_connections(family: Family) -> Iterator[FlipRow]:

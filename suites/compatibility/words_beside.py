@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from esipp.flips.model import At, FlipClaim, Flipping
 from esipp.rows import Difference, Level
+from esipp.timing import PROMPT
 from suites.proxied import by_proxy
 
 DESIGN_BACKWARD = "ESIPP design proposal, Testing 3, Backward compatibility (seed 003)"
@@ -53,6 +54,14 @@ ENTRY_CLAIMS: dict[FlipClaim, Said] = {
         "the policy of a service is taken when it is created and no more, or by some nodes only; a bare node goes on "
         "serving after Local has returned; the balancer does not follow",
         (DESIGN_BACKWARD, API_ETP, LAG),
+    ),
+    FlipClaim.PROMPT: Said(
+        "When externalTrafficPolicy flips, new connections at {entry} of {service} are as the new policy says from "
+        f"{PROMPT:.0f} s after the API server took the flip on: {{as_it_says}}",
+        Level.EXTENDED,
+        f"as the new policy says within {PROMPT:.0f} s",
+        "a node goes on for seconds as the old policy says, after each flip: rewriting, serving or silent",
+        (DESIGN_BACKWARD, API_ETP, KUBE_PROXY),
     ),
     FlipClaim.REWRITES: Said(
         "When externalTrafficPolicy becomes Cluster, the source at {entry} of {service} is rewritten by the node that "
@@ -106,6 +115,14 @@ HEALTH_CLAIMS: dict[FlipClaim, Said] = {
         (API_PORT, E2E),
     ),
 }
+HEALTH_PROMPT = Said(
+    "When externalTrafficPolicy of {service} flips, its health-check port is given up or answered on every node within "
+    f"{PROMPT:.0f} s after the API server took the flip",
+    Level.EXTENDED,
+    f"closed or open as the new policy says within {PROMPT:.0f} s",
+    "a node follows seconds later than it should: a balancer goes by what was true before",
+    (API_PORT, KUBE_PROXY),
+)
 KEPT_CLAIMS: dict[At, Said] = {
     At.ENDPOINT_NODE: Said(
         "Connections that were made under Local through the endpoint node work on while the policy goes to Cluster "
@@ -135,5 +152,7 @@ CILIUM = Difference(
     "kept",
     "Cilium does not rewrite the source on the way to a backend of the same node",
     "cilium/cilium#33574",
+    evidence="Every answer under Cluster that was not rewritten shows the client's own address.",
+    hides="Nothing that the API promises: the answer came back, and the source is the true one.",
 )
 PROXIES = by_proxy("another-source")

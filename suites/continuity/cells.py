@@ -34,8 +34,8 @@ OWN_DOING = {Phase.EXCLUDE, Phase.SPEAKER, Phase.KUBELET}
 """In these the cluster's own load balancer is itself what is disturbed, or may change its nodes."""
 
 MOVES = {*LAST_POD_GOES, Phase.FLIPS}
-"""In these the cluster's own load balancer may change its nodes for a Local service. What that costs is recorded:
-MetalLB, say, makes no health checks, and keeps a node in use until its pod is gone."""
+"""In these the cluster's own load balancer may change its nodes for a Local service. What that costs is held against
+its bound. Where nobody promises one it is recorded: MetalLB, say, makes no health checks."""
 
 
 def about_losses(phase: Phase, way: Way) -> What:
@@ -51,6 +51,8 @@ def about_losses(phase: Phase, way: Way) -> What:
 def asked(phase: Phase, way: Way) -> Iterator[What]:
     yield about_losses(phase, way)
     yield What.SOURCE
+    if phase is Phase.FLIPS and way.local:
+        yield What.PROMPT
     yield What.PLACE
     yield What.LASTING
     if way == Way(NODEPORT, LOCAL) and phase in (Phase.ROLLING_UPDATE, Phase.DELETED, Phase.DRAIN):
@@ -59,10 +61,10 @@ def asked(phase: Phase, way: Way) -> Iterator[What]:
 
 def level(phase: Phase, way: Way, what: What) -> Level:
     """Extended where it is only asked with leave to disturb others: else no usual run would be whole."""
-    promised = about_losses(phase, way)
-    if what is What.LOSSES or (what is What.LASTING and way.by == DEFAULT and promised is What.LOSSES):
-        return Level.RECORD
-    if phase.disruption or what in (What.NO_LOSS, What.GAP, What.LASTING):
+    if what is What.LOSSES:
+        bounded = way.by == DEFAULT and phase is not Phase.SPEAKER
+        return Level.EXTENDED if bounded else Level.RECORD
+    if phase.disruption or what in (What.NO_LOSS, What.GAP, What.LASTING, What.PROMPT):
         return Level.EXTENDED
     by_contract = what in (What.PLACE, What.TERMINATING) or (way.local and way.by not in PROXIES)
     return Level.CORE if by_contract else Level.EXTENDED
@@ -75,16 +77,21 @@ STATELESS = Difference(
     "another node, which resets them",
     reference="RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm: disruption",
     by_chance=True,
+    evidence="Nothing but connections that were open while the balancer changed its routes was lost, and these were "
+    "reset.",
+    hides="A node that resets connections while routes change.",
 )
 
 
 MOVED_VIP = Difference(
     when=(),
     seen=MOVED,
-    reason="the cluster's own load balancer moved the VIP to another node, which knows nothing of connections that are "
-    "open; how long others may still reach the node before is up to what neighbours remember",
+    reason="the cluster's own load balancer moved the VIP to another node because of what was done; that node knows "
+    "nothing of connections that are open",
     reference="MetalLB documentation: MetalLB in layer 2 mode, limitations",
     by_chance=True,
+    evidence="The connection broke, and the last answer by the VIP came from another node than the ones before.",
+    hides="A VIP that wanders between nodes without a reason.",
 )
 
 UNTOUCHED = Difference(
@@ -92,16 +99,18 @@ UNTOUCHED = Difference(
     seen=UNREWRITTEN,
     reason="Cilium does not rewrite the source on the way to a backend of the same node",
     reference="cilium/cilium#33574",
+    evidence="All other sources that were seen under Cluster are the client's own.",
+    hides="Nothing that the API promises: the answer came back, and the source is the true one.",
 )
 
 
-def differences(way: Way, what: What) -> Iterator[Difference]:
+def differences(phase: Phase, way: Way, what: What) -> Iterator[Difference]:
     """What may be seen instead, and why."""
     if way.by == ECMP and what in (What.NO_LOSS, What.LASTING):
         yield STATELESS
-    if way == Way(DEFAULT, LOCAL) and what is What.LASTING:
+    if way.by == DEFAULT and what is What.LASTING and phase in ((MOVES if way.local else set()) | OWN_DOING):
         yield MOVED_VIP
-    if what is What.SOURCE and way.by == DEFAULT:
+    if what in (What.SOURCE, What.PROMPT) and way.by == DEFAULT:
         yield from by_proxy(PROXIED)
     if what is What.SOURCE and not way.local:
         yield UNTOUCHED
@@ -124,7 +133,7 @@ def row(phase: Phase, way: Way, family: Family, what: What) -> ContinuityRow:
         way=way,
         family=family,
         what=what,
-        differences=tuple(differences(way, what)),
+        differences=tuple(differences(phase, way, what)),
     )
 
 

@@ -1,6 +1,7 @@
 """What the rows of this suite say, and why."""
 
-from esipp.continuity.rows import NODEPORT, PROXIES, Phase, Way, What
+from esipp.continuity.rows import CHECKED, NODEPORT, PROXIES, Phase, Way, What
+from esipp.timing import FIELD_LIMIT, PROMPT
 
 SUITE = "continuity"
 
@@ -11,6 +12,7 @@ DESIGN_BOUND = (
 )
 TUTORIAL_LB = "Kubernetes documentation, Using Source IP: Services with Type=LoadBalancer (seeds 000, 002)"
 TUTORIAL_NODE_PORT = "Kubernetes documentation, Using Source IP: Services with Type=NodePort (seeds 000, 002)"
+DESIGN_BACKWARD = "ESIPP design proposal, Testing 3, Backward compatibility (seed 003)"
 API_ETP = "API: service.spec.externalTrafficPolicy"
 API_IP_MODE = "API: service.status.loadBalancer.ingress.ipMode; KEP-1860"
 KEP_1669 = "KEP-1669: proxy terminating endpoints"
@@ -77,8 +79,18 @@ def requirement(phase: Phase, way: Way, what: What) -> str:
             f"{meanwhile}, requests through {through} are missed for (N+1) x health check period at most in a row, "
             "with N and the period that the load balancer tells."
         )
+    if what is What.LOSSES and by_bound(phase, way):
+        return (
+            f"{meanwhile}, requests through {through} are missed for no longer in a row than the bound that --bound or "
+            "its profile gives: (N+1) x health check period. Recorded where neither gives one."
+        )
     if what is What.LOSSES:
         return f"{meanwhile}, how many requests through {through} are lost or late, and the longest gap."
+    if what is What.PROMPT:
+        return (
+            f"{meanwhile}, every single answer through {through} shows {whose(way)} from {PROMPT:.0f} s after the API "
+            "server took the return to Local."
+        )
     if what is What.LASTING:
         return (
             f"{meanwhile}, no open connection through {through} breaks, but for those whose own pod was told to end "
@@ -92,10 +104,15 @@ def requirement(phase: Phase, way: Way, what: What) -> str:
         return f"{meanwhile}, every answer through {through} is{flips} by a pod{at} that is ready or serves its last."
     if phase is Phase.FLIPS and way.local:
         return (
-            f"{meanwhile}, every single answer through {through} shows the source of one of the two policies, and "
-            f"before and 10 s after that {whose(way)}."
+            f"{meanwhile}, every single answer through {through} shows the source of one of the two policies. Before "
+            f"that it shows {whose(way)}, and again once sources are stable, {FIELD_LIMIT:.0f} s later at the latest."
         )
     return f"{meanwhile}, every single answer through {through} shows that the pod saw {whose(way)}."
+
+
+def by_bound(phase: Phase, way: Way) -> bool:
+    """Whether what is lost is held against the load balancer's bound: a restart of its own agent is no matter of it."""
+    return way.by not in (NODEPORT, *CHECKED) and phase is not Phase.SPEAKER
 
 
 def whose(way: Way) -> str:
@@ -110,7 +127,8 @@ def references(phase: Phase, way: Way, what: What) -> tuple[str, ...]:
     about: dict[What, tuple[str, ...]] = {
         What.NO_LOSS: (DESIGN_BLACKHOLE,) if way.local else (API_ETP,),
         What.GAP: (DESIGN_BOUND,),
-        What.LOSSES: (DESIGN_BLACKHOLE,),
+        What.LOSSES: (DESIGN_BOUND,) if by_bound(phase, way) else (DESIGN_BLACKHOLE,),
+        What.PROMPT: (API_ETP, DESIGN_BACKWARD),
         What.SOURCE: (API_IP_MODE,) if way.by in PROXIES else (API_ETP, _tutorial(way)),
         What.PLACE: (API_ETP, DESIGN_BLACKHOLE),
         What.LASTING: (CONNTRACK,),

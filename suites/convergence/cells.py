@@ -11,14 +11,13 @@ BALANCERS = (Balancer.DEFAULT, Balancer.ECMP, Balancer.PROXY)
 AT_VIP = (
     What.STEERS, What.PLACE, What.SOURCE, What.BLACK_HOLE, What.NO_LOSS, What.BALANCE, What.TIMES_UP, What.TIMES_DOWN,
 )  # fmt: skip
-AT_NODES = (What.HEALTH, What.PATH, What.PLACE, What.SOURCE)
+AT_NODES = (What.HEALTH, What.HEALTH_PROMPT, What.PATH, What.PATH_PROMPT, What.PLACE, What.SOURCE)
 OWN_VIEWS = (What.VIEW_LOCAL, What.VIEW_CLUSTER)
 VIEWS = (*OWN_VIEWS, What.FREED)
 
-NO_PROMISE = {Balancer.DEFAULT: (What.BLACK_HOLE, What.NO_LOSS, What.BALANCE)}
-"""What a cluster's own load balancer does not promise, as far as anybody knows: it is recorded. MetalLB, say, makes no
-health checks, and keeps a node in use for as long as its pod serves: so it always loses something when that one ends.
-"""
+CORE_OF_OWN = frozenset({What.BLACK_HOLE})
+"""What is core of the cluster's own load balancer, and extended of our own ones: the design's central figure. Where no
+profile and no user says how fast it has to be, it is recorded (``Judge.unpromised``)."""
 
 
 STATELESS = Difference(
@@ -28,14 +27,20 @@ STATELESS = Difference(
     "another node, which resets them",
     reference="RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm: disruption",
     by_chance=True,
+    evidence="Nothing but connections that were open while the balancer changed its routes was lost, and these were "
+    "reset.",
+    hides="A node that resets connections while routes change.",
 )
 
 
 WEIGHING = Difference(
     when=(),
     seen=WEIGHED,
-    reason="the load balancer weighs nodes by their ready pods, as their health checks tell it by their weight header",
+    reason="the load balancer weighs nodes by the weights that their health checks told: the split fits these, and "
+    "not an equal one",
     reference="kubernetes/kubernetes#118999: X-Load-Balancing-Endpoint-Weight",
+    evidence="The nodes' health checks told unequal weights meanwhile; the split fits these and not an equal one.",
+    hides="A skewed balancer whose skew happens to be that of the weights.",
 )
 
 
@@ -43,11 +48,14 @@ OTHER_FAMILYS_503 = Difference(
     when=(("service-proxy", "kube-proxy"), ("families.services", "IPv4, IPv6")),
     seen=AFTER_503,
     reason="kube-proxy's proxiers of the two families share one health-check port, and whichever had it first answers "
-    "for both: a node can say 503 while the other family's rules still lead to its pod",
+    "for both: the node said 503, one family's nodePort had stopped, and the other's still led to the pod",
     reference="kubernetes/kubernetes#114702, fixed by #137370",
-    before="1.36",
+    before="kube-proxy.version 1.36",
     nature=Nature.DEFECT,
     by_chance=True,
+    evidence="At the moment of each such answer the node's nodePort of its family was answered by the same pod, and "
+    "that of the other family was asked and silent; at most 3 s after the 503.",
+    hides="A service proxy that is late in one family, for up to 3 s, for another reason.",
 )
 
 
@@ -83,7 +91,7 @@ def row(balancer: Balancer, what: What, place: str, family: Family | None, level
 
 
 def at_vip(balancer: Balancer, what: What, family: Family) -> MoveRow:
-    level = Level.RECORD if what in NO_PROMISE.get(balancer, ()) else LEVELS[what]
+    level = Level.CORE if balancer is Balancer.DEFAULT and what in CORE_OF_OWN else LEVELS[what]
     said = REQUIREMENTS[what]
     if what is What.SOURCE and balancer in PROXIES:
         level, said = Level.EXTENDED, SOURCE_BEHIND_PROXY

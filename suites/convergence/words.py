@@ -2,6 +2,7 @@
 
 from esipp.moves.rows import What
 from esipp.rows import Level
+from esipp.timing import PROMPT
 
 SUITE = "convergence"
 
@@ -15,18 +16,20 @@ DESIGN_BALANCE = "ESIPP design proposal, Traffic Balancing Changes: equal at the
 TUTORIAL_LB = "Kubernetes documentation, Using Source IP: Services with Type=LoadBalancer (seeds 000, 002)"
 API_ETP = "API: service.spec.externalTrafficPolicy"
 KUBE_PROXY = "kube-proxy: pkg/proxy/healthcheck/service_health.go"
+SYNC_PERIOD = "Kubernetes documentation, Virtual IPs and Service Proxies: minSyncPeriod, 1 s by default"
 KEP_1669 = "KEP-1669: proxy terminating endpoints"
 AZURE = "AKS: the health probe status of the load balancer, by node (seed 001)"
 API_IP_MODE = "API: service.status.loadBalancer.ingress.ipMode; KEP-1860"
 CLOUD_PROVIDER = "Kubernetes: k8s.io/cloud-provider, EnsureLoadBalancerDeleted"
 
 WHILE = "While pods of a Local service become ready, unready, end, are killed and move to other nodes"
-FIRST = " (nodePorts are asked in the service's first family only)"
+FIRST = " (nodePorts: in the service's first family)"
 
 REQUIREMENTS: dict[What, tuple[str, ...]] = {
     What.STEERS: (
         f"{WHILE}, the load balancer steers in the end: to every node that gets its first pod, where it uses all of "
-        "them at once, and away from every node that loses its last one.",
+        "them at once or that node is the only one, and away from every node that loses its last one. While no pod "
+        "moves it loses no more requests than a control straight to the nodes does.",
         DESIGN_TIMES, DESIGN_BLACKHOLE,
     ),
     What.PLACE: (
@@ -39,8 +42,8 @@ REQUIREMENTS: dict[What, tuple[str, ...]] = {
     ),
     What.BLACK_HOLE: (
         "When a node loses its last pod, requests through the VIP are lost for (N+1) x health check period at most "
-        "after the node's own 503 (how long the node took to say that is its proxy's lag, and is measured). N and the "
-        "period are what the load balancer tells of itself, where it tells them.",
+        "after the node's own 503 (how long the node took to say that is its proxy's lag, and has a check of its own). "
+        "The bound is --bound, or by N and period of the profile; the load balancer's own word stands beside it.",
         DESIGN_BOUND,
     ),
     What.NO_LOSS: (
@@ -71,6 +74,14 @@ REQUIREMENTS: dict[What, tuple[str, ...]] = {
         f"last{FIRST}.",
         DESIGN_BLACKHOLE, API_ETP,
     ),
+    What.HEALTH_PROMPT: (
+        f"{WHILE}, the health check of their node follows within {PROMPT:.0f} s of the EndpointSlice each time.",
+        SYNC_PERIOD, DESIGN_TIMES,
+    ),
+    What.PATH_PROMPT: (
+        f"{WHILE}, the nodePort of their node follows within {PROMPT:.0f} s of the EndpointSlice each time{FIRST}.",
+        SYNC_PERIOD, DESIGN_BLACKHOLE,
+    ),
     What.VIEW_LOCAL: (
         "For a Local service the load balancer takes exactly the nodes with ready pods for healthy.",
         AZURE, DESIGN_TIMES,
@@ -87,11 +98,11 @@ REQUIREMENTS: dict[What, tuple[str, ...]] = {
 
 PLACE_AT_NODES = (
     f"{WHILE}, no request at a nodePort is answered by a pod of another node, or by one that is neither ready nor "
-    f"serving while it ends: a bare node drops, it does not forward{FIRST}.",
+    "serving while it ends: a bare node drops, it does not forward.",
     DESIGN_BLACKHOLE, API_ETP,
 )  # fmt: skip
 SOURCE_AT_NODES = (
-    f"{WHILE}, every single answer of a request at a nodePort shows that the pod saw the client's own address{FIRST}.",
+    f"{WHILE}, every single answer of a request at a nodePort shows that the pod saw the client's own address.",
     API_ETP,
 )
 SOURCE_BEHIND_PROXY = (
@@ -110,6 +121,8 @@ LEVELS: dict[What, Level] = {
     What.TIMES_DOWN: Level.RECORD,
     What.HEALTH: Level.CORE,
     What.PATH: Level.CORE,
+    What.HEALTH_PROMPT: Level.EXTENDED,
+    What.PATH_PROMPT: Level.EXTENDED,
     What.VIEW_LOCAL: Level.EXTENDED,
     What.VIEW_CLUSTER: Level.EXTENDED,
     What.FREED: Level.EXTENDED,

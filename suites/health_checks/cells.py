@@ -14,7 +14,7 @@ FAMILIES = tuple(Family)
 CLIENTS = (OUTSIDE_1, POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE)
 NODES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_PLANE)
 DIALLED = (Place.ENDPOINT_NODE, Place.BARE_NODE)
-HEARD = {"chosen", "kept", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion"}
+HEARD = {"prompt", "chosen", "kept", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion"}
 """Steps of the life cycle that are also looked at on the nodes, by a client outside."""
 
 NEEDED = {
@@ -134,6 +134,7 @@ def while_pods_move() -> Iterator[Row]:
         for place in NODES:
             yield trial("stable", "never-wrong", Level.CORE, STABLE, place, family, OUTSIDE_1)
             yield trial("placement", "status", Level.CORE, PLACEMENT, place, family, OUTSIDE_1)
+            yield trial("placement", "prompt", Level.EXTENDED, PLACEMENT_PROMPT, place, family, OUTSIDE_1)
             yield trial("placement", "count", Level.EXTENDED, PLACEMENT_COUNT, place, family, OUTSIDE_1)
         for claim, said in TERMINATING.items():
             level = Level.EXTENDED if claim == "count" else Level.CORE

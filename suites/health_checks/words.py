@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from esipp.health.judge import NOT_TOLD
 from esipp.health.model import About, Situation
 from esipp.rows import Difference, Level
+from esipp.timing import PROMPT
 
 # ----------------------------------------------------------------------------------------------------- references
 DESIGN = "ESIPP design proposal, Testing 1.2, Health Check responses (seed 003)"
@@ -81,6 +82,8 @@ OTHER_WORDS = (
         seen=NOT_TOLD,
         reason="other service proxies than kube-proxy do not tell how they are; load balancers go by the status",
         reference="cilium/cilium: pkg/service/healthserver; kubernetes/kubernetes#111661",
+        evidence="The health document is valid and has no field serviceProxyHealthy.",
+        hides="A kube-proxy that has lost the field.",
     ),
 )
 TRUTH = {
@@ -101,6 +104,13 @@ PLACEMENT = Said(
     "right after every round",
     "the health check is stuck, late beyond the budget, or flaps after a change",
     (DESIGN,),
+)
+PLACEMENT_PROMPT = Said(
+    "Pods are placed, moved, made unready and ready, scaled to none and back at random: after each change every node "
+    f"has the right answer within {PROMPT:.0f} s",
+    f"right within {PROMPT:.0f} s after every round",
+    "the service proxy follows every change, but seconds late",
+    (DESIGN, KUBE_PROXY),
 )
 PLACEMENT_COUNT = Said(
     "After each change localEndpoints comes to the true number of ready local endpoints",
@@ -295,6 +305,15 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "refused on every node",
             "the listener survives the service",
             (API_PORT,),
+        ),
+    ),
+    "prompt": (
+        _MORE,
+        Said(
+            f"Every node opens or closes a health-check node port within {PROMPT:.0f} s of the change of its service",
+            f"within {PROMPT:.0f} s after every change",
+            "the service proxy follows every change, but seconds late",
+            (API_PORT, KUBE_PROXY),
         ),
     ),
     "collision-words": (

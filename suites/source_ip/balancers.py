@@ -18,12 +18,17 @@ STATELESS = (
     "node, which resets them; its routes did change in this window, as its health checks were late"
 )
 RFC_2992 = "RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm: disruption"
+STEERED = (
+    "Each reset connection was open when the reference load balancer changed the routes of this very Service in this "
+    "family, by its own decisions and their times."
+)
+RESET_OTHERWISE = "A node that resets a connection in the very moment of a change of routes."
 
 
 def rerouted(accept: frozenset[AddressClass], balancer: Balancer) -> tuple[Override, ...]:
     """Where the reference load balancer told that it changed its routes while connections were made."""
     when = (("load-balancer.steered", "yes"),)
-    known = Override(when, accept, STATELESS, RFC_2992, resets=True)
+    known = Override(when, accept, STATELESS, RFC_2992, resets=True, evidence=STEERED, hides=RESET_OTHERWISE)
     return (known,) if balancer is Balancer.ECMP else ()
 
 

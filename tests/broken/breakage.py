@@ -23,19 +23,43 @@ class Group(StrEnum):
     HARMLESS = "harmless"
 
 
+KUBE_PROXY, CILIUM = "kube-proxy", "cilium"
 RED = frozenset({"fail", "flaky"})
 KNOWN = frozenset({"known"})
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is run on the broken cluster: suites, and of their rows those whose ids contain one of ``rows`` (all)."""
+    """What is run on the broken cluster: suites, and of their rows those whose ids contain one of ``rows`` (all).
+
+    Args:
+        suites: which suites.
+        rows: parts of ids; empty for all checks of these suites.
+        samples: connections a path.
+        moves: of pods, up and as often down.
+        disruptive: whether what others would notice is allowed.
+        own: options by which the reference load balancer serves Services that name no class, so that it is the
+            cluster's own and its checks are part of the verdict; none where the lane's own one serves them.
+        options: more options of ``esipp run``. None of them may change what binds.
+    """
 
     suites: tuple[str, ...]
     rows: tuple[str, ...] = ()
     samples: int = 20
     moves: int = DEFAULT_MOVES
     disruptive: bool = False
+    own: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> tuple[tuple[str, ...], ...]:
+        """What has to be the same for two to share a run of the healthy cluster."""
+        return self.suites, self.own, self.options
+
+    @property
+    def cluster(self) -> str:
+        """What is different about the cluster, also when it is healthy; empty where nothing is."""
+        return " ".join(self.own)
 
 
 def nobody(row: Row) -> bool:
@@ -68,6 +92,8 @@ class Break:
             beside; else it has the cluster for itself.
         at_once: it must be in place before anything is observed; else it only comes while something is done.
         fixed: one of those that every run of ``.ci/run`` tries.
+        data_planes: the lanes' service proxies that it breaks. Most breaks are rules of netfilter or stop kube-proxy,
+            which Services under Cilium never meet.
     """
 
     name: str
@@ -84,6 +110,7 @@ class Break:
     scoped: bool = False
     at_once: bool = True
     fixed: bool = False
+    data_planes: tuple[str, ...] = (KUBE_PROXY,)
 
 
 @dataclass(frozen=True)
@@ -102,6 +129,7 @@ class Score:
 
     Args:
         name: of the break.
+        asked: how many checks the run judged, of all that there are.
         must: how many rows had to notice.
         right: how many of them did.
         wrong: rows that changed and must not have, with what they said on the healthy and on the broken cluster.
@@ -114,6 +142,7 @@ class Score:
     """
 
     name: str
+    asked: int = 0
     must: int = 0
     right: int = 0
     wrong: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -129,7 +158,8 @@ class Score:
 def hold(broken: Break, rows: Iterable[Row], healthy: Mapping[str, str], result: Result) -> Score:
     """Hold what the rows said on the broken cluster against what they said on the healthy one."""
     asked = {row.id: row for row in rows if healthy.get(row.id, "unsupported") != "unsupported"}
-    score = Score(broken.name, exit_code=result.exit_code, seconds=result.seconds)
+    judged = sum(said != "unsupported" for said in result.statuses.values())
+    score = Score(broken.name, asked=judged, exit_code=result.exit_code, seconds=result.seconds)
     diagnoses: dict[str, int] = {}
     for name, said in result.statuses.items():
         row, before = asked.get(name), healthy[name]

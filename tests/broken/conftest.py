@@ -14,12 +14,15 @@ import pytest
 from ci import lane_file, loadbalancer
 from ci.places import places
 from ci.surroundings import Surroundings
-from tests.broken import score
+from tests.broken import proxies, score
+from tests.broken.balancing import run_metallb
+from tests.broken.breakage import CILIUM, KUBE_PROXY, Break
 from tests.broken.breaks import BREAKS, UNNOTICED
 from tests.broken.nodes import Nodes
 from tests.broken.turns import once, turn
 
 LEFT_OUT = pytest.StashKey[list[str]]()
+OTHERS = pytest.StashKey[list[str]]()
 SCORES = "ESIPP_SCORES"
 """Where scores are kept: of the environment, so that pytest-xdist's workers know it too."""
 
@@ -54,8 +57,9 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     """One line, before anything runs."""
-    left_out = len(config.stash.get(LEFT_OUT, []))
-    return [f"{left_out} left out, ./ci/test --broken all runs them too"] if left_out else []
+    left_out, others = len(config.stash.get(LEFT_OUT, [])), config.stash.get(OTHERS, [])
+    told = [f"{left_out} left out, ./ci/test --broken all runs them too"] if left_out else []
+    return [*told, f"{len(others)} are for a lane of another data plane: {', '.join(others)}"] if others else told
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -87,12 +91,25 @@ def scores() -> Path:
     return Path(os.environ[SCORES])
 
 
-@pytest.fixture(scope="session", autouse=True)
-def netfilter() -> None:
-    """Breaks are rules of netfilter, or stop kube-proxy: where Cilium carries Services neither changes anything."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the breaks that the kept cluster's data plane would not notice: they are for another lane.
+
+    Most are rules of netfilter, or stop kube-proxy. Where Cilium carries Services neither changes anything.
+    """
     there = Surroundings.load(places())
-    if there is not None and lane_file.load(there.lane).data_plane.has_cilium:
-        pytest.skip(f"not applicable to lane {there.lane}: packets for Services never meet netfilter, nor kube-proxy")
+    if CONTEXT not in os.environ or there is None:
+        return
+    here = CILIUM if lane_file.load(there.lane).data_plane.has_cilium else KUBE_PROXY
+    others = [each for each in items if here not in _data_planes(each)]
+    if others:
+        config.stash[OTHERS] = sorted(str(each.name) for each in others)
+        items[:] = [each for each in items if each not in others]
+
+
+def _data_planes(item: pytest.Item) -> tuple[str, ...]:
+    """Of the break that an item tries; all for other tests."""
+    broken = item.callspec.params.get("broken") if hasattr(item, "callspec") else None
+    return broken.data_planes if isinstance(broken, Break) else (CILIUM, KUBE_PROXY)
 
 
 @pytest.fixture(scope="session")
@@ -106,6 +123,8 @@ def nodes(request: pytest.FixtureRequest, scores: Path) -> Nodes:
             with turn(found.lock, alone=True):
                 found.heal()
                 heal_balancer()
+                run_metallb(found, 1)
+                proxies.heal(found)
             missing.touch()
     return found
 
@@ -115,7 +134,5 @@ def heal_balancer() -> None:
     there = Surroundings.load(places())
     if there is None:
         return
-    select = f'{{{{index .Config.Labels "{loadbalancer.OPTIONS_LABEL}"}}}}'
-    told = there.ask("docker", "container", "inspect", "--format", select, loadbalancer.NAME)
-    if told and told.strip() and json.loads(told):
+    if loadbalancer.options(there):
         loadbalancer.restart(there)

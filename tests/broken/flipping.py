@@ -18,8 +18,8 @@ from esipp.rows import Row
 from tests.broken.breakage import Asked
 from tests.broken.nodes import LONGEST, Json, Live, Nodes, Placed, Rule, new_mark, script
 
-OF_ONE_SERVICE = Asked(("compatibility",), ("flip.nodeport.", "flip.loadbalancer.", "flip.health-port.loadbalancer."))
-OF_NEIGHBOURS = Asked(("compatibility",), ("beside.nodeport.", "beside.loadbalancer.local.", "beside.health."))
+OF_FLIPS = Asked(("compatibility",))
+"""All that the suite asks: flips of one Service, and what its neighbours see meanwhile, are among it."""
 
 STEADY = "nodeport-local"
 """The steady service that is disturbed while its neighbours flip."""

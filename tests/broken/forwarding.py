@@ -14,9 +14,6 @@ from tests.broken.ways import NODE_PORTS
 
 Json = dict[str, Any]
 
-AT_BARE_NODES = ("nodeport.local.tcp.", "nodeport.local.udp.", "nodeport.local.host-network.", "nodeport.cluster.tcp.")
-"""Parts of ids: of Local services at bare nodes, and of what else a node with such rules could spoil."""
-
 HANDS_ON = "hands the traffic on"
 
 

@@ -13,6 +13,7 @@ from esipp.health.model import About, HealthTrialRow, Question, QuestionRow
 from esipp.model import Family
 from esipp.rows import Level, Row
 from tests.broken import lying_proxy
+from tests.broken.breakage import Asked
 from tests.broken.matching import AT_THE_NODE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
@@ -21,6 +22,22 @@ USER = 4242
 
 CLOSED = 19997
 """A port where nobody listens."""
+
+SITUATIONS = (
+    *("healthcheck.one-pod.", "healthcheck.no-pods.", "healthcheck.several-pods.", "healthcheck.several-ports."),
+    *("healthcheck.unready-pod.", "healthcheck.published-unready-pod.", "healthcheck.host-network-pod."),
+    "healthcheck.cordoned.",
+)
+"""Parts of ids: of all that is asked while nothing moves."""
+
+
+def at_rest(*trials: str) -> Asked:
+    """All that is asked while nothing moves, and these trials.
+
+    Of a health check that lies about the status each of the others takes its whole budget: minutes.
+    """
+    return Asked(("health_checks",), (*SITUATIONS, *trials))
+
 
 ALL_NODE_PORTS = "30000:32767"
 
@@ -79,10 +96,6 @@ TOLD = (About.STATUS, About.TRUTH)
 
 READ = tuple(set(About) - {About.STATUS})
 """Rows that need an HTTP answer to say anything."""
-
-ONE_POD, ONE_AND_NONE = ("healthcheck.one-pod.",), ("healthcheck.one-pod.", "healthcheck.no-pods.")
-SETTLED = "healthcheck.one-pod.ipv4.outside-1-to-bare-node.status"
-"""Asked where all others are trials, so that it is known when the run began to look."""
 
 
 def asked(row: Row, *parts: About) -> Question | None:

@@ -18,6 +18,7 @@ WITHIN = 10.0
 Told = tuple[str, int]
 
 kept: dict[Told, bytes] = {}
+counting = threading.Lock()
 
 
 def wanted(client: socket.socket) -> Told:
@@ -95,6 +96,27 @@ def slow(answer: bytes) -> bytes:
     return answer
 
 
+def other_status(answer: bytes) -> bytes:
+    """The other one of the two statuses that there are."""
+    well = b" 200 " in answer.partition(b"\r\n")[0]
+    return status(b"503 Service Unavailable" if well else b"200 OK")(answer)
+
+
+asked: dict[Told, int] = {}
+lied: set[Told] = set()
+TRUE_BEFORE = 100
+
+
+def once(answer: bytes, where: Told) -> bytes:
+    """The true answer but for a single time, after so many."""
+    with counting:
+        asked[where] = asked.get(where, 0) + 1
+        lies = asked[where] > TRUE_BEFORE and where not in lied
+        if lies:
+            lied.add(where)
+    return other_status(answer) if lies else answer
+
+
 LIES: dict[str, Callable[[bytes], bytes]] = {
     "200": status(b"200 OK"),
     "503": status(b"503 Service Unavailable"),
@@ -105,6 +127,7 @@ LIES: dict[str, Callable[[bytes], bytes]] = {
     "slow": slow,
     "stuck": lambda answer: answer,
     "stays": lambda answer: answer,
+    "once": lambda answer: answer,
 }
 
 
@@ -131,7 +154,7 @@ def serve(client: socket.socket, lie: str) -> None:
             answer = kept[where]
         if lie == "stays" or b" 200 " in answer.partition(b"\r\n")[0]:
             kept[where] = answer
-        client.sendall(LIES[lie](answer))
+        client.sendall(once(answer, where) if lie == "once" else LIES[lie](answer))
 
 
 def take(server: socket.socket, lie: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
 from esipp.cell import Cell
-from esipp.model import AddressClass, Family, Protocol, Role, Vantage
+from esipp.model import AddressClass, Family, Role, Vantage
 from esipp.topology import family_of
 from tests.broken.matching import MASQUERADE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -15,13 +15,6 @@ PROXY = frozenset({AddressClass.LOAD_BALANCER})
 
 NAMES_THE_NODE = r"esipp-worker\S*, between \S+ and \S+: \S+ became"
 """How packets tell where a source was rewritten."""
-
-ACROSS_THE_MATRIX = (
-    *(f"nodeport.local.{protocol.value.lower()}." for protocol in Protocol),
-    *("nodeport.cluster.tcp.", "loadbalancer.local.udp.", "clusterip.tcp.", "clusterip.sctp.ipv6.", "pod-ip.tcp."),
-    *("reference-proxy.local.", "nodeport.local.host-network.tcp."),
-)
-"""Parts of ids: of every kind of way in, each protocol and family, a proxy, and a backend that is in no pod network."""
 
 
 def into_pod_network(

@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ci import loadbalancer
 from ci.places import places
+from ci.surroundings import Surroundings
 from esipp.catalog import HOUSE
 from esipp.cluster import Cluster
 from esipp.convergence import Budget, Reading, converge
@@ -24,6 +26,7 @@ from esipp.health.props import NOBODY
 from esipp.labels import MANAGED_BY, OWNER, RUN_LABEL
 from esipp.model import Family, Role
 from esipp.report.ledger import read_ledger
+from esipp.resolving import RESOLVER
 from esipp.run import DEFAULT_MOVES
 from esipp.topology import cast_roles, family_of, read_node
 from tests.broken.shells import shell
@@ -260,18 +263,26 @@ class Nodes:
         *,
         suites: Sequence[str] = ("source_ip",),
         rows: Sequence[str] = (),
-        binding: str = "core",
         moves: int = DEFAULT_MOVES,
         disruptive: bool = False,
+        options: Sequence[str] = (),
     ) -> Result:
-        """Run suites on the cluster, as a user would: all their rows, or those whose ids contain one of these."""
+        """Run suites on the cluster by the default command: all their rows, or those whose ids contain one of these.
+
+        Only how much is asked is chosen here. What binds is what binds for every user.
+        """
         began = time.monotonic()
         shutil.rmtree(out, ignore_errors=True)  # of an earlier try
         command = [sys.executable, "-m", "esipp", "run", "--context", self.cluster.context, "--out", str(out)]
-        command += ["--samples", str(samples), "--fail-on", binding, *(f"--suite={suite}" for suite in suites)]
+        command += ["--samples", str(samples), *(f"--suite={suite}" for suite in suites), *options]
         command += ["--moves", str(moves), "--seed", "12", *rows]  # healthy and broken, the same is done
         command += ["--allow-disruptive"] if disruptive else []
-        done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, timeout=LONGEST, check=False)
+        there = Surroundings.load(places())
+        server = loadbalancer.resolver(there) if there is not None else ""
+        environment = os.environ | ({RESOLVER: server} if server else {})
+        done = subprocess.run(
+            command, cwd=HOUSE, env=environment, capture_output=True, text=True, timeout=LONGEST, check=False
+        )
         ledger = out / "ledger.jsonl"
         assert ledger.exists(), f"nothing was begun: {done.stdout}{done.stderr}"
         records = list(read_ledger(ledger))

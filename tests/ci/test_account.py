@@ -26,7 +26,8 @@ ADMIN = {
 class There:
     """Surroundings where kubectl answers as told; ``asked`` are its words."""
 
-    def __init__(self, *tokens: str | None) -> None:
+    def __init__(self, *tokens: str | None, balancer: str | None = None) -> None:
+        self.balancer = balancer
         self.tokens, self.asked = list(tokens), list[str]()
         self.environment = {"KUBECONFIG": "/admin"}
 
@@ -35,6 +36,8 @@ class There:
         self.asked.append(words)
         if "create token" in words:
             return self.tokens.pop(0)
+        if "container inspect" in words:
+            return self.balancer
         return json.dumps(ADMIN) if "config view" in words else "applied"
 
 
@@ -98,6 +101,20 @@ def test_esipp_goes_by_it_and_people_by_the_admins(tmp_path: Path, command: list
     found = account.environment(there, command, at(tmp_path))
     assert found["KUBECONFIG"] == (str(account.kubeconfig_file(at(tmp_path))) if own else "/admin")
     assert bool(there.asked) == own
+
+
+@pytest.mark.parametrize(
+    ("options", "server"), [(["--default", "reference-nat", "--announce", "hostname"], "172.18.0.6"), ([], None)]
+)
+def test_esipp_resolves_hostnames_by_the_balancer_that_announces_them(
+    tmp_path: Path, options: list[str], server: str | None
+) -> None:
+    labels = {"esipp.dev/own-options": json.dumps(options)}
+    networks = {"kind": {"IPAddress": "172.18.0.6", "GlobalIPv6Address": "fc00::6"}}
+    container = [{"Config": {"Labels": labels}, "NetworkSettings": {"Networks": networks}}]
+    there: Any = There("t", balancer=json.dumps(container))
+    found = account.environment(there, ["esipp", "run", "--context", "kind-esipp"], at(tmp_path))
+    assert found.get("ESIPP_RESOLVER") == server
 
 
 def test_the_account_is_the_one_of_the_page() -> None:

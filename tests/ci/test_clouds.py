@@ -67,6 +67,16 @@ def test_the_page_holds_what_was_seen_against_the_profile(tmp_path: Path) -> Non
     assert "`as-gke`, not as required: c: fail." in page
 
 
+@pytest.mark.parametrize(
+    ("ingress", "told"), [("hostname", "a hostname"), ("Proxy", "an address, ipMode Proxy"), ("", "-")]
+)
+def test_how_vips_were_announced_is_told(tmp_path: Path, ingress: str, told: str) -> None:
+    given = report()
+    given["facts"] += [{"name": "load-balancer.ingress", "value": ingress}] if ingress else []
+    clouds.keep(given, ABOUT, tmp_path / "kept")
+    assert f"| forwarder | {told} | each 8 s" in clouds.render(clouds.load(tmp_path / "kept"))
+
+
 def test_what_no_balancer_was_seen_to_do_is_left_open(tmp_path: Path) -> None:
     told = report()
     told["convergence"]["balancers"][1]["distributions"] = []

@@ -13,7 +13,7 @@ AS = sorted(path.stem for path in lane_file.LANES.glob("as-*.yaml"))
 WORN = {
     "as-gke": ("reference-ecmp", 32.0),
     "as-aks": ("reference-ecmp", 15.0),
-    "as-eks-nlb": ("reference-ecmp", 30.0),
+    "as-eks-nlb": ("reference-nat", 30.0),
     "as-eks-clb": ("reference-proxy", 70.0),
     "as-octavia": ("reference-proxy", 20.0),
 }
@@ -35,6 +35,14 @@ def test_the_reference_takes_over_class_and_bound_of_the_profile(name: str) -> N
     command = lane.suite_command(worn, "echo:1")
     assert command[command.index("--provider") + 1] == worn.dressed_as
     assert command[command.index("--moves") + 1] == str(worn.moves)
+
+
+@pytest.mark.parametrize("name", AS)
+def test_what_a_cloud_announces_by_a_hostname_is_announced_by_one(name: str) -> None:
+    worn = lane_file.load(name)
+    given = settings.parse(["--server", "https://x", *worn.balancer_options])
+    assert given.hostnames is (provider(worn.dressed_as).status.form.value == "hostname")
+    assert given.hostnames is name.startswith("as-eks-")
 
 
 def test_what_a_proxy_of_ours_cannot_carry_is_left_out() -> None:

@@ -82,7 +82,7 @@ def test_connections_that_last_take_turns_with_all_others_and_keep_their_ports()
 def test_it_says_what_it_is() -> None:
     with Prober("--limit", "7") as prober:
         about = prober.about
-    assert about["prober"] == 4
+    assert about["prober"] == 5
     assert about["limit"] == 7
     assert about["hostname"] == socket.gethostname()
     assert about["pid"] == prober.process.pid
@@ -479,8 +479,10 @@ def test_a_brief_job_tells_equal_results_once(server: EchoServer, prober: Prober
     after = time.monotonic()
     assert group.keys() == {
         "id", "brief", "outcome", "detail", "answered_from", "count", "source_address", "echo", "connected_count",
-        "ports", "started", "ended", "time",
+        "ports", "moments", "started", "ended", "time",
     }  # fmt: skip
+    assert len(group["moments"]) == len(group["ports"])
+    assert all(before - 0.01 <= began <= ended <= after + 0.01 for began, ended in group["moments"])
     assert (group["outcome"], group["detail"], group["answered_from"]) == ("answered", None, None)
     assert (group["count"], group["connected_count"]) == (1200, 0 if protocol == "udp" else 1200)
     assert group["source_address"] == "127.0.0.1"

@@ -14,7 +14,8 @@ from typing import Any
 from esipp.catalog import HOUSE
 from esipp.cluster import Cluster
 from esipp.convergence import Budget, Reading, converge
-from esipp.namespaces import left_behind
+from esipp.labels import RUN_LABEL
+from esipp.namespaces import of_runs
 from esipp.probing import outside
 from esipp.report.ledger import read_ledger
 
@@ -147,8 +148,10 @@ class Place:
 
     def left(self, ended: Ended) -> list[str]:
         """What a run left: its namespace, its containers."""
-        spaces = ["its namespace" for run, _ in left_behind(self.cluster).values() if run == ended.run]
-        return spaces + ["a container" for run in outside.left_behind(self.cluster.server).values() if run == ended.run]
+        spaces = [each["metadata"]["labels"].get(RUN_LABEL) for each in of_runs(self.cluster)]
+        containers = [run for run, _ in outside.left_behind(self.cluster.server).values()]
+        left = ["its namespace" for run in spaces if run == ended.run]
+        return left + ["a container" for run in containers if run == ended.run]
 
     def clean(self) -> str:
         """Remove what is left."""

@@ -22,8 +22,8 @@ from tests.unit.world import CELLS
 
 ANSWERED = Budget("an answer", 60.0, need=1, spacing=0.5)
 ASK = (
-    "import socket, sys; sock = socket.create_connection((sys.argv[1], int(sys.argv[2])), 5); "
-    "sock.sendall(b'n1\\n'); sys.exit(not sock.recv(9))"
+    "import os, socket, sys; sock = socket.create_connection((sys.argv[1], int(sys.argv[2])), 5); "
+    "sock.sendall(os.environ['ESIPP_TOKEN'].encode() + b'/n1\\n'); sys.exit(not sock.recv(9))"
 )
 IDS = [
     f"loadbalancer.{policy}.tcp.{family}.outside-1-to-vip"

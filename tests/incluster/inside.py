@@ -11,6 +11,7 @@ import yaml
 
 from esipp.catalog import HOUSE
 from esipp.in_pod.command import JOB, NAMESPACE
+from esipp.in_pod.state import RUNNER
 from esipp.labels import RUN_LABEL
 
 Json = dict[str, Any]
@@ -51,8 +52,10 @@ class Inside:
     def start_job(self, *options: str) -> None:
         """Apply deploy/job.yaml with our images and these options of a run."""
         job: Json = yaml.safe_load((HOUSE / "deploy" / "job.yaml").read_text())
-        (container,) = job["spec"]["template"]["spec"]["containers"]
-        self.container(container, *options, before=("--linger", "1200", "--"))
+        (runner,) = job["spec"]["template"]["spec"]["initContainers"]
+        (keeper,) = job["spec"]["template"]["spec"]["containers"]
+        self.container(runner, *options, before=("--",))
+        keeper |= {"image": self.suite, "args": ["--linger", "1200"]}
         self.apply(job)
 
     def start_plugin(self, *options: str) -> None:
@@ -94,7 +97,8 @@ class Inside:
 
     def says(self, word: str) -> bool:
         """Whether the Job says a word, now or later, before its log ends."""
-        command = ["kubectl", "--context", self.context, "logs", "--follow", f"job/{JOB}", "--namespace", NAMESPACE]
+        command = ["kubectl", "--context", self.context, "logs", "--follow", f"job/{JOB}"]
+        command += ["--container", RUNNER, "--namespace", NAMESPACE]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
             try:
                 assert following.stdout is not None

@@ -7,6 +7,7 @@ import pytest
 from esipp.errors import ExitCode
 from esipp.in_pod.command import JOB, NAMESPACE
 from esipp.in_pod.credentials import NO_CLIENT_OUTSIDE
+from esipp.in_pod.state import KEEPER, RUNNER
 from esipp.report.reading import read_run
 from esipp.rows import Status
 from tests.incluster.inside import PLUGIN, Inside
@@ -44,6 +45,15 @@ def test_a_job_asks_its_cluster_and_its_report_is_fetched(inside: Inside, tmp_pa
     assert inside.namespaces() == []
 
 
+@pytest.mark.timeout(2 * RUN_SECONDS)
+def test_what_keeps_the_report_has_no_token(inside: Inside) -> None:
+    inside.start_job(*ONE)
+    inside.wait(f"job/{JOB}", "jsonpath={.status.active}=1")
+    inside.wait(f"pod/{inside.pod()}", "condition=Ready", RUN_SECONDS)
+    enter = ("exec", inside.pod(), "--namespace", NAMESPACE, "--container", KEEPER, "--")
+    assert inside.kubectl(*enter, "sh", "-c", "ls /var/run/secrets 2>/dev/null; true") == ""
+
+
 def test_a_job_that_is_not_there_is_told(inside: Inside, tmp_path: Path) -> None:
     done = inside.fetch(tmp_path / "run", "--job", "nobody")
     assert done.returncode == ExitCode.USAGE
@@ -55,13 +65,16 @@ def test_a_run_that_is_refused_ends_its_job(inside: Inside, tmp_path: Path) -> N
     done = inside.fetch(tmp_path / "run", wait=120)
     assert done.returncode == ExitCode.USAGE
     assert "has ended with exit code 4" in done.stderr
-    assert "--samples 0 is out of range" in inside.kubectl("logs", f"job/{JOB}", "--namespace", NAMESPACE)
+    assert "--samples 0 is out of range" in inside.kubectl(
+        "logs", f"job/{JOB}", "--container", RUNNER, "--namespace", NAMESPACE
+    )
 
 
 def test_a_job_that_is_deleted_leaves_nothing(inside: Inside) -> None:
     inside.start_job(*FEW)
     inside.wait(f"job/{JOB}", "jsonpath={.status.active}=1")  # there is a pod
-    inside.wait(f"pod/{inside.pod()}", "jsonpath={.status.phase}=Running")
+    started = "jsonpath={.status.initContainerStatuses[0].started}=true"
+    inside.wait(f"pod/{inside.pod()}", started)
     assert inside.says("settle:"), "the run has begun"
     assert len(inside.namespaces()) == 1
     inside.kubectl("delete", "job", JOB, "--namespace", NAMESPACE, "--cascade=foreground", "--wait=true")

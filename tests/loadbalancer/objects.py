@@ -2,13 +2,14 @@
 
 import asyncio
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from images.loadbalancer.balancer.balancer import Balancer
 from images.loadbalancer.balancer.decisions import Decisions
 from images.loadbalancer.balancer.faults import Faults
+from images.loadbalancer.balancer.objects import Port
 from images.loadbalancer.balancer.settings import Settings
 
 Json = dict[str, Any]
@@ -66,6 +67,7 @@ class FakeKernel:
         self.ways: dict[str, dict[str, int]] = {}
         self.log: list[tuple[str, Any]] = []
         self.pods: dict[str, str] = {}
+        self.translated: dict[str, list[tuple[str, int, int]]] = {}
 
     def own_addresses(self) -> dict[str, str]:
         return OWN
@@ -77,6 +79,11 @@ class FakeKernel:
     def steer(self, vip: str, via: Mapping[str, int]) -> None:
         self.ways[vip] = dict(via)
         self.log.append(("steer", vip))
+
+    def translate(self, vip: str, ports: Sequence[Port], via: Mapping[str, int]) -> None:
+        self.ways[vip] = dict(via)
+        self.translated[vip] = [(port.protocol, port.port, port.node_port) for port in ports]
+        self.log.append(("translate", vip))
 
     def forget(self, vip: str) -> None:
         self.ways.pop(vip, None)

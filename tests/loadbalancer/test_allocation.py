@@ -6,6 +6,7 @@ import pytest
 
 from images.loadbalancer.balancer import pools
 from images.loadbalancer.balancer.objects import Mode
+from images.loadbalancer.balancer.settings import parse
 from tests.loadbalancer.objects import World, node_object, service_object, settings, with_status
 
 
@@ -36,6 +37,13 @@ def test_addresses_come_in_turn_over_all_pools_of_a_family_and_end() -> None:
     assert some.take("IPv6") == "2001:db8::"
     assert some.claim("2001:DB8:0::1") == "2001:db8::1"
     assert some.take("IPv6") is None
+
+
+def test_a_pool_that_takes_the_place_of_the_others_of_its_family() -> None:
+    given = parse(
+        ["--server", "x", "--pool", "192.0.2.0/28", "--pool", "2001:db8::/126", "--only-pool", "192.0.2.64/28"]
+    )
+    assert given.pools == ("192.0.2.64/28", "2001:db8::/126")
 
 
 def test_a_freed_address_is_the_last_to_come_again() -> None:

@@ -276,6 +276,32 @@ def test_a_balancer_that_prefers_nodes(nodes: Nodes) -> None:
     preferring.close()
 
 
+def test_a_balancer_that_is_uneven_by_a_little(nodes: Nodes) -> None:
+    uneven = world_of(nodes, faults=("uneven",))
+    until(uneven, {"127.0.0.3": 11, "127.0.0.2": 9})  # three, two
+    uneven.close()
+
+
+def test_a_vip_that_wanders_though_nothing_changes(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("images.loadbalancer.balancer.faults.WANDER_SECONDS", 0.1)
+    monkeypatch.setattr("images.loadbalancer.balancer.balancer.WANDER_SECONDS", 0.1)
+    wandering = world_of(nodes, faults=("wander",))
+    for _ in range(2):
+        until(wandering, {"127.0.0.2": 1})
+        until(wandering, {"127.0.0.3": 1})
+    wandering.close()
+
+
+def test_a_gap_whenever_nodes_change(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("images.loadbalancer.balancer.faults.GAP_SECONDS", 0.2)
+    world = world_of(nodes, faults=("gap",))
+    until(world, BOTH)
+    nodes.answers["127.0.0.3"] = b"HTTP/1.1 503 no\r\n\r\n"
+    until(world, {})
+    until(world, {"127.0.0.2": 1})
+    world.close()
+
+
 def test_weights_of_health_checks(nodes: Nodes) -> None:
     told = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Load-Balancing-Endpoint-Weight: %d\r\n\r\n"
     nodes.answers["127.0.0.3"] = told % 2

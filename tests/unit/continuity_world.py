@@ -28,6 +28,9 @@ SINCE, LONG, BETWEEN = 5.0, 22.0, 4.0
 PHASES = [phase for phase in Phase if phase is not Phase.QUIET]
 BEGAN = {phase: 10.0 + number * (LONG + BETWEEN) for number, phase in enumerate(PHASES)}
 END = 10.0 + len(PHASES) * (LONG + BETWEEN)
+RETURNED = 9.0
+"""Seconds after the flips began in which the policy is Local again."""
+
 SERVES, DOWN, UP = 7.0, 2.5, 1.0
 """Seconds for which a pod serves on, and in which a balancer takes a node away after its 503, or back after its 200."""
 
@@ -130,8 +133,11 @@ def marks() -> list[Mark]:
 def window(phase: Phase) -> Window:
     began = BEGAN[phase]
     causes = {Phase.FLAPS: (0.0, 1.0, 7.0, 9.0, 11.0), Phase.KUBELET: (0.0, 2.0, 12.0)}.get(phase, (0.0,))
-    either = ((began + 1.0, began + 10.0),) if phase is Phase.FLIPS else ()
-    return Window(phase, began, began + LONG, began + 1, began + 12, tuple(began + at for at in causes), either, "done")
+    flips = phase is Phase.FLIPS
+    either = ((began + 1.0, began + 10.0),) if flips else ()
+    causes = tuple(began + at for at in causes)
+    done = Window(phase, began, began + LONG, began + 1, began + 12, causes, either, "done")
+    return replace(done, returned=began + RETURNED) if flips else done
 
 
 def connection(way: Way) -> list[Exchange]:
@@ -164,12 +170,17 @@ def world(down: float = DOWN) -> Seen:
         node: Stream(f"health of {node}", SPACING, [Sample(s, at, at, status(node, at)) for s, at in times()])
         for node in "ac"
     }
-    control = Stream("control", SPACING, [Sample(s, at, at + 0.003, "answered", "", "a", CLIENT) for s, at in times()])
+
+    def control(node: str) -> Stream:
+        made = [Sample(s, at, at + 0.003, "answered", "", node, CLIENT) for s, at in times()]
+        return Stream(f"control {node}", SPACING, made)
+
     return Seen(
         places=Places("a", "c", "b"),
         streams=streams,
         lasting={(way, FAMILY): connection(way) for way in WAYS},
-        control={FAMILY: control},
+        control={FAMILY: control("a")},
+        others={(node, FAMILY): control(node) for node in "bc"},
         health={FAMILY: said},
         windows=[window(phase) for phase in PHASES],
         marks=marks(),
@@ -180,6 +191,7 @@ def world(down: float = DOWN) -> Seen:
         of_nodes=frozenset(map(parse_address, ADDRESS.values())),
         of_balancer=frozenset({parse_address(PROXY)}),
         since=SINCE,
+        addresses={node: frozenset({parse_address(own)}) for node, own in ADDRESS.items()},
     )
 
 
@@ -221,9 +233,25 @@ def steered(seen: Seen, slug: str, *moments: float) -> Seen:
     return replace(seen, steers={**seen.steers, key(slug)[0]: steers})
 
 
-def control_lost(seen: Seen, at: float) -> Seen:
-    made = [lost(s) if abs(s.started - at) < 0.1 else s for s in seen.control[FAMILY].samples]
-    return replace(seen, control={FAMILY: Stream("control", SPACING, made)})
+def controls(seen: Seen, change: Callable[[Sample], Sample], nodes: str = "abc") -> Seen:
+    """The same, where the controls of some nodes differ."""
+
+    def made(stream: Stream) -> Stream:
+        return Stream(stream.name, SPACING, [change(sample) for sample in stream.samples])
+
+    others = {key: made(each) if key[0] in nodes else each for key, each in seen.others.items()}
+    own = {family: made(each) if "a" in nodes else each for family, each in seen.control.items()}
+    return replace(seen, control=own, others=others)
+
+
+def control_lost(seen: Seen, at: float, nodes: str = "abc") -> Seen:
+    """The same, where the controls of some nodes are lost around a time."""
+    return controls(seen, lambda s: lost(s) if abs(s.started - at) < 0.25 else s, nodes)
+
+
+def busy(seen: Seen, at: float, late: float, nodes: str = "abc") -> Seen:
+    """The same, where the controls of some nodes are late around a time."""
+    return controls(seen, lambda s: s._replace(ended=s.ended + late) if abs(s.started - at) < 0.5 else s, nodes)
 
 
 def broken(seen: Seen, slug: str, at: float) -> Seen:
@@ -249,7 +277,7 @@ def statuses(seen: Seen, rows: Sequence[ContinuityRow] = ROWS) -> dict[str, Stat
 
 
 def differing(seen: Seen) -> dict[str, Status]:
-    """The rows that do not pass."""
+    """The rows that do not hold."""
     return {name: said for name, said in statuses(seen).items() if said not in FINE}
 
 

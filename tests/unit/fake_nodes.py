@@ -30,13 +30,16 @@ EXCLUDED = {"node.kubernetes.io/exclude-from-external-load-balancers": ""}
 class FakeNodes:
     """What disruptions need of an API server; ``before`` is called with each request and may answer it, or be silent.
 
-    Deleted pods of a DaemonSet come again, under another name, unless ``abandoned``.
+    Deleted pods of a DaemonSet come again, under another name, unless ``abandoned``. ``spaces`` are the namespaces with
+    our label, ``of_runs`` the Leases in them, by namespace.
     """
 
     def __init__(self) -> None:
         self.nodes: dict[str, Json] = {name: self._node(name) for name in ("a", "b", "c")}
         self.pods: dict[str, Json] = {}
         self.leases: dict[str, int] = {}
+        self.spaces: list[Json] = []
+        self.of_runs: dict[str, Json] = {}
         self.requests: list[str] = []
         self.silent: Callable[[], bool] = lambda: False
         self.abandoned = False
@@ -83,6 +86,9 @@ class FakeNodes:
                 return 200, {"items": list(self.nodes.values())}
             case _, ["api", "v1", "nodes", name]:
                 return self._on_node(method, name, body)
+            case "GET", ["apis", "coordination.k8s.io", "v1", "namespaces", space, "leases", "esipp-run"]:
+                lease = self.of_runs.get(space)
+                return (200, lease) if lease else _no(404, "NotFound", space)
             case "GET", ["apis", "coordination.k8s.io", "v1", "namespaces", space, "leases", name]:
                 return self._lease(f"{space}/{name}")
             case "GET", ["api", "v1", "pods"]:
@@ -92,6 +98,13 @@ class FakeNodes:
             case _, ["api", "v1", "namespaces", space, "pods", name, *eviction]:
                 return self._on_pod(method, f"{space}/{name}", bool(eviction))
             case "GET", ["api", "v1", "namespaces"]:
+                chosen = query.get("fieldSelector", "").removeprefix("metadata.name=")
+                spaces = [each for each in self.spaces if chosen in ("", each["metadata"]["name"])]
+                return 200, {"items": spaces, "metadata": {"resourceVersion": "1"}}
+            case "DELETE", ["api", "v1", "namespaces", space]:
+                self.spaces = [each for each in self.spaces if each["metadata"]["name"] != space]
+                return 200, {}
+            case "GET", ["api", "v1", "namespaces", _, "services"]:
                 return 200, {"items": []}
         return _no(404, "NotFound", path)
 

@@ -4,7 +4,7 @@ import json
 import sys
 from typing import Any
 
-PROTOCOL = 4
+PROTOCOL = 5
 
 
 def say(**message: object) -> None:

@@ -48,6 +48,8 @@ class World:
         listener_loses: the reference listeners lose a connection.
         loses_kept, moves_kept: the flip after which open connections are lost, or show another source.
         hangs_kept: open connections say nothing any more after the last flip.
+        every: seconds from flip to flip.
+        listeners_late: seconds by which two answers of each reference listener come late after each flip.
     """
 
     service: Flipping = Flipping.NODE_PORT
@@ -74,18 +76,20 @@ class World:
     loses_kept: int = 0
     moves_kept: int = 0
     hangs_kept: bool = False
+    every: float = EVERY
+    listeners_late: float = 0.0
 
     def __post_init__(self) -> None:
         numbers = range(self.flips_made + 1)
         self.flips = [self._flip(number) for number in numbers]
-        self.end = EVERY * (self.flips_made + 1)
+        self.end = self.every * (self.flips_made + 1)
 
     def _flip(self, number: int) -> Flip:
         to = CLUSTER if number % 2 else LOCAL
         policy = to if not self.refused_flip or number != self.refused_flip else LOCAL
         open_again = to is LOCAL and not (self.no_port and number)
         port = 30100 + number if self.service.balancer and (open_again or (self.keeps_port and number)) else 0
-        return Flip(number, to, EVERY * number, EVERY * number + 0.01, policy.value, port)
+        return Flip(number, to, self.every * number, self.every * number + 0.01, policy.value, port)
 
     # ------------------------------------------------------------------------------------------ new connections
     def _policy(self, at: At, when: float) -> tuple[Flip, TrafficPolicy, float]:
@@ -141,7 +145,7 @@ class World:
         for flip in self.flips:
             if flip.to is CLUSTER or not flip.health_port:
                 continue
-            until = min(self.end, flip.cause + 2 * EVERY)
+            until = min(self.end, flip.cause + 2 * self.every)
             for node in dict.fromkeys(ROLES[place] for place in PLACES):
                 made = [
                     Sample(seq, at, at + 0.002, self._status(node, flip.number, at))
@@ -154,15 +158,15 @@ class World:
         for at, number, node in ((At.ENDPOINT_NODE, 0, ""), (At.BARE_NODE, 1, BARE)):
             for family in Family:
                 source = NODE_ADDRESSES[node][family] if node else CLIENT_ADDRESSES["outside-1"][family]
-                begin = EVERY * number + 2.0
+                begin = self.every * number + 2.0
                 samples = []
                 for seq, when in self._times(begin):
                     sample = Sample(seq, when, when + 0.002, "answered", POD_BACKEND, HOME, source)
-                    if self.loses_kept and when > EVERY * self.loses_kept + self.lag:
+                    if self.loses_kept and when > self.every * self.loses_kept + self.lag:
                         sample = sample._replace(outcome="reopened" if samples[-1].outcome != "answered" else "reset")
-                    if self.moves_kept and when > EVERY * self.moves_kept + self.lag:
+                    if self.moves_kept and when > self.every * self.moves_kept + self.lag:
                         sample = sample._replace(source=NOBODY[family])
-                    if not self.hangs_kept or when < EVERY * 2 * ROUNDS + self.lag:
+                    if not self.hangs_kept or when < self.every * 2 * ROUNDS + self.lag:
                         samples.append(sample)
                 yield Kept(at, family, number, [frozen(Stream("kept", SPACING, samples))])
 
@@ -181,9 +185,14 @@ class World:
         seen = Seen(ground=GROUND, courses={self.service: self.course()})
         source = NODE_ADDRESSES[BARE] if self.masqueraded_client else CLIENT_ADDRESSES["outside-1"]
         for family in Family:
-            answers = [Sample(n, n, n + 0.002, "answered", "agent", HOME, source[family]) for n in range(20)]
+            answers = [Sample(n, n, n + 0.002, "answered", "agent", HOME, source[family]) for n in range(int(self.end))]
             if self.listener_loses:
                 answers[3] = Sample(3, 3.0, 3.9, "timeout")
+            if self.listeners_late:
+                slow = self.listeners_late
+                answers = [
+                    s._replace(ended=s.ended + slow) if s.seq % int(self.every) in (3, 4) else s for s in answers
+                ]
             for at in (At.ENDPOINT_NODE, At.BARE_NODE):
                 seen.controls = {**seen.controls, (at, family): frozen(Stream("listener", 1.0, answers))}
         return seen

@@ -11,8 +11,9 @@ from typing import Any
 from esipp.health.judge import judge
 from esipp.health.model import About, Answer, HealthTrialRow, Place, Question, QuestionRow
 from esipp.health.props import service_name
-from esipp.health.seen import Fact, Followed, Leaving, Round, Seen
+from esipp.health.seen import Fact, Followed, Leaving, Node, Round, Seen
 from esipp.model import Family
+from esipp.moves.samples import Sample, Stream
 from esipp.observation import Observation, Outcome, Verdict
 from esipp.rows import Feature, Row, Status
 from suites.health_checks.cells import CELLS, NODES
@@ -76,7 +77,7 @@ def life() -> dict[str, Fact]:
         "not-for-nodeport": Fact("", {"life-nodeport": None}),
         "refused-with-cluster": Fact("", refused=invalid),
         "refused-for-nodeport": Fact("", refused=invalid),
-        "chosen": Fact("", {"life-chosen": PORT}, wanted=PORT, listeners=everywhere),
+        "chosen": Fact("", {"life-chosen": PORT}, wanted=PORT, listeners=everywhere, began=5.0, seconds=0.4),
         "immutable": Fact("", refused=invalid),
         "kept-on-update": kept,
         "kept-on-patch": kept,
@@ -85,17 +86,30 @@ def life() -> dict[str, Fact]:
         "collision": Fact("", refused=taken),
         "collision-words": Fact("", refused=taken),
         "freed-by-policy": Fact("", {"life-chosen": None}, listeners=nowhere),
-        "claimable": Fact("", {"life-heir": PORT}, wanted=PORT, listeners=everywhere),
+        "claimable": Fact("", {"life-heir": PORT}, wanted=PORT, listeners=everywhere, began=9.0, seconds=0.4),
         "freed-by-type": Fact("", {"life-2": None}, listeners=nowhere),
         "freed-by-deletion": Fact("deleted", listeners=nowhere),
     }
+
+
+def listeners(late_at: float | None = None) -> dict[Node, Stream]:
+    """The nodes' reference listeners, asked for a hundred seconds; all late by a second at some time."""
+    made = {}
+    for node in ((place, family) for place in NODES for family in Family):
+        slow = [1.0 if late_at is not None and abs(n / 5 - late_at) < 0.5 else 0.0 for n in range(500)]
+        stream = Stream(
+            "listener", 0.2, [Sample(n, n / 5, n / 5 + 0.003 + late, "answered") for n, late in enumerate(slow)]
+        )
+        stream.freeze()
+        made[node] = stream
+    return made
 
 
 def played(number: int = 1, **nodes: Followed) -> Round:
     """A round that every node followed; ``nodes`` overrides by the place's name, in both families."""
     fine = Followed(0.2, "503", {"right": 10})
     every = {(p, f): nodes.get(p.name.lower(), fine) for p in NODES for f in Family}
-    return Round(number, "made ready placed-bare-node-0", {Place.BARE_NODE: 1}, every, every)
+    return Round(number, "made ready placed-bare-node-0", {Place.BARE_NODE: 1}, every, every, began=4.0 * number)
 
 
 def healthy() -> Seen:
@@ -120,6 +134,7 @@ def _healthy() -> Seen:
                 seen.reached[row.client.name, place, family] = True
     seen.changes = 7
     seen.rounds = [played(number) for number in range(1, 21)]
+    seen.controls = listeners()
     for family in Family:
         left = say(0, "health-terminating", count=60)
         seen.leaving[family] = Leaving((left,), {"served by the leaving pod": 60}, 0)
@@ -132,7 +147,7 @@ def verdict(row: Row, seen: Seen) -> Verdict:
 
 
 def differing(seen: Seen, rows: Iterable[Row] = CELLS) -> dict[str, Status]:
-    """The rows that do not pass."""
+    """The rows that do not hold."""
     found = {row.id: verdict(row, seen).status for row in rows}
     return {name: status for name, status in found.items() if status not in FINE}
 

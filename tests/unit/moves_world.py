@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from esipp.loadbalancers.promise import AS_STARTED, Promise
 from esipp.model import Balancer, Family
 from esipp.moves.checks import Arrival, Checking
 from esipp.moves.judging import Judge, Result
@@ -14,6 +15,9 @@ NODES = ("a", "b", "c")
 CLIENT, NODE_ADDRESS = "192.0.2.9", "192.0.2.1"
 FAMILY = Family.IPV4
 SPACING, TIMEOUT, LAG = 0.02, 0.9, 0.1
+TOO_LATE = 5.5
+"""Seconds that a proxy takes which is late."""
+
 EVERY = 6.0
 """Seconds from move to move."""
 
@@ -37,6 +41,10 @@ class World:
     drops_terminating: bool = False
     sticks_after: float = 0.0
     elsewhere: bool = False
+    late: str = ""
+    loses_at_vip: float = 0.0
+    loses_anywhere: float = 0.0
+    promise: Promise = field(default_factory=lambda: Promise(3.0, AS_STARTED, None, True, True))
 
     def __post_init__(self) -> None:
         steps = [
@@ -56,7 +64,8 @@ class World:
 
     # ------------------------------------------------------------------------------------------------------ the truth
     def _last(self, node: str, at: float) -> Change | None:
-        return next((c for c in reversed(self.changes) if c.node == node and c.cause + LAG <= at), None)
+        lag = TOO_LATE if node == self.late else LAG
+        return next((c for c in reversed(self.changes) if c.node == node and c.cause + lag <= at), None)
 
     def ready(self, node: str, at: float) -> bool:
         last = self._last(node, at)
@@ -100,6 +109,8 @@ class World:
     # --------------------------------------------------------------------------------------------------- the streams
     def request(self, seq: int, at: float, node: str) -> Sample:
         pod, own = self.pod(node, at), node
+        if self._lost(seq, self.loses_anywhere):
+            return Sample(seq, at, at + TIMEOUT, "timeout")
         if not pod and node == self.forwards:
             own = next(each for each in NODES if self.pod(each, at))
             pod = self.pod(own, at)
@@ -107,11 +118,18 @@ class World:
             return Sample(seq, at, at + TIMEOUT, "timeout")
         return Sample(seq, at, at + 0.002, "answered", pod, own, NODE_ADDRESS if node == self.loses_source else CLIENT)
 
+    @staticmethod
+    def _lost(seq: int, share: float) -> bool:
+        """A share of all requests, spread so that no two are near each other, as by a path that loses some."""
+        return share > 0.0 and seq % round(1.0 / share) == 3
+
     def _times(self) -> list[tuple[int, float]]:
         return [(seq, 2.0 + seq * SPACING) for seq in range(int((self.end - 2) / SPACING))]
 
     def _at_vip(self, seq: int, at: float) -> Sample:
         used = self.uses(at)
+        if self._lost(seq, self.loses_at_vip):
+            return Sample(seq, at, at + TIMEOUT, "timeout")
         return self.request(seq, at, used[seq % len(used)]) if used else Sample(seq, at, at + TIMEOUT, "timeout")
 
     def seen(self) -> Seen:
@@ -148,8 +166,8 @@ class World:
         client = {FAMILY: frozenset({CLIENT})}
         told = Checking(self.told_period, 2) if self.tells else Checking()
         return Result(
-            self.balancer, self.seen(), self.changes, ends, [("a1", -1.0)], client, client, told
-        )  # fmt: skip
+            self.balancer, self.seen(), self.changes, ends, [("a1", -1.0)], client, client, told, promise=self.promise
+        )
 
     def judge(self) -> Judge:
         return Judge(self.result())

@@ -222,7 +222,9 @@ class OldServer:
         refuses = self.recorded["pod-refuses"]
         for container in pod["spec"]["containers"]:
             protocols = {port.get("protocol", "TCP") for port in container.get("ports", ())}
-            asked = {each["valueFrom"]["fieldRef"]["fieldPath"] for each in container.get("env", ())}
+            asked = {
+                each["valueFrom"]["fieldRef"]["fieldPath"] for each in container.get("env", ()) if "valueFrom" in each
+            }
             bad = sorted(protocols & set(refuses["protocols"]) | asked & set(refuses["field-paths"]))
             if bad:
                 raise RefusedError(422, "Invalid", f'Pod is invalid: spec.containers[0]: Unsupported value: "{bad[0]}"')

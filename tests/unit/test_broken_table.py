@@ -7,15 +7,17 @@ from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from esipp.catalog import HOUSE, all_rows
-from esipp.rows import Row
-from tests.broken import score
-from tests.broken.breakage import Asked, Break, Group, Score, hold
+from esipp.rows import Level, Row
+from tests.broken import lying_proxy, score
+from tests.broken.breakage import CILIUM, KUBE_PROXY, Asked, Break, Group, Score, hold
 from tests.broken.breaks import BREAKS, UNNOTICED
-from tests.broken.nodes import Placed, Result
+from tests.broken.nodes import Nodes, Placed, Result
 from tests.broken.turns import once, turn
 
 ROWS = all_rows()[:6]
@@ -38,6 +40,7 @@ def held(*statuses: str, broken: Break = SAMPLE, exit_code: int = 1, told: str =
     return hold(broken, ROWS, HEALTHY, Result(exit_code, said, 2.0, "", dict.fromkeys(said, told), {}))
 
 
+ABOUT = {"date": "2026-11-21", "cluster": "kind-iptables", "cores": 4}
 AS_IT_MUST_BE = ("fail", "fail", "inconclusive", "pass", "pass", "unsupported")
 
 
@@ -87,6 +90,61 @@ def test_a_harmless_difference_must_leave_the_run_conformant() -> None:
     assert not held(*statuses, broken=harmless, exit_code=1).good
 
 
+def test_how_many_checks_the_run_judged_is_told() -> None:
+    assert held(*AS_IT_MUST_BE).asked == 5, "one was not asked"
+    page = score.page([SAMPLE], [], score.as_record([SAMPLE], [held(*AS_IT_MUST_BE)], ABOUT, {}))
+    assert f"of the catalogue's {len(ROWS_OF_ALL):,} checks" in page
+    assert "| 2 of 2 | 0 | 5 | named | kind-iptables |" in page
+
+
+@pytest.mark.parametrize("broken", BREAKS, ids=lambda each: each.name)
+def test_nothing_that_binds_is_chosen_for_a_break(broken: Break) -> None:
+    assert not any(option.startswith(("--fail-on", "--accept")) for option in broken.asked.options)
+
+
+def test_a_break_is_judged_by_the_default_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ran: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> object:
+        ran.append(command)
+        (tmp_path / "ledger.jsonl").write_text("")
+        return SimpleNamespace(returncode=0, stdout="", stderr="")
+
+    monkeypatch.setattr("tests.broken.nodes.subprocess.run", run)
+    monkeypatch.setattr("tests.broken.nodes.shutil.rmtree", lambda *_, **__: None)
+    monkeypatch.setattr("tests.broken.nodes.Surroundings.load", lambda _: None)
+    monkeypatch.setattr("tests.broken.nodes.read_ledger", lambda _: [])
+    cluster: Any = SimpleNamespace(context="kind-esipp")
+    Nodes(cluster, None, (), {}, {}, {}).qualify(tmp_path, suites=("continuity",), rows=("quiet",), options=("--x",))
+    (command,) = ran
+    assert "--fail-on" not in command
+    assert {"--suite=continuity", "quiet", "--x"} <= {*command}
+
+
+@pytest.mark.parametrize("broken", BREAKS, ids=lambda each: each.name)
+def test_what_must_notice_moves_the_default_exit_code(broken: Break) -> None:
+    notice = [row for row in ROWS_OF_ALL if row.suite in broken.asked.suites and _asked(row, broken.asked)]
+    notice = [row for row in notice if broken.notices(row)]
+    if broken.group is Group.HARMLESS:
+        return
+    assert all(row.level is not Level.RECORD for row in notice), "what is recorded fails nothing"
+    assert broken.asked.own or any(not row.instrument for row in notice), "an instrument is outside of the verdict"
+
+
+def test_those_for_another_data_plane_are_told_apart() -> None:
+    assert {plane for each in BREAKS for plane in each.data_planes} == {KUBE_PROXY, CILIUM}
+    page = score.page([replace(SAMPLE, data_planes=(CILIUM,))], [], {"scores": {}})
+    assert "| with cilium |" in page
+
+
+def test_a_health_check_that_lies_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lying_proxy, "TRUE_BEFORE", 2)
+    true, where = b"HTTP/1.1 200 OK\r\n\r\n{}", ("192.0.2.1", 30000)
+    told = [lying_proxy.once(true, where) == true for _ in range(6)]
+    assert told == [True, True, False, True, True, True]
+    assert lying_proxy.other_status(b"HTTP/1.1 503 Service Unavailable\r\n\r\n{}").startswith(b"HTTP/1.1 200 OK")
+
+
 def test_names_are_names_of_one() -> None:
     names = Counter(each.name for each in (*BREAKS, *UNNOTICED))
     assert [name for name, count in names.items() if count > 1] == []
@@ -114,13 +172,18 @@ def test_the_page_is_of_the_table_and_of_what_is_kept() -> None:
     assert (HOUSE / "docs" / "broken.md").read_text(encoding="utf-8") == page
 
 
+def test_a_record_that_does_not_say_how_much_was_asked_is_none() -> None:
+    record = score.as_record([SAMPLE], [held(*AS_IT_MUST_BE)], ABOUT, {})
+    del record["scores"]["sample"]["asked"]
+    assert "0 of 1 have been run" in score.page([SAMPLE], [], record)
+
+
 def test_what_was_not_tried_again_stays_in_the_record() -> None:
-    about = {"date": "2026-11-21", "cluster": "kind-iptables", "cores": 4}
-    first = score.as_record([SAMPLE], [held(*AS_IT_MUST_BE)], about, {})
+    first = score.as_record([SAMPLE], [held(*AS_IT_MUST_BE)], ABOUT, {})
     other = replace(SAMPLE, name="other")
-    both = score.as_record([SAMPLE, other], [replace(held(*AS_IT_MUST_BE), name="other")], about, first)
+    both = score.as_record([SAMPLE, other], [replace(held(*AS_IT_MUST_BE), name="other")], ABOUT, first)
     assert both["scores"].keys() == {"sample", "other"}
-    assert score.as_record([other], [], about, both)["scores"].keys() == {"other"}
+    assert score.as_record([other], [], ABOUT, both)["scores"].keys() == {"other"}
     page = score.page([SAMPLE, other], [], first)
     assert "1 of 2 have been run" in page
     assert "| other | a sample | not run |" in page
@@ -129,9 +192,8 @@ def test_what_was_not_tried_again_stays_in_the_record() -> None:
 
 def test_the_page_tells_which_ones_had_to_be_run_anew() -> None:
     good = held(*AS_IT_MUST_BE)
-    about = {"date": "2026-11-21", "cluster": "kind-iptables", "cores": 4}
-    assert "## Run anew" not in score.page([SAMPLE], [], score.as_record([SAMPLE], [good], about, {}))
-    again = score.as_record([SAMPLE], [replace(good, unjudged="esipp: a pod was not ready")], about, {})
+    assert "## Run anew" not in score.page([SAMPLE], [], score.as_record([SAMPLE], [good], ABOUT, {}))
+    again = score.as_record([SAMPLE], [replace(good, unjudged="esipp: a pod was not ready")], ABOUT, {})
     assert "- **sample**: esipp: a pod was not ready\n" in score.page([SAMPLE], [], again)
 
 

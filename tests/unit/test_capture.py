@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -319,13 +320,14 @@ def test_clocks_that_differ_do_not_move_the_pod() -> None:
     assert (traced.at_pod.node, agree(told, traced)[0]) == ("worker-a", Agreement.AGREED)
 
 
-def test_udp_is_joined_by_its_nonce() -> None:
+@pytest.mark.parametrize("token", ["", f"{'a' * 64}/"])
+def test_udp_is_joined_by_its_nonce(token: str) -> None:
     nonce = "0123456789abcdef:17:3"
     document = f'{{"schema": 1, "version": "0.1.0", "nonce": "{nonce}", "protocol": "udp"}}'.encode()
     seen = capture(
         "worker-a",
-        (ETH0, TO_US, 0.001, ip(CLIENT6, NODE6) / UDP(sport=5000, dport=NODE_PORT) / nonce.encode()),
-        (VETH, FROM_US, 0.002, ip(NODE6, POD6) / UDP(sport=61000, dport=TARGET) / nonce.encode()),
+        (ETH0, TO_US, 0.001, ip(CLIENT6, NODE6) / UDP(sport=5000, dport=NODE_PORT) / f"{token}{nonce}".encode()),
+        (VETH, FROM_US, 0.002, ip(NODE6, POD6) / UDP(sport=61000, dport=TARGET) / f"{token}{nonce}".encode()),
         (VETH, TO_US, 0.003, ip(POD6, NODE6) / UDP(sport=TARGET, dport=61000) / document),
         (ETH0, FROM_US, 0.004, ip(NODE6, CLIENT6) / UDP(sport=NODE_PORT, dport=5000) / document),
         (ETH0, TO_US, 0.005, ip(CLIENT6, NODE6) / UDP(sport=5000, dport=NODE_PORT) / b"{something else}"),
@@ -387,6 +389,175 @@ def test_two_connections_with_one_sequence_number_are_kept_apart_by_time() -> No
     assert {each.time < NOW + 1 for each in traced.sightings} == {True}
     late = Observation(**{**{f: getattr(told, f) for f in told.__dataclass_fields__}, "time": NOW + 200})
     assert not Tracer([capture("worker-a", *PRESERVED)], ENDPOINTS).trace(late).seen
+
+
+NONCE, OTHERS = "0123456789abcdef:17:3", "fedcba9876543210:9:0"
+
+
+def data(source: str, port: int, destination: str, to: int, said: bytes, seq: int = 1001) -> Packet:
+    """The segment that carries a request."""
+    return (
+        ip(source, destination) / TCP(sport=port, dport=to, flags="PA", seq=seq, options=[("Timestamp", (5, 0))]) / said
+    )
+
+
+def moved_port(*, named: bool) -> Capture:
+    """A process of node A dials a pod from a port that another connection has there: the kernel takes another port.
+
+    The other one, whose source the node rewrote, has the ends that our client believes to have.
+    """
+    theirs = (
+        (ETH0, TO_US, 0.0, syn(CLIENT, 52669, NODE_A, NODE_PORT, 7)),
+        (VETH, FROM_US, 0.0001, syn(NODE_A, 52669, POD, TARGET, 7)),
+        (VETH, TO_US, 0.0002, syn_ack(POD, TARGET, NODE_A, 52669, 7)),
+        (ETH0, FROM_US, 0.0003, syn_ack(NODE_A, NODE_PORT, CLIENT, 52669, 7)),
+        (VETH, FROM_US, 0.0005, data(NODE_A, 52669, POD, TARGET, OTHERS.encode() + b"\n", 8)),
+    )
+    ours = (
+        (VETH, FROM_US, 0.001, syn(NODE_A, 48284, POD, TARGET, 90)),
+        (VETH, TO_US, 0.0011, syn_ack(POD, TARGET, NODE_A, 48284, 90)),
+        (VETH, FROM_US, 0.0012, data(NODE_A, 48284, POD, TARGET, NONCE.encode() + b"\n", 91)),
+    )
+    return capture("worker-a", *(each for each in (*theirs, *ours) if named or each[3][TCP].flags != "PA"))
+
+
+def from_a_moved_port(seen: int, **more: Any) -> Observation:
+    ends = {"source": (NODE_A, 52669), "dialled": (POD, TARGET), "nonce": NONCE}
+    return observation((NODE_A, seen), **ends, **more)
+
+
+def test_a_port_that_the_kernel_moved_is_told_and_contradicts_nobody() -> None:
+    told = from_a_moved_port(48284)
+    traced = Tracer([moved_port(named=True)], ENDPOINTS).trace(told)
+    assert traced.delivered == (NODE_A, 48284)
+    assert agree(told, traced)[0] is Agreement.AGREED
+    assert [str(each) for each in traced.changes] == [
+        "before worker-a, between the client and veth1: 172.18.0.2:52669 became 172.18.0.2:48284"
+        " (NAT moved the source port)"
+    ]
+
+
+def test_a_backend_that_hides_a_moved_port_is_contradicted() -> None:
+    lie = from_a_moved_port(52669)
+    state, words = agree(lie, Tracer([moved_port(named=True)], ENDPOINTS).trace(lie))
+    assert state is Agreement.CONTRADICTION
+    assert "came from 172.18.0.2:48284" in words
+
+
+def test_connections_that_no_nonce_tells_apart_contradict_nobody() -> None:
+    told = from_a_moved_port(48284)
+    traced = Tracer([moved_port(named=False)], ENDPOINTS).trace(told)
+    assert (traced.seen, traced.delivered, traced.sightings) == (False, None, ())
+    assert agree(told, traced) == (
+        Agreement.UNSEEN, "not told apart: what the client told and what the backend told are two connections",
+    )  # fmt: skip
+    assert traced.said() == traced.apart
+
+
+def test_silence_is_not_joined_with_a_connection_that_carries_another_nonce() -> None:
+    ends = {"source": (NODE_A, 52669), "dialled": (POD, TARGET)}
+    silent = observation(None, **ends, nonce=NONCE.replace("3", "4"), outcome=Outcome.TIMEOUT)
+    traced = Tracer([moved_port(named=True)], ENDPOINTS).trace(silent)
+    assert (traced.seen, traced.delivered, traced.apart) == (False, None, "")
+
+
+def test_two_attempts_between_the_same_ends_are_not_told_apart_without_a_nonce() -> None:
+    again = tuple((i, kind, after + 2, packet) for i, kind, after, packet in (
+        (ETH0, TO_US, 0.001, syn(CLIENT, 5000, NODE_A, NODE_PORT, 77)),
+        (VETH, FROM_US, 0.0011, syn(CLIENT, 5000, POD, TARGET, 77)),
+    ))  # fmt: skip
+    told = observation((CLIENT, 5000))
+    traced = Tracer([capture("worker-a", *PRESERVED, *again)], ENDPOINTS).trace(told)
+    assert traced.apart == (
+        "not told apart: 2 connections were 172.18.0.9:5000 -> 172.18.0.2:30080, which the client told"
+    )
+    assert not traced.seen
+
+
+HEADERS = b"GET / HTTP/1.1\r\nHost: [fc00:f853:0000:0000:0000:0000:0000:ffff]:65535\r\nAccept: application/json\r\n"
+PREAMBLE_2 = b"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c" + bytes(10) + b"\x00P"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        NONCE.encode() + b"\n",
+        b"keep " + NONCE.encode() + b"\n",
+        PREAMBLE_2 + PREAMBLE_2 + NONCE.encode() + b"\n",
+        b"PROXY TCP4 203.0.113.7 192.0.2.1 1111 80\r\n" + NONCE.encode() + b"\n",
+        HEADERS + b"X-Esipp-Nonce: " + NONCE.encode() + b"\r\nConnection: close\r\n\r\n",
+        HEADERS + b"x-esipp-nonce: " + NONCE.encode() + b"\r\nx-forwarded-for: 203.0.113.7, 172.18.0.9\r\n\r\n",
+    ],
+    ids=["raw", "kept", "PROXY v2 twice", "PROXY v1", "HTTP", "HTTP by way of a proxy"],
+)
+def test_a_request_names_its_connection(said: bytes) -> None:
+    named = (VETH, FROM_US, 0.0014, data(CLIENT, 5000, POD, TARGET, said))
+    (sighting,) = [each for each in capture("worker-a", *PRESERVED, named).sightings if each.kind == "named"]
+    assert (sighting.nonce, sighting.join) == (NONCE, 1001)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b'{"schema": 1, "nonce": "' + NONCE.encode() + b'", "protocol": "tcp"}\n',
+        NONCE.encode(),
+        NONCE[:-2].encode() + b"\n",
+        b"GET /healthz HTTP/1.1\r\n\r\n",
+    ],
+    ids=["an answer", "cut short", "without its number", "another request"],
+)
+def test_what_is_no_whole_request_names_nothing(said: bytes) -> None:
+    named = (VETH, FROM_US, 0.0014, data(CLIENT, 5000, POD, TARGET, said))
+    assert {each.kind for each in capture("worker-a", *PRESERVED, named).sightings} == {"request", "reply"}
+
+
+def test_a_proxy_is_followed_by_the_nonce_whatever_port_it_takes() -> None:
+    """Two clients meet the proxy at once; without a nonce only the backend's word would tell which is whose."""
+    said = NONCE.encode() + b"\n"
+    seen = capture(
+        "worker-a",
+        (ETH0, TO_US, 0.001, syn(CLIENT, 5000, VIP, 80, seq=1)),
+        (ETH0, FROM_US, 0.002, syn_ack(VIP, 80, CLIENT, 5000, seq=1)),
+        (ETH0, TO_US, 0.0021, data(CLIENT, 5000, VIP, 80, said, seq=2)),
+        (VETH, FROM_US, 0.003, syn(NODE_A, 33000, POD, TARGET, seq=20)),
+        (VETH, FROM_US, 0.0031, syn(NODE_A, 33001, POD, TARGET, seq=30)),
+        (VETH, FROM_US, 0.004, data(NODE_A, 33000, POD, TARGET, OTHERS.encode() + b"\n", seq=21)),
+        (VETH, FROM_US, 0.0041, data(NODE_A, 33001, POD, TARGET, PREAMBLE_2 + said, seq=31)),
+    )
+    told = observation((NODE_A, 33001), dialled=(VIP, 80), nonce=NONCE)
+    traced = Tracer([seen], ENDPOINTS).trace(told)
+    assert (traced.relayed, traced.delivered, agree(told, traced)[0]) == (True, (NODE_A, 33001), Agreement.AGREED)
+    lie = observation((NODE_A, 33000), dialled=(VIP, 80), nonce=NONCE)
+    assert agree(lie, Tracer([seen], ENDPOINTS).trace(lie))[0] is Agreement.CONTRADICTION
+
+
+def test_a_nonce_is_of_the_connection_whose_bytes_come_before_it() -> None:
+    """Two connections, one after the other, between the same ends."""
+    first = (VETH, FROM_US, 0.0012, data(CLIENT, 5000, POD, TARGET, OTHERS.encode() + b"\n"))
+    then = (
+        (ETH0, TO_US, 3.0, syn(CLIENT, 5000, NODE_A, NODE_PORT, 2**32 - 1)),
+        (VETH, FROM_US, 3.001, syn(NODE_A, 4000, POD, TARGET, 2**32 - 1)),
+        (VETH, FROM_US, 3.002, data(NODE_A, 4000, POD, TARGET, NONCE.encode() + b"\n", 0)),
+    )
+    told = observation((NODE_A, 4000), nonce=NONCE)
+    traced = Tracer([capture("worker-a", *PRESERVED, first, *then)], ENDPOINTS).trace(told)
+    assert [each.join for each in traced.requests] == [2**32 - 1, 2**32 - 1]
+    assert agree(told, traced)[0] is Agreement.AGREED
+
+
+def test_an_sctp_tag_that_two_probes_share_is_told_apart_by_the_nonce() -> None:
+    def init(source: str, port: int, destination: str, to: int, nonce: str) -> Packet:
+        asks = SCTPChunkInit(init_tag=77, params=[Raw(b"\xbe\x51" + (4 + len(nonce)).to_bytes(2) + nonce.encode())])
+        return ip(source, destination) / SCTP(sport=port, dport=to) / asks
+
+    seen = capture(
+        "worker-a",
+        (VETH, FROM_US, 0.001, init(NODE_A, 6000, POD, TARGET, OTHERS)),
+        (VETH, FROM_US, 0.002, init(CLIENT, 5000, POD, TARGET, NONCE)),
+    )
+    assert [each.nonce for each in seen.sightings] == [OTHERS, NONCE]
+    traced = Tracer([seen], ENDPOINTS).trace(observation((CLIENT, 5000), tag=77, nonce=NONCE))
+    assert [each.source for each in traced.requests] == [(CLIENT, 5000)]
 
 
 def test_only_what_is_ours_is_read_and_kept() -> None:
@@ -478,7 +649,11 @@ def test_many_ports_and_addresses_become_few_ranges_that_hold_them_all() -> None
 
 
 @pytest.mark.skipif(not shutil.which("tcpdump"), reason="no tcpdump here")
-@pytest.mark.parametrize("scope", [SCOPE, many(), Scope(()), Scope({("TCP", 1)})], ids=["few", "many", "none", "one"])
+@pytest.mark.parametrize(
+    "scope",
+    [SCOPE, replace(SCOPE, payloads=True), many(), Scope(()), Scope({("TCP", 1)})],
+    ids=["few", "with payloads", "many", "none", "one"],
+)
 def test_tcpdump_compiles_the_filter_and_it_lets_ours_through(scope: Scope, tmp_path: Path) -> None:
     file = tmp_path / "in.pcap"
     port = 30007 if scope.holds("TCP", ("192.0.2.1", 30007)) else NODE_PORT
@@ -489,6 +664,7 @@ def test_tcpdump_compiles_the_filter_and_it_lets_ours_through(scope: Scope, tmp_
             (ETH0, TO_US, 0.0, syn(CLIENT, 5000, POD, TARGET)),
             (ETH0, TO_US, 0.0, ip(CLIENT6, NODE6) / TCP(sport=5000, dport=port, flags="A")),
             (ETH0, TO_US, 0.0, ip(CLIENT, NODE_A) / TCP(sport=5000, dport=port, flags="PA")),
+            (ETH0, TO_US, 0.0, data(CLIENT6, 5000, NODE6, port, NONCE.encode() + b"\n")),
             (ETH0, TO_US, 0.0, syn("192.0.2.1", 5000, "192.0.2.2", 443)),
         )
     )
@@ -496,7 +672,8 @@ def test_tcpdump_compiles_the_filter_and_it_lets_ours_through(scope: Scope, tmp_
         ["tcpdump", "-n", "-r", str(file), "-w", "-", scope.expression()], capture_output=True, timeout=20, check=True
     )
     read = read_capture("worker-a", done.stdout, NAMES, Scope({("TCP", port)}, SCOPE.endpoints))
-    assert len(read.sightings) == (3 if scope.holds("TCP", ("192.0.2.1", port)) else 0)
+    ours = scope.holds("TCP", ("192.0.2.1", port))
+    assert len(read.sightings) == ((4 if scope.payloads else 3) if ours else 0)
 
 
 # --------------------------------------------------------------------------------------------------------- the tap

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from esipp.cilium import read_config, replaces_kube_proxy, sctp_feature, version
+from esipp.claims import all_claims
 from esipp.cluster import ApiError, Cluster
 from esipp.facts import measured_facts, proxy_facts
 from esipp.observation import Observation
@@ -194,7 +195,71 @@ def test_kube_proxys_own_word_goes_before() -> None:
 
 
 def test_none_is_said_only_where_nothing_could_be_one() -> None:
-    assert measured(UNKNOWN, a=Agent()) == {"service-proxy": "none"}
-    assert measured(UNKNOWN | {"network-add-on": "ovnkube-node"}, a=Agent()) == {}
+    assert measured(UNKNOWN, a=Agent()) == {"service-proxy": "none", "kube-proxy": "absent"}
+    assert measured(UNKNOWN | {"network-add-on": "ovnkube-node"}, a=Agent()) == {"kube-proxy": "absent"}
     assert measured(UNKNOWN, a=Agent(p9879=200)) == {}
     assert measured(UNKNOWN) == {}
+
+
+UNKNOWN_SETTINGS = dict.fromkeys(("proxy-mode", "detect-local", "node-port-addresses", "masquerade-all"), "unknown")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"config.conf": ""},
+        {"config.conf": "# nothing"},
+        {"config.conf": "just words"},
+        {"config.conf": "[1, 2]"},
+        {"config.conf": "{unclosed: ["},
+        {"kubeconfig.conf": "apiVersion: v1"},
+        404,
+        403,
+    ],
+)
+def test_a_config_map_without_a_configuration_that_can_be_read_tells_nothing(config: Mapping[str, str] | int) -> None:
+    facts = found(["kube-proxy", "kindnet"], kube_proxy=config)
+    assert {name: facts[name] for name in UNKNOWN_SETTINGS} == UNKNOWN_SETTINGS
+    assert facts["service-proxy"] == "kube-proxy"
+
+
+def test_an_unknown_setting_excuses_nothing() -> None:
+    for claim in all_claims():
+        assert not any(value == "unknown" for _, value in claim.when), claim.where
+        assert not claim.when or not claim.holds(UNKNOWN_SETTINGS)
+
+
+def test_kube_proxys_version_is_its_own() -> None:
+    assert found(["kube-proxy", "kindnet"], kube_proxy=KUBEADM)["kube-proxy.version"] == "1.18.6"
+    assert "kube-proxy.version" not in found(["cilium"], cilium_config=SNAT)
+
+
+def test_no_kube_proxy_is_there_where_none_has_the_name_and_none_answers() -> None:
+    known = {"service-proxy": "unknown", "network-add-on": "calico-node"}
+    assert measured(known, a=Agent()) == {"kube-proxy": "absent"}
+    assert measured(known, a=Agent(p10249="iptables")) == {"proxy-mode": "iptables"}, "one answers, as k3s's own"
+    assert measured(known, a=Agent(p9879=200)) == {}, "a Cilium by another name"
+    assert measured(known | {"network-add-on": "unknown"}, a=Agent()) == {}, "nobody could list DaemonSets"
+    assert measured(known) == {}, "nobody was asked"
+
+
+def test_ciliums_loopback_is_what_it_is_told_or_its_default() -> None:
+    facts = {name: fact.value for name, fact in read_config(SNAT).items()}
+    assert facts["cilium.loopback.ipv4"] == "169.254.42.1"
+    told = read_config({**SNAT, "ipv4-service-loopback-address": "169.254.7.7"})
+    assert told["cilium.loopback.ipv4"].value == "169.254.7.7"
+
+
+@pytest.mark.parametrize(
+    ("config", "value"),
+    [
+        ({"kube-proxy-replacement": "true"}, "balanced"),
+        ({"kube-proxy-replacement": "strict"}, "balanced"),
+        ({"kube-proxy-replacement": "partial"}, "not balanced"),
+        ({"kube-proxy-replacement": "partial", "bpf-lb-sock": "true"}, "balanced"),
+        ({"kube-proxy-replacement": "probe", "enable-host-reachable-services": "true"}, "balanced"),
+    ],
+)
+def test_sockets_of_hosts_are_balanced_where_the_configuration_says_so(config: dict[str, str], value: str) -> None:
+    assert read_config(config)["cilium.sockets-of-hosts"].value == value

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from ci import excuses
 from esipp.catalog import all_cells
 from esipp.cell import Override
 from esipp.claims import Claim, all_claims, by_claim, claims_of, sights
@@ -78,7 +79,45 @@ def test_claims_of_all_suites_are_found() -> None:
     assert all(claim.reason and claim.reference for claim in found)
     defects = {claim.reference for claim in found if claim.nature is Nature.DEFECT}
     assert "kubernetes/kubernetes#74383" in defects
-    assert any(claim.before == "1.33.6" for claim in found)
+    assert any(claim.before == "kube-proxy.version 1.33.6" for claim in found)
+
+
+def test_every_claim_says_what_must_be_seen_and_what_it_can_still_hide() -> None:
+    for claim in all_claims():
+        assert claim.evidence, claim.reason
+        assert claim.hides, claim.reason
+        for text in (claim.evidence, claim.hides):
+            assert text[0].isupper()
+            assert text.endswith(".")
+
+
+def test_the_page_of_known_differences_is_that_of_the_rows() -> None:
+    assert excuses.PAGE.read_text() == excuses.page(), "python -m ci.excuses"
+
+
+def test_rows_that_did_not_show_what_their_siblings_did_are_named() -> None:
+    def notes(*verdicts: Verdict) -> list[str]:
+        found = sights(CLAIMS, OLD, {each.cell: each for each in verdicts})
+        return [each.of_rows for each in found if each.of_rows]
+
+    (note,) = notes(known("a", DEFECT), said("b", Status.PASS))
+    assert "was seen on 1 of 2 rows; as required all the same: b" in note
+    assert notes(known("a", DEFECT), known("b", DEFECT)) == []
+    assert notes(known("a", DEFECT), said("b", Status.FAIL)) == [], "a failure speaks for itself"
+    assert notes(said("a", Status.PASS), said("b", Status.PASS)) == [], "it has expired"
+    assert notes(known("a", ANYWHERE), said("c", Status.PASS)) == [], "it need not be seen"
+
+
+def test_what_is_claimed_of_one_service_is_held_against_its_rows_alone() -> None:
+    service = "loadbalancer.local.tcp.ipv4.outside-1-to-vip"
+    other = service.replace("tcp", "udp")
+    claim = next(each for each in all_claims() if ("service.load-balancer", "proxy") in each.when)
+    facts = {"load-balancer.ingress.loadbalancer-local-tcp": "Proxy"}
+    verdicts = {name: known(name, claim) for name in (service, other)}
+    (found,) = sights({claim: frozenset(verdicts)}, facts, verdicts)
+    assert (found.asked, found.seen) == (1, 1)
+    assert sights({claim: frozenset(verdicts)}, {}, verdicts) == []
+    assert not claim.binds, "a Service that announces a hostname may be behind a forwarder"
 
 
 def test_rows_that_repeat_a_path_in_another_window_have_its_claims() -> None:

@@ -11,12 +11,12 @@ import pytest
 
 from esipp.cluster import ApiError, UnreachableError
 from esipp.compatibility.judging import judge
-from esipp.compatibility.model import ANNOTATION, Answer, EditRow, Json, Quiet, Refused, Seen, Warned
+from esipp.compatibility.model import ANNOTATION, Answer, Chain, EditRow, Json, Quiet, Refused, Seen, Warned
 from esipp.compatibility.performing import Listen, Performer
 from esipp.labels import labels_of
 from esipp.rows import Feature, Level, Status
 from esipp.stop import Stop, StoppedError
-from fixtures.edits import in_turn
+from fixtures.edits import _make, in_turn
 from suites.compatibility.edits import CELLS
 from tests.unit.compat_api import FakeServices
 from tests.unit.world import FINE
@@ -353,6 +353,21 @@ def test_a_port_that_is_heard_because_somebody_got_it_meanwhile_is_no_fault() ->
         return hear(silent="503")(0, 0)
 
     assert differing(perform(api, listen)) == dict.fromkeys(those("old.*.not-heard"), Status.INCONCLUSIVE)
+
+
+@pytest.mark.parametrize(("rivals", "made"), [(0, 1), (1, 2), (9, 3)])
+def test_a_chain_whose_port_somebody_took_is_made_again_with_others(rivals: int, made: int) -> None:
+    chain, seen, performed = next(iter(CHAINS.values())), Seen(), list[str]()
+
+    class Rivalled:
+        def perform(self, chain: Chain, answers: dict[str, Answer]) -> None:
+            performed.append(chain.name)
+            trouble = "the service tenant/rival took port 30123 meanwhile" if len(performed) <= rivals else ""
+            answers["created"] = Answer(trouble=trouble)
+
+    _make(None, Rivalled(), chain, seen)  # type: ignore[arg-type]
+    assert len(performed) == made
+    assert bool(seen.answers[chain.name]["created"].trouble) is (rivals >= made)
 
 
 def test_chains_that_ask_for_a_port_again_are_known() -> None:

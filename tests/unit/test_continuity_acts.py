@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from esipp.cluster import ApiError
 from esipp.continuity import acts as module
 from esipp.continuity.acts import Acts, Notes
 from esipp.continuity.gates import Gates
@@ -21,6 +22,7 @@ from esipp.errors import HarnessError
 from esipp.model import Family
 from esipp.moves.samples import Sample, Stream
 from esipp.stop import Stop, StoppedError
+from esipp.timing import FIELD_LIMIT
 from esipp.topology import parse_address
 from suites.continuity.cells import WAYS
 from tests.unit.continuity_world import CLIENT, FAMILY, PROXY, key
@@ -50,6 +52,10 @@ class FakeAsking:
         self.streams = {key("nodeport.local"): live("nodeport.local", 0.1, answered())}
         self.health = {FAMILY: {"a": saying(status), "c": saying("200")}}
         self.left: list[str] = []
+        self.moved: list[tuple[int, int]] = []
+
+    def move_health(self, port: int, new: int) -> None:
+        self.moved.append((port, new))
 
     def latest(self, asked: Any) -> Sample:
         return self.streams[asked].samples[0]
@@ -62,9 +68,14 @@ class FakeCluster:
     def __init__(self) -> None:
         self.patched: list[tuple[str, Any]] = []
         self.deleted: list[str] = []
+        self.taken: set[int] = set()
 
-    def patch(self, path: str, body: Any, how: str = "") -> None:
-        self.patched.append((path.rpartition("/")[2], body["spec"]))
+    def patch(self, path: str, body: Any, how: str = "") -> Any:
+        name, spec = path.rpartition("/")[2], body["spec"]
+        if spec.get("healthCheckNodePort") in self.taken:
+            raise ApiError(422, "Invalid", "provided port is already allocated", "PATCH")
+        self.patched.append((name, spec))
+        return {"spec": {"healthCheckNodePort": 31999, **spec}}
 
     def delete(self, path: str) -> None:
         self.deleted.append(path.rpartition("/")[2])
@@ -181,6 +192,19 @@ def test_all_local_services_flip_and_get_their_health_check_ports_back(monkeypat
     assert since < until <= time.monotonic(), "over as soon as sources were stable"
 
 
+def test_a_port_that_another_service_took_meanwhile_is_given_up_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(True, ""))
+    acts, notes = made(), Notes()
+    first = service_name(next(way for way in WAYS if way.local))
+    lost = acts.stage.services[first]["spec"]["healthCheckNodePort"]
+    acts.stage.cluster.taken = {lost}  # type: ignore[attr-defined]
+    acts.perform(Phase.FLIPS, notes)
+    assert acts.asking.moved == [(lost, 31999)]  # type: ignore[attr-defined]
+    patched = dict(acts.stage.cluster.patched)  # type: ignore[attr-defined]
+    assert patched[first] == {"externalTrafficPolicy": "Local"}
+    assert notes.returned is not None
+
+
 def test_either_source_is_right_until_the_policy_is_local_again_however_soon_sources_are_stable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -203,7 +227,7 @@ def test_either_source_is_right_until_the_policy_is_local_again_however_soon_sou
         ("nodeport.cluster", "192.0.2.1", "b", True),
     ],
 )
-def test_sources_that_do_not_become_stable_get_ten_seconds_and_no_more(
+def test_sources_that_do_not_become_stable_get_the_fields_limit_and_no_more(
     slug: str, source: str, node: str, stable: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asking = FakeAsking()
@@ -212,8 +236,8 @@ def test_sources_that_do_not_become_stable_get_ten_seconds_and_no_more(
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(True, ""))
     acts.perform(Phase.FLIPS, notes)
     ((_, until),) = notes.either
-    assert (until == pytest.approx(notes.causes[-1] + module.STABLE_SECONDS)) is not stable
-    assert ("not within 10 s" in notes.words) is not stable
+    assert (until == pytest.approx(notes.causes[-1] + FIELD_LIMIT)) is not stable
+    assert ("not within 30 s" in notes.words) is not stable
 
 
 def test_services_are_local_again_whatever_broke_the_flip_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The judge of continuity: in a healthy world nothing is red, and of each lie exactly the right rows are."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -8,18 +9,26 @@ import pytest
 from esipp.continuity.judging import Judge
 from esipp.continuity.losses import gaps, tally
 from esipp.continuity.rows import Phase
+from esipp.continuity.scene import service_name
 from esipp.continuity.seen import Exchange, Seen, Steer, Window
+from esipp.loadbalancers.bound import Bound
 from esipp.moves.samples import Sample, Stream
-from esipp.rows import Status
+from esipp.rows import AT_VIPS, Status
 from tests.unit.continuity_world import (
+    ADDRESS,
     BEGAN,
+    CLIENT,
     FAMILY,
     FEATURES,
+    RETURNED,
     ROWS,
+    SERVES,
     STRANGER,
     broken,
+    busy,
     changed,
     control_lost,
+    controls,
     differing,
     key,
     lost,
@@ -33,6 +42,7 @@ from tests.unit.continuity_world import (
 
 ROLLING, QUIET = Phase.ROLLING_UPDATE, Phase.QUIET
 ECMP = "reference-ecmp.local"
+PROXIED_HERE = {"load-balancer.ingress.continuity-default-local": "Proxy"}
 
 
 def red(phase: Phase, slug: str, what: str, status: Status = Status.FAIL) -> dict[str, Status]:
@@ -241,38 +251,51 @@ def test_a_connection_that_breaks_while_its_pod_still_serves_is_found(phase: Pha
     assert differing(replace(seen, lasting={**seen.lasting, key(slug): made})) == red(phase, slug, "lasting")
 
 
-def test_a_vip_that_has_moved_breaks_what_was_open_and_nothing_else_may() -> None:
-    slug, phase = "default.local", Phase.API_SERVER
-    seen = broken(world(), slug, moment(phase, 3.0))
-    pod = Judge(seen).every_break(phase, *key(slug))[0].pod
-
-    def answering(node: str) -> Seen:
-        made = [s._replace(node=node) for s in seen.streams[key(slug)].samples]
-        return replace(seen, streams={**seen.streams, key(slug): Stream(slug, 0.1, made)})
-
-    name, (here, elsewhere) = row_id(phase, slug, "lasting"), ("ac", "ca")[seen.nodes[pod] == "c"]
-    assert statuses(answering(here))[name] is Status.FAIL
-    assert statuses(answering(elsewhere))[name] is Status.KNOWN
-
-
 @pytest.mark.parametrize(
     ("slug", "source", "facts"),
     [
-        ("default.local", STRANGER, {"load-balancer.ingress": "Proxy"}),
-        ("default.cluster", STRANGER, {"load-balancer.ingress": "hostname"}),
+        ("default.cluster", STRANGER, {"load-balancer.ingress.continuity-default-cluster": "hostname"}),
         ("nodeport.cluster", "192.0.2.9", {"service-proxy": "cilium"}),
     ],
 )
 def test_sources_that_other_data_planes_show_are_known_there_only(
     slug: str, source: str, facts: dict[str, str]
 ) -> None:
-    seen = changed(world(), slug, moment(QUIET, 1.0), lambda s: s._replace(source=source))
+    seen = changed(world(), slug, moment(QUIET, 1.0), lambda s: s._replace(source=source), 2)
     row = next(each for each in ROWS if each.id == row_id(QUIET, slug, "source"))
     assert Judge(seen).verdict(row, FEATURES, facts).status is Status.KNOWN
     assert Judge(seen).verdict(row, FEATURES, {}).status is Status.FAIL
     other = changed(world(), "nodeport.local", moment(QUIET, 1.0), lambda s: s._replace(source=STRANGER))
     row = next(each for each in ROWS if each.id == row_id(QUIET, "nodeport.local", "source"))
     assert Judge(other).verdict(row, FEATURES, facts).status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("source", "share", "facts", "status"),
+    [
+        (STRANGER, 1.0, PROXIED_HERE, Status.KNOWN),
+        (STRANGER, 1.0, {}, Status.FAIL),
+        (STRANGER, 1.0, {"load-balancer.ingress.continuity-default-cluster": "Proxy"}, Status.FAIL),
+        (STRANGER, 1.0, {**PROXIED_HERE, "load-balancer.class.told": "forwarder"}, Status.FAIL),
+        (STRANGER, 0.5, PROXIED_HERE, Status.FAIL),
+        (ADDRESS["b"], 1.0, PROXIED_HERE, Status.FAIL),
+        (STRANGER, 1.0, {f"{AT_VIPS}ipv4": "private"}, Status.INCONCLUSIVE),
+        (ADDRESS["b"], 1.0, {f"{AT_VIPS}ipv4": "private"}, Status.FAIL),
+    ],
+)
+def test_at_its_own_vip_only_a_balancers_own_address_is_known(
+    source: str, share: float, facts: dict[str, str], status: Status
+) -> None:
+    made = world()
+    every = len(made.streams[key("default.local")].samples)
+    made = changed(made, "default.local", 0.0, lambda s: s._replace(source=source), every)
+    if share < 1:
+        made = changed(made, "default.local", moment(QUIET, 1.0), lambda s: s._replace(source=CLIENT))
+    kept = [each._replace(sample=each.sample._replace(source=source)) for each in made.lasting[key("default.local")]]
+    made = replace(made, lasting={**made.lasting, key("default.local"): kept})
+    row = next(each for each in ROWS if each.id == row_id(QUIET, "default.local", "source"))
+    assert row.own_service == service_name(row.way)
+    assert Judge(made).verdict(row, FEATURES, facts).status is status
 
 
 def test_without_any_health_check_a_pod_that_ends_is_not_judged_and_that_is_told() -> None:
@@ -285,7 +308,6 @@ def test_a_connection_that_the_balancer_moved_is_known() -> None:
     at = moment(Phase.FLAPS, 3.0)
     seen = steered(broken(world(), ECMP, at), ECMP, at - 0.1)
     assert differing(seen) == red(Phase.FLAPS, ECMP, "lasting", Status.KNOWN)
-    assert differing(broken(world(), "default.local", at)) == {}, "recorded"
 
 
 @pytest.mark.parametrize("phase", [ROLLING, Phase.DELETED, Phase.DRAIN])
@@ -333,13 +355,227 @@ def test_of_a_gap_it_is_told_which_answers_were_only_late() -> None:
     assert "late" not in verdict(seen, row_id(Phase.FLAPS, ECMP, "gap")).reason
 
 
-def test_for_how_long_we_did_not_ask_is_no_ones_gap() -> None:
-    seen = world(3.5)
-    at = moment(Phase.FLAPS, 2.0)
-    kept = [s for s in seen.streams[key(ECMP)].samples if not at < s.started < at + 1.0]
-    found = statuses(replace(seen, streams={**seen.streams, key(ECMP): Stream(ECMP, 0.1, kept)}))
-    assert found[row_id(Phase.FLAPS, ECMP, "gap")] is Status.PASS
+def unasked(seen: Seen, at: float, seconds: float) -> Seen:
+    """The same, where we did not ask for a while."""
+    kept = [s for s in seen.streams[key(ECMP)].samples if not at < s.started < at + seconds]
+    return replace(seen, streams={**seen.streams, key(ECMP): Stream(ECMP, 0.1, kept)})
+
+
+def test_for_how_long_we_did_not_ask_is_added_to_no_bound() -> None:
+    """A gap near its bound is then undecided, and says what was reached and what is needed."""
+    seen = unasked(world(3.5), moment(Phase.FLAPS, 2.0), 1.0)
+    found = statuses(seen)
+    assert found[row_id(Phase.FLAPS, ECMP, "gap")] is Status.INCONCLUSIVE
     assert found[row_id(Phase.KUBELET, ECMP, "gap")] is Status.FAIL
+    reason = verdict(seen, row_id(Phase.FLAPS, ECMP, "gap")).reason
+    assert "our longest time between two probes was 1.0" in reason
+    assert "0.20 s are needed to judge 3.00 s" in reason
+
+
+def test_a_gap_far_beyond_its_bound_counts_however_we_asked() -> None:
+    assert differing(unasked(world(9.0), moment(Phase.KUBELET, 4.0), 1.0))[row_id(Phase.KUBELET, ECMP, "gap")] is (
+        Status.FAIL
+    )
+
+
+def late_for(seen: Seen, since: float, seconds: float) -> Seen:
+    """The same, where requests that had no answer from a time on have one, so much later."""
+    slow = [
+        s
+        if s.answered or not since <= s.started < since + 5
+        else s._replace(outcome="answered", ended=s.started + seconds, node="c", pod="c2", source=CLIENT)
+        for s in seen.streams[key(ECMP)].samples
+    ]
+    return replace(seen, streams={**seen.streams, key(ECMP): Stream(ECMP, 0.1, slow)})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "status"), [("abc", Status.INCONCLUSIVE), ("c", Status.FAIL), ("ab", Status.FAIL), ("", Status.FAIL)]
+)
+def test_late_answers_are_ours_only_if_every_nodes_control_was_as_late(nodes: str, status: Status) -> None:
+    at = moment(Phase.KUBELET, 2.0)
+    seen = late_for(world(3.5), at, 1.5)
+    for second in range(5):
+        seen = busy(seen, at + second, 1.2, nodes)
+    assert verdict(seen, row_id(Phase.KUBELET, ECMP, "gap")).status is status
+
+
+# ------------------------------------------------------------------------------------- the cluster's own load balancer
+OWN = "default.local"
+
+
+def test_what_the_own_balancer_loses_is_held_against_the_bound_that_is_told() -> None:
+    seen = changed(world(), OWN, moment(ROLLING, 4.0), lost, count=40)
+    row = row_id(ROLLING, OWN, "losses")
+    assert verdict(seen, row).status is Status.RECORDED
+    assert "nobody promises a bound" in verdict(seen, row).reason
+    assert verdict(replace(seen, bound=Bound(3.0, "--bound")), row).status is Status.FAIL
+    told = verdict(replace(seen, bound=Bound(6.0, "--bound")), row)
+    assert told.status is Status.PASS
+    assert "bound 6.00 s, --bound" in told.observed
+    assert "0.40 s are needed" in told.sees
+
+
+def test_a_phase_that_is_too_short_for_the_bound_says_so() -> None:
+    said = verdict(replace(world(), bound=Bound(60.0, "--bound")), row_id(Phase.FLAPS, OWN, "losses"))
+    assert said.status is Status.PASS
+    assert "no longer gap could be seen" in said.sees
+
+
+def wandering(seen: Seen, at: float, *, by: str = "c1") -> Seen:
+    """The same, where the VIP is at another node from a time on, and what was open is reset then."""
+    made = [
+        s._replace(node="c", pod=by) if at <= s.started < at + 3 and s.answered else s
+        for s in seen.streams[key(OWN)].samples
+    ]
+    return broken(replace(seen, streams={**seen.streams, key(OWN): Stream(OWN, 0.1, made)}), OWN, at)
+
+
+def test_a_vip_that_wanders_at_rest_is_found() -> None:
+    seen = wandering(world(), moment(QUIET, 1.5))
+    assert differing(seen) == red(QUIET, OWN, "lasting")
+    said = verdict(seen, row_id(QUIET, OWN, "lasting"))
+    assert "the VIP moved from node a to node c, and nothing that was done explains that" in said.reason
+
+
+def test_a_vip_that_moves_while_every_machine_stands_still_says_nothing() -> None:
+    at = moment(QUIET, 1.5)
+    assert differing(busy(wandering(world(), at), at - 1.0, 1.0)) == red(QUIET, OWN, "lasting", Status.INCONCLUSIVE)
+    assert differing(busy(wandering(world(), at), at - 1.0, 1.0, "a")) == red(QUIET, OWN, "lasting")
+
+
+def test_a_vip_that_moves_while_nothing_is_done_that_moves_it_is_found() -> None:
+    seen = wandering(world(), moment(Phase.API_SERVER, 3.0), by="c2")
+    assert differing(seen) == red(Phase.API_SERVER, OWN, "lasting")
+
+
+def cut_off(seen: Seen, *moments: float) -> Seen:
+    """The same, with connections to the pod of node ``a`` that are open while it flaps, and reset at these times."""
+    pod = next(m.pod for m in seen.marks if m.what == "unready" and m.at > BEGAN[Phase.FLAPS])
+    made: list[Exchange] = []
+    for number, at in enumerate(moments):
+        starts = [BEGAN[Phase.FLAPS] + 0.3 * n for n in range(1, 100) if BEGAN[Phase.FLAPS] + 0.3 * n < at]
+        said = [Sample(n, start, start + 0.003, "answered", pod, "a", CLIENT) for n, start in enumerate(starts)]
+        made += [Exchange((9, number), each) for each in said]
+        made.append(Exchange((9, number), Sample(999, at, at + 0.01, "reset"), lost=at))
+    kept = sorted([*seen.lasting[key(OWN)], *made], key=lambda each: each.sample.started)
+    return replace(seen, lasting={**seen.lasting, key(OWN): kept})
+
+
+def test_a_vip_may_move_when_the_node_that_has_it_loses_its_pod() -> None:
+    seen = cut_off(world(), moment(Phase.FLAPS, 1.2))
+    row = row_id(Phase.FLAPS, OWN, "lasting")
+    assert differing(seen) == {row: Status.KNOWN}
+    said = verdict(seen, row)
+    assert re.search(r"the VIP moved from node a to node c 0\.\d s after pod a\d of node a was unready", said.observed)
+
+
+def test_a_vip_may_not_move_later_than_the_bound() -> None:
+    seen = cut_off(world(), moment(Phase.FLAPS, 5.5))
+    row = row_id(Phase.FLAPS, OWN, "lasting")
+    assert statuses(seen)[row] is Status.KNOWN
+    assert statuses(replace(seen, bound=Bound(2.0, "--bound")))[row] is Status.FAIL
+
+
+def test_a_move_excuses_no_connection_that_broke_at_another_time() -> None:
+    seen = cut_off(world(), moment(Phase.FLAPS, 1.2), moment(Phase.FLAPS, 15.0))
+    assert differing(seen) == red(Phase.FLAPS, OWN, "lasting")
+
+
+# ------------------------------------------------------------------------------------------- whose trouble a loss is
+def test_a_node_that_is_cut_off_for_its_listener_too_is_found() -> None:
+    """Its control is lost as well; those of other nodes answer the same client at that time."""
+    at = moment(ROLLING, 4.0)
+    seen = control_lost(changed(world(), ECMP, at, lost), at, "a")
+    assert differing(seen) == red(ROLLING, ECMP, "no-loss")
+    reason = verdict(seen, row_id(ROLLING, ECMP, "no-loss")).reason
+    assert re.search(r"lost as well \(\d on a\), none of those to b, c", reason)
+
+
+def test_one_control_alone_can_excuse_as_nobody_can_be_told_from_it() -> None:
+    at = moment(ROLLING, 4.0)
+    seen = replace(control_lost(changed(world(), ECMP, at, lost), at, "a"), others={})
+    assert differing(seen) == red(ROLLING, ECMP, "no-loss", Status.INCONCLUSIVE)
+
+
+def every(number: int, first: int = 0) -> Callable[[Sample], Sample]:
+    return lambda sample: lost(sample) if sample.seq % number == first else sample
+
+
+def lossy(seen: Seen, one_in: int = 100) -> Seen:
+    """The same, where the way to every node loses one request in so many, each at times of its own."""
+    for number, node in enumerate("abc"):
+        seen = controls(seen, every(one_in, one_in // 3 * number), node)
+    return seen
+
+
+def test_at_rest_a_way_that_loses_no_more_than_its_controls_says_nothing() -> None:
+    seen = lossy(changed(world(), ECMP, moment(QUIET, 1.0), lost))
+    said = verdict(seen, row_id(QUIET, ECMP, "no-loss"))
+    assert said.status is Status.INCONCLUSIVE
+    assert re.search(r"lost \d+ of \d+, with no service in the way: 1 of \d+ may be .* p = 0\.\d+", said.reason)
+
+
+def test_at_rest_a_way_that_loses_more_than_its_controls_is_found() -> None:
+    seen = lossy(changed(world(), ECMP, moment(QUIET, 1.0), lost, count=30), one_in=600)
+    assert verdict(seen, row_id(QUIET, ECMP, "no-loss")).status is Status.FAIL
+    one_node = controls(changed(world(), ECMP, moment(QUIET, 1.0), lost, count=6), every(3), "a")
+    assert verdict(one_node, row_id(QUIET, ECMP, "no-loss")).status is Status.FAIL, "that node's own losses excuse none"
+
+
+def told_late(seen: Seen, seconds: float) -> Seen:
+    """The same, where node ``a`` says 503 so long after its pod was told to end, and requests are lost for that."""
+    ends = next(m.at for m in seen.marks if m.what == "deleting" and m.at > BEGAN[ROLLING])
+    late = [
+        s._replace(outcome="200") if ends <= s.started < ends + seconds else s for s in seen.health[FAMILY]["a"].samples
+    ]
+    seen = replace(seen, health={FAMILY: {**seen.health[FAMILY], "a": Stream("a", 0.1, late)}})
+    return changed(seen, ECMP, ends + SERVES + 0.3, lost, count=3)
+
+
+def test_a_node_that_says_503_too_late_is_told_and_ours_only_if_all_machines_were_slow() -> None:
+    seen = told_late(world(), 7.3)
+    said = verdict(seen, row_id(ROLLING, ECMP, "no-loss"))
+    assert said.status is Status.FAIL
+    assert re.search(r"node a said 503 only 7\.\d s after a1 was told to end", said.reason)
+    ends = BEGAN[ROLLING] + 0.5
+    said = verdict(busy(seen, ends + 3.0, 1.0), row_id(ROLLING, ECMP, "no-loss"))
+    assert said.status is Status.INCONCLUSIVE
+    assert "controls with no service in the way took 1.0" in said.reason
+    assert verdict(busy(seen, ends + 3.0, 1.0, "a"), row_id(ROLLING, ECMP, "no-loss")).status is Status.FAIL
+
+
+# ------------------------------------------------------------------------------------------------ back to Local, soon
+def rewriting(seconds: float) -> Seen:
+    """A world where a node's address is seen for so long after the return to Local, and never again."""
+    seen, back = world(), moment(Phase.FLIPS, RETURNED)
+    made = [
+        s._replace(source="192.0.2.2") if back - 8 <= s.started < back + seconds else s
+        for s in seen.streams[key(ECMP)].samples
+    ]
+    windows = [
+        replace(w, either=((w.began + 1.0, back + 30.0),)) if w.phase is Phase.FLIPS else w for w in seen.windows
+    ]
+    return replace(seen, streams={**seen.streams, key(ECMP): Stream(ECMP, 0.1, made)}, windows=windows)
+
+
+def test_sources_that_are_rewritten_for_long_after_the_return_to_local_are_found() -> None:
+    assert differing(rewriting(3.0)) == {}
+    assert differing(rewriting(9.0)) == red(Phase.FLIPS, ECMP, "source-prompt")
+    said = verdict(rewriting(9.0), row_id(Phase.FLIPS, ECMP, "source-prompt"))
+    assert "the last wrong source 8.9" in said.observed or "the last wrong source 9.0" in said.observed
+
+
+def test_sources_that_are_late_while_all_machines_are_slow_say_nothing() -> None:
+    at = moment(Phase.FLIPS, RETURNED + 4.0)
+    assert differing(busy(rewriting(9.0), at, 1.0)) == red(Phase.FLIPS, ECMP, "source-prompt", Status.INCONCLUSIVE)
+    assert differing(busy(rewriting(9.0), at, 1.0, "b")) == red(Phase.FLIPS, ECMP, "source-prompt")
+
+
+def test_every_row_that_passes_says_what_it_can_see() -> None:
+    judge = Judge(replace(world(), bound=Bound(3.0, "--bound")))
+    told = [judge.verdict(row, FEATURES, {}) for row in ROWS]
+    assert [each.cell for each in told if each.status is Status.PASS and not each.sees] == []
 
 
 def test_without_the_balancers_settings_there_is_no_budget() -> None:

@@ -10,7 +10,7 @@ from esipp.continuity import scene
 from esipp.continuity.gates import Gates
 from esipp.continuity.judging import Judge
 from esipp.continuity.keeping import keep
-from esipp.continuity.rows import NODEPORT, Phase, What
+from esipp.continuity.rows import MOVED, NODEPORT, Phase, What
 from esipp.continuity.seen import Seen
 from esipp.continuity.telling import section
 from esipp.continuity.told import Told
@@ -54,6 +54,23 @@ def test_where_nobody_has_a_reason_to_lose_anything_nothing_may_be_lost() -> Non
         assert {row.what for row in CELLS if row.phase is phase} == {
             What.NO_LOSS, What.SOURCE, What.PLACE, What.LASTING,
         }  # fmt: skip
+
+
+def test_what_the_clusters_own_balancer_loses_binds_but_for_a_restart_of_its_own_agent() -> None:
+    own = [row for row in CELLS if row.way.by == "default" and row.what in (What.LOSSES, What.LASTING)]
+    assert {row.phase for row in own if row.level is Level.RECORD} == {Phase.SPEAKER}
+    assert {row.what for row in own if row.level is Level.RECORD} == {What.LOSSES}
+
+
+def test_a_vip_may_move_only_where_something_is_done_that_makes_it() -> None:
+    moved = {row.phase for row in CELLS if any(known.seen == MOVED for known in row.differences)}
+    assert not moved & {Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER}
+
+
+def test_a_prompt_return_to_local_is_asked_of_local_services_while_policies_flip() -> None:
+    prompt = [row for row in CELLS if row.what is What.PROMPT]
+    assert {(row.phase, row.way.local, row.level) for row in prompt} == {(Phase.FLIPS, True, Level.EXTENDED)}
+    assert len(prompt) == 4 * len(Family)
 
 
 # --------------------------------------------------------------------------------------------------------- the stage

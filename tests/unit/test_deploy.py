@@ -13,9 +13,9 @@ from ci.lane import split
 from ci.lane_merge import KEYS
 from esipp.catalog import HOUSE
 from esipp.cli import _parser, check_run
-from esipp.in_pod import job, sonobuoy
+from esipp.in_pod import credentials, job, keep, sonobuoy
 from esipp.in_pod.command import JOB, NAMESPACE
-from esipp.in_pod.state import CONTAINER
+from esipp.in_pod.state import KEEPER, RUNNER
 from tests.incluster.test_inside import FEW, ONE
 
 Json = dict[str, Any]
@@ -50,16 +50,47 @@ def test_the_job_has_the_account_of_the_page_and_brings_no_rights() -> None:
     assert [each["kind"] for each in made] == ["Job"]
     assert made[0]["metadata"]["namespace"] == account["metadata"]["namespace"] == NAMESPACE
     assert pod_of(made[0])["serviceAccountName"] == account["metadata"]["name"]
-    assert pod_of(made[0])["automountServiceAccountToken"] is True
     assert account["automountServiceAccountToken"] is False, "nobody else's pod gets it"
+
+
+MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+def test_only_the_container_that_runs_has_a_token_and_it_soon_ends(the_job: Json) -> None:
+    pod = pod_of(the_job)
+    assert pod["automountServiceAccountToken"] is False
+    tokens = {
+        each["name"]: source["serviceAccountToken"]
+        for each in pod["volumes"]
+        for source in each.get("projected", {}).get("sources", ())
+        if "serviceAccountToken" in source
+    }
+    ((volume, token),) = tokens.items()
+    assert 600 <= token["expirationSeconds"] <= 3600, "the API has 600 at least; 3607 would be a year's"
+    (runner,), (keeper,) = pod["initContainers"], pod["containers"]
+    assert "restartPolicy" not in runner, "one that ends before the other begins"
+    mounts = {mount["name"]: mount["mountPath"] for mount in runner["volumeMounts"]}
+    assert mounts[volume] == MOUNT == str(credentials.ACCOUNT)
+    assert {mount["name"] for mount in keeper["volumeMounts"]} == {"report"}
+    assert not any("secret" in each for each in pod["volumes"])
+    told = {item["path"] for each in pod["volumes"] if each["name"] == volume for item in items_of(each)}
+    assert told == {"token", "ca.crt", "namespace"}
+
+
+def items_of(volume: Json) -> list[Json]:
+    sources = [next(iter(source.values())) for source in volume["projected"]["sources"]]
+    return [item for source in sources for item in source.get("items", [source])]
 
 
 def test_fetch_looks_for_that_job(the_job: Json) -> None:
     assert (the_job["metadata"]["namespace"], the_job["metadata"]["name"]) == (NAMESPACE, JOB)
     options = _parser().parse_args(["fetch", "--context", "c"])
     assert (options.namespace, options.job) == (NAMESPACE, JOB)
-    (container,) = pod_of(the_job)["containers"]
-    assert container["name"] == CONTAINER
+    pod = pod_of(the_job)
+    assert [each["name"] for each in pod["initContainers"]] == [RUNNER]
+    assert [each["name"] for each in pod["containers"]] == [KEEPER]
+    notes = the_job["spec"]["template"]["metadata"]["annotations"]
+    assert notes["kubectl.kubernetes.io/default-container"] == RUNNER, "kubectl logs shows the run"
 
 
 def test_it_is_ready_when_its_report_is_and_may_clean_up_when_it_is_ended(the_job: Json) -> None:
@@ -72,12 +103,15 @@ def test_it_is_ready_when_its_report_is_and_may_clean_up_when_it_is_ended(the_jo
 
 
 def test_what_the_containers_run_is_there_and_takes_their_options(the_job: Json, plugin: Json) -> None:
-    (container,) = pod_of(the_job)["containers"]
-    for each, module in ((container, job), (plugin["spec"], sonobuoy)):
+    pod = pod_of(the_job)
+    (runner,), (keeper,) = pod["initContainers"], pod["containers"]
+    for each, module in ((runner, job), (keeper, keep), (plugin["spec"], sonobuoy)):
         assert each["command"] == ["python3", "-m", module.__name__]
-    own, options = split(container["args"])
-    assert job._parser().parse_args(own).linger == 86400
-    image = ["--image", container["env"][0]["value"]]
+    assert runner["image"] == keeper["image"]
+    own, options = split(runner["args"])
+    assert job._parser().parse_args(own).folder == keep._parser().parse_args(keeper["args"]).folder
+    assert keep._parser().parse_args(keeper["args"]).linger == 86400
+    image = ["--image", runner["env"][0]["value"]]
     for words in (options, plugin["spec"]["args"], FEW, ONE):
         check_run([*IN_CLUSTER, *image, *words])
 
@@ -88,14 +122,17 @@ def test_its_pod_is_restricted_and_all_that_it_writes_to_is_mounted(the_job: Jso
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     own = {each["name"] for each in pod["volumes"]}
     of_the_plugin = {each["name"] for each in plugin["extra-volumes"]} | {"results"}
-    for each, volumes in ((pod["containers"][0], own), (plugin["spec"], of_the_plugin)):
+    containers = [(each, own) for each in (*pod["initContainers"], *pod["containers"])]
+    for each, volumes in (*containers, (plugin["spec"], of_the_plugin)):
         context = each["securityContext"]
         assert (context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]) == (False, True)
         assert context["capabilities"] == {"drop": ["ALL"]}
-        assert "/tmp" in {mount["mountPath"] for mount in each["volumeMounts"]}  # noqa: S108 - the pod's own
+        runs = each["name"] != KEEPER
+        assert ("/tmp" in {mount["mountPath"] for mount in each["volumeMounts"]}) is runs  # noqa: S108 - the pod's own
         assert {mount["name"] for mount in each["volumeMounts"]} <= volumes
-    assert all("emptyDir" in each for each in pod["volumes"]), "restricted allows it, and nothing else is needed"
-    assert str(job.FOLDER) in {mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+    assert all("emptyDir" in each or "projected" in each for each in pod["volumes"]), "restricted allows these"
+    for each, _ in containers:
+        assert str(job.FOLDER) in {mount["mountPath"] for mount in each["volumeMounts"]}
 
 
 # -------------------------------------------------------------------------------------------------------- by Sonobuoy

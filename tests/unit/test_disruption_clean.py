@@ -1,21 +1,31 @@
 """`esipp clean` finds what killed runs left on nodes, in whatever state, and spares what is another's."""
 
+import json
 import os
+import re
+import socket
+import time
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from esipp import sweeping
+from esipp import leases, leftovers, sweeping
 from esipp.cluster import Cluster
 from esipp.disruption import marks, services, shell
-from esipp.disruption.containers import nodes_of
+from esipp.disruption.containers import matches, nodes_of, proven
 from esipp.disruption.features import disruption_features
 from esipp.disruption.marks import Mark
 from esipp.disruption.model import Disruption
 from esipp.errors import PreflightError
+from esipp.labels import MANAGED_BY, OWNER, RUN_LABEL
 from esipp.namespaces import owner
+from esipp.preflight import Findings
+from esipp.probing.outside import find_network
+from esipp.topology import Node, family_of, parse_address
 from tests.unit.fake_nodes import EXCLUDED, FakeNode, FakeNodes
 
 DEAD = "elsewhere/1"
@@ -42,13 +52,14 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
     node = FakeNode(tmp_path / "a")
     monkeypatch.setattr(sweeping, "node_containers", lambda server: {"a": node.way})
     monkeypatch.setattr(sweeping.outside, "left_behind", lambda server: {})
-    monkeypatch.setattr(sweeping, "is_alive", lambda by: by == owner())  # a test's worker is not called esipp
+    for module in (sweeping, leftovers):  # a test's worker is not called esipp
+        monkeypatch.setattr(module, "is_alive", lambda by: by == owner())
     return node
 
 
-def cleaned(cluster: Cluster, *, force: bool = False) -> list[str]:
+def cleaned(cluster: Cluster, *, force: bool = False, dry_run: bool = False, run: str | None = None) -> list[str]:
     said: list[str] = []
-    sweeping.clean(cluster, None, force, said.append)
+    sweeping.clean(cluster, run, force, said.append, dry_run=dry_run)
     return said
 
 
@@ -135,6 +146,182 @@ def test_a_cluster_that_refuses_is_told(cluster: Cluster, node: FakeNode, fake: 
         cleaned(cluster)
 
 
+# ------------------------------------------------------------------------------------------------ whose namespaces
+RUN = "0101-000000-aaaa"
+SPACE = f"esipp-{RUN}"
+LONG_AGO = "2020-01-01T00:00:00Z"
+
+
+def space(name: str = SPACE, run: str = RUN, by: str = DEAD, *, created: str = LONG_AGO) -> Json:
+    labels = {**MANAGED_BY, **({RUN_LABEL: run} if run else {})}
+    notes = {OWNER: by} if by else {}
+    return {"metadata": {"name": name, "labels": labels, "annotations": notes, "creationTimestamp": created}}
+
+
+def held(by: str = DEAD, *, ago: float = 0.0, machine: str = "another") -> Json:
+    """The Lease of a run, renewed so many seconds ago."""
+    made = leases.lease(RUN, f"{by}/{RUN}", time.time() - ago)
+    made["metadata"]["annotations"][leases.MACHINE] = machine
+    return made
+
+
+def test_the_namespace_of_a_killed_run_is_removed(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
+    fake.spaces = [space()]
+    assert cleaned(cluster) == [f"removed namespace {SPACE}"]
+    assert fake.spaces == []
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (space("team-a"), "its name does not begin with 'esipp-'"),
+        (space("esipp-team-a"), f"its label {RUN_LABEL} names another run: {RUN}"),
+        (space(run=""), f"it has no label {RUN_LABEL}"),
+        (space(by=""), f"its {OWNER} names no process"),
+        (space(by="somebody"), f"its {OWNER} names no process"),
+        (space("esipp-", run=""), f"it has no label {RUN_LABEL}"),
+    ],
+)
+def test_what_has_only_some_of_the_marks_is_named_and_spared(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes, found: Json, why: str
+) -> None:
+    fake.spaces = [found]
+    line = f"kept namespace {found['metadata']['name']}, which is not surely of a run: {why}"
+    assert cleaned(cluster) == cleaned(cluster, force=True) == [line]
+    assert fake.spaces == [found]
+    assert not any(request.startswith("DELETE") for request in fake.requests)
+
+
+def test_a_run_on_another_machine_is_spared_while_its_lease_is_fresh(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes
+) -> None:
+    fake.spaces, fake.of_runs = [space()], {SPACE: held(ago=10)}
+    (line,) = cleaned(cluster)
+    assert re.fullmatch(
+        rf"kept namespace {SPACE}: {DEAD}/{RUN} holds its Lease until \d\d:\d\d:\d\d UTC \(--force removes it\)", line
+    )
+    assert fake.spaces
+    assert cleaned(cluster, force=True) == [f"removed namespace {SPACE}"]
+
+
+def test_one_whose_lease_has_ended_is_removed(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
+    fake.spaces, fake.of_runs = [space()], {SPACE: held(ago=leases.DURATION + 2)}
+    assert cleaned(cluster) == [f"removed namespace {SPACE}"]
+
+
+def test_the_api_servers_date_of_a_renewal_counts_and_not_the_holders(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes
+) -> None:
+    """The holder's clock is an hour behind, or ahead."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    behind, ahead = held(ago=3600), held(ago=-3600)
+    behind["metadata"]["managedFields"] = [{"manager": "x", "time": LONG_AGO}, {"manager": "y", "time": now}]
+    ahead["metadata"]["managedFields"] = [{"manager": "x", "time": LONG_AGO}]
+    fake.spaces, fake.of_runs = [space()], {SPACE: behind}
+    assert cleaned(cluster)[0].startswith(f"kept namespace {SPACE}")
+    fake.of_runs = {SPACE: ahead}
+    assert cleaned(cluster) == [f"removed namespace {SPACE}"]
+
+
+def test_a_process_of_this_machine_is_looked_up_whatever_its_lease_says(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "machine", lambda: "here")
+    killed = f"{socket.gethostname()}/1"
+    fake.spaces, fake.of_runs = [space(by=killed)], {SPACE: held(killed, machine="here")}
+    assert cleaned(cluster) == [f"removed namespace {SPACE}"], "a fresh Lease of a process that is known to be dead"
+    fake.spaces, fake.of_runs = [space(by=owner())], {SPACE: held(owner(), ago=3600, machine="here")}
+    assert cleaned(cluster) == [f"kept namespace {SPACE}: process {os.getpid()} is at work in it (--force removes it)"]
+
+
+@pytest.mark.parametrize("machine", ["another", ""])
+def test_a_machine_of_the_same_name_is_another_one(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes, monkeypatch: pytest.MonkeyPatch, machine: str
+) -> None:
+    monkeypatch.setattr(leases, "machine", lambda: machine and "here")
+    same_name = f"{socket.gethostname()}/1"
+    fake.spaces, fake.of_runs = [space(by=same_name)], {SPACE: held(same_name, machine=machine)}
+    assert "holds its Lease" in cleaned(cluster)[0]
+
+
+def test_a_run_that_was_just_begun_elsewhere_may_not_hold_its_lease_yet(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes
+) -> None:
+    fake.spaces = [space(created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))]
+    assert "may not hold its Lease yet (--force removes it)" in cleaned(cluster)[0]
+
+
+def test_where_leases_cannot_be_read_other_machines_runs_are_spared(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes
+) -> None:
+    here = f"{socket.gethostname()}/1"
+    fake.spaces = [space(), space("esipp-b", "b", here)]
+    fake.before = lambda method, path, body: (403, {"message": "no."}) if "/leases/" in path else None
+    said = cleaned(cluster)
+    assert said[0].startswith(f"kept namespace {SPACE}: {DEAD} made it, and whether that is at work cannot be seen: ")
+    assert said[1:] == ["removed namespace esipp-b"], "a process of this machine can be looked up"
+
+
+def test_a_dry_run_says_all_and_does_nothing(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept: list[str] = []
+    found = {f"esipp-{RUN}-outside-1": (RUN, DEAD), "esipp-old": ("", "")}
+    monkeypatch.setattr(sweeping.outside, "left_behind", lambda server: found)
+    monkeypatch.setattr(sweeping.outside, "sweep", swept.extend)
+    marks.change(cluster, "a", Mark.CORDONED, DEAD)
+    shell.stop(node.way, Disruption.KUBELET, DEAD, 60)
+    fake.spaces = [space(), space("esipp-b", "b", owner())]
+    before, marked = fake.plain(), node.marked
+    assert cleaned(cluster, dry_run=True) == [
+        "would undo kubelet on node a",
+        "would undo esipp.dev/cordoned-by on node a",
+        f"would remove namespace {SPACE} of run {RUN}, made by {DEAD}",
+        f"kept namespace esipp-b: process {os.getpid()} is at work in it (--force removes it)",
+        f"would remove container esipp-{RUN}-outside-1 of run {RUN}, made by {DEAD}",
+        f"kept container esipp-old, which is not surely of a run: it has no label {RUN_LABEL}",
+    ]
+    assert (fake.plain(), node.marked, node.says("kubelet"), swept) == (before, marked, "inactive", [])
+    assert {request.split()[0] for request in fake.requests[-6:]} == {"GET"}
+    assert len(fake.spaces) == 2
+
+
+def test_containers_go_by_the_same_marks_and_by_their_runs_namespace(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept: list[str] = []
+    found = {
+        f"{SPACE}-outside-1": (RUN, DEAD),  # its namespace holds a Lease
+        "esipp-b-outside-1": ("b", DEAD),
+        "esipp-c-outside-1": ("c", ""),
+        "esipp-d-outside-1": ("e", DEAD),
+        "postgres": ("f", DEAD),
+        "esipp-g-outside-1": ("g", owner()),
+    }
+    monkeypatch.setattr(sweeping.outside, "left_behind", lambda server: found)
+    monkeypatch.setattr(sweeping.outside, "sweep", swept.extend)
+    fake.spaces, fake.of_runs = [space()], {SPACE: held()}
+    said = cleaned(cluster)
+    assert swept == ["esipp-b-outside-1"]
+    assert [line for line in said if line.startswith("removed")] == ["removed container esipp-b-outside-1"]
+    assert len(said) == 7
+    assert sum("not surely of a run" in line for line in said) == 3
+
+
+def test_what_a_living_run_elsewhere_did_to_nodes_stays(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
+    fake.spaces, fake.of_runs = [space()], {SPACE: held()}
+    marks.change(cluster, "a", Mark.CORDONED, DEAD)
+    shell.stop(node.way, Disruption.KUBELET, DEAD, 60)
+    (line,) = cleaned(cluster)
+    assert line.startswith(f"kept namespace {SPACE}")
+    assert (fake.marked(), node.says("kubelet")) == ({"a": {Mark.CORDONED.value: DEAD}}, "inactive")
+
+
+def test_only_one_runs_are_removed_if_so_asked(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
+    fake.spaces = [space(), space("esipp-b", "b")]
+    assert cleaned(cluster, run="b") == ["removed namespace esipp-b"]
+
+
 # --------------------------------------------------------------------------------------------- whose containers
 def container(name: str, cluster: str, role: str, *, port: str = "", host: str = "127.0.0.1", ip: str = "") -> Json:
     labels = {"io.x-k8s.kind.cluster": cluster, "io.x-k8s.kind.role": role}
@@ -178,21 +365,135 @@ def test_only_the_containers_of_this_api_servers_cluster(server: str, names: lis
     assert nodes_of(server, CONTAINERS) == names
 
 
-def test_features_say_what_can_be_disturbed(cluster: Cluster, fake: FakeNodes, tmp_path: Path) -> None:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "cat").write_text("#!/bin/sh\necho machine-a\n")
-    (programs / "cat").chmod(0o755)
-    way = ["env", f"PATH={programs}:{os.environ['PATH']}"]
+# ------------------------------------------------------------------------------------------------- proven containers
+def kind_node(name: str, *addresses: str, hostname: str = "", role: str = "worker") -> Json:
+    found = container(name, "one", role)
+    found["Config"]["Hostname"] = hostname or name
+    networks = [{"IPAddress": each, "GlobalIPv6Address": ""} for each in addresses if ":" not in each]
+    networks += [{"IPAddress": "", "GlobalIPv6Address": each} for each in addresses if ":" in each]
+    found["NetworkSettings"]["Networks"] = {str(number): each for number, each in enumerate(networks)}
+    return found
+
+
+def unlabelled(found: Json, label: str) -> Json:
+    del found["Config"]["Labels"][label]
+    return found
+
+
+def stopped(found: Json) -> Json:
+    return {**found, "State": {"Running": False}}
+
+
+OF_A = ("172.18.0.3", "fc00::3")
+"""The InternalIPs of node a."""
+
+
+@pytest.mark.parametrize(
+    ("found", "proven"),
+    [
+        (kind_node("a", *OF_A), True),
+        (kind_node("a", *OF_A, role="control-plane"), True),
+        (kind_node("a", "172.18.0.3", "FC00:0::3", "10.0.0.1"), True),
+        (kind_node("a", *OF_A, role="external-load-balancer"), False),
+        (unlabelled(kind_node("a", *OF_A), "io.x-k8s.kind.cluster"), False),
+        (unlabelled(kind_node("a", *OF_A), "io.x-k8s.kind.role"), False),
+        (stopped(kind_node("a", *OF_A)), False),
+        (kind_node("b", *OF_A), False),
+        (kind_node("a", *OF_A, hostname="b"), False),
+        (kind_node("a", "172.18.0.3"), False),
+        (kind_node("a", "172.18.0.4", "fc00::3"), False),
+        (kind_node("a"), False),
+    ],
+)
+def test_a_container_is_a_nodes_only_if_docker_says_all_of_it(found: Json, proven: bool) -> None:
+    assert set(matches({"a": OF_A}, [found])) == ({"a"} if proven else set())
+    assert matches({"a": ()}, [found]) == {}, "a node without an address is nobody's"
+
+
+def node_object(name: str = "a", machine: str = "machine-a", provider: str = "kind://docker/kind/{}") -> Json:
+    addresses = [{"type": "InternalIP", "address": each} for each in OF_A] + [{"type": "Hostname", "address": name}]
+    status = {"addresses": addresses, "nodeInfo": {"machineID": machine}}
+    return {"metadata": {"name": name}, "spec": {"providerID": provider.format(name)}, "status": status}
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A docker command that knows a container of kind's, a, and one that is none, shop; and writes down all it does."""
+    told = tmp_path / "inspect.json"
+    told.write_text(json.dumps([kind_node("a", *OF_A)]))
+    docker = tmp_path / "bin" / "docker"
+    docker.parent.mkdir()
+    docker.write_text(
+        f"""#!/bin/sh
+echo "$@" >>{tmp_path}/asked
+case $1 in
+  ps) echo a ;;
+  inspect) cat {told} ;;
+  exec) echo machine-a ;;
+esac
+"""
+    )
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{docker.parent}:{os.environ['PATH']}")
+    return tmp_path / "asked"
+
+
+def entered(asked: Path) -> list[str]:
+    lines = asked.read_text().splitlines() if asked.exists() else []
+    return [line.split()[1] for line in lines if line.startswith("exec")]
+
+
+def test_a_proven_node_is_entered_by_its_own_name(engine: Path) -> None:
+    assert proven([node_object()]) == {"a": ("docker", "exec", "a")}
+    assert entered(engine) == ["a"]
+
+
+@pytest.mark.parametrize("machine", ["machine-b", ""])
+def test_another_machine_of_that_name_is_not_the_node(engine: Path, machine: str) -> None:
+    assert proven([node_object(machine=machine)]) == {}
+
+
+@pytest.mark.parametrize("name", ["shop", "b"])
+def test_nothing_is_run_in_what_a_provider_id_claims(engine: Path, name: str) -> None:
+    claims = node_object(name, provider="kind://docker/kind/shop")
+    assert proven([claims, node_object("c", provider="kind://docker/kind/a")]) == {}
+    assert entered(engine) == []
+
+
+def test_nothing_is_run_where_dockers_labels_are_missing(engine: Path) -> None:
+    (engine.parent / "inspect.json").write_text(json.dumps([unlabelled(kind_node("a", *OF_A), "io.x-k8s.kind.role")]))
+    assert proven([node_object()]) == {}
+    assert entered(engine) == []
+
+
+def test_docker_is_not_asked_about_nodes_of_a_cloud(engine: Path) -> None:
+    assert proven([node_object(provider="aws:///eu-1a/i-1"), node_object("b", provider="")]) == {}
+    assert not engine.exists()
+
+
+def test_findings_know_a_way_into_proven_nodes_only() -> None:
+    found = Findings({}, {}, {}, {}, {}, None, ways={"a": ("docker", "exec", "a")})
+    assert found.on_node("a", ["ip", "addr"]) == ["docker", "exec", "a", "ip", "addr"]
+    assert found.on_node("b", ["ip", "addr"]) is None
+
+
+def test_clients_outside_stand_beside_proven_nodes_only(engine: Path) -> None:
+    internal = {family_of(parse_address(each)): each for each in OF_A}
+    there = Node("a", internal, frozenset(), provider_id="kind://docker/kind/a")
+    assert find_network([there]) == "0"
+    assert find_network([replace(there, name="b", provider_id="kind://docker/kind/a")]) is None
+    assert find_network([replace(there, provider_id="")]) is None
+    assert find_network([]) is None
+
+
+def test_features_say_what_can_be_disturbed(cluster: Cluster, fake: FakeNodes) -> None:
     fake.add_pod("kube-proxy-a", "a", namespace="kube-system", daemon_set="d", k8s_app="kube-proxy")
     fake.add_pod("kube-apiserver-a", "a", namespace="kube-system", component="kube-apiserver")
 
-    def present(machines: dict[str, str]) -> set[str]:
-        found = disruption_features(cluster, machines, lambda node, command: way)
+    def present(nodes: str, reached: str) -> set[str]:
+        found = disruption_features(cluster, nodes, reached)
         return {name for name, feature in found.items() if feature.present}
 
-    assert present({"a": "machine-a"}) == {"kube-proxy.pods", "nodes.shell", "control-plane.reachable"}
-    # a container of that name which is another cluster's node
-    assert present({"a": "machine-a", "b": "machine-b"}) == {"kube-proxy.pods", "control-plane.reachable"}
-    assert present({"a": "machine-b"}) == {"kube-proxy.pods"}
-    assert disruption_features(cluster, {"a": "x"}, lambda node, command: None)["nodes.shell"].present is False
+    assert present("a", "a") == {"kube-proxy.pods", "nodes.shell", "control-plane.reachable"}
+    assert present("ab", "a") == {"kube-proxy.pods", "control-plane.reachable"}
+    assert present("a", "") == {"kube-proxy.pods"}

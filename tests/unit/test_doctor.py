@@ -253,7 +253,7 @@ def test_a_cluster_without_agents_is_asked_less(monkeypatch: pytest.MonkeyPatch)
 def test_what_earlier_runs_left_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("esipp.doctor.left.time.time", lambda: 1_800_000_000.0)
     # by its command line a worker of pytest's is nobody of ours
-    monkeypatch.setattr("esipp.doctor.left.is_alive", lambda told: told == owner())
+    monkeypatch.setattr("esipp.leftovers.is_alive", lambda told: told == owner())
     old = of_run("0101-000000-aaaa", "2027-01-15T05:00:00Z", "elsewhere/1")  # three hours before
     mine = of_run("0101-000000-bbbb", "2027-01-15T08:00:00Z", owner())
     report = examined(monkeypatch, Asked(lists={"/api/v1/namespaces": [named("default"), old, mine]}))

@@ -37,33 +37,31 @@ def wrong(world: World, **facts: str) -> dict[str, Status]:
 @pytest.mark.parametrize("service", list(Flipping))
 def test_where_all_follow_everything_passes(service: Flipping) -> None:
     told = said(World(service))
-    times = {name for name in told if name.endswith(".time")}
-    assert {name: status for name, (status, _) in told.items() if status is not Status.PASS} == dict.fromkeys(
-        times, Status.RECORDED
-    )
+    assert {status for status, _ in told.values()} == set(FINE)
     entries = 2 if service is NODE_PORT else 3
-    assert len(told) == 4 * entries + 1 + 2  # what is kept open, or health-check ports
+    others = 2 if service is NODE_PORT else 3  # what is kept open, or health-check ports
+    assert len(told) == 4 * entries + 2 + 1 + others  # two of them are asked for a prompt return
 
 
 def test_both_families_are_judged_by_their_own_addresses() -> None:
     seen = World(DEFAULT).seen()
     verdicts = {judge(row, seen, FEATURES, {}).status for row in ROWS if row.service is DEFAULT}
-    assert verdicts == {Status.PASS, Status.RECORDED}
+    assert verdicts == set(FINE)
 
 
 FAIL = Status.FAIL
 LIES = {
     "a bare node goes on serving after Local returned": (
         World(never_follows={At.BARE_NODE: 2}),
-        {"bare-node.settles": FAIL},  # later flips to Cluster find it as they want it
+        {"bare-node.settles": FAIL, "bare-node.prompt": FAIL},  # later flips to Cluster find it as they want it
     ),
     "the endpoint node goes on rewriting after Local returned": (
         World(never_follows={At.ENDPOINT_NODE: 2}),
-        {"endpoint-node.settles": FAIL},
+        {"endpoint-node.settles": FAIL, "endpoint-node.prompt": FAIL},
     ),
     "a bare node never learns of Cluster": (
         World(never_follows={At.BARE_NODE: 1}),
-        {"bare-node.settles": FAIL, "bare-node.rewrites": FAIL},
+        {"bare-node.settles": FAIL, "bare-node.rewrites": FAIL, "bare-node.prompt": FAIL},
     ),
     "a bare node serves for a moment, long after Local returned": (
         World(blip={At.BARE_NODE: (1.5, LOCAL)}),
@@ -123,7 +121,11 @@ LIES = {
     ),
     "never quick enough": (
         World(never_follows={At.BARE_NODE: 6}),
-        {"bare-node.settles": FAIL},
+        {"bare-node.settles": FAIL, "bare-node.prompt": FAIL},
+    ),
+    "everything is nine seconds late": (
+        World(lag=9.0, every=12.0),
+        {"bare-node.prompt": FAIL, "endpoint-node.prompt": FAIL},
     ),
 }
 
@@ -148,7 +150,9 @@ OF_BALANCERS = {
 @pytest.mark.parametrize("lie", OF_BALANCERS)
 def test_each_lie_of_a_health_port_is_found(lie: str) -> None:
     world, claim = OF_BALANCERS[lie]
-    assert wrong(world) == {f"health-port.{claim}": FAIL}, said(world)
+    found = wrong(world)
+    assert found.pop(f"health-port.{claim}") is FAIL, said(world)
+    assert set(found) <= {"health-port.prompt"}, said(world)
 
 
 def test_a_service_that_gets_no_port_again() -> None:
@@ -197,9 +201,30 @@ def test_a_client_whose_way_was_never_looked_at_says_nothing() -> None:
     assert said == {Status.INCONCLUSIVE}
 
 
-def test_losses_on_the_direct_way_excuse_losses_but_nothing_else() -> None:
+def test_losses_on_the_direct_way_excuse_as_many_losses_but_nothing_else() -> None:
     lossy = World(listener_loses=True, silent={At.ENDPOINT_NODE: 0.2}, unrewritten=True)
     assert wrong(lossy) == {"no-loss-at-endpoint-node": Status.INCONCLUSIVE, "bare-node.never-otherwise": FAIL}
+    more = World(listener_loses=True, silent={At.ENDPOINT_NODE: 1.5})
+    assert wrong(more)["no-loss-at-endpoint-node"] is FAIL
+
+
+def test_a_flip_that_is_followed_late_while_all_machines_are_slow_says_nothing() -> None:
+    late = World(lag=9.0, every=12.0, listeners_late=1.0)
+    assert wrong(late) == dict.fromkeys(("bare-node.prompt", "endpoint-node.prompt"), Status.INCONCLUSIVE)
+    assert "5.00 s" in said(late)["bare-node.prompt"][1]
+
+
+def test_health_ports_that_follow_late_are_found() -> None:
+    assert wrong(World(DEFAULT, lag=9.0, every=12.0)) == dict.fromkeys(
+        ("bare-node.prompt", "endpoint-node.prompt", "health-port.prompt"), FAIL
+    )
+
+
+def test_every_row_that_passes_says_what_it_can_see() -> None:
+    for service in Flipping:
+        seen = World(service).seen()
+        told = [judge(row, seen, FEATURES, {}) for row in ROWS if row.service is service]
+        assert [each.cell for each in told if each.status is Status.PASS and not each.sees] == []
 
 
 def test_a_flip_that_the_api_server_did_not_take_says_nothing_of_the_data_plane() -> None:

@@ -10,11 +10,12 @@ import pytest
 from esipp.health.judge import document, judge
 from esipp.health.model import About, Answer, Place, Question, Situation
 from esipp.health.props import OUTSIDE
-from esipp.health.seen import WATCHER, Fact, Followed, Leaving, Seen
+from esipp.health.seen import WATCHER, Fact, Followed, Leaving, Round, Seen
 from esipp.health.show import section
 from esipp.model import Family
 from esipp.observation import Observation, Outcome
 from esipp.rows import Feature, Level, Status
+from esipp.vantage import Counts
 from suites.cast import OUTSIDE_1, POD_ON_OTHER_NODE
 from suites.health_checks.cells import CELLS
 from tests.unit.health_world import (
@@ -30,6 +31,7 @@ from tests.unit.health_world import (
     healthy,
     honest,
     life,
+    listeners,
     no_answer,
     played,
     say,
@@ -355,7 +357,7 @@ def test_placement_says_how_a_node_was_wrong(followed: Followed, status: Status,
     seen.rounds[4] = played(5, bare_node=followed)
     told = differing(seen)
     rows = {row.id for row in TRIALS if row.trial == "placement" and row.place is Place.BARE_NODE}
-    assert told == dict.fromkeys(rows, status)
+    assert told == dict.fromkeys((row for row in rows if ".prompt." not in row), status)
     said = verdict(BY_ID["healthcheck.placement.status.ipv4.bare-node"], seen)
     assert words in said.reason
     assert said.observed.startswith("19 of 20 rounds right")
@@ -371,7 +373,9 @@ def test_status_and_count_are_followed_apart() -> None:
 def test_placement_says_nothing_of_nodes_that_nobody_reaches() -> None:
     seen = healthy()
     seen.rounds = [played(number, bare_node=Followed(None, "timed out", {"timed out": 10})) for number in range(1, 4)]
-    assert set(differing(seen).values()) == {FAIL}
+    prompt = {name: status for name, status in differing(seen).items() if ".prompt." in name}
+    assert set(prompt.values()) == {INCONCLUSIVE}
+    assert {status for name, status in differing(seen).items() if name not in prompt} == {FAIL}
     for family in Family:
         seen.reached[WATCHER, Place.BARE_NODE, family] = False
     told = differing(seen)
@@ -501,7 +505,7 @@ for also, like in (
     WRONG[also] = WRONG[like]
 
 
-@pytest.mark.parametrize("claim", [row.claim for row in TRIALS if row.trial == "lifecycle"])
+@pytest.mark.parametrize("claim", [row.claim for row in TRIALS if row.trial == "lifecycle" and row.claim != "prompt"])
 def test_every_claim_of_the_life_cycle_can_fail(claim: str) -> None:
     for fact in WRONG[claim]:
         seen = healthy()
@@ -511,6 +515,64 @@ def test_every_claim_of_the_life_cycle_can_fail(claim: str) -> None:
         assert differing(seen) == {f"healthcheck.lifecycle.{claim}": INCONCLUSIVE}
     del seen.life[claim]
     assert differing(seen) == {f"healthcheck.lifecycle.{claim}": INCONCLUSIVE}
+
+
+# ------------------------------------------------------------------------------------------------ promptly, or not
+PROMPT_ROW = "healthcheck.placement.prompt.ipv4.bare-node"
+LATE = Followed(8.0, "503", {"right": 12}, gap=0.1)
+
+
+def bare_node_late(number: int = 5) -> Round:
+    """A round that the bare node follows late in one family."""
+    fine = played(number)
+    return replace(fine, status={**fine.status, (Place.BARE_NODE, V4): LATE})
+
+
+def test_a_node_that_is_late_everywhere_is_found_and_nothing_else_is() -> None:
+    seen = healthy()
+    seen.rounds[4] = bare_node_late()
+    assert differing(seen) == {PROMPT_ROW: FAIL}
+    assert "8.00 s; our longest time between two probes was 0.10 s" in verdict(BY_ID[PROMPT_ROW], seen).reason
+
+
+def test_a_node_that_is_late_while_all_machines_are_slow_says_nothing() -> None:
+    seen = healthy()
+    seen.rounds[4], seen.controls = bare_node_late(), listeners(late_at=22.0)
+    assert differing(seen) == {PROMPT_ROW: INCONCLUSIVE}
+    assert "0.33 s are needed to judge 5.00 s" in verdict(BY_ID[PROMPT_ROW], seen).reason
+    one = {node: stream for node, stream in listeners(late_at=22.0).items() if node[0] is Place.BARE_NODE}
+    seen.controls = healthy().controls | one
+    assert differing(seen) == {PROMPT_ROW: FAIL}, "a machine that is slow alone is that node's"
+
+
+def test_a_port_that_nodes_open_late_is_found() -> None:
+    seen = healthy()
+    seen.life["chosen"] = replace(seen.life["chosen"], seconds=8.0, gap=0.1)
+    assert differing(seen) == {"healthcheck.lifecycle.prompt": FAIL}
+    seen.controls = listeners(late_at=8.0)
+    assert differing(seen) == {"healthcheck.lifecycle.prompt": INCONCLUSIVE}
+
+
+# ----------------------------------------------------------------------------------- what the client's own way loses
+def test_answers_that_are_missing_are_held_against_what_the_clients_own_way_loses() -> None:
+    lost = (halved(honest(HERE)), no_answer(Outcome.TIMEOUT, 1))
+    seen = answering(HERE, *lost)
+    own = {(OUTSIDE_1.name, place, V4): Counts(1, 20) for place in (Place.ENDPOINT_NODE, Place.BARE_NODE)}
+    row = about(HERE, About.STATUS)
+    assert differing(seen)[row] is FLAKY, "where the way lost nothing every loss counts"
+    seen.ways = {key: replace(counts, lost=0) for key, counts in own.items()}
+    assert differing(seen)[row] is FLAKY
+    seen.ways = dict(own)
+    assert differing(seen)[row] is INCONCLUSIVE
+    assert "the reference listeners lost 2 of 40" in verdict(BY_ID[row], seen).reason
+    wrong = answering(HERE, halved(honest(HERE)), honest(HERE, status=503, count=1))
+    wrong.ways = dict(own)
+    assert differing(wrong)[row] is FLAKY, "a wrong answer is no lost one"
+
+
+def test_every_row_that_passes_says_what_it_can_see() -> None:
+    told = [verdict(row, healthy()) for row in CELLS]
+    assert [each.cell for each in told if each.status is Status.PASS and not each.sees] == []
 
 
 def test_the_edges_of_the_range_are_in_it() -> None:

@@ -40,7 +40,7 @@ def test_an_honest_server_is_conformant() -> None:
     api = FakeApi()
     facts = live(api)
     assert differing(Seen(life=facts), ROWS) == {}
-    assert set(facts) == {row.claim for row in ROWS}
+    assert set(facts) == {row.claim for row in ROWS} - {"prompt"}
     assert facts["allocated"].bounds == (LOW, HIGH)
     assert not {"life-probe", "life-range", "life-no-1", "life-no-2", "life-taken", "life-heir"} & set(api.services)
 
@@ -63,9 +63,12 @@ def test_an_honest_server_is_conformant() -> None:
             {"freed-by-policy": FAIL, "freed-by-type": FAIL, "claimable": FAIL, "freed-by-deletion": OPEN},
         ),
         ("stays-open", {"freed-by-policy": FAIL, "freed-by-type": FAIL, "claimable": FAIL, "freed-by-deletion": OPEN}),
-        ("nobody-listens", dict.fromkeys(LISTENED, OPEN) | {"chosen": FAIL, "claimable": FAIL, "kept": FAIL}),
-        ("flaps", dict.fromkeys(LISTENED, OPEN) | {"chosen": FAIL, "claimable": FAIL, "kept": FAIL}),
-        ("nodes-fail-us", dict.fromkeys(LISTENED, OPEN)),
+        (
+            "nobody-listens",
+            dict.fromkeys((*LISTENED, "prompt"), OPEN) | {"chosen": FAIL, "claimable": FAIL, "kept": FAIL},
+        ),
+        ("flaps", dict.fromkeys((*LISTENED, "prompt"), OPEN) | {"chosen": FAIL, "claimable": FAIL, "kept": FAIL}),
+        ("nodes-fail-us", dict.fromkeys((*LISTENED, "prompt"), OPEN)),
     ],
 )
 def test_a_lie_trips_the_rows_about_it(lie: str, told: dict[str, Status]) -> None:
@@ -95,7 +98,7 @@ def test_a_server_that_gives_none_leaves_open_what_rests_on_one() -> None:
 
 
 def test_without_a_client_outside_the_api_is_judged_all_the_same() -> None:
-    assert noticed(listen=False) == dict.fromkeys(LISTENED, OPEN)
+    assert noticed(listen=False) == dict.fromkeys((*LISTENED, "prompt"), OPEN)
     assert noticed("keeps-the-port", listen=False) == {
         "chosen": OPEN,
         "kept": OPEN,
@@ -103,6 +106,7 @@ def test_without_a_client_outside_the_api_is_judged_all_the_same() -> None:
         "freed-by-type": FAIL,
         "claimable": FAIL,
         "freed-by-deletion": OPEN,
+        "prompt": OPEN,
     }
 
 
@@ -131,9 +135,9 @@ def test_a_service_without_ports_takes_none() -> None:
 @pytest.mark.parametrize(
     ("rivals", "told"),
     [
-        ({"life-chosen": 2}, {}),
+        ({"life-chosen": lifecycle.TRIES - 1}, {}),
         (
-            {"life-chosen": 3},
+            {"life-chosen": lifecycle.TRIES},
             dict.fromkeys(
                 ("chosen", "immutable", "collision", "collision-words", *LISTENED[1:3], "freed-by-deletion"), OPEN
             ),

@@ -12,7 +12,8 @@ from esipp.cli import main
 from esipp.cluster import ApiError, UnreachableError
 from esipp.errors import EsippError, ExitCode, HarnessError, PreflightError
 from esipp.in_pod import fetch
-from esipp.in_pod.job import ARCHIVE, FETCHED, PARCEL
+from esipp.in_pod.job import ARCHIVE, PARCEL
+from esipp.in_pod.keep import FETCHED
 from esipp.in_pod.parcel import Parcel, pack, read, unpack
 from esipp.in_pod.state import Stage, state_of
 from tests.unit.report_world import failing, made, some_rows
@@ -21,16 +22,31 @@ Json = dict[str, Any]
 JOB: Json = {"metadata": {"name": "esipp"}, "spec": {}, "status": {}}
 
 
-def pod(state: Json | None = None, *, ready: bool = False, name: str = "esipp-x", at: str = "1", **status: Any) -> Json:
-    containers = [] if state is None else [{"name": "esipp", "state": state, "ready": ready}]
+WAITS = {"waiting": {"reason": "PodInitializing"}}
+RUNNING = {"running": {"startedAt": "2026-01-01T00:00:05Z"}}
+RAN = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+
+
+def pod(
+    state: Json | None = None,
+    keeper: Json = WAITS,
+    *,
+    ready: bool = False,
+    name: str = "esipp-x",
+    at: str = "1",
+    **status: Any,
+) -> Json:
+    """The Job's pod, by the states of the container that runs and of the one that keeps the report."""
+    first = [] if state is None else [{"name": "esipp", "state": state, "ready": False}]
+    second = [] if state is None else [{"name": "report", "state": keeper, "ready": ready}]
     return {
         "metadata": {"name": name, "creationTimestamp": f"2026-01-01T00:00:0{at}Z"},
-        "status": {"phase": "Running", "containerStatuses": containers, **status},
+        "status": {"phase": "Running", "initContainerStatuses": first, "containerStatuses": second, **status},
     }
 
 
-RUNNING = {"running": {"startedAt": "2026-01-01T00:00:05Z"}}
-ENDED = {"terminated": {"exitCode": 1, "reason": "Error"}}
+READY = pod(RAN, RUNNING, ready=True)
+FETCHED_FROM = pod(RAN, {"terminated": {"exitCode": 1, "reason": "Error"}})
 UNSCHEDULABLE = [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: too little memory."}]
 FAILED = {"conditions": [{"type": "Failed", "status": "True", "message": "Job was active longer than it may."}]}
 
@@ -43,13 +59,20 @@ FAILED = {"conditions": [{"type": "Failed", "status": "True", "message": "Job wa
         ({**JOB, "spec": {"suspend": True}}, [], Stage.WAITING, "is suspended"),
         ({**JOB, "status": FAILED}, [], Stage.OVER, "has failed and has no pod any more: Job was active longer"),
         (JOB, [pod(RUNNING)], Stage.WAITING, "still running, since 2026-01-01T00:00:05Z."),
-        (JOB, [pod(RUNNING, ready=True)], Stage.READY, "is ready"),
-        (JOB, [pod(ENDED)], Stage.OVER, "ended with exit code 1, and its report is gone with it."),
+        (JOB, [READY], Stage.READY, "is ready"),
         (
             JOB,
-            [pod({"terminated": {"exitCode": 137, "reason": "OOMKilled"}})],
+            [pod(RAN, RUNNING)],
+            Stage.WAITING,
+            "The run of the Job 'esipp' is over, and its report is not ready yet",
+        ),
+        (JOB, [pod(RAN, WAITS)], Stage.WAITING, "is over, and its report is not ready yet: PodInitializing."),
+        (JOB, [FETCHED_FROM], Stage.OVER, "ended with exit code 1, and its report is gone with it."),
+        (
+            JOB,
+            [pod({"terminated": {"exitCode": 137, "reason": "OOMKilled"}}, phase="Failed")],
             Stage.OVER,
-            "ended with exit code 137 (OOMKilled)",
+            "ended with exit code 137 (OOMKilled), and there is no report.",
         ),
         (
             JOB,
@@ -80,11 +103,11 @@ def test_how_a_job_stands_is_one_sentence(job: Json | None, pods: list[Json], st
 
 
 def test_of_several_pods_the_newest_counts() -> None:
-    assert state_of("esipp", JOB, [pod(RUNNING, name="new", at="2", ready=True), pod(ENDED, name="old")]).pod == "new"
+    assert state_of("esipp", JOB, [pod(RAN, RUNNING, name="new", at="2", ready=True), FETCHED_FROM]).pod == "new"
 
 
 def test_a_pod_that_goes_away_is_not_fetched_from() -> None:
-    leaving = pod(RUNNING, ready=True)
+    leaving = pod(RAN, RUNNING, ready=True)
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"
     assert state_of("esipp", JOB, [leaving]).stage is Stage.OVER
 
@@ -124,13 +147,13 @@ def asked(there: There, seconds: float = 0) -> str:
 
 
 def test_a_report_that_waits_is_not_waited_for() -> None:
-    there = There(pod(RUNNING, ready=True))
+    there = There(READY)
     assert asked(there, 60) == "esipp-x"
     assert there.watched == 0
 
 
 def test_one_that_is_not_there_yet_is_waited_for_on_request(capsys: pytest.CaptureFixture[str]) -> None:
-    there = There(pod(phase="Pending"), pod(RUNNING), pod(RUNNING, ready=True))
+    there = There(pod(phase="Pending"), pod(RUNNING), READY)
     assert asked(there, 60) == "esipp-x"
     assert there.watched == 60
     assert "Waiting for 60 s at most" in capsys.readouterr().err
@@ -144,9 +167,9 @@ REFUSED = pod({"terminated": {"exitCode": int(ExitCode.USAGE), "reason": "Error"
     [
         ([None], 0, PreflightError, "There is no Job", "--namespace and --job"),
         ([pod(RUNNING)], 0, PreflightError, "still running", "--wait SECONDS"),
-        ([pod(RUNNING)], 5, PreflightError, "still running", "logs -f job/esipp"),
-        ([pod(RUNNING), pod(ENDED)], 5, HarnessError, "is gone with it", "logs esipp-x"),
-        ([REFUSED], 0, PreflightError, "exit code 4", "logs esipp-x"),
+        ([pod(RUNNING)], 5, PreflightError, "still running", "logs -f job/esipp -c esipp"),
+        ([pod(RUNNING), FETCHED_FROM], 5, HarnessError, "is gone with it", "logs esipp-x"),
+        ([REFUSED], 0, PreflightError, "exit code 4", "logs esipp-x -c esipp"),
         ([ApiError(403, "Forbidden", "may not", "GET")], 0, PreflightError, "refused: may not", "get jobs"),
         ([UnreachableError("refused")], 0, HarnessError, "stopped answering", "up"),
     ],

@@ -14,7 +14,8 @@ import pytest
 
 from esipp.catalog import HOUSE
 from esipp.in_pod import sonobuoy
-from esipp.in_pod.job import ARCHIVE, FETCHED, PARCEL
+from esipp.in_pod.job import ARCHIVE, PARCEL
+from esipp.in_pod.keep import FETCHED
 from esipp.in_pod.parcel import read
 
 RUN = """
@@ -43,8 +44,8 @@ def stands_in(folder: Path, script: str) -> None:
 
 
 @contextmanager
-def job(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "esipp.in_pod.job", "--folder", str(folder), *options]
+def container(module: str, folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", f"esipp.in_pod.{module}", "--folder", str(folder), *options]
     with subprocess.Popen(
         command, cwd=HOUSE, env={**os.environ, "PYTHONPATH": str(HOUSE)}, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -60,38 +61,51 @@ def said(process: subprocess.Popen[str], word: str) -> bool:
     return any(word in line for line in process.stdout)
 
 
-def test_the_report_waits_and_its_container_ends_as_the_run_did(tmp_path: Path) -> None:
-    stands_in(tmp_path, FAILS)
-    with job(tmp_path, "--linger", "100", "--", "--samples", "20") as process:
+def ran(folder: Path, script: str, *options: str) -> int:
+    """What the first container ends with, where ``esipp run`` does what a script says."""
+    stands_in(folder, script)
+    with container("job", folder, *options) as process:
+        return process.wait()
+
+
+def test_the_report_waits_and_its_pod_ends_as_the_run_did(tmp_path: Path) -> None:
+    assert ran(tmp_path, FAILS, "--", "--samples", "20") == 0, "else the pod would end before anybody fetches"
+    parcel = read((tmp_path / PARCEL).read_text())
+    assert (parcel.name, parcel.exit_code) == ("20260101T000000Z-in", 1)
+    assert parcel.size == (tmp_path / ARCHIVE).stat().st_size
+    assert (tmp_path / "asked").read_text() == "run --in-cluster --samples 20"
+    with container("keep", tmp_path, "--linger", "100") as process:
         assert said(process, "The report is ready")
         assert process.poll() is None
-        parcel = read((tmp_path / PARCEL).read_text())
-        assert (parcel.name, parcel.exit_code) == ("20260101T000000Z-in", 1)
-        assert parcel.size == (tmp_path / ARCHIVE).stat().st_size
-        assert (tmp_path / "asked").read_text() == "run --in-cluster --samples 20"
         (tmp_path / FETCHED).touch()
         assert said(process, "The report was fetched.")
         assert process.wait() == 1
 
 
 def test_nobody_has_to_come_for_it(tmp_path: Path) -> None:
-    stands_in(tmp_path, FAILS)
-    with job(tmp_path, "--linger", "1") as process:
+    ran(tmp_path, FAILS)
+    with container("keep", tmp_path, "--linger", "1") as process:
         assert said(process, "Nobody fetched the report.")
         assert process.wait() == 1
 
 
 def test_a_container_that_is_deleted_does_not_wait_any_longer(tmp_path: Path) -> None:
-    stands_in(tmp_path, FAILS)
-    with job(tmp_path, "--linger", "1000") as process:
+    ran(tmp_path, FAILS)
+    with container("keep", tmp_path, "--linger", "1000") as process:
         assert said(process, "The report is ready")
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 1
 
 
+def test_without_a_report_there_is_nothing_to_keep(tmp_path: Path) -> None:
+    with container("keep", tmp_path) as process:
+        assert said(process, "There is no report to keep")
+        assert process.wait() == 3
+
+
 def test_a_run_that_is_ended_may_remove_what_it_made(tmp_path: Path) -> None:
     stands_in(tmp_path, STOPPED)
-    with job(tmp_path, "--linger", "1000") as process:
+    with container("job", tmp_path) as process:
         assert said(process, "asking")
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 2
@@ -99,17 +113,36 @@ def test_a_run_that_is_ended_may_remove_what_it_made(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_refused_leaves_nothing_to_wait_for(tmp_path: Path) -> None:
-    stands_in(tmp_path, REFUSED)
-    with job(tmp_path) as process:
-        assert process.wait() == 4
+    assert ran(tmp_path, REFUSED) == 4
     assert not (tmp_path / PARCEL).exists()
 
 
 def test_a_run_that_was_killed_is_a_fault_of_the_harness(tmp_path: Path) -> None:
-    stands_in(tmp_path, KILLED)
-    with job(tmp_path, "--linger", "0") as process:
-        assert process.wait() == 3
+    assert ran(tmp_path, KILLED) == 0
     assert read((tmp_path / PARCEL).read_text()).exit_code == 3
+
+
+def test_what_a_run_leaves_to_the_first_process_is_waited_for_in_bounds() -> None:
+    """In a pod the watchdog of a killed run is the first process's child, and undoes what the run did to nodes."""
+    script = (
+        "import subprocess, sys, time\n"
+        "from esipp.in_pod.job import await_orphans\n"
+        "children = [subprocess.Popen(['sleep', each]) for each in sys.argv[2:]]\n"
+        "began = time.monotonic()\n"
+        "await_orphans(float(sys.argv[1]))\n"
+        "print(time.monotonic() - began)\n"
+        "[child.kill() for child in children]\n"
+    )
+
+    def waited(*words: str) -> float:
+        done = subprocess.run(
+            [sys.executable, "-c", script, *words], cwd=HOUSE, capture_output=True, text=True, check=True
+        )
+        return float(done.stdout)
+
+    assert waited("60") < 5
+    assert 0.5 <= waited("60", "0.5") < 30
+    assert 0.5 <= waited("0.5", "60") < 30
 
 
 # ------------------------------------------------------------------------------------------------- Sonobuoy's contract

@@ -12,6 +12,7 @@ from esipp.interoperability.seen import Seen
 from esipp.model import Family, Role
 from esipp.observation import Outcome
 from esipp.rows import Feature, Status
+from esipp.vantage import Counts
 from tests.unit.interop_world import (
     ANOTHER_POD,
     BROKEN_PROBER,
@@ -186,6 +187,25 @@ def test_one_local_service_of_many_that_is_wrong_is_named(kind: Kind, wrong: obj
     said = verdict(f"interop.many.{kind.value}.preserved.endpoint-node", made)
     assert said.status is Status.FLAKY
     assert said.reason == f"1 of 3 services: many-{kind.value}-1"
+
+
+def test_single_connections_that_are_lost_are_held_against_what_the_way_loses() -> None:
+    kind, row = Kind.BALANCER_LOCAL, f"interop.many.{Kind.BALANCER_LOCAL.value}.preserved.endpoint-node"
+    made = seen()
+    assert made.many
+    own = made.many.dialled[kind, Role.ENDPOINT_NODE]
+    own[next(iter(own))] = [replace(CLIENT, count=1), replace(SILENCE, count=1)]
+    assert statuses(made)[row] == "flaky", "where the way lost nothing every loss counts"
+    made.many.ways = replace(made.many.ways, counts={(Place.BARE_NODE, Family.IPV4): Counts(2, 40)})
+    assert statuses(made)[row] == "inconclusive"
+    assert "lost 2 of 40, with no service in the way: 1 of 6" in verdict(row, made).reason
+    own[next(iter(own))] = [replace(SILENCE, count=2)]
+    assert statuses(made)[row] == "flaky", "a service that never answers is no matter of single connections"
+
+
+def test_every_row_that_passes_says_what_it_can_see() -> None:
+    told = [verdict(identity) for identity in ROWS]
+    assert [each.cell for each in told if each.status is Status.PASS and not each.sees] == []
 
 
 @pytest.mark.parametrize("kind", [Kind.BALANCER_LOCAL, Kind.NODE_PORT_LOCAL])

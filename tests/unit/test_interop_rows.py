@@ -23,7 +23,20 @@ from esipp.rows import Level, Status
 from suites.interoperability import inside, trials
 from suites.interoperability.cells import CELLS as ALL
 from tests.unit.recorded_world import recorded
-from tests.unit.world import CELLS, FEATURES, ROLES, SOURCE_IP, by_id, evidence, show, topology, verdict
+from tests.unit.world import (
+    CELLS,
+    FEATURES,
+    NODE_ADDRESSES,
+    NODES,
+    ROLES,
+    SOURCE_IP,
+    answer,
+    by_id,
+    evidence,
+    show,
+    topology,
+    verdict,
+)
 
 BARE = tuple(each.id for each in inside.CELLS if each.path.client.role is Role.BARE_NODE)
 OUTSIDE_BARE = "interop.nodeport.local.tcp.ipv4.outside-1-to-bare-node"
@@ -99,7 +112,8 @@ def test_nftables_had_no_short_circuit_before_1_33_6(
     identity: str, who: str, version: str, mode: str, status: Status
 ) -> None:
     cell = by_id(identity.format(who))
-    said = verdict(cell, show(cell.path, AddressClass.DROPPED), facts={"kubernetes": version, "proxy-mode": mode})
+    facts = {"kube-proxy.version": version, "proxy-mode": mode}
+    said = verdict(cell, show(cell.path, AddressClass.DROPPED), facts=facts)
     assert said.status is status
     assert ("#131765" in said.reference) is (status is Status.KNOWN)
 
@@ -146,9 +160,11 @@ def test_the_control_planes_node_is_as_any_other_but_to_load_balancers() -> None
 
 def test_host_network_backends_show_masqueraded_pods_only_where_the_add_on_does_so() -> None:
     cell = by_id("interop.nodeport.local.host-network.tcp.ipv4.pod-on-bare-node-to-bare-node")
-    instead = show(cell.path, AddressClass.NODE)
-    assert verdict(cell, instead).status is Status.FAIL
-    assert verdict(cell, instead, facts={"pod-to-node.ipv4": "masqueraded"}).status is Status.KNOWN
+    masqueraded = {"pod-to-node.ipv4": "masqueraded"}
+    own, other = (answer(cell.path, NODE_ADDRESSES[NODES[of]][cell.path.family]) for of in (1, 2))
+    assert verdict(cell, own).status is Status.FAIL
+    assert verdict(cell, own, facts=masqueraded).status is Status.KNOWN
+    assert verdict(cell, other, facts=masqueraded).status is Status.FAIL, "a node's address, but not its own node's"
 
 
 def test_the_suite_is_of_a_size_that_can_be_read() -> None:

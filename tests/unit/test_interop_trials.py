@@ -53,12 +53,15 @@ class FakeCluster:
         self.done: list[str] = []
         self.refuse_after = 10**6
         self.others: Collection[int] = ()
+        self.taken: set[int] = set()
 
     def create(self, _collection: str, item: Json) -> Json:
         if len(self.there) >= self.refuse_after:
             raise ApiError(403, "Forbidden", "exceeded quota", "POST")
         name, port = item["metadata"]["name"], 30100 + 2 * len(self.there)
         metadata = {"namespace": "esipp-x", **item["metadata"]}
+        if item["spec"].get("healthCheckNodePort") in self.taken:
+            raise ApiError(422, "Invalid", "provided port is already allocated", "POST")
         made = {
             "metadata": metadata,
             "spec": {**item["spec"], "ports": [{**item["spec"]["ports"][0], "nodePort": port}]},
@@ -273,6 +276,22 @@ def test_a_port_that_others_have_is_none_for_the_neighbour(others: int, left: Co
     neighbours.Trial(made, topology()).perform()
     assert set(fake.asked_b) <= {*left} - {first}
     assert len(set(fake.asked_b)) == 1
+
+
+def test_a_port_that_another_run_took_between_is_given_up_for_another() -> None:
+    made, cluster, fake = asker()
+    delete = cluster.delete
+
+    def gone(path: str) -> None:
+        delete(path)
+        cluster.taken = {fake.asked_b[0]}
+
+    cluster.delete = gone  # type: ignore[method-assign]
+    seen = neighbours.Trial(made, topology()).perform()
+    assert len(seen.changes) == 5
+    first, *_, last = fake.asked_b
+    assert last != first
+    assert last in BY_NUMBER
 
 
 def test_whoever_took_the_port_that_the_neighbour_left_is_named() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from esipp.cell import Spread
 from esipp.judge import judge, say_bound
-from esipp.model import NO_ANSWER, AddressClass, Family
+from esipp.model import NO_ANSWER, AddressClass, EntryKind, Family, Path
 from esipp.observation import Observation, Outcome
 from esipp.rows import Level, Status
 from esipp.topology import PAIR_BACKEND, POD_BACKEND
@@ -166,12 +166,111 @@ def test_every_control_of_every_silent_row_is_needed() -> None:
             assert "was never probed" in never.reason
 
 
-def test_one_silent_probe_of_a_control_is_enough_to_doubt() -> None:
+def lossy(path: Path, lost: int, what: AddressClass = AddressClass.DROPPED) -> list[Observation]:
+    """200 connections, of which so many show something else than the client's own address."""
+    return [group(show(path, AddressClass.CLIENT), 200 - lost), group(show(path, what), lost, 50000)]
+
+
+@pytest.mark.parametrize("identity", [OUTSIDE_BARE, OUTSIDE_LOCAL])
+def test_a_control_that_loses_a_few_connections_holds_and_the_verdict_says_so(identity: str) -> None:
+    cell = by_id(identity)
+    for control in cell.controls:
+        for lost, status in ((1, Status.PASS), (10, Status.PASS), (11, Status.INCONCLUSIVE)):
+            said = verdict(cell, also=lossy(control.path, lost))
+            assert said.status is status
+            if status is Status.PASS:
+                assert f"{lost} of 200 lost (on {control.path.key}, a control)" in said.sees
+            else:
+                assert f"no answer x{lost}" in said.reason
+
+
+@pytest.mark.parametrize("what", [AddressClass.NODE, AddressClass.OTHER])
+def test_one_wrong_address_voids_a_control_that_proves_an_address(what: AddressClass) -> None:
+    cell = by_id(OUTSIDE_LOCAL)
+    listener = next(control.path for control in cell.controls if control.accept)
+    said = verdict(cell, also=lossy(listener, 1, what))
+    assert said.status is Status.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("outcome", [Outcome.INVALID, Outcome.MISDIRECTED])
+def test_one_stranger_that_answers_voids_a_control(outcome: Outcome) -> None:
+    cell = by_id(OUTSIDE_BARE)
+    for control in cell.controls:
+        other = Observation(control.path.key, 199, outcome)
+        said = verdict(cell, also=[group(show(control.path, AddressClass.CLIENT), 199), other])
+        assert said.status is Status.INCONCLUSIVE
+
+
+def test_a_reset_connection_of_a_control_is_a_lost_one() -> None:
     cell = by_id(OUTSIDE_BARE)
     control = cell.controls[-1].path
-    said = verdict(cell, also=[group(show(control, AddressClass.CLIENT), 199), show(control, AddressClass.DROPPED)])
+    reset = Observation(control.key, 199, Outcome.RESET)
+    said = verdict(cell, also=[group(show(control, AddressClass.CLIENT), 199), reset])
+    assert said.status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("own", "without", "status"),
+    [
+        (1, 0, Status.FLAKY),
+        (1, 1, Status.INCONCLUSIVE),
+        (4, 1, Status.INCONCLUSIVE),
+        (9, 1, Status.FLAKY),
+        (20, 10, Status.FLAKY),
+        (200, 10, Status.FAIL),
+    ],
+)
+def test_losses_count_against_the_product_where_they_are_more_than_without_a_service(
+    own: int, without: int, status: Status
+) -> None:
+    cell = by_id(OUTSIDE_LOCAL)
+    (listener,) = [control.path for control in cell.controls]
+    assert listener.service is None
+    lost = [each for each in lossy(cell.path, own) if each.count]
+    kept = [each for each in lossy(listener, without) if each.count]
+    said = verdict(cell, *lost, also=kept)
+    assert said.status is status
+    if status is Status.INCONCLUSIVE:
+        assert f"{own} of 200 were lost, and {without} of 200 where no Service is in the way" in said.reason
+
+
+def test_a_wrong_address_beside_a_loss_is_the_products_whatever_a_control_lost() -> None:
+    cell = by_id(OUTSIDE_LOCAL)
+    (listener,) = [control.path for control in cell.controls]
+    seen = [*lossy(cell.path, 1)[1:], group(show(cell.path, AddressClass.NODE), 1, 60000)]
+    seen.append(group(show(cell.path, AddressClass.CLIENT), 198))
+    assert verdict(cell, *seen, also=lossy(listener, 1)).status is Status.FLAKY
+
+
+def test_a_loss_of_a_sibling_does_not_excuse_a_rows_own() -> None:
+    cell = next(c for c in CELLS if any(control.spread is Spread.SEVERAL for control in c.controls))
+    (sibling,) = [control.path for control in cell.controls if control.spread is Spread.SEVERAL]
+    assert sibling.service is not None
+    seen = [group(answer(sibling, CLIENT_ADDRESSES[sibling.client.name][sibling.family], seq), 99) for seq in (0, 1)]
+    lost = group(show(sibling, AddressClass.DROPPED), 2, 50000)
+    judged = replace(cell, controls=tuple(replace(each, unjudged=False) for each in cell.controls))
+    assert verdict(judged, *lossy(cell.path, 1), also=[*seen, lost]).status is Status.FLAKY
+    assert verdict(judged, also=[*seen, lost]).status is Status.PASS
+    said = verdict(cell, also=[*seen, lost])
     assert said.status is Status.INCONCLUSIVE
-    assert "no answer x1" in said.reason
+    assert said.reason.endswith("no row judges what that Service loses")
+
+
+def test_what_a_controls_service_loses_is_judged_in_a_row_of_its_own_or_decides_nothing() -> None:
+    own = {cell.path for cell in CELLS if cell.level is not Level.RECORD}
+    controls = {control for cell in CELLS for control in cell.controls}
+    assert {each.path.key for each in controls if each.unjudged} == {
+        each.path.key for each in controls if each.path.service and each.path not in own
+    }
+    without = [each.path for each in controls if each.path not in own and not each.path.service]
+    assert {path.entry.kind for path in without} == {EntryKind.NODE_LISTENER, EntryKind.POD_IP}
+    known = {
+        "nodeport.local.pair", "loadbalancer.local.pair", "nodeport.local", "nodeport.cluster", "loadbalancer.local",
+        "external-ips.local",
+    }  # fmt: skip
+    unjudged = [each.path for each in controls if each.unjudged]
+    names = {path.key.partition(f".{path.protocol.value.lower()}.")[0] for path in unjudged}
+    assert names == known, "a control of another Service has no row that judges what it loses"
 
 
 def test_a_listener_on_the_wrong_node_proves_nothing() -> None:

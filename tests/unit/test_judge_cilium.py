@@ -7,11 +7,15 @@ from esipp.observation import Observation, Outcome
 from esipp.rows import Status
 from tests.unit.world import CLIENT_ADDRESSES, GATEWAYS, NODES, VIP, answer, by_id, group, header, show, verdict
 
+LOOPBACK = "169.254.42.1"
 CILIUM = {
     "service-proxy": "cilium",
     "cilium.version": "1.18.6",
     "cilium.load-balancer-mode": "snat",
     "cilium.socket-balancing": "hosts only",
+    "cilium.sockets-of-hosts": "balanced",
+    "cilium.loopback.ipv4": LOOPBACK,
+    "cilium.loopback.ipv6": "fe80::1",
 }
 CLIENT, NODE, OTHER = AddressClass.CLIENT, AddressClass.NODE, AddressClass.OTHER
 DROPPED, REFUSED = AddressClass.DROPPED, AddressClass.REFUSED
@@ -25,7 +29,6 @@ KNOWN = [
     ("external-ips.local.tcp.ipv4.pod-on-endpoint-node-to-external-ip-of-endpoint-node", REFUSED, NODE),
     ("loadbalancer.local.itp-local.tcp.ipv4.pod-on-other-node-to-vip", REFUSED, NODE),
     ("loadbalancer.cluster.tcp.ipv6.backend-to-vip", DROPPED, CLIENT),
-    ("loadbalancer.cluster.tcp.ipv4.backend-to-vip", OTHER, DROPPED),
 ]
 
 
@@ -105,3 +108,23 @@ def test_a_service_without_a_policy_that_keeps_the_source_is_known_of_dsr_alone(
     assert verdict(cell, show(cell.path, CLIENT), facts=DSR).status is Status.KNOWN
     assert verdict(cell, show(cell.path, CLIENT)).status is Status.FAIL
     assert verdict(cell, show(cell.path, DROPPED), facts=DSR).status is Status.FAIL
+
+
+def test_a_pod_that_reaches_itself_sees_the_very_loopback_address_that_cilium_is_told_and_no_other() -> None:
+    cell = by_id("loadbalancer.cluster.tcp.ipv4.backend-to-vip")
+    assert verdict(cell, answer(cell.path, LOOPBACK), facts=CILIUM).status is Status.KNOWN
+    assert verdict(cell, show(cell.path, OTHER), facts=CILIUM).status is Status.FAIL, "an unknown address"
+    assert verdict(cell, answer(cell.path, LOOPBACK)).status is Status.FAIL, "no Cilium"
+    told = CILIUM | {"cilium.loopback.ipv4": "169.254.7.7"}
+    assert verdict(cell, answer(cell.path, LOOPBACK), facts=told).status is Status.FAIL, "not the one it is told"
+    newer = by_id("loadbalancer.cluster.tcp.ipv6.backend-to-vip")
+    assert (
+        verdict(newer, answer(newer.path, "fe80::1"), facts=CILIUM | {"cilium.version": "1.19.0"}).status
+        is Status.KNOWN
+    )
+
+
+def test_host_processes_are_known_only_where_their_sockets_are_balanced() -> None:
+    cell = by_id("nodeport.cluster.tcp.ipv4.host-on-endpoint-node-to-bare-node")
+    facts = CILIUM | {"cilium.sockets-of-hosts": "not balanced"}
+    assert verdict(cell, show(cell.path, CLIENT), facts=facts).status is Status.FAIL

@@ -1,11 +1,15 @@
-"""What is wrong with the harness is an error of ours, on a row's own path and on those of its controls."""
+"""What is wrong with the harness is an error of ours, on a row's own path and on those of its controls.
+
+A few connections in doubt are set aside.
+"""
 
 from dataclasses import replace
 
 import pytest
 
+from esipp.cell import Cell
 from esipp.judge import judge
-from esipp.model import AddressClass, Family
+from esipp.model import AddressClass, EntryKind, Family, Path
 from esipp.observation import Observation, Outcome, Witness
 from esipp.rows import Status
 from tests.unit.world import (
@@ -123,11 +127,77 @@ def test_a_source_port_twice_is_one_connection_less() -> None:
 def test_a_source_port_twice_is_found_among_what_is_told_as_groups() -> None:
     cell = by_id(OUTSIDE_LOCAL)
     one = show(cell.path, AddressClass.CLIENT)
-    for first_port, status in ((40199, Status.PASS), (40198, Status.ERROR)):
-        groups = [group(one, 199, 40000), group(one, 1, first_port)]
+    for again, status in ((0, Status.PASS), (1, Status.PASS), (10, Status.PASS), (11, Status.ERROR)):
+        groups = [group(one, 180, 40000), group(one, 20, 40180 - again)]
         listener = {c.path.key: [group(show(c.path, AddressClass.CLIENT), 200)] for c in cell.controls}
         made = changed_evidence({cell.path.key: groups, **listener}, samples=200)
-        assert judge(cell, made).status is status
+        said = judge(cell, made)
+        assert said.status is status
+        if status is Status.ERROR:
+            assert said.reason == "200 probes had only 189 source ports: they were not as many connections"
+        else:
+            assert f"0 of {200 - again} differ" in said.sees
+            told = f"{again} of 200 set aside: the source port of an earlier one, so no connection of its own"
+            assert (told in said.sees) is bool(again)
+
+
+def test_the_later_of_two_connections_from_one_port_is_set_aside() -> None:
+    cell = by_id(OUTSIDE_LOCAL)
+    one = show(cell.path, AddressClass.CLIENT)
+    wrong = replace(show(cell.path, AddressClass.NODE), seq=0)
+    made = as_many([one], 100)
+    twice = [*made[:-1], replace(made[-1], count=98, ports=made[-1].ports[:98]), wrong]
+    assert sum(each.count for each in twice) == 100
+    said = judge(cell, changed_evidence({cell.path.key: twice, **listeners(cell, 100)}, samples=100))
+    assert (said.status, said.shown) == (Status.PASS, (AddressClass.CLIENT,))
+    assert sum(said.tally.values()) == 100, "what was seen is told all the same"
+
+
+def listeners(cell: Cell, count: int) -> dict[str, list[Observation]]:
+    return {c.path.key: [group(show(c.path, AddressClass.CLIENT), count)] for c in cell.controls}
+
+
+def in_doubt(path: Path, how: str, seq: int) -> Observation:
+    """A connection that our own harness spoilt."""
+    if how == "the prober failed":
+        return Observation(path.key, seq, Outcome.ERROR, detail="too many open files")
+    if how == "its socket saw":
+        return answer(path, OWN, seq, peer_address_raw="::ffff:198.51.100.1")
+    return answer(path, OWN, seq, pod=None)
+
+
+@pytest.mark.parametrize("how", ["the prober failed", "its socket saw", "which pod it is"])
+@pytest.mark.parametrize("identity", [OUTSIDE_LOCAL, OUTSIDE_BARE])
+def test_a_doubtful_connection_costs_itself_on_a_rows_path_and_on_its_controls(how: str, identity: str) -> None:
+    cell = by_id(identity)
+    for path in dict.fromkeys(cell.paths):
+        if path.entry.kind is EntryKind.NODE_LISTENER and how == "which pod it is":
+            continue  # a reference listener is known by its node
+        (healthy, *_) = evidence().observations[path.key]
+        for doubtful, status in ((1, Status.PASS), (10, Status.PASS), (11, Status.ERROR)):
+            spoilt = [in_doubt(path, how, seq) for seq in range(doubtful)]
+            said = verdict(cell, also=[*spoilt, group(healthy, 200 - doubtful)])
+            assert said.status is status
+            if status is Status.ERROR:
+                assert said.reason.startswith("11 of 200 are in doubt, among them: ")
+                assert how in said.reason
+            else:
+                assert f"{doubtful} of 200 set aside: " in said.sees
+                assert how in said.sees
+                assert (f" (on {path.key}, a control)" in said.sees) is (path != cell.path)
+
+
+def test_what_is_left_is_judged_when_doubtful_connections_are_set_aside() -> None:
+    cell = by_id(OUTSIDE_LOCAL)
+    spoilt = in_doubt(cell.path, "the prober failed", 0)
+    right = group(show(cell.path, AddressClass.CLIENT), 198)
+    wrong = show(cell.path, AddressClass.NODE)
+    said = verdict(cell, spoilt, right, wrong)
+    assert (said.status, said.reason) == (Status.FLAKY, "1 of 199 differ")
+    assert verdict(cell, spoilt, group(wrong, 199)).status is Status.FAIL
+    silent = by_id(OUTSIDE_BARE)
+    answered = [in_doubt(silent.path, "the prober failed", 0), group(show(silent.path, AddressClass.CLIENT), 199)]
+    assert verdict(silent, *answered).status is Status.FAIL
 
 
 def test_one_socket_has_one_source_port_and_says_so() -> None:

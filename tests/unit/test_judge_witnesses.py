@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 
 from esipp.cell import Cell, Override
-from esipp.model import NO_ANSWER, AddressClass, Family
+from esipp.model import NO_ANSWER, AddressClass, Family, Path
 from esipp.observation import Observation, Outcome, Witness
 from esipp.rows import Status
 from tests.unit.world import (
     CLIENT_ADDRESSES,
     by_id,
+    group,
     show,
     verdict,
 )
@@ -27,6 +28,65 @@ def test_witnesses_that_contradict_each_other_are_our_error_and_both_are_shown()
     assert said.status is Status.ERROR
     assert "packets show 10.244.3.1" in said.reason
     assert OWN in said.observed
+
+
+def contradicted(cell: Cell, *seqs: int, of: int = 4) -> dict[str, list[Witness]]:
+    lie = f"packets show 10.244.3.1, the echo server says {OWN}"
+    made = [Witness(cell.path.key, seq, seq not in seqs, contradiction=lie if seq in seqs else "") for seq in range(of)]
+    return {cell.path.key: made}
+
+
+def sampled(path: Path, count: int, total: int = 200) -> list[Observation]:
+    """Connections of which so many are kept whole."""
+    one = show(path, AddressClass.CLIENT)
+    return [*(replace(one, seq=seq, nonce=one.nonce) for seq in range(count)), group(one, total - count)]
+
+
+@pytest.mark.parametrize(
+    ("seqs", "of", "status"),
+    [
+        ((), 4, Status.PASS),
+        ((0,), 4, Status.PASS),
+        ((1,), 2, Status.PASS),
+        ((0,), 1, Status.ERROR),
+        ((0, 1), 2, Status.ERROR),
+        ((0, 3), 4, Status.ERROR),
+        ((0, 1, 2, 3), 4, Status.ERROR),
+    ],
+)
+def test_one_contradiction_costs_itself_and_a_lying_echo_server_the_row(
+    seqs: tuple[int, ...], of: int, status: Status
+) -> None:
+    cell = by_id(OUTSIDE_LOCAL)
+    said = verdict(cell, *sampled(cell.path, of), witnesses=contradicted(cell, *seqs, of=of), blind="")
+    assert said.status is status
+    if status is Status.PASS:
+        assert ("1 of 200 set aside: packets show 10.244.3.1" in said.sees) is bool(seqs)
+        assert said.witnesses == f"echo server, and packets of {of - len(seqs)} of 200 connections"
+
+
+def test_a_contradiction_that_is_set_aside_is_not_judged_as_the_products() -> None:
+    """The one connection whose echo and packets differ is the one that shows a wrong address."""
+    cell = by_id(OUTSIDE_LOCAL)
+    first, *others = sampled(cell.path, 4)
+    wrong = replace(show(cell.path, AddressClass.NODE), seq=0)
+    said = verdict(cell, wrong, *others, witnesses=contradicted(cell, 0))
+    assert (said.status, said.shown) == (Status.PASS, (AddressClass.CLIENT,))
+    assert verdict(cell, wrong, *others, witnesses=contradicted(cell)).status is Status.FLAKY
+    assert first.seq == 0
+
+
+def test_what_packets_did_not_tell_apart_rests_on_the_echo_server() -> None:
+    cell = by_id(OUTSIDE_LOCAL)
+    apart = Witness(cell.path.key, 3, False, "not told apart: ...", doubt="not told apart: ...")
+    seen = {cell.path.key: [*(Witness(cell.path.key, seq, True) for seq in range(3)), apart]}
+    said = verdict(cell, *sampled(cell.path, 4), witnesses=seen, blind="")
+    assert said.status is Status.PASS
+    assert said.witnesses == (
+        "echo server, and packets of 3 of 200 connections; packets do not tell 1 more apart from others"
+    )
+    alone = verdict(cell, *sampled(cell.path, 4), witnesses={cell.path.key: [apart]}, blind="")
+    assert alone.witnesses == "echo server only: packets do not tell 1 of its connections apart from others"
 
 
 def delivered(cell: Cell) -> dict[str, list[Witness]]:
@@ -78,9 +138,9 @@ def test_one_witness_is_said_when_blind() -> None:
     cell = by_id(OUTSIDE_LOCAL)
     assert verdict(cell, blind="--without packets").witnesses == "echo server only: --without packets"
     seen = {cell.path.key: [Witness(cell.path.key, seq, True) for seq in range(2)]}
-    assert verdict(cell, witnesses=seen, blind="").witnesses == "echo server and packets (2 connections)"
+    assert verdict(cell, witnesses=seen, blind="").witnesses == "echo server, and packets of 2 of 3 connections"
     said = verdict(cell, witnesses=seen, blind="the capture on worker-b lacks 1 of 2")
-    assert said.witnesses == "echo server and packets (2 connections); the capture on worker-b lacks 1 of 2"
+    assert said.witnesses == "echo server, and packets of 2 of 3 connections; the capture on worker-b lacks 1 of 2"
     missed = {cell.path.key: [Witness(cell.path.key, 0, False)]}
     assert "do not show the way to a backend" in verdict(cell, witnesses=missed, blind="").witnesses
 

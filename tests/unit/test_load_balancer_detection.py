@@ -10,6 +10,7 @@ import pytest
 
 from ci import lane_file
 from esipp.cluster import ApiError, Cluster
+from esipp.excusing import Steer
 from esipp.loadbalancers.contradictions import (
     ABOUT,
     Behaviour,
@@ -35,7 +36,7 @@ from esipp.report.terminal import summary
 from esipp.run import Run
 from esipp.stage import Stage
 from esipp.sweeping import REMOVED, removal_budget
-from fixtures.balancer import seen_behaviour, settle_balancer
+from fixtures.balancer import seen_behaviour, settle_balancer, steers_of
 from images.loadbalancer.balancer.settings import parse
 from tests.unit.report_world import made
 from tests.unit.test_stage import announced
@@ -453,7 +454,10 @@ def settled(folder: Path, before: Detected, *services: Json, ingress: str = "VIP
     facts = {name: fact.value for name, fact in before.facts().items()}
     findings: Any = SimpleNamespace(balancer=before, components=(), facts=facts, decided={})
     vips = {number: {Family.IPV4: "192.0.2.1"} for number in range(len(services))}
-    stage: Any = SimpleNamespace(services=dict(enumerate(services)), ingress=ingress, balancer=before, vips=vips)
+    ingresses = {f"service-{number}": ingress for number in range(len(services))}
+    stage: Any = SimpleNamespace(
+        services=dict(enumerate(services)), ingress=ingress, ingresses=ingresses, balancer=before, vips=vips
+    )
     return made(folder, more=lambda run: settle_balancer(run, findings, stage)), facts
 
 
@@ -467,6 +471,28 @@ def test_what_became_of_our_services_is_a_fact_and_may_be_a_finding(tmp_path: Pa
     run, _ = settled(tmp_path / "b", told("gke-rbs", GKE), service(PROXY_MODE), ingress="Proxy")
     assert [about for about, _ in run.notes] == [ABOUT, ABOUT]
     assert run.facts["load-balancer.profile"].value == "gke-rbs"
+
+
+def test_how_each_service_is_announced_and_what_was_told_of_its_class_are_facts(tmp_path: Path) -> None:
+    run, facts = settled(tmp_path / "a", told("gke-rbs", GKE), service(PROXY_MODE), ingress="hostname")
+    assert facts["load-balancer.ingress.service-0"] == "hostname"
+    assert facts["load-balancer.class.told"] == run.facts["load-balancer.class.told"].value == "forwarder"
+    _, facts = settled(tmp_path / "b", detect(KNOWN, KIND, []), service(PROXY_MODE), ingress="Proxy")
+    assert facts["load-balancer.class.found"] == "proxy"
+    assert "load-balancer.class.told" not in facts
+    _, facts = settled(tmp_path / "c", detect(KNOWN, KIND, []), service({}), ingress="VIP")
+    assert "load-balancer.ingress.service-0" not in facts
+
+
+def test_changes_of_routes_are_those_of_our_own_services_in_the_window() -> None:
+    steer = {"namespace": "ours", "service": "web", "family": "IPv6", "kind": "steer", "monotonic": 12.5}
+    others = [
+        {**steer, "namespace": "theirs"},
+        {**steer, "kind": "health"},
+        {**steer, "monotonic": 9.0},
+        {"kind": "vip", "namespace": "ours"},
+    ]
+    assert steers_of([*others, steer], "ours", 10.0) == (Steer("web", Family.IPV6, 12.5),)
 
 
 def test_whose_address_pods_saw_has_the_last_word(tmp_path: Path) -> None:

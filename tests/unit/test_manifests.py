@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from esipp import manifests
+from esipp.agents import daemon_set
 from esipp.manifests import BACKEND_LABEL, PAIR_LABEL, Numbers
 from esipp.model import Backends, Balancer, Path, Port, Protocol, ServiceType, TrafficPolicy
+from esipp.probing.jobs import Job
 from tests.unit.world import CELLS
 
 RUN = "0101-000000-abcd"
@@ -82,6 +84,20 @@ def test_a_host_network_backend_is_reached_at_this_runs_own_ports() -> None:
     assert told["main-tcp"]["targetPort"] == own["tcp"]
     pod = manifests.host_backend("backend-host", RUN, "node", "image", raw=False, labels={})
     assert {p["name"]: p["containerPort"] for p in pod["spec"]["containers"][0]["ports"]} == own
+
+
+def test_every_echo_server_gets_the_token_that_jobs_send() -> None:
+    pods = [
+        manifests.echo_pod("backend", RUN, "node", "image", raw=False),
+        manifests.host_backend("backend-host", RUN, "node", "image", raw=False, labels={}),
+        manifests.agent_pod("agent", RUN, "node", "image", raw=True),
+        {"spec": daemon_set(RUN, "image", ["node"], raw=True)["spec"]["template"]["spec"]},
+    ]
+    sent = Job("key", "udp", "192.0.2.1", 80, 1, 1.0).order("1")["token"]
+    assert len(sent) == 32
+    for pod in pods:
+        told = {each["name"]: each.get("value") for each in pod["spec"]["containers"][0]["env"]}
+        assert told["ESIPP_TOKEN"] == sent
 
 
 # ------------------------------------------------------------------------------------------------------------ numbers

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -28,8 +28,8 @@ SERVICE = scene.service_name(Balancer.ECMP)
 class LiveWorld:
     """The API server, the watches, the nodes, the balancer and the prober of one service, all at once."""
 
-    def __init__(self, *, steers: bool = True) -> None:
-        self.steers = steers
+    def __init__(self, *, steers: bool = True, takes: float = 0.0, dead: bool = False) -> None:
+        self.steers, self.takes, self.dead = steers, takes, dead
         self.marks: dict[str, list[Mark]] = {SERVICE: []}
         self.pods: dict[str, Any] = {}
         self.where = {scene.pod_name(Balancer.ECMP, slot, 1): node for slot, node in enumerate(NODES)}
@@ -39,6 +39,7 @@ class LiveWorld:
         self.vip = {FAMILY: Stream("VIP", 0.02)}
         self.ports = {node: Stream(f"nodePort of {node}", 0.02) for node in NODES}
         self.health = {FAMILY: {node: Stream(f"health of {node}", 0.02) for node in NODES}}
+        self.beside: dict[str, Stream] = {}
         self.clock = SimpleNamespace(ours=lambda theirs: theirs)
         self.over = threading.Event()
         self._seq = 0
@@ -81,21 +82,32 @@ class LiveWorld:
     # ------------------------------------------------------------------------------------------------------ the prober
     def probe(self) -> None:
         used = ["a"]
+        history: list[tuple[float, list[str]]] = []
         while not self.over.wait(0.02):
             now, seq, self._seq = time.monotonic(), self._seq, self._seq + 1
             now_open = dict(self.open)
-            used = sorted(now_open) if self.steers else used
+            history.append((now, sorted(now_open)))
+            known = [nodes for at, nodes in history if at <= now - self.takes]
+            used = (known[-1] if known else ["a"]) if self.steers else used
             for node in NODES:
                 self.ports[node].add(self._answer(seq, now, node, now_open))
                 status = "200" if node in now_open else "503"
                 self.health[FAMILY][node].add(Sample(seq, now, now + 0.001, status))
-            self.vip[FAMILY].add(self._answer(seq, now, used[seq % len(used)] if used else "", now_open))
+            through = used[seq % len(used)] if used and not self.dead else ""
+            self.vip[FAMILY].add(self._answer(seq, now, through, now_open))
 
-    def connect(self, _family: Family, count: int, _spacing: float) -> list[dict[str, Any]]:
+    def connect(
+        self, _family: Family, count: int, _spacing: float, control: Sequence[str]
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         self.rested = time.monotonic() - max(mark.at for mark in self.marks[SERVICE] if mark.what == "slice-ready")
         nodes = sorted(self.open)
         line = {"seq": 0, "started": 1.0, "ended": 1.0, "outcome": "answered"}
-        return [line | {"echo": {"node": nodes[n % len(nodes)], "pod": "p"}} for n in range(count)]
+        assert list(control) == nodes
+        made = [line | {"echo": {"node": nodes[n % len(nodes)], "pod": "p"}} for n in range(count)]
+        return made, made
+
+    def weights(self, nodes: Sequence[str], _family: Family) -> dict[str, int]:
+        return dict.fromkeys(nodes, 1)
 
     def _answer(self, seq: int, now: float, node: str, now_open: dict[str, str]) -> Sample:
         if node not in now_open:
@@ -104,14 +116,16 @@ class LiveWorld:
 
 
 @contextmanager
-def driven(world: LiveWorld, moves: int, bound: float | None = None, serves: int = 7) -> Iterator[Driver]:
+def driven(
+    world: LiveWorld, moves: int, bound: float | None = None, serves: int = 7, patience: float = 0.0
+) -> Iterator[Driver]:
     prober = threading.Thread(target=world.probe)
     prober.start()
     steps = plan("7", 3, moves)
     anything: Any = world
     driver = Driver(
         anything, "ns", "run", "image", Balancer.ECMP, NODES, steps, "7", anything, anything, (), threading.Event(),
-        period=0.05, bound=bound, serves=serves,
+        period=0.05, bound=bound, serves=serves, patience=patience, settled=replace(drive.SETTLED, seconds=3.0),
     )  # fmt: skip
     try:
         driver.drive()
@@ -183,3 +197,20 @@ def test_a_balancer_that_does_not_follow_is_not_waited_for_for_ever(monkeypatch:
         pass
     assert len(driver.steps) > len({change.number for change in driver.changes}) >= 2
     assert not driver.counted
+
+
+def test_a_slow_balancer_that_nobody_knows_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took longer than any move is waited for, and was called broken: here it is given the time, and follows."""
+    monkeypatch.setattr(drive, "LEAST_PROMISED", 0.6)
+    with driven(LiveWorld(takes=1.5), 2, serves=0, patience=8.0) as driver:
+        pass
+    assert driver._late == 0
+    assert len(driver.changes) == 4
+
+
+def test_a_vip_that_never_answered_is_no_failure_where_nothing_says_how_long_it_takes() -> None:
+    with driven(LiveWorld(dead=True), 2, patience=8.0) as driver:
+        pass
+    assert not driver.changes
+    assert "did not answer once within 3 s" in driver.obstacle
+    assert "--bound SECONDS" in driver.obstacle

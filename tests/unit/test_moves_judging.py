@@ -6,16 +6,21 @@ from typing import Any
 
 import pytest
 
+from esipp.deciding import Decision
+from esipp.loadbalancers.promise import AS_STARTED, BY_USER, Promise
 from esipp.model import Balancer, Family
+from esipp.moves import judging
 from esipp.moves.checks import Checking, observe
-from esipp.moves.judging import Counted, Health, Judge, Result
+from esipp.moves.drive import CONNECTIONS
+from esipp.moves.judging import LEAST_P, LEAST_POWER, UNEVEN, Counted, Health, Judge, Result
 from esipp.moves.plan import Kind
 from esipp.moves.rows import PROXIED, REHASHED, SPREADS, WEIGHED, MoveRow, What
 from esipp.moves.samples import Sample
+from esipp.moves.statistics import power
 from esipp.moves.telling import section
 from esipp.rows import Level, Status
 from suites.convergence.cells import CELLS
-from tests.unit.moves_world import CLIENT, EVERY, FAMILY, World
+from tests.unit.moves_world import CLIENT, EVERY, FAMILY, NODE_ADDRESS, World
 
 AT_VIP = (What.STEERS, What.PLACE, What.SOURCE, What.BLACK_HOLE, What.NO_LOSS, What.TIMES_UP, What.TIMES_DOWN)
 AT_NODES = (What.HEALTH, What.PATH, What.PLACE, What.SOURCE)
@@ -87,27 +92,186 @@ def test_a_pod_that_goes_on_serving_unready_is_forbidden() -> None:
     assert {"nodes only-allowed-pods", "nodes path-follows"} <= red(World(serves_unready="a").judge())
 
 
-def test_the_bound_is_told_with_what_it_rests_on() -> None:
+def test_the_bound_is_told_with_who_says_it_and_what_else_is_known() -> None:
     said = World().judge().decide(row(What.BLACK_HOLE)).observed
-    assert "bound 3.00 s, N=2, period 1.00 s, as the balancer tells (observed: N=unknown, period unknown)" in said
+    assert f"bound 3.00 s by {AS_STARTED}; by its own word N=2, period 1.00 s; by packets N=unknown" in said
     seen = observe(World().arrivals(), World().judge().lines)
     said = Judge(replace(World().result(), observed=seen)).decide(row(What.BLACK_HOLE)).observed
-    assert "(observed: N=2, period 1.00 s)" in said
+    assert "by packets N=2, period 1.00 s" in said
 
 
-def test_without_health_checks_there_is_no_bound() -> None:
-    decision = World(tells=False).judge().decide(row(What.BLACK_HOLE))
-    assert decision.status is Status.FAIL
-    assert "no bound" in decision.reason
-
-
-def test_the_bound_may_rest_on_what_packets_show() -> None:
+def test_what_packets_show_is_no_bound() -> None:
     world = World(tells=False)
-    judge = world.judge()
-    seen = observe(world.arrivals(), judge.lines)
+    seen = observe(world.arrivals(), world.judge().lines)
     assert seen.checking == Checking(pytest.approx(1.0), 2)
     assert seen.sources == ("192.0.2.20",)
-    assert Judge(replace(world.result(), observed=seen)).decide(row(What.BLACK_HOLE)).status is Status.PASS
+    assert (
+        Judge(replace(world.result(), observed=seen, promise=Promise(1.0, "--bound")))
+        .decide(row(What.BLACK_HOLE))
+        .status
+        is Status.FAIL
+    )
+
+
+def own(what: What, family: Family | None = FAMILY) -> MoveRow:
+    return row(what, family, Balancer.DEFAULT)
+
+
+OWN_WORDS: dict[str, tuple[dict[str, Any], Promise, Status]] = {
+    "it keeps what the profile says": ({}, Promise(3.0, "profile x"), Status.PASS),
+    "it says 30 s of itself, and the profile 3 s": (
+        {"period": 3.0, "told_period": 10.0}, Promise(3.0, "profile x"), Status.FAIL
+    ),
+    "it is as slow as packets show, and the user says 3 s": (
+        {"period": 3.0, "tells": False}, Promise(3.0, BY_USER), Status.FAIL
+    ),
+    "it is slow, and the user allows it": ({"period": 1.2, "told_period": 0.5}, Promise(20.0, BY_USER), Status.PASS),
+    "nobody promises anything": ({"period": 3.0, "tells": False}, Promise(), Status.RECORDED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OWN_WORDS)
+def test_the_accused_does_not_set_its_own_bound(case: str) -> None:
+    """The bound was the balancer's own word, or the longest that packets showed: so it was always kept."""
+    how, promise, status = OWN_WORDS[case]
+    decision = World(balancer=Balancer.DEFAULT, promise=promise, **how).judge().decide(own(What.BLACK_HOLE))
+    assert decision.status is status
+    assert (promise.words if promise.seconds else "--bound SECONDS") in decision.observed + decision.reason
+
+
+def test_what_nobody_promises_of_the_clusters_own_is_recorded_with_what_was_measured() -> None:
+    judge = World(balancer=Balancer.DEFAULT, ignores_health=True, tells=False, promise=Promise()).judge()
+    for what in (What.BLACK_HOLE, What.NO_LOSS, What.BALANCE):
+        decision = judge.decide(own(what))
+        assert decision.status is Status.RECORDED
+        assert decision.reason.startswith("nothing is required")
+    assert "after the node's 503" in judge.decide(own(What.BLACK_HOLE)).observed
+    assert judge.decide(own(What.STEERS)).status is Status.FAIL, "that is asked of every load balancer"
+
+
+NEW_NODES: dict[str, tuple[bool, bool | None, Status]] = {
+    "it is not known, and it is seen to use one at a time": (False, None, Status.PASS),
+    "its profile says that it uses all": (False, True, Status.FAIL),
+    "it is not known, and it is seen to use several": (True, None, Status.FAIL),
+    "its profile says one at a time": (False, False, Status.PASS),
+}
+
+
+@pytest.mark.parametrize("case", NEW_NODES)
+def test_a_balancer_that_spreads_has_to_use_a_new_node(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the cluster's own did was never asked."""
+    monkeypatch.setattr(judging, "ENOUGH", 3.0)
+    several, told, status = NEW_NODES[case]
+    promise = Promise(3.0, "x", told, True, True)
+    world = World(Balancer.ECMP if several else Balancer.DEFAULT, promise=promise)
+    result = replace(world.result(), balancer=Balancer.DEFAULT)
+    if several:
+        stream = result.seen.vip[FAMILY]
+        stream.samples[:] = [each._replace(pod="b1", node="b") if each.pod == "c1" else each for each in stream.samples]
+    judge = Judge(replace(result, seen=replace(result.seen, spreads=told is True)))
+    assert judge.decide(own(What.STEERS)).status is status
+
+
+def test_the_only_node_has_to_be_used_by_whatever_balancer() -> None:
+    promise = Promise(None, "x", False, True, True)
+    judge = World(Balancer.DEFAULT, elsewhere=True, promise=promise).judge()
+    assert [line.change.number for line in judge.lines if line.change.up and judge._alone(line)] == [4]
+    due = [line.change.number for line in judge.lines if line.change.up and judge._must_steer(line, FAMILY)]
+    assert due == [4]
+
+
+def paused(result: Result, since: float, seconds: float) -> Result:
+    """The same, where this machine sent nothing through the VIP for so long."""
+    stream = result.seen.vip[FAMILY]
+    stream.samples[:] = [each for each in stream.samples if not since < each.started < since + seconds]
+    stream.freeze()
+    return result
+
+
+GAPS: dict[str, tuple[float, float, Status]] = {
+    "well below the bound": (6.0, 0.8, Status.PASS),
+    "well above it": (0.7, 0.8, Status.FAIL),
+    "within what is not known": (1.8, 0.9, Status.INCONCLUSIVE),
+    "just above, and known well enough": (1.7, 0.0, Status.FAIL),
+}
+
+
+@pytest.mark.parametrize("case", GAPS)
+def test_our_own_gap_is_no_part_of_the_bound(case: str) -> None:
+    """A gap of ours was added to the bound: a busy machine made it wider, in silence."""
+    bound, gap, status = GAPS[case]
+    result = replace(World().result(), promise=Promise(bound, BY_USER, True, True, True))
+    if gap:
+        for each in Judge(result).holes(FAMILY):
+            began = each.line.health[FAMILY]
+            assert began is not None
+            result = paused(result, began + 0.2, gap)
+    decision = Judge(result).decide(row(What.BLACK_HOLE))
+    assert decision.status is status, decision
+    assert "are needed" in decision.sees
+    if status is Status.INCONCLUSIVE:
+        assert re.search(r"is 0\.9\d s, 0\.12 s or less are needed to judge 1\.80 s", decision.reason)
+
+
+def test_one_gap_costs_one_move_and_not_the_row() -> None:
+    result = World().result()
+    hole = Judge(result).holes(FAMILY)[0]
+    began = hole.line.health[FAMILY]
+    assert began is not None
+    decision = Judge(paused(result, began + 0.2, 1.4)).decide(row(What.BLACK_HOLE))
+    assert decision.status is Status.PASS
+    assert "decide nothing" in decision.sees
+
+
+@pytest.mark.parametrize("late", ["a", "b"])
+def test_a_proxy_that_is_late_each_time_is_red_and_follows_all_the_same(late: str) -> None:
+    """Nothing but 12 to 19 seconds bounded a node's own lag."""
+    judge = World(late=late).judge()
+    for what in (What.HEALTH_PROMPT, What.PATH_PROMPT):
+        decision = judge.decide(row(what, None))
+        assert decision.status is Status.FAIL, decision
+        assert f"node {late}" in decision.reason or f", {late})" in decision.reason
+        assert World().judge().decide(row(what, None)).status is Status.PASS
+    assert "the nodes took p50" in World().judge().decide(row(What.HEALTH, None)).observed
+
+
+def test_one_wrong_health_check_costs_the_moves_that_it_concerns() -> None:
+    """It made what the balancer did with all other moves undecided."""
+    wrong = lambda node, truth: "503" if node == "c" else truth  # noqa: E731
+    judge = World(health=wrong).judge()
+    steers = judge.decide(row(What.STEERS))
+    assert steers.status is Status.PASS
+    assert "left out: the health check of c is wrong from move 4 on" in steers.observed
+    slow = World(health=wrong, period=4.0, told_period=1.0).judge()
+    assert slow.decide(row(What.BLACK_HOLE)).status is Status.FAIL, "a move before that"
+    broken = World(health=lambda _node, _truth: "200").judge().decide(row(What.STEERS))
+    assert broken.status is Status.INCONCLUSIVE
+    assert "say nothing of the balancer" in broken.reason
+
+
+AT_REST: dict[str, tuple[dict[str, Any], Status]] = {
+    "nothing is lost": ({}, Status.PASS),
+    "one of fifty at the VIP alone": ({"loses_at_vip": 0.02}, Status.FAIL),
+    "as many on the whole way": ({"loses_anywhere": 0.02}, Status.PASS),
+}
+
+
+@pytest.mark.parametrize("case", AT_REST)
+def test_losses_at_rest_are_held_against_a_control(case: str) -> None:
+    """Isolated ones were strays, whatever their number; and three of 420 failed with no control at all."""
+    how, status = AT_REST[case]
+    judge = World(**how).judge()
+    decision = judge.decide(row(What.STEERS))
+    still = judge.rest(FAMILY)
+    assert still.asked > 100
+    assert still.control_asked > 100
+    assert still.blames is (status is Status.FAIL)
+    assert still.words in decision.observed
+    if status is Status.FAIL:
+        assert decision.status is Status.FAIL
+        assert "the control lost fewer" in decision.reason
+    elif not how:
+        assert decision.status is Status.PASS
 
 
 def test_failures_are_counted_until_the_decision() -> None:
@@ -146,25 +310,53 @@ def test_what_was_cut_short_does_not_pass_and_still_fails() -> None:
     assert Judge(replace(World().result(), planned=8)).decide(row(What.STEERS)).status is Status.PASS
 
 
-@pytest.mark.parametrize(
-    ("nodes", "status"),
-    [({"a": 205, "b": 195}, Status.PASS), ({"a": 267, "b": 133}, Status.FAIL), ({"a": 400}, Status.FAIL)],
-)
-def test_balance_is_per_node(nodes: dict[str, int], status: Status) -> None:
-    result = replace(World().result(), counted={FAMILY: Counted(nodes, {"a": 2, "b": 1})})
+SPLITS: dict[str, tuple[dict[str, int], dict[str, int], Status, str]] = {
+    "equal": ({"a": 1310, "b": 1290}, {"a": 2, "b": 1}, Status.PASS, ""),
+    "equal, of too few": ({"a": 205, "b": 195}, {"a": 2, "b": 1}, Status.INCONCLUSIVE, ""),
+    "58:42": ({"a": 1508, "b": 1092}, {"a": 2, "b": 1}, Status.FAIL, ""),
+    "62:38, which was called weighed": ({"a": 1612, "b": 988}, {"a": 2, "b": 1}, Status.FAIL, ""),
+    "by the weights that were told": ({"a": 1733, "b": 867}, {"a": 2, "b": 1}, Status.FAIL, WEIGHED),
+    "by weights that nobody told": ({"a": 1733, "b": 867}, {}, Status.FAIL, ""),
+    "by weights that one node told": ({"a": 1733, "b": 867}, {"a": 2}, Status.FAIL, ""),
+    "against the weights": ({"a": 867, "b": 1733}, {"a": 2, "b": 1}, Status.FAIL, ""),
+    "unequal by equal weights": ({"a": 1733, "b": 867}, {"a": 1, "b": 1}, Status.FAIL, ""),
+    "one node alone": ({"a": 2600}, {"a": 2, "b": 1}, Status.FAIL, ""),
+    "unequal, of few": ({"a": 400, "b": 20}, {}, Status.FAIL, ""),
+}
+
+
+@pytest.mark.parametrize("case", SPLITS)
+def test_balance_is_per_node(case: str) -> None:
+    nodes, weights, status, seen = SPLITS[case]
+    result = replace(World().result(), counted={FAMILY: Counted(nodes, {"a": 2, "b": 1}, weights=weights)})
     decision = Judge(result).decide(row(What.BALANCE))
-    assert decision.status is status
-    assert (decision.seen == WEIGHED) is (nodes == {"a": 267, "b": 133})
-    assert "by the weight header it would be 267:133" in decision.observed
+    assert (decision.status, decision.seen) == (status, seen)
+    assert "a split of 55:45 is told from an equal one with a power of" in decision.sees
 
 
-@pytest.mark.parametrize(("lost", "status"), [(0, Status.PASS), (2, Status.PASS), (3, Status.FAIL), (9, Status.FAIL)])
-def test_a_removed_node_that_gets_one_connection_in_fifty_is_found_when_no_pod_moves(lost: int, status: Status) -> None:
-    counted = Counted({"a": 205, "b": 215 - lost}, {"a": 2, "b": 1}, lost)
+def test_so_many_connections_are_made_as_the_power_needs() -> None:
+    assert power(CONNECTIONS, LEAST_P, UNEVEN) > LEAST_POWER > power(420, LEAST_P, UNEVEN)
+    assert power(420, LEAST_P, 0.6) == pytest.approx(0.77, abs=0.01)
+
+
+CONTROLS: dict[str, tuple[int, int, int, Status]] = {
+    "nothing is lost": (0, 2600, 0, Status.PASS),
+    "one in fifty": (52, 2600, 0, Status.FAIL),
+    "a few, and none of the control": (12, 2600, 0, Status.FAIL),
+    "as many as of the control": (26, 2600, 26, Status.PASS),
+    "two": (2, 2600, 0, Status.PASS),
+}
+
+
+@pytest.mark.parametrize("case", CONTROLS)
+def test_a_removed_node_that_gets_one_connection_in_fifty_is_found_when_no_pod_moves(case: str) -> None:
+    lost, control, control_lost, status = CONTROLS[case]
+    split = {"a": 1300, "b": 1300 - lost}
+    counted = Counted(split, {"a": 2, "b": 1}, lost, control=control, control_lost=control_lost)
     decision = Judge(replace(World().result(), counted={FAMILY: counted})).decide(row(What.STEERS))
     assert decision.status is status
-    assert (f"; {lost} of 420 connections lost while no pod moved" in decision.observed) is (lost > 0)
-    assert ("long after the moves" in decision.reason) is (status is Status.FAIL)
+    assert f"{lost} of " in decision.observed
+    assert f"the control, straight to nodePorts, lost {control_lost} of " in decision.observed
 
 
 def test_what_could_not_be_asked_is_not_judged() -> None:
@@ -188,9 +380,12 @@ def test_trouble_of_our_own_is_no_failure_of_the_product() -> None:
     assert Judge(with_errors(cause + 0.5)).decide(row(What.STEERS)).status is Status.ERROR
     assert Judge(with_errors(2.1, 2.2, 2.3, 2.4)).decide(row(What.STEERS)).status is Status.ERROR
     assert Judge(with_errors(cause + 0.5, health="a")).decide(row(What.BLACK_HOLE)).status is Status.ERROR
-    result = World().result()
-    del result.seen.vip[FAMILY].samples[100:300]
-    assert Judge(result).decide(row(What.STEERS)).status is Status.ERROR
+
+
+def test_a_machine_that_was_too_busy_to_ask_decides_nothing() -> None:
+    decision = Judge(paused(World().result(), 4.0, 4.0)).decide(row(What.STEERS))
+    assert decision.status is Status.INCONCLUSIVE
+    assert "the resolution reached is 4.0 s, 3 s or less are needed" in decision.reason
 
 
 @pytest.mark.parametrize("what", [What.STEERS, What.BLACK_HOLE, What.SOURCE])
@@ -226,17 +421,48 @@ def test_a_source_in_another_form_is_the_same() -> None:
     assert Judge(result).decide(row(What.SOURCE)).status is Status.PASS
 
 
-def test_a_source_that_a_proxy_of_the_clusters_own_rewrites_is_known_for_what_it_is() -> None:
+def proxied(sources: list[str], **more: Any) -> Decision:
+    """What is said where the cluster's own load balancer shows these sources in turns."""
+    result = replace(World(balancer=Balancer.DEFAULT).result(), **more)
+    stream = result.seen.vip[FAMILY]
+    stream.samples[:] = [
+        each._replace(source=sources[n % len(sources)]) if each.answered else each
+        for n, each in enumerate(stream.samples)
+    ]
+    return Judge(result).decide(own(What.SOURCE))
+
+
+STRANGERS = [f"198.51.100.{n}" for n in range(1, 200)]
+
+PROXIES: dict[str, tuple[list[str], dict[str, Any], str]] = {
+    "one address of its own": (["198.51.100.7"], {}, PROXIED),
+    "a few": (STRANGERS[:3], {}, PROXIED),
+    "more than a load balancer has": (STRANGERS, {}, ""),
+    "more, where --provider says that it is a proxy": (STRANGERS, {"proxy": True}, PROXIED),
+    "a node's": ([NODE_ADDRESS], {}, ""),
+    "a node's, where --provider says that it is a proxy": ([NODE_ADDRESS], {"proxy": True}, ""),
+    "its own, and the client's in every other answer": (["198.51.100.7", CLIENT], {}, ""),
+}
+
+
+@pytest.mark.parametrize("case", PROXIES)
+def test_a_source_that_a_proxy_of_the_clusters_own_rewrites_is_known_by_what_was_seen(case: str) -> None:
+    """Any source at all was taken for a proxy's, where one announced itself."""
+    shown, more, seen = PROXIES[case]
+    decision = proxied(shown, others=frozenset({NODE_ADDRESS, CLIENT}), **more)
+    assert (decision.status, decision.seen) == (Status.FAIL, seen)
+    assert decision.foreign is (NODE_ADDRESS not in shown)
+
+
+def test_only_of_the_clusters_own_a_proxys_source_may_be_known() -> None:
     """Of a class of the reference's own it is a fault: that one has promised to leave it."""
-    shown = {balancer: World(balancer=balancer, loses_source="b").judge() for balancer in SPREADS}
-    told = {balancer: judge.decide(row(What.SOURCE, FAMILY, balancer)) for balancer, judge in shown.items()}
-    own = World(balancer=Balancer.DEFAULT, loses_source="b").judge().decide(row(What.SOURCE, FAMILY, Balancer.DEFAULT))
-    assert {each.status for each in told.values()} == {own.status} == {Status.FAIL}
-    assert {each.seen for each in told.values()} == {""}
-    assert own.seen == PROXIED
+    for balancer in SPREADS:
+        told = World(balancer=balancer, loses_source="b").judge().decide(row(What.SOURCE, FAMILY, balancer))
+        assert (told.status, told.seen) == (Status.FAIL, "")
     cells = [cell for cell in CELLS if cell.what is What.SOURCE and cell.family]
     assert all(bool(cell.differences) is (cell.balancer is Balancer.DEFAULT) for cell in cells)
     assert {each.seen for cell in cells for each in cell.differences} == {PROXIED}
+    assert {cell.own_service for cell in cells} == {"moves-default", ""}
 
 
 def test_the_section_tells_phases_bound_seed_and_the_worst_event() -> None:

@@ -10,7 +10,7 @@ from esipp.deciding import Decision, give_verdict
 from esipp.model import Family
 from esipp.moves.counting import places
 from esipp.moves.losses import count_losses
-from esipp.moves.places import LATE, Span, wrong_places
+from esipp.moves.places import LATE, Paths, Span, with_evidence, wrong_places
 from esipp.moves.plan import LEAST, Kind, last_open, plan
 from esipp.moves.rows import AFTER_503
 from esipp.moves.samples import Sample, Stream, read_health, read_request
@@ -159,13 +159,48 @@ def test_a_pod_may_answer_while_it_is_ready_and_nobody_else_ever() -> None:
     assert not any(each.late for each in found if each.sample.seq in (1, 4)), "that is another matter"
 
 
+def answers(*moments: float, until: float = 9.0) -> Stream:
+    """A nodePort asked each 0.1 s from 0 on, that is answered at these moments; what is lost has no answer."""
+    samples = [
+        ok(n, n / 10) if any(abs(n / 10 - at) < 0.01 for at in moments) else lost(n, n / 10)
+        for n in range(int(until * 10))
+    ]
+    stream = Stream("nodePort of n", 0.1, samples)
+    stream.freeze()
+    return stream
+
+
+def tenths(since: float, until: float) -> list[float]:
+    return [n / 10 for n in range(int(since * 10), int(until * 10))]
+
+
 def test_a_pod_that_answers_shortly_after_its_nodes_503_is_told_from_one_that_goes_on() -> None:
     allowed = {"p": [Span(1.0, 2.0)]}
     short = wrong_places(Stream("s", 0.02, [ok(0, 2.5), ok(1, 2.0 + LATE)]), allowed)
     assert [each.late for each in short] == [True, True]
-    assert places(short, 9).seen == AFTER_503
+    paths = {"n": Paths(answers(*tenths(1.0, 6.0)), answers(*tenths(1.0, 2.0)))}
+    excused = with_evidence(short, paths)
+    assert places(excused, 9).seen == AFTER_503
+    assert "in the other one" in places(excused, 9).reason
     for more in (ok(1, 2.1 + LATE), ok(1, 0.5), ok(1, 1.5, "x")):
-        assert places(wrong_places(Stream("s", 0.02, [ok(0, 2.5), more]), allowed), 9).seen == ""
+        found = wrong_places(Stream("s", 0.02, [ok(0, 2.5), more]), allowed)
+        assert places(with_evidence(found, paths), 9).seen == ""
+
+
+WITNESSES = {
+    "no path of the other family was asked": None,
+    "the other family still led to the pod, too": Paths(answers(*tenths(1.0, 6.0)), answers(*tenths(1.0, 6.0))),
+    "the answer's own family had stopped": Paths(answers(*tenths(1.0, 2.0)), answers(*tenths(1.0, 2.0))),
+    "nobody asked the other family for a while": Paths(answers(*tenths(1.0, 6.0)), answers(until=1.0)),
+}
+
+
+@pytest.mark.parametrize("lie", WITNESSES)
+def test_an_answer_after_the_503_is_excused_only_where_the_other_familys_rules_were_seen_to_be_gone(lie: str) -> None:
+    """By the version alone each of these was excused for three seconds."""
+    paths = WITNESSES[lie]
+    late = wrong_places(Stream("s", 0.02, [ok(0, 2.5)]), {"p": [Span(1.0, 2.0)]})
+    assert places(with_evidence(late, {"n": paths} if paths else {}), 9).seen == ""
 
 
 @pytest.mark.parametrize(

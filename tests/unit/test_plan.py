@@ -323,3 +323,12 @@ def test_the_sample_that_is_asked_for_is_the_plans(capsys: pytest.CaptureFixture
 
 def test_agents_that_nobody_admits_are_not_told() -> None:
     assert "each of which takes a kubectl" not in text(of("metallb-l2", nodes=300, without=("host-network",)))
+
+
+def test_a_bound_of_the_users_is_planned_with() -> None:
+    profile = named("metallb-l2")
+    made = plan(Asked(profile, [row for row in all_rows() if row.suite == "convergence"], bound=20.0))
+    usual = plan(Asked(profile, [row for row in all_rows() if row.suite == "convergence"]))
+    assert "at most 20 s after a node's 503, as --bound says" in " ".join("\n".join(as_text(made)).split())
+    assert made.patience.answering > usual.patience.answering
+    assert made.seconds > usual.seconds

@@ -15,9 +15,9 @@ from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.loadbalancers.views import CLOUDS, cloud_of
 from esipp.model import Role
 from esipp.planning.imagined import Asked, imagine
-from esipp.preflight import Findings, _features, _service_families, examine, health_view_feature
+from esipp.preflight import Findings, _features, _service_families, examine, health_view_feature, role_of
 from esipp.rights import all_rights
-from esipp.rows import HEALTH_VIEW, HOST_NETWORK, Feature
+from esipp.rows import HEALTH_VIEW, HOST_NETWORK, OWN_REFERENCE, Feature, is_instrument
 from esipp.run import Settings
 from esipp.topology import MARKS, Node
 from tests.unit import rights_world
@@ -223,3 +223,16 @@ def test_agents_need_a_server_that_places_them(version: str, hosted: bool, monke
     feature = sampled(4).features[HOST_NETWORK]
     assert feature.present is hosted
     assert hosted or "1.12" in feature.why
+
+
+@pytest.mark.parametrize(
+    ("settings", "role"),
+    [({}, "instrument"), ({"period": 1.0}, "instrument"), ({"default": "reference-ecmp"}, "own")],
+)
+def test_the_reference_balancer_is_the_clusters_own_where_it_serves_services_without_a_class(
+    settings: dict[str, Any], role: str
+) -> None:
+    assert role_of(settings) == role
+    row = next(row for row in all_rows() if row.instrument)
+    assert is_instrument(row, {OWN_REFERENCE: role}) is (role == "instrument")
+    assert is_instrument(row, {})

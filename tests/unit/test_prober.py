@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from esipp.again.past import read_observation
 from esipp.catalog import HOUSE
 from esipp.errors import HarnessError
 from esipp.model import Claim, Family, Port, Protocol
@@ -78,6 +79,25 @@ def test_groups_of_a_brief_job_become_one_observation_each() -> None:
     assert most.nonce == lost.nonce == ""
 
 
+def test_groups_tell_when_each_of_their_probes_began_and_ended() -> None:
+    told = {
+        "brief": True,
+        "outcome": "timeout",
+        "count": 2,
+        "started": 1.0,
+        "ended": 13.0,
+        "source_address": "192.0.2.1",
+    }
+    told |= {"ports": [[4000, None], [4001, None]], "moments": [[1.0, 11.0], [3.0, 13.0]]}
+    seen = read_result(job(2), told)
+    assert seen.spans == ((1.0, 11.0), (3.0, 13.0))
+    assert read_observation(json.loads(json.dumps(seen.as_json()))) == seen
+    assert replace(seen, moments=()).spans == (), "of a group whose times nobody kept"
+    assert "moments" not in replace(seen, moments=()).as_json()
+    one = read_result(job(1), {"outcome": "timeout", "started": 1.0, "ended": 11.0})
+    assert one.spans == ((1.0, 11.0),)
+
+
 def test_a_probe_that_its_own_host_did_not_let_begin_has_no_port() -> None:
     told = {"brief": True, "outcome": "unreachable", "detail": "EPERM: Operation not permitted (at once)", "count": 2}
     seen = read_result(job(2), told | {"source_address": None, "ports": [[None, None], [None, None]]})
@@ -92,7 +112,7 @@ def test_one_socket_and_sctp_tags_are_kept() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "words"),
-    [("dead", "no such image"), ("newer", "speaks protocol 5, this suite 4")],
+    [("dead", "no such image"), ("newer", "speaks protocol 6, this suite 5")],
 )
 def test_a_prober_that_does_not_start_right_is_told(mode: str, words: str) -> None:
     with prober(mode) as made, pytest.raises(HarnessError, match=words):
@@ -174,7 +194,7 @@ def order(given: Job) -> dict[str, Any]:
 
 def test_an_order_has_only_what_was_asked_for() -> None:
     plain = order(job())
-    assert sorted(plain) == ["count", "host", "id", "port", "protocol", "spacing", "timeout"]
+    assert sorted(plain) == ["count", "host", "id", "port", "protocol", "spacing", "timeout", "token"]
     full = order(replace(job(), parallel=8, brief=True, one_socket=True, preamble=b"\x0d\x0a"))
     added = {"parallel": 8, "brief": True, "one_socket": True, "preamble": "0d0a"}
     assert full == {**plain, **added}
@@ -186,8 +206,10 @@ def test_an_order_has_only_what_was_asked_for() -> None:
     resolve = order(Job("names", "resolve", "web.default", 0, 1, timeout=1.0, family=Family.IPV6))
     assert (resolve["host"], resolve["family"]) == ("web.default", "ipv6")
     assert "port" not in resolve
+    assert "token" not in resolve
     get = order(replace(job(), protocol="get", url="/healthz", method="HEAD"))
     assert (get["path"], get["headers"], get["method"]) == ("/healthz", {}, "HEAD")
+    assert "token" not in get, "others than echo servers are asked"
 
 
 def test_an_order_goes_over_as_it_is() -> None:
@@ -255,7 +277,7 @@ def test_the_real_prober_tells_equal_results_as_one() -> None:
 def test_the_real_prober_s_lasting_connections_are_counted() -> None:
     def answer(connection: socket.socket) -> None:
         for _ in range(2):  # then it closes
-            nonce = connection.recv(4096).decode().split()[1]
+            nonce = connection.recv(4096).decode().split()[1].partition("/")[2]
             said = {"schema": 1, "nonce": nonce, "peer_address": "127.0.0.1", "peer_port": 1}
             connection.sendall(json.dumps(said).encode() + b"\n")
 

@@ -36,7 +36,7 @@ def test_what_is_unknown_is_refused_with_names_like_it(tmp_path: Path) -> None:
     assert "similar ones: family.ipv6, family.ipv4; 'esipp list --features' names all." in refused.value.hint
     file = tmp_path / "wanted.txt"
     file.write_text("node.three\n")
-    with pytest.raises(PreflightError, match="--require node.three"):
+    with pytest.raises(PreflightError, match=r"--require node\.three"):
         read_required([str(file)], KNOWN)
     with pytest.raises(PreflightError, match="cannot be read"):
         read_required([str(tmp_path)], KNOWN)

@@ -140,7 +140,7 @@ def test_how_a_load_balancer_is_announced(
             raise socket.gaierror
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.9", 0))]
 
-    monkeypatch.setattr(announcing.socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
     assert announcing.ingress_of(service) == way
     assert announcing.is_announced(service) is complete
     if way == "hostname" and complete:
@@ -207,3 +207,11 @@ def test_agents_of_another_run_or_node_are_not_waited_for() -> None:
 def test_where_no_agents_are_admitted_none_are_made() -> None:
     made = Stage(cast(Cluster, SimpleNamespace(context="x")), RUN, "image", topology().nodes, ROLES, hosted=False)
     assert made.sampled == ()
+
+
+def test_addresses_are_in_the_order_of_the_services_own_families() -> None:
+    given = {Family.IPV4: "192.0.2.1", Family.IPV6: "2001:db8::1"}
+    service = {"spec": {"ipFamilies": ["IPv6", "IPv4"]}}
+    assert list(announcing.in_order(service, given)) == [Family.IPV6, Family.IPV4]
+    assert list(announcing.in_order({"spec": {"ipFamilies": ["IPv6"]}}, given)) == [Family.IPV6, Family.IPV4]
+    assert announcing.in_order(service, {Family.IPV4: "192.0.2.1"}) == {Family.IPV4: "192.0.2.1"}

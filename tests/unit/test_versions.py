@@ -138,7 +138,7 @@ def test_the_reason_names_version_reference_and_server() -> None:
     assert (verdict.status, verdict.left_out) == (Status.UNSUPPORTED, False)
     assert verdict.reason == "needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
     (told,) = by_reason([DATED], {DATED.id: verdict})
-    assert told == "not tested, 1 row: needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
+    assert told == "not tested, 1 row (1 core): needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
     other = {**version_features("v1.26.3", [DATED]), "family.ipv6": Feature(False, "no node has it")}
     two = replace(DATED, features=DATED.features | {"family.ipv6"})
     assert say_missing(two, missing_features(two, other)).startswith(

@@ -220,7 +220,8 @@ def changed_evidence(changes: Mapping[str, list[Observation]], **fields: Any) ->
     known = {} if "topology" in fields else dict(base._read)
     for key in changes:
         known.pop(key, None)
-    return replace(base, observations={**base.observations, **changes}, _read=known, **fields)
+    own = {"_read": known, "_ports": [], "_clients": []}
+    return replace(base, observations={**base.observations, **changes}, **own, **fields)
 
 
 def numbered(made: Iterable[Observation]) -> list[Observation]:

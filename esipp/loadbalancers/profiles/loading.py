@@ -181,7 +181,7 @@ class _Reader:
         checks = self._section("check", self.table)
         self._only("check", checks, {"local", "cluster"})
         steering = self._section("steering", self.table)
-        self._only("steering", steering, {"source", "by", "membership"})
+        self._only("steering", steering, {"source", "by", "membership", "spreads", "bound"})
         carries = self._section("carries", self.table)
         self._only("carries", carries, {"source", "families", "protocols"})
         probes = self._section("probes", self.table, needed=False)
@@ -206,6 +206,8 @@ class _Reader:
             limits=tuple(self._limit(where, each) for where, each in self._list("limits")),
             found=self._marks(),
             like=like,
+            spreads=self._told(steering, "steering", "spreads", flag),
+            own_bound=self._told(steering, "steering", "bound", seconds),
         )
 
     # ------------------------------------------------------------------------------------------------- the sections

@@ -264,6 +264,8 @@ class LoadBalancer:
         system: whose it is: the design's systems (GCE, AWS, Azure, OpenStack), or others.
         noun: how one is called in a sentence: ``an NLB``.
         like: the profile that it varies, if any.
+        spreads: whether it uses all healthy nodes at once, and not one at a time; None where that is not known.
+        own_bound: seconds until it has steered away from a node, where that does not follow from N and period.
     """
 
     name: str
@@ -285,6 +287,15 @@ class LoadBalancer:
     limits: tuple[Limit, ...]
     found: Marks
     like: str = ""
+    spreads: Told[bool] | None = None
+    own_bound: Told[float] | None = None
+
+    @property
+    def bound(self) -> float | None:
+        """Seconds until it has steered away from a node that says 503, at most; None where nothing bounds it."""
+        if self.own_bound is not None:
+            return self.own_bound.value
+        return self.local.bound if self.local.on else None
 
     @property
     def kind(self) -> Class:

@@ -57,7 +57,8 @@ SECTIONS = {
     "[check.local], [check.cluster]": "`protocol` (http, tcp, none), `target` (health-check-node-port, kube-proxy, "
     "node-port, pod, none), `path`, `period`, `timeout`, `healthy`, `unhealthy`, `no_traffic_period`, `first_failure`, "
     "`off_by_default`",
-    "[steering]": "`by` (health-checks, membership, announcement), `membership` (seconds)",
+    "[steering]": "`by` (health-checks, membership, announcement), `membership` (seconds), `spreads` (whether all "
+    "nodes are used at once), `bound` (seconds until a node is left, where N and period do not say it)",
     "[probes]": "`from`: CIDRs, or words",
     "[carries]": "`families`, `protocols`",
     "[status]": "`form` (ip, hostname, none), `ip_mode` (VIP, Proxy)",

@@ -28,14 +28,14 @@ Told = Mapping[str, Any]
 
 
 class Bound(NamedTuple):
-    """(N+1) x period, and on whose word; None where there are no health checks."""
+    """Seconds, and who says so; None where nobody promises any."""
 
     seconds: float | None
     words: str
 
 
 def bounds(run: RecordedRun) -> dict[str, Bound]:
-    """The bound of each load balancer: what it tells of itself, or else what packets showed."""
+    """The bound of each load balancer by who promises it; what it tells of itself and packets stand beside."""
     found = {}
     for each in run.of(SUITE, "checks"):
         told, observed = each.get("told") or {}, each.get("observed") or {}
@@ -50,6 +50,9 @@ def bounds(run: RecordedRun) -> dict[str, Bound]:
             seconds, words = (seen[1] + 1) * seen[0], beside
         else:
             seconds, words = None, "it makes no health checks: no bound"
+        promise = each.get("promise") or {}
+        if promise:
+            seconds, words = real(promise.get("seconds")), "; ".join(filter(None, (str(promise.get("source")), words)))
         found[str(each["balancer"])] = Bound(seconds, words)
     return found
 
@@ -121,8 +124,8 @@ def black_holes(run: RecordedRun) -> Html:
     drawing.height, drawing.words = y + 20, "; ".join(lines)
     words = (
         "How long requests were lost after the node itself said 503 (and another node 200), one dot a pod that was "
-        "closed, killed or moved elsewhere; the thick stroke is the bound, (N+1) x period. A length is known only as "
-        "well as we were able to ask: what the judge added for that stands in the row."
+        "closed, killed or moved elsewhere; the thick stroke is the bound. A length is known only as well as we were "
+        "able to ask: what is not known well enough decides nothing, and the check says so."
     )
     head = ["load balancer", "p50 (s)", "max (s)", "bound (s)", "over", "n", "judged", "on whose word"]
     return figure(drawing.render(), words, details("Numbers, and on whose word the bound is", table(head, rows)))

@@ -9,18 +9,20 @@ from __future__ import annotations
 import asyncio
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from . import VERSION
 from .checks import Check, Checker, Target
 from .decisions import Decisions
-from .faults import STALE_SHARE
+from .faults import STALE_SHARE, WANDER_SECONDS
+from .naming import hostname
 from .objects import (
     Json,
     Key,
     Mode,
     Node,
+    Port,
     Service,
     family_of,
     ingress_for,
@@ -46,6 +48,9 @@ class Routes(Protocol):
 
     def steer(self, vip: str, via: Mapping[str, int]) -> None:
         """Send a VIP's packets to these nodes, by their weights."""
+
+    def translate(self, vip: str, ports: Sequence[Port], via: Mapping[str, int]) -> None:
+        """Send what comes for a VIP's ports to nodePorts of these nodes, by their weights."""
 
     def forget(self, vip: str) -> None:
         """Steer a VIP no more."""
@@ -111,6 +116,10 @@ class Balancer:
         self._steered: dict[tuple[str, str], dict[str, int]] = {}  # uid and family -> nodes with weights
         self._known: dict[str, Service] = {}  # uid -> Service, also of one that is gone until its VIPs are
         self._due = self._ready = False
+        if self._faults.wanders:
+            loop.call_later(WANDER_SECONDS, self._wander)
+        self.names: dict[str, dict[str, str]] = {}
+        """Of each hostname that is announced the VIPs; replaced as a whole, for readers in other threads."""
 
     # What the API says
 
@@ -153,6 +162,8 @@ class Balancer:
         self._routes.reach_pods(self._pod_networks())
         proxied = {s: self._vips[uid] for uid, s in self._known.items() if not s.mode.forwards}
         self._proxies.serve(proxied, self._nodes)
+        named = [service for service in self._services.values() if self._has_hostname(service)]
+        self.names = {hostname(service.key): dict(self._vips[service.uid]) for service in named}
         for asked, document in found:
             self._tell(asked, document)
         if not self._ready:
@@ -199,10 +210,21 @@ class Balancer:
         if service:
             vips = [self._vips[service.uid][f] for f in service.families if f in self._vips[service.uid]]
             wanted = ingress_for(service.mode, vips)
+            if vips and self._has_hostname(service):
+                wanted = [{"hostname": hostname(service.key)}]
             if ingress_of(document) != wanted:
                 self._writer.write(service.key, wanted)
-        elif any(self._pools.has(vip) for vip in vips_of(document)) and not self._faults.keeps_vips:
+        elif self._was_told(document) and not self._faults.keeps_vips:
             self._writer.write(key_of(document), [])  # it asked once, and asks no more
+
+    def _has_hostname(self, service: Service) -> bool:
+        """Whether its VIPs are announced by a name: those of Services that name no class may be."""
+        return self._settings.hostnames and not service.named
+
+    def _was_told(self, document: Json) -> bool:
+        """Whether what a Service's status says is from here."""
+        own = hostname(key_of(document))
+        return any(map(self._pools.has, vips_of(document))) or {"hostname": own} in ingress_of(document)
 
     # Health and steering
 
@@ -244,16 +266,42 @@ class Balancer:
             healthy = {name for name in candidates if self._is_healthy(Target(service.key, service.uid, family, name))}
             before = self._steered.get((service.uid, family))
             known = {name: weight for name, weight in (before or {}).items() if self._has(name, family)}
-            good, stale = self._faults.steer(candidates, healthy, known)
+            good, stale = self._faults.steer(candidates, healthy, known, self._loop.time())
             after = choose(service.mode, service.key, good, stale, known)
-            if service.mode is Mode.ECMP:
+            if service.mode in (Mode.ECMP, Mode.NAT):
                 after = self._weighted(service, family, after)
-            if after == before:
-                continue
             via = {address: w for name, w in after.items() if (address := self._nodes[name].address(family))}
-            self._routes.steer(vip, via)
+            if after == before:
+                if not service.mode.unchanged:
+                    self._lead(service, vip, via)  # its ports may have changed
+                continue
+            if before and self._faults.gap:
+                self._lead(service, vip, {})
+                self._loop.call_later(self._faults.gap, self._lead_again, service, family, vip)
+            else:
+                self._lead(service, vip, via)
             self._steered[(service.uid, family)] = after
             self._decisions.add("steer", service, family, nodes=sorted(after), why=why)
+
+    def _lead(self, service: Service, vip: str, via: Mapping[str, int]) -> None:
+        """Have the kernel send a VIP's packets there."""
+        if service.mode.unchanged:
+            self._routes.steer(vip, via)
+        else:
+            self._routes.translate(vip, service.ports, via)
+
+    def _lead_again(self, service: Service, family: str, vip: str) -> None:
+        """After a gap: send a VIP's packets where they are to go by now, if there is one still."""
+        if self._vips.get(service.uid, {}).get(family) == vip:
+            steered = self._steered[(service.uid, family)]
+            via = {address: w for name, w in steered.items() if (address := self._nodes[name].address(family))}
+            self._lead(service, vip, via)
+
+    def _wander(self) -> None:
+        """Go on with every VIP, and again in a while."""
+        for service in self._known.values():
+            self._steer(service, "it wanders")
+        self._loop.call_later(WANDER_SECONDS, self._wander)
 
     def _weighted(self, service: Service, family: str, steered: Mapping[str, int]) -> dict[str, int]:
         """The same nodes, by what their health checks ask for and what a fault prefers."""

@@ -14,6 +14,8 @@ from .balancer import Balancer
 from .decisions import Decisions
 from .haproxy import HAProxy
 from .kernel import Kernel
+from .naming import Resolver
+from .own_ports import give_each_its_own
 from .settings import parse
 
 VIEW_SECONDS = 10
@@ -22,6 +24,7 @@ VIEW_SECONDS = 10
 def main(arguments: list[str]) -> int:
     """Run until SIGTERM or SIGINT."""
     settings = parse(arguments)
+    give_each_its_own()
     loop = asyncio.new_event_loop()
     decisions = Decisions()
     kernel = Kernel(settings.interface)
@@ -41,11 +44,14 @@ def main(arguments: list[str]) -> int:
 
         return asyncio.run_coroutine_threadsafe(ask(), loop).result(VIEW_SECONDS)
 
+    resolver = Resolver(list(own.values()), lambda: balancer.names) if settings.hostnames else None
     admin = Admin(["127.0.0.1", *own.values()], settings.admin, view, decisions)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, loop.stop)
     try:
         admin.start()
+        if resolver:
+            resolver.start()
         writer.start()
         Follower(api, "/api/v1/nodes", partial(balancer.sink, "nodes")).start()
         Follower(api, "/api/v1/services", partial(balancer.sink, "services")).start()
@@ -58,4 +64,6 @@ def main(arguments: list[str]) -> int:
         kernel.tear_down()
         with contextlib.suppress(OSError):
             admin.close()
+        if resolver:
+            resolver.close()
     return 0

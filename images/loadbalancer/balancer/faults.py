@@ -19,11 +19,19 @@ FAULTS = {
     "forge-xff": "reference-proxy-xff: names 192.0.2.1 or 2001:db8::1 as the client",
     "drop-xff": "reference-proxy-xff: sends no X-Forwarded-For",
     "wrong-proxy-header": "reference-proxy-v1 and -v2: names 192.0.2.1 or 2001:db8::1 as the client",
+    "gap": "drops what comes for a VIP for a second and a half whenever its nodes change",
+    "hang": "the reference-proxy classes: take one connection in twelve, and never answer it",
+    "uneven": "gives the first node by its name 11 connections for 9 of each other one",
+    "wander": "forwarders: send everything to one healthy node at a time, another one every three seconds",
     "unequal": "prefers nodes by their names: each gets four times what the one before it gets",
 }
 FORGED = {"IPv4": "192.0.2.1", "IPv6": "2001:db8::1"}
 SLOWER = 10
 PREFERRED = 4
+UNEVEN = (11, 9)
+HANGS = 12  # one connection in so many
+GAP_SECONDS = 1.5
+WANDER_SECONDS = 3.0
 MOST_SHARE = 256  # what HAProxy and the kernel can have
 STALE_SHARE = 49  # healthy nodes together get this many times what a stale one gets
 
@@ -43,7 +51,7 @@ class Faults:
         return not passed if "flap" in self.names and now % 10 < 4 and count % 2 else passed
 
     def steer(
-        self, candidates: Collection[str], healthy: Collection[str], before: Mapping[str, int]
+        self, candidates: Collection[str], healthy: Collection[str], before: Mapping[str, int], now: float = 0.0
     ) -> tuple[set[str], set[str]]:
         """Which nodes count as healthy, and which get a little although they do not.
 
@@ -51,6 +59,7 @@ class Faults:
             candidates: every node that may be a target.
             healthy: those whose checks pass.
             before: what was steered to so far, with weights.
+            now: in monotonic seconds.
         """
         good, stale = set(healthy), set[str]()
         if "ignore-health" in self.names:
@@ -59,10 +68,14 @@ class Faults:
             good |= set(before)
         if "one-in-fifty-stale" in self.names:
             stale = set(before) - good
+        if self.wanders and good:
+            good = {sorted(good)[int(now / WANDER_SECONDS) % len(good)]}
         return good, stale
 
     def shares(self, nodes: Iterable[str]) -> dict[str, int]:
         """How much each of these nodes gets, in proportion; all the same by right."""
+        if "uneven" in self.names:
+            return {node: UNEVEN[min(place, 1)] for place, node in enumerate(sorted(nodes))}
         grow = PREFERRED if "unequal" in self.names else 1
         return {node: min(MOST_SHARE, grow**place) for place, node in enumerate(sorted(nodes))}
 
@@ -70,6 +83,21 @@ class Faults:
     def keeps_ports(self) -> bool:
         """Whether a proxy asks a node at the port it had at first, whatever the Service says now."""
         return "old-health-port" in self.names
+
+    @property
+    def wanders(self) -> bool:
+        """Whether a VIP goes from node to node though nothing changes."""
+        return "wander" in self.names
+
+    @property
+    def gap(self) -> float:
+        """For how long what comes for a VIP is dropped when its nodes change."""
+        return GAP_SECONDS if "gap" in self.names else 0.0
+
+    @property
+    def hangs(self) -> bool:
+        """Whether a proxy never answers some connections that it takes."""
+        return "hang" in self.names
 
     @property
     def keeps_vips(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .faults import FORGED
+from .faults import FORGED, HANGS
 from .objects import Mode, Node, Port, Service
 from .settings import Settings
 
@@ -104,6 +104,8 @@ def _service(one: Proxied, own: Mapping[str, str], settings: Settings) -> Iterat
         http = one.service.mode is Mode.PROXY_XFF and port.http
         yield f"frontend {name}"
         yield f"    bind {host}:{port.port}"
+        if faults.hangs:
+            yield f"    tcp-request connection silent-drop if {{ rand({HANGS}) eq 0 }}"
         if http:
             yield "    mode http"
         if faults.forges_proxy_header and one.service.mode in HEADER:

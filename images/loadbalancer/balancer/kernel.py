@@ -18,7 +18,8 @@ from pyroute2.netlink.exceptions import (  # type: ignore[import-not-found,impor
     NetlinkError,
 )
 
-from .objects import family_of
+from .nat import Translations
+from .objects import Port, family_of
 
 TABLE = 3665
 PROTOCOL = 229  # marks routes as ours
@@ -41,6 +42,7 @@ class Kernel:
         self._index: int = self._ip.link_lookup(ifname=interface)[0]
         self.addresses: set[str] = set()  # VIPs
         self._pods: dict[str, str] = {}
+        self._translations = Translations()
 
     def own_addresses(self) -> dict[str, str]:
         """The interface's own address of each family: what connections of ours come from."""
@@ -88,6 +90,7 @@ class Kernel:
             for route in list(self._ip.get_routes(family=family)):
                 if route.get("proto") == PROTOCOL:
                     self._forget(route, family)
+        self._translations.clear()
         self.addresses.clear()
         self._pods.clear()
 
@@ -112,8 +115,14 @@ class Kernel:
             "route", "replace", family=AF[family], dst=f"{vip}/{LENGTH[family]}", table=TABLE, proto=PROTOCOL, **way
         )
 
+    def translate(self, vip: str, ports: Sequence[Port], via: Mapping[str, int]) -> None:
+        """Send what comes for a VIP's ports to nodePorts of these nodes; what is not translated is dropped."""
+        self.steer(vip, {})
+        self._translations.put(vip, ports, via)
+
     def forget(self, vip: str) -> None:
         """Steer a VIP no more."""
+        self._translations.forget(vip)
         family = family_of(vip)
         dst = f"{vip}/{LENGTH[family]}"
         for route in list(self._ip.get_routes(family=AF[family], table=TABLE)):

@@ -21,6 +21,7 @@ class Mode(Enum):
 
     FORWARD = "reference-forward"
     ECMP = "reference-ecmp"
+    NAT = "reference-nat"
     PROXY = "reference-proxy"
     PROXY_XFF = "reference-proxy-xff"
     PROXY_V1 = "reference-proxy-v1"
@@ -28,7 +29,12 @@ class Mode(Enum):
 
     @property
     def forwards(self) -> bool:
-        """Whether packets go on unchanged; otherwise connections end here."""
+        """Whether packets go on, and clients speak with pods; otherwise connections end here."""
+        return self in (Mode.FORWARD, Mode.ECMP, Mode.NAT)
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether packets keep their destination, so that nodes have to know the VIP."""
         return self in (Mode.FORWARD, Mode.ECMP)
 
     @property
@@ -60,6 +66,7 @@ class Service:
     check_port: int
     ports: tuple[Port, ...]
     created: str
+    named: bool = True  # it names its class; else it is ours by default
 
     @property
     def key(self) -> Key:
@@ -116,6 +123,7 @@ def service_of(document: Json, default: Mode | None = None) -> Service | None:
         check_port=spec.get("healthCheckNodePort", 0) if local else KUBE_PROXY_PORT,
         ports=ports,
         created=meta.get("creationTimestamp") or "",
+        named=bool(spec.get("loadBalancerClass")),
     )
 
 

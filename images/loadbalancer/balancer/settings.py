@@ -31,6 +31,7 @@ class Settings:
     faults: Faults
     weigh: bool = False
     default: Mode | None = None
+    hostnames: bool = False
 
     def told(self) -> dict[str, float | int | str]:
         """What the admin view says of it."""
@@ -40,7 +41,8 @@ class Settings:
             "healthy": self.healthy,
             "unhealthy": self.unhealthy,
         }
-        return settings | ({"default": self.default.value} if self.default else {})
+        settings |= {"default": self.default.value} if self.default else {}
+        return settings | ({"announce": "hostname"} if self.hostnames else {})
 
 
 class _Parser(argparse.ArgumentParser):
@@ -56,6 +58,8 @@ def parse(arguments: list[str]) -> Settings:
     parser.add_argument("--ca", type=Path, default=_path(env("ESIPP_CA")), help="its CA's certificate (ESIPP_CA)")
     parser.add_argument("--token", type=Path, default=_path(env("ESIPP_TOKEN")), help="file with a token (ESIPP_TOKEN)")
     parser.add_argument("--pool", action="append", default=[], help="CIDR or FIRST-LAST to take VIPs from; repeatable")
+    only = "the same, in place of all --pool of its family"
+    parser.add_argument("--only-pool", action="append", default=[], help=only)
     parser.add_argument("--admin", type=int, default=9000, help="port of the admin endpoint (%(default)s)")
     parser.add_argument("--interface", default="eth0", help="towards clients and nodes (%(default)s)")
     parser.add_argument("--period", type=_seconds, default=1.0, help="seconds between two checks (%(default)s)")
@@ -65,23 +69,32 @@ def parse(arguments: list[str]) -> Settings:
     weigh = "reference-ecmp splits by the weights of the nodes' health checks, and not equally"
     parser.add_argument("--weigh", action="store_true", help=weigh)
     classes = [mode.value for mode in Mode]
-    default = "also serve Services that name no class, as this one: " + ", ".join(classes)
-    parser.add_argument("--default", choices=classes, metavar="CLASS", help=default)
+    by_default = "also serve Services that name no class, as this one: " + ", ".join(classes)
+    parser.add_argument("--default", choices=classes, metavar="CLASS", help=by_default)
+    announce = "how --default announces its Services: ip, or hostname, which its DNS server resolves (%(default)s)"
+    parser.add_argument("--announce", choices=("ip", "hostname"), default="ip", help=announce)
     parser.add_argument("--state", type=Path, default=Path("/run/balancer"), help="folder for HAProxy (%(default)s)")
     parser.add_argument("--fault", action="append", default=[], choices=sorted(FAULTS), metavar="NAME", help="below")
     given = parser.parse_args(arguments)
     if not given.server:
         parser.error("--server or ESIPP_SERVER is needed")
-    for pool in given.pool:
+    for pool in (*given.pool, *given.only_pool):
         try:
             pools.parse(pool)
         except ValueError as error:
             parser.error(f"--pool {pool}: {error}")
+    taken = {pools.parse(pool)[0].version for pool in given.only_pool}
+    others = [pool for pool in given.pool if pools.parse(pool)[0].version not in taken]
+    default = Mode(given.default) if given.default else None
+    if given.announce == "hostname" and (default is None or default.unchanged):
+        parser.error(
+            "--announce hostname needs a --default that translates or proxies: nodes know no VIP of a hostname"
+        )
     return Settings(
         server=given.server.rstrip("/"),
         ca=given.ca,
         token=given.token,
-        pools=tuple(given.pool),
+        pools=(*given.only_pool, *others),
         admin=given.admin,
         interface=given.interface,
         period=given.period,
@@ -91,7 +104,8 @@ def parse(arguments: list[str]) -> Settings:
         state=given.state,
         faults=Faults(given.fault),
         weigh=given.weigh,
-        default=Mode(given.default) if given.default else None,
+        default=default,
+        hostnames=given.announce == "hostname",
     )
 
 

@@ -7,7 +7,7 @@ Cluster nobody answers there, and no node is left to it.
 from esipp.continuity.rows import ContinuityRow, Phase, What
 from esipp.model import Balancer
 from esipp.rows import Row
-from tests.broken.balancing import fault
+from tests.broken.balancing import OWN, PROFILE, fault
 from tests.broken.breakage import Asked, Break, Group
 
 WAYS = tuple(f"continuity.{phase.value}.{Balancer.PROXY.value}." for phase in (Phase.QUIET, Phase.FLIPS))
@@ -21,7 +21,7 @@ BREAK = Break(
     "balancer-asks-the-old-health-port",
     Group.BALANCERS,
     "a proxy goes on asking a health port that a flip of the policy has closed",
-    Asked(("continuity",), WAYS),
+    Asked(("continuity",), WAYS, own=OWN, options=PROFILE),
     fault("old-health-port"),
     notices,
     names="no node was left to it",

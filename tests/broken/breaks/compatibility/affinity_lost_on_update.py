@@ -18,7 +18,7 @@ BREAK = Break(
     "affinity-lost-on-update",
     Group.COMPATIBILITY,
     "admission drops sessionAffinity from every update of a Service",
-    Asked(("compatibility",), ("api.change.",)),
+    Asked(("compatibility",)),
     lambda nodes: losing(nodes, "loses-affinity", ("sessionAffinity", "sessionAffinityConfig"), STICKY),
     notices,
     names="stick to a backend lose it",

@@ -39,7 +39,7 @@ BREAK = Break(
     Group.COMPATIBILITY,
     "a controller of old makes the policy of Services Local whose beta annotation says OnlyLocal",
     # Services that stand while they are looked at, and one that is read again a while after it was made.
-    Asked(("compatibility",), ("annotated-", "not-heard")),
+    Asked(("compatibility",)),
     old_controller,
     notices,
     names="annotation",

@@ -19,7 +19,7 @@ BREAK = Break(
     "policy-lost-on-update",
     Group.COMPATIBILITY,
     "admission drops externalTrafficPolicy Local from every update of a Service",
-    Asked(("compatibility",), ("api.client.",)),
+    Asked(("compatibility",)),
     lambda nodes: losing(nodes, "loses-the-policy", ("externalTrafficPolicy",), LOCAL),
     notices,
     names="does not know the field resets it",

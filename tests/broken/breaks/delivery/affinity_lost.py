@@ -39,7 +39,7 @@ BREAK = Break(
     "affinity-lost",
     Group.DELIVERY,
     "the endpoint node forgets sessionAffinity ClientIP: a client's connections go to both backends in turn",
-    Asked(("source_ip",), (".pair.", "nodeport.local.tcp.", "loadbalancer.local.tcp.")),
+    Asked(("source_ip",)),
     forgetting,
     cells(lambda cell: cell.spread is Spread.ONE),
     names="affinity ClientIP does not hold",

@@ -56,7 +56,7 @@ BREAK = Break(
     Group.DELIVERY,
     "the bare node drops what its own pods and processes send to a Local service by VIP, externalIP or its own "
     "nodePort, as kube-proxy's nftables mode did before 1.34",
-    Asked(("interoperability",), ("interop.nodeport.", "interop.loadbalancer.", "interop.external-ips.")),
+    Asked(("interoperability",)),
     black_holing,
     cells(notices),
     names="no short circuit",

@@ -1,13 +1,13 @@
 """The bare node hands traffic to Local nodePorts on, masqueraded."""
 
 from tests.broken.breakage import Asked, Break, Group, cells
-from tests.broken.forwarding import AT_BARE_NODES, HANDS_ON, forwarding_bare_node, refused_at_bare_node
+from tests.broken.forwarding import HANDS_ON, forwarding_bare_node, refused_at_bare_node
 
 BREAK = Break(
     "bare-node-forwards",
     Group.DELIVERY,
     "the bare node hands traffic to nodePorts of Local services on to the endpoint's node, and masquerades it",
-    Asked(("source_ip",), AT_BARE_NODES),
+    Asked(("source_ip",)),
     forwarding_bare_node(masquerade=True),
     cells(refused_at_bare_node),
     names=HANDS_ON,

@@ -2,13 +2,13 @@
 
 from esipp.model import Vantage
 from tests.broken.breakage import Asked, Break, Group, cells
-from tests.broken.forwarding import AT_BARE_NODES, HANDS_ON, forwarding_bare_node, refused_at_bare_node
+from tests.broken.forwarding import HANDS_ON, forwarding_bare_node, refused_at_bare_node
 
 BREAK = Break(
     "bare-node-forwards-unmasqueraded",
     Group.DELIVERY,
     "the bare node hands traffic to nodePorts of Local services on to the endpoint's node, and does not masquerade it",
-    Asked(("source_ip",), AT_BARE_NODES),
+    Asked(("source_ip",)),
     forwarding_bare_node(masquerade=False),
     cells(lambda cell: refused_at_bare_node(cell) and cell.path.client.vantage is not Vantage.POD),  # of pods: known
     names=HANDS_ON,

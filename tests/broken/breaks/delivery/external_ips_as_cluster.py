@@ -44,10 +44,7 @@ BREAK = Break(
     "external-ips-as-cluster",
     Group.DELIVERY,
     "every node serves externalIPs of a Local service as under Cluster: also without an endpoint, and masquerading",
-    Asked(
-        ("source_ip", "interoperability"),
-        ("external-ips.local.", "external-ips.cluster.tcp.", "interop.nodeport.local.tcp.", "nodeport.local.udp.ipv4."),
-    ),
+    Asked(("source_ip", "interoperability")),
     as_cluster,
     cells(notices),
     names=NAMES_THE_NODE,

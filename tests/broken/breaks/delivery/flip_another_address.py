@@ -9,7 +9,7 @@ from esipp.flips.model import At, FlipClaim, Flipping
 from esipp.model import TrafficPolicy
 from esipp.topology import family_of, parse_address
 from tests.broken.breakage import Break, Group
-from tests.broken.flipping import OF_ONE_SERVICE, after_each_flip, flips
+from tests.broken.flipping import OF_FLIPS, after_each_flip, flips
 from tests.broken.matching import came_by
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
@@ -33,7 +33,7 @@ BREAK = Break(
     "flip-another-address-for-a-moment",
     Group.DELIVERY,
     "for two seconds after each flip to Cluster the bare node masquerades by an address that is nobody's",
-    OF_ONE_SERVICE,
+    OF_FLIPS,
     another_address,
     lambda row: flips(row, SERVICE, At.BARE_NODE, FlipClaim.OTHERWISE),
     names="masquerades them by another address",

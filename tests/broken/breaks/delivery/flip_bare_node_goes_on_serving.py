@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 
 from esipp.flips.model import At, FlipClaim, Flipping
 from tests.broken.breakage import Break, Group
-from tests.broken.flipping import OF_ONE_SERVICE, flips
+from tests.broken.flipping import OF_FLIPS, flips
 from tests.broken.forwarding import handed_on
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
@@ -25,7 +25,7 @@ BREAK = Break(
     "flip-bare-node-goes-on-serving",
     Group.DELIVERY,
     "the bare node goes on serving a service whose policy has returned to Local, and masquerades as under Cluster",
-    OF_ONE_SERVICE,
+    OF_FLIPS,
     serving,
     lambda row: flips(row, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.SETTLES),
     names="a bare node goes on serving",

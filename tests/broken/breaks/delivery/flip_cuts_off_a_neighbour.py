@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 
 from esipp.model import Family, Role
 from tests.broken.breakage import Break, Group
-from tests.broken.flipping import OF_NEIGHBOURS, STEADY, disturbed_by_neighbours, steady_at
+from tests.broken.flipping import OF_FLIPS, STEADY, disturbed_by_neighbours, steady_at
 from tests.broken.matching import AT_THE_NODE, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
@@ -27,7 +27,7 @@ BREAK = Break(
     "flip-cuts-off-a-neighbour",
     Group.DELIVERY,
     "whenever the policy of a neighbour flips, a steady service's nodePort is refused for half a second",
-    OF_NEIGHBOURS,
+    OF_FLIPS,
     refusing_for_a_moment,
     lambda row: steady_at(row, Role.ENDPOINT_NODE),
     names=r"after neighbour-\S+ flipped",

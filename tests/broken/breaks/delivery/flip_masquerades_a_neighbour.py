@@ -6,7 +6,7 @@ from esipp.flips.model import BesideRow
 from esipp.model import Family, Role
 from esipp.rows import Row
 from tests.broken.breakage import Break, Group
-from tests.broken.flipping import OF_NEIGHBOURS, STEADY, disturbed_by_neighbours, steady_at
+from tests.broken.flipping import OF_FLIPS, STEADY, disturbed_by_neighbours, steady_at
 from tests.broken.masquerading import CLIENT
 from tests.broken.matching import MASQUERADE, came_by
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -30,7 +30,7 @@ BREAK = Break(
     "flip-masquerades-a-neighbour",
     Group.DELIVERY,
     "whenever the policy of a neighbour flips, a steady service's nodePort is masqueraded for half a second",
-    OF_NEIGHBOURS,
+    OF_FLIPS,
     masquerading_for_a_moment,
     notices,
     names=r"after neighbour-\S+ flipped",

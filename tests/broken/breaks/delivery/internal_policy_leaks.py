@@ -37,7 +37,7 @@ BREAK = Break(
     "internal-policy-leaks",
     Group.DELIVERY,
     "nodes without an endpoint hand traffic to ClusterIPs under internalTrafficPolicy Local on to the one that has it",
-    Asked(("source_ip",), (".itp-local.tcp.", ".itp-local.udp.ipv4.", "clusterip.tcp.", "nodeport.local.tcp.ipv4.")),
+    Asked(("source_ip",)),
     leaking,
     cells(notices),
     names="ClusterIP leaks",

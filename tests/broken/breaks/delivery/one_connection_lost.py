@@ -5,32 +5,32 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Event
 
-from esipp.continuity.rows import ContinuityRow, Phase, Way, What
-from esipp.continuity.scene import DEPLOYMENT, PORT, ROLLED, service_name
+from esipp.continuity.rows import NODEPORT, ContinuityRow, Phase, Way, What
+from esipp.continuity.scene import DEPLOYMENT, ROLLED, service_name
 from esipp.model import Balancer, Family, TrafficPolicy
 from esipp.rows import Row
-from esipp.topology import by_family
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.flipping import beside
+from tests.broken.matching import AT_THE_NODE
 from tests.broken.nodes import Nodes, Placed, Rule
 
-WAY = Way(Balancer.ECMP.value, TrafficPolicy.CLUSTER)
-"""Its VIP's routes stay as they are: what is sent again goes to the same node, and is not saved by a change."""
+WAY = Way(NODEPORT, TrafficPolicy.CLUSTER)
+"""At the bare node's nodePort: what is sent again goes to the same node, and nothing of ours is on the way."""
 
 CONNECTION = "0x2000000/0x2000000"
 """The bit of a connection's mark by which the node knows the one that it loses."""
 
 
-def losing_one(vip: str, node: str) -> list[Rule]:
-    """The first SYN to a VIP marks its connection and passes; whatever belongs to that afterwards is dropped.
+def losing_one(port: str, node: str) -> list[Rule]:
+    """The first SYN to a nodePort marks its connection and passes; whatever belongs to that afterwards is dropped.
 
     So every SYN that is sent again meets the same fate. Rules are put in front of each other.
     """
     first = ("--match", "limit", "--limit", "1/day", "--limit-burst", "1")
-    to_vip = ("--protocol", "tcp", "--destination", vip, "--dport", str(PORT), "--syn")
+    to_port = ("--protocol", "tcp", "--dport", port, *AT_THE_NODE, "--syn")
     mark = ("--jump", "CONNMARK", "--set-xmark", CONNECTION)
     drop = ("--match", "connmark", "--mark", CONNECTION, "--jump", "DROP")
-    return [Rule(Family.IPV4, "PREROUTING", words, (node,), "mangle") for words in ((*to_vip, *first, *mark), drop)]
+    return [Rule(Family.IPV4, "PREROUTING", words, (node,), "mangle") for words in ((*to_port, *first, *mark), drop)]
 
 
 @contextmanager
@@ -40,9 +40,9 @@ def while_rolling(nodes: Nodes) -> Iterator[Placed]:
 
     def work(ended: Event) -> None:
         while not ended.wait(0.1):
-            vip = rolling(nodes)
-            if vip:
-                stack.enter_context(nodes.rules(*losing_one(vip, nodes.bare)))
+            port = rolling(nodes)
+            if port:
+                stack.enter_context(nodes.rules(*losing_one(port, nodes.bare)))
                 placed.at = time.time()
                 return
 
@@ -51,13 +51,13 @@ def while_rolling(nodes: Nodes) -> Iterator[Placed]:
 
 
 def rolling(nodes: Nodes) -> str:
-    """The VIP of our run, if its Deployment is being updated; else empty."""
+    """The nodePort of our run, if its Deployment is being updated; else empty."""
     for namespace in nodes.own_namespaces():
         for item in nodes.cluster.list(f"/apis/apps/v1/namespaces/{namespace}/deployments"):
             template = item["spec"]["template"]["metadata"]
             if item["metadata"]["name"] == DEPLOYMENT and template.get("annotations", {}).get(ROLLED) == "1":
                 service = nodes.cluster.request("GET", f"/api/v1/namespaces/{namespace}/services/{service_name(WAY)}")
-                return by_family(each["ip"] for each in service["status"]["loadBalancer"]["ingress"])[Family.IPV4]
+                return str(service["spec"]["ports"][0]["nodePort"])
     return ""
 
 
@@ -72,7 +72,8 @@ def notices(row: Row) -> bool:
 
 def rehashed(row: Row) -> bool:
     """What a forwarder's own changes of routes break is known, and chance."""
-    return isinstance(row, ContinuityRow) and row.way.by == WAY.by and row.what in (What.NO_LOSS, What.LASTING)
+    by_routes = Balancer.ECMP.value
+    return isinstance(row, ContinuityRow) and row.way.by == by_routes and row.what in (What.NO_LOSS, What.LASTING)
 
 
 BREAK = Break(

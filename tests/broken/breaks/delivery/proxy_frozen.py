@@ -40,7 +40,7 @@ BREAK = Break(
     "proxy-frozen",
     Group.DELIVERY,
     "the service proxy of the bare node stands still, so that its rules are those of before the policies flip",
-    Asked(("compatibility",), ("flip.nodeport.",)),
+    Asked(("compatibility",)),
     freezing,
     notices,
     names="by some nodes only",

@@ -72,16 +72,7 @@ BREAK = Break(
     "replies-from-another-address",
     Group.DELIVERY,
     "the endpoint node's answers from a nodePort leave it with another of its own addresses than the one dialled",
-    Asked(
-        ("source_ip",),
-        (
-            "nodeport.local.tcp.",
-            "nodeport.local.udp.",
-            "nodeport.local.sctp.ipv4.",
-            ".only-ipv4.tcp.",
-            ".not-ready.tcp.",
-        ),
-    ),
+    Asked(("source_ip",)),
     replying,
     cells(lambda cell: spoiled(cell.path)),
     names="from another address|another way back",

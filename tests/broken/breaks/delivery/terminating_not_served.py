@@ -48,7 +48,7 @@ BREAK = Break(
     "terminating-not-served",
     Group.DELIVERY,
     "a node drops what is sent to its last pod as soon as that was told to end, although the pod serves on",
-    Asked(("health_checks",), ("healthcheck.terminating.", "healthcheck.one-pod.ipv4.outside-1-")),
+    Asked(("health_checks",)),
     dropping_once_it_leaves,
     lambda row: claims(row, "serves"),
     names="terminating endpoints is dropped",

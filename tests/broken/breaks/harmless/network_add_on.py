@@ -6,7 +6,7 @@ from esipp.cell import Cell
 from esipp.model import Backends, Role, Vantage
 from tests.broken.breakage import KNOWN, Asked, Break, Group, cells
 from tests.broken.forwarding import refused_at_bare_node
-from tests.broken.masquerading import ACROSS_THE_MATRIX, CLIENT, pod_addresses
+from tests.broken.masquerading import CLIENT, pod_addresses
 from tests.broken.matching import MASQUERADE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.ways import NODE_PORTS
@@ -45,7 +45,7 @@ BREAK = Break(
     "network-add-on-masquerades-pods",
     Group.HARMLESS,
     "the network add-on masquerades pods on their way out of the pod network, as kindnet does",
-    Asked(("source_ip",), (*ACROSS_THE_MATRIX, "clusterip.host-network.tcp.")),
+    Asked(("source_ip",)),
     masquerading_on_the_way_out,
     cells(knows),
     names="network add-on masquerades pod traffic",

@@ -4,7 +4,6 @@ from contextlib import AbstractContextManager
 
 from esipp.model import Family, Role
 from tests.broken.breakage import Asked, Break, Group, nobody
-from tests.broken.forwarding import AT_BARE_NODES
 from tests.broken.matching import AT_THE_NODE, to_port
 from tests.broken.nodes import Json, Live, Nodes, Placed, Rule
 
@@ -34,7 +33,7 @@ BREAK = Break(
     "bare-nodes-refuse",
     Group.HARMLESS,
     "nodes without an endpoint refuse connections to nodePorts of Local services (REJECT) and do not drop them",
-    Asked(("source_ip",), AT_BARE_NODES),
+    Asked(("source_ip",)),
     refusing,
     nobody,
     scoped=True,

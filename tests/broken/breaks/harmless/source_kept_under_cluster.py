@@ -44,7 +44,7 @@ BREAK = Break(
     "source-kept-under-cluster",
     Group.HARMLESS,
     "a node does not rewrite the source on the way to its own pods, also where the policy is Cluster",
-    Asked(("source_ip",), ("nodeport.cluster.tcp.", "nodeport.cluster.udp.", "nodeport.local.tcp.")),
+    Asked(("source_ip",)),
     keeping,
     cells(knows),
     names="the API does not demand",

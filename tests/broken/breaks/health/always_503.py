@@ -1,8 +1,8 @@
 """Every health check says 503."""
 
 from esipp.rows import Row
-from tests.broken.breakage import Asked, Break, Group
-from tests.broken.health_proxies import ONE_AND_NONE, TOLD, asked, lying
+from tests.broken.breakage import Break, Group
+from tests.broken.health_proxies import TOLD, asked, at_rest, lying
 
 
 def notices(row: Row) -> bool:
@@ -14,7 +14,7 @@ BREAK = Break(
     "health-always-503",
     Group.HEALTH,
     "every node's health check says 503, whether a pod is there or not",
-    Asked(("health_checks",), ONE_AND_NONE),
+    at_rest(),
     lying("503"),
     notices,
     names="always says 503",

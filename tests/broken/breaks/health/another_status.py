@@ -1,14 +1,14 @@
 """Every health check says 500."""
 
 from esipp.health.model import About
-from tests.broken.breakage import Asked, Break, Group
-from tests.broken.health_proxies import ONE_AND_NONE, asks, lying
+from tests.broken.breakage import Break, Group
+from tests.broken.health_proxies import asks, at_rest, lying
 
 BREAK = Break(
     "health-another-status",
     Group.HEALTH,
     "every node's health check says 500",
-    Asked(("health_checks",), ONE_AND_NONE),
+    at_rest(),
     lying("500"),
     lambda row: asks(row, About.STATUS),
     opens=lambda row: asks(row, About.TRUTH),

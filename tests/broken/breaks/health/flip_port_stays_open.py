@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from esipp.flips.model import FlipClaim, Flipping
 from tests.broken.breakage import Break, Group
-from tests.broken.flipping import OF_ONE_SERVICE, flips
+from tests.broken.flipping import OF_FLIPS, flips
 from tests.broken.health_proxies import health_proxies, redirected
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
@@ -26,7 +26,7 @@ BREAK = Break(
     "flip-health-port-stays-open",
     Group.HEALTH,
     "every node goes on answering at a service's health-check port when its policy has left Local",
-    OF_ONE_SERVICE,
+    OF_FLIPS,
     staying_open,
     lambda row: flips(row, Flipping.DEFAULT, None, FlipClaim.HEALTH_CLOSED),
     names="keeps the listener",

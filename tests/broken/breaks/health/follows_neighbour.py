@@ -32,7 +32,7 @@ BREAK = Break(
     "interop-health-follows-neighbour",
     Group.HEALTH,
     "on every node the health check of one service is answered by that of its neighbour",
-    Asked(("interoperability",), (SETTLED, "interop.neighbours.")),
+    Asked(("interoperability",)),
     following,
     notices,
     names="follows another's endpoints|mixed up",

@@ -6,8 +6,8 @@ from dataclasses import replace
 from esipp.health.model import About, QuestionRow, Situation
 from esipp.health.props import service_name
 from esipp.rows import Level, Row
-from tests.broken.breakage import Asked, Break, Group
-from tests.broken.health_proxies import TOLD, redirected
+from tests.broken.breakage import Break, Group
+from tests.broken.health_proxies import TOLD, at_rest, redirected
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 SECOND, FIRST = Situation.NO_PODS, Situation.SEVERAL_PODS
@@ -36,7 +36,7 @@ BREAK = Break(
     "health-port-handed-out-twice",
     Group.HEALTH,
     "a service's health-check node port is another one's, too, which answers there on every node",
-    Asked(("health_checks",), ("healthcheck.several-pods.", "healthcheck.no-pods.")),
+    at_rest(),
     answered_by_another,
     notices,
     names="another service's health check listens at this port",

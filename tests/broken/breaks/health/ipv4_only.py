@@ -3,8 +3,8 @@
 from esipp.health.model import About
 from esipp.model import Family
 from esipp.rows import Row
-from tests.broken.breakage import Asked, Break, Group
-from tests.broken.health_proxies import ONE_POD, READ, asked, refusing
+from tests.broken.breakage import Break, Group
+from tests.broken.health_proxies import READ, asked, at_rest, refusing
 
 
 def in_ipv6(row: Row, *parts: About) -> bool:
@@ -16,7 +16,7 @@ BREAK = Break(
     "health-ipv4-only",
     Group.HEALTH,
     "on a dual-stack cluster every node listens for health checks in IPv4 only",
-    Asked(("health_checks",), ONE_POD),
+    at_rest(),
     refusing(Family.IPV6),
     lambda row: in_ipv6(row, About.STATUS),
     opens=lambda row: in_ipv6(row, *READ),

@@ -2,13 +2,13 @@
 
 from esipp.health.model import About
 from tests.broken.breakage import Asked, Break, Group
-from tests.broken.health_proxies import ONE_AND_NONE, asks, lying
+from tests.broken.health_proxies import asks, lying
 
 BREAK = Break(
     "health-no-weight",
     Group.HEALTH,
     "no node's health check has the header X-Load-Balancing-Endpoint-Weight",
-    Asked(("health_checks",), ONE_AND_NONE),
+    Asked(("health_checks",)),
     lying("weight"),
     lambda row: asks(row, About.WEIGHT),
     names="the weight header is missing",

@@ -30,7 +30,7 @@ BREAK = Break(
     "health-200-but-not-served",
     Group.HEALTH,
     "the endpoint node refuses a service's connections, while its health check says 200 as ever",
-    Asked(("health_checks",), ("healthcheck.several-pods.", "healthcheck.no-pods.")),
+    Asked(("health_checks",)),
     not_serving,
     notices,
     names="says 200 and does not serve",

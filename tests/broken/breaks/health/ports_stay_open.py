@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.broken.breakage import Asked, Break, Group
-from tests.broken.health_proxies import ALL_NODE_PORTS, SETTLED, claims, health_proxies, redirected
+from tests.broken.breakage import Break, Group
+from tests.broken.health_proxies import ALL_NODE_PORTS, at_rest, claims, health_proxies, redirected
 from tests.broken.nodes import Nodes, Placed
 
 
@@ -18,7 +18,7 @@ BREAK = Break(
     "health-ports-stay-open",
     Group.HEALTH,
     "ports on which the service proxy has once listened are answered for ever, as they were at last",
-    Asked(("health_checks",), (SETTLED, "healthcheck.lifecycle.")),
+    at_rest("healthcheck.lifecycle."),
     staying_open,
     lambda row: claims(row, "lifecycle", "freed-by-policy", "freed-by-type", "freed-by-deletion"),
     names="the listener survives",

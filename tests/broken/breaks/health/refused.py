@@ -2,14 +2,14 @@
 
 from esipp.health.model import About
 from esipp.model import Family
-from tests.broken.breakage import Asked, Break, Group
-from tests.broken.health_proxies import ONE_POD, asks, reads, refusing
+from tests.broken.breakage import Break, Group
+from tests.broken.health_proxies import asks, at_rest, reads, refusing
 
 BREAK = Break(
     "health-refused",
     Group.HEALTH,
     "every node refuses connections to health-check node ports",
-    Asked(("health_checks",), ONE_POD),
+    at_rest(),
     refusing(*Family),
     lambda row: asks(row, About.STATUS),
     opens=reads,

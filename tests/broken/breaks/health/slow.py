@@ -1,14 +1,14 @@
 """Every health check answers later than anybody waits."""
 
 from esipp.health.model import About
-from tests.broken.breakage import Asked, Break, Group
-from tests.broken.health_proxies import ONE_POD, asks, lying, reads
+from tests.broken.breakage import Break, Group
+from tests.broken.health_proxies import asks, at_rest, lying, reads
 
 BREAK = Break(
     "health-slow",
     Group.HEALTH,
     "every node's health check is answered after three seconds, when nobody waits any more",
-    Asked(("health_checks",), ONE_POD),
+    at_rest(),
     lying("slow"),
     lambda row: asks(row, About.STATUS),
     opens=reads,

@@ -1,13 +1,13 @@
 """A node's health check goes on saying 200 when its last pod ends."""
 
-from tests.broken.breakage import Asked, Break, Group
-from tests.broken.health_proxies import SETTLED, claims, lying
+from tests.broken.breakage import Break, Group
+from tests.broken.health_proxies import at_rest, claims, lying
 
 BREAK = Break(
     "health-stuck-after-the-pod-left",
     Group.HEALTH,
     "a health check that has said 200 once says so for ever: also when the node's last pod is told to end",
-    Asked(("health_checks",), (SETTLED, "healthcheck.terminating.")),
+    at_rest("healthcheck.terminating."),
     lying("stuck"),
     lambda row: claims(row, "terminating", "status", "count"),
     names="terminating endpoints count as ready",

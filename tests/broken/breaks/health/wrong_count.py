@@ -8,7 +8,7 @@ BREAK = Break(
     "health-wrong-count",
     Group.HEALTH,
     "every node's health check counts one endpoint more than there is, in the document and in the weight",
-    Asked(("health_checks",), ("healthcheck.several-pods.",)),
+    Asked(("health_checks",)),
     lying("count"),
     lambda row: asks(row, About.COUNT, About.WEIGHT),
     names="endpoints are counted wrongly",

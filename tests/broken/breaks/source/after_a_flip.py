@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from esipp.flips.model import At, FlipClaim, Flipping
 from esipp.model import Family, Role, TrafficPolicy
 from tests.broken.breakage import Break, Group
-from tests.broken.flipping import OF_ONE_SERVICE, after_the_first_flip, flips
+from tests.broken.flipping import OF_FLIPS, after_the_first_flip, flips
 from tests.broken.matching import MASQUERADE, came_by
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
@@ -26,7 +26,7 @@ BREAK = Break(
     "source-rewritten-after-a-flip",
     Group.SOURCE,
     "the endpoint node goes on masquerading a service's traffic once its policy has been Cluster, also under Local",
-    OF_ONE_SERVICE,
+    OF_FLIPS,
     rewriting_from_then_on,
     lambda row: flips(row, SERVICE, At.ENDPOINT_NODE, FlipClaim.SETTLES),
     names="rewritten by the node that took it",

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from esipp.model import Path, Role, TrafficPolicy
 from suites.cast import OUTSIDE_1, OUTSIDE_2
 from tests.broken.breakage import Asked, Break, Group, cells
-from tests.broken.masquerading import ACROSS_THE_MATRIX, CLIENT, grouped
+from tests.broken.masquerading import CLIENT, grouped
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.ways import into_pods, rests_on, sent_on_by
 
@@ -45,7 +45,7 @@ BREAK = Break(
     "source-rewritten-to-another-client",
     Group.SOURCE,
     "the endpoint node rewrites one client's address to that of another client outside, where it keeps the source",
-    Asked(("source_ip",), ACROSS_THE_MATRIX),
+    Asked(("source_ip",)),
     swapping,
     cells(lambda cell: cell.accept == CLIENT and spoiled(cell.path)),
     names="address of another client",

@@ -37,16 +37,7 @@ BREAK = Break(
     "clusterip-masqueraded",
     Group.SOURCE,
     "every node masquerades all connections to the run's ClusterIPs, as kube-proxy with masqueradeAll",
-    Asked(
-        ("source_ip",),
-        (
-            "clusterip.tcp.",
-            "clusterip.udp.ipv4.",
-            "clusterip.host-network.tcp.",
-            ".itp-local.tcp.",
-            "nodeport.local.tcp.",
-        ),
-    ),
+    Asked(("source_ip",)),
     masquerading_all,
     cells(notices),
     names="masqueradeAll",

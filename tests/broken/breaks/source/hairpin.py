@@ -27,7 +27,7 @@ BREAK = Break(
     "hairpin-not-masqueraded",
     Group.SOURCE,
     "the endpoint node does not masquerade what a pod sends to itself through its service",
-    Asked(("source_ip",), ("backend-to-", "clusterip.tcp.", "nodeport.local.tcp.", "loadbalancer.local.udp.")),
+    Asked(("source_ip",)),
     leaving_hairpins,
     cells(lambda cell: cell.accept == HAIRPIN),
     names="cannot reach itself|masqueraded that",

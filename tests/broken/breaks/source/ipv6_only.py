@@ -2,13 +2,13 @@
 
 from esipp.model import Family
 from tests.broken.breakage import Asked, Break, Group, cells
-from tests.broken.masquerading import ACROSS_THE_MATRIX, NAMES_THE_NODE, changed_into_pod_network, into_own_pods
+from tests.broken.masquerading import NAMES_THE_NODE, changed_into_pod_network, into_own_pods
 
 BREAK = Break(
     "source-rewritten-ipv6-only",
     Group.SOURCE,
     "every node masquerades what enters the pod network from outside it, over IPv6 only",
-    Asked(("source_ip",), ACROSS_THE_MATRIX),
+    Asked(("source_ip",)),
     into_own_pods(families=(Family.IPV6,)),
     cells(lambda cell: changed_into_pod_network(cell) and cell.path.family is Family.IPV6),
     names=NAMES_THE_NODE,

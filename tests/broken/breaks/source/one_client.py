@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager
 from suites.cast import OUTSIDE_1
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import (
-    ACROSS_THE_MATRIX,
     NAMES_THE_NODE,
     PROXY,
     changed_into_pod_network,
@@ -35,7 +34,7 @@ BREAK = Break(
     "source-rewritten-one-client",
     Group.SOURCE,
     "every node masquerades what one of two clients outside sends into the pod network",
-    Asked(("source_ip",), ACROSS_THE_MATRIX),
+    Asked(("source_ip",)),
     masquerading_one,
     cells(lambda cell: changed_into_pod_network(cell) and cell.accept != PROXY and cell.path.client == OUTSIDE_1),
     names=NAMES_THE_NODE,

@@ -9,7 +9,7 @@ BREAK = Break(
     "source-rewritten-one-in-fifty",
     Group.SOURCE,
     "every node masquerades one in fifty connections that enter the pod network from outside it",
-    Asked(("source_ip",), ("nodeport.local.tcp.", "nodeport.local.udp.", "clusterip.tcp."), samples=200),
+    Asked(("source_ip",), samples=200),
     into_own_pods(*EVERY_FIFTIETH),
     cells(lambda cell: changed_into_pod_network(cell) and not cell.path.one_socket),
     names="that node masquerades",

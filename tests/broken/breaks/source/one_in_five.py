@@ -9,7 +9,7 @@ BREAK = Break(
     "source-rewritten-one-in-five",
     Group.SOURCE,
     "every node masquerades one in five connections that enter the pod network from outside it",
-    Asked(("source_ip",), ("nodeport.local.tcp.", "nodeport.local.udp.", "clusterip.tcp.", "pod-ip.udp."), samples=50),
+    Asked(("source_ip",), samples=50),
     into_own_pods(*EVERY_FIFTH),
     cells(lambda cell: changed_into_pod_network(cell) and not cell.path.one_socket),
     names="that node masquerades",

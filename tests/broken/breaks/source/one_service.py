@@ -35,10 +35,7 @@ BREAK = Break(
     "source-rewritten-one-service",
     Group.SOURCE,
     "the endpoint node masquerades connections to the nodePorts of one service, and of no other",
-    Asked(
-        ("source_ip",),
-        ("nodeport.local.tcp.", "nodeport.local.udp.", ".local.itp-local.tcp.", "loadbalancer.local.tcp."),
-    ),
+    Asked(("source_ip",)),
     masquerading_one,
     cells(notices),
     names=NAMES_THE_NODE,

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from esipp.cell import Cell
 from esipp.model import Role
 from tests.broken.breakage import Asked, Break, Group, cells
-from tests.broken.masquerading import ACROSS_THE_MATRIX, CLIENT, NAMES_THE_NODE, PROXY, pod_addresses
+from tests.broken.masquerading import CLIENT, NAMES_THE_NODE, PROXY, pod_addresses
 from tests.broken.matching import MASQUERADE, SENT_ON_HERE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.ways import from_the_node, into_pods, sent_on_by
@@ -33,7 +33,7 @@ BREAK = Break(
     "source-rewritten-same-node",
     Group.SOURCE,
     "a node masquerades what it sends on to an endpoint of its own, and nothing that goes to another node",
-    Asked(("source_ip",), ACROSS_THE_MATRIX),
+    Asked(("source_ip",)),
     masquerading_on_the_same_node,
     cells(notices),
     names=NAMES_THE_NODE,

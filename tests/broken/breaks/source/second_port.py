@@ -31,7 +31,7 @@ BREAK = Break(
     "source-rewritten-second-port",
     Group.SOURCE,
     "every node masquerades connections to the second port of a service, and to none of its others",
-    Asked(("source_ip",), ("local.several-ports.tcp.", "local.several-ports.udp.", "nodeport.local.tcp.ipv4.")),
+    Asked(("source_ip",)),
     masquerading_second_ports,
     cells(lambda cell: cell.path.port is SECOND),
     names=NAMES_THE_NODE,

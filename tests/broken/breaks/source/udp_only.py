@@ -2,13 +2,13 @@
 
 from esipp.model import Protocol
 from tests.broken.breakage import Asked, Break, Group, cells
-from tests.broken.masquerading import ACROSS_THE_MATRIX, NAMES_THE_NODE, changed_into_pod_network, into_own_pods
+from tests.broken.masquerading import NAMES_THE_NODE, changed_into_pod_network, into_own_pods
 
 BREAK = Break(
     "source-rewritten-udp-only",
     Group.SOURCE,
     "every node masquerades what enters the pod network from outside it, over UDP only",
-    Asked(("source_ip",), ACROSS_THE_MATRIX),
+    Asked(("source_ip",)),
     into_own_pods("--protocol", "udp"),
     cells(lambda cell: changed_into_pod_network(cell) and cell.path.protocol is Protocol.UDP),
     names=NAMES_THE_NODE,

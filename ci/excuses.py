@@ -1,0 +1,73 @@
+"""docs/excuses.md: every known difference, what must have been seen for it, and what it can still hide.
+
+``python -m ci.excuses`` writes the page anew; a test holds it against what it would write.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+
+from esipp.catalog import HOUSE, all_rows
+from esipp.claims import Claim, all_claims
+from esipp.rows import Level, Nature
+
+PAGE = HOUSE / "docs" / "excuses.md"
+
+HEAD = """# Known differences
+
+Generated from the rows: `python -m ci.excuses`. Do not edit; a test holds this page against them.
+
+A row that differs for a known reason is `known`, which is neither a pass nor a failure. It is counted apart, by what it
+is:
+
+| | |
+|---|---|
+| allowed | the API does not forbid it |
+| known defect | a project's own issue says that it is one |
+| finding | this suite saw it; no issue is known |
+
+An excuse names what was seen. It covers the connections whose evidence it has, and no others: one more, and the row is
+`flaky` or `fail`. The facts under *where* are found on the cluster; `esipp run` prints them and how each was decided.
+Facts that begin with `service.` are about the one Service that is dialled.
+"""
+
+ORDER = tuple(Nature)
+"""What is allowed comes first."""
+
+
+def page() -> str:
+    """The page."""
+    return HEAD + "".join(f"\n## {nature.value.capitalize()}\n\n{_table(nature)}" for nature in ORDER)
+
+
+def _table(nature: Nature) -> str:
+    core = {row.id for row in all_rows() if row.level is Level.CORE}
+    claims = {claim: ids for claim, ids in all_claims().items() if claim.nature is nature}
+    return "\n".join(
+        [
+            "| difference | where | rows (core) | what must have been seen | what it can still hide |",
+            "|---|---|---|---|---|",
+            *_lines(claims, core),
+            "",
+        ]
+    )
+
+
+def _lines(claims: Mapping[Claim, frozenset[str]], core: set[str]) -> Iterator[str]:
+    for claim, ids in sorted(claims.items(), key=lambda each: (-len(each[1] & core), -len(each[1]), each[0].where)):
+        what = f"{_cell(claim.reason)}; {_cell(claim.reference)}"
+        told = (what, _cell(claim.where), f"{len(ids)} ({len(ids & core)})", _cell(claim.evidence), _cell(claim.hides))
+        yield f"| {' | '.join(told)} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main() -> int:
+    """Write the page anew."""
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""How long the cluster's own load balancer may use a node that lost its last endpoint, and who says so. Pure."""
+
+from dataclasses import dataclass
+
+from esipp.loadbalancers.detection import Detected
+from esipp.loadbalancers.promise import promise_of
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Seconds after which a load balancer must have left a node, and whose word that is."""
+
+    seconds: float
+    source: str
+
+
+def bound_of(told: float | None, detected: Detected) -> Bound | None:
+    """The bound of the cluster's own load balancer, by who goes first: the user, the profile told, the profile found.
+
+    Where several profiles fit what was found equally well, the longest of their bounds counts. See ``promise_of``.
+
+    Args:
+        told: the seconds of ``--bound``; None where it was not given.
+        detected: what load balancer the cluster has, as far as is known.
+
+    Returns:
+        None where nobody promises anything: no profile, or a load balancer that asks no health checks by itself.
+    """
+    promise = promise_of(detected.profiles, sure=detected.told, bound=told)
+    return None if promise.seconds is None else Bound(promise.seconds, promise.source)

@@ -1,0 +1,17 @@
+"""A load balancer that drops everything for a moment whenever its nodes change."""
+
+from esipp.moves.rows import What
+from tests.broken.balancing import LATE, MOVING, fault, forwarder
+from tests.broken.breakage import Break, Group
+
+BREAK = Break(
+    "balancer-gap-at-each-change",
+    Group.BALANCERS,
+    "a load balancer drops what comes for a VIP for a second and a half whenever its nodes change",
+    MOVING,
+    fault("gap"),
+    forwarder(What.NO_LOSS),
+    may=forwarder(What.STEERS, *LATE),
+    names="lost|drops requests",
+    at_once=False,  # such a run never settles: pods move from its first moment on
+)

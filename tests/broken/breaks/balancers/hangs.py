@@ -1,0 +1,25 @@
+"""A proxy that never answers some of the connections that it takes."""
+
+from esipp.cell import Cell
+from esipp.model import EntryKind
+from tests.broken.balancing import OWN, PROFILE, fault
+from tests.broken.breakage import CILIUM, KUBE_PROXY, Asked, Break, Group, cells
+from tests.broken.ways import by_a_proxy
+
+
+def proxied(cell: Cell) -> bool:
+    """Paths by the VIP of a proxy."""
+    return cell.path.entry.kind is EntryKind.VIP and by_a_proxy(cell.path)
+
+
+BREAK = Break(
+    "balancer-hangs-one-in-twelve",
+    Group.BALANCERS,
+    "a proxy takes one connection in twelve, and never sends it on",
+    Asked(("source_ip",), samples=60, own=OWN, options=PROFILE),
+    fault("hang"),
+    cells(proxied),
+    names="no answer|timed out|hang",
+    share=0.9,  # of rows with 60 connections each, one in 200 has no such connection
+    data_planes=(CILIUM, KUBE_PROXY),
+)

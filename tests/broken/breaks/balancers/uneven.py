@@ -1,0 +1,19 @@
+"""A load balancer that is uneven by a little."""
+
+from dataclasses import replace
+
+from esipp.moves.rows import What
+from tests.broken.balancing import MOVING, fault, forwarder
+from tests.broken.breakage import Break, Group
+
+BREAK = Break(
+    "balancer-uneven-by-a-little",
+    Group.BALANCERS,
+    "of two nodes a load balancer gives one 55 of 100 connections, and the other one 45",
+    replace(MOVING, moves=10),  # a split as small takes many connections to be seen
+    fault("uneven"),
+    forwarder(What.BALANCE),
+    may=forwarder(What.NO_LOSS),
+    names="sticks to one of",
+    at_once=False,  # such a run never settles: pods move from its first moment on
+)

@@ -1,0 +1,38 @@
+"""A load balancer whose VIPs go from node to node, though nothing changes."""
+
+from esipp.continuity.rows import ContinuityRow, Phase, Way, What
+from esipp.model import Balancer, TrafficPolicy
+from esipp.rows import Row
+from tests.broken.balancing import PROFILE, fault
+from tests.broken.breakage import Asked, Break, Group
+
+FORWARDERS = (Balancer.DEFAULT.value, Balancer.ECMP.value)
+
+
+def notices(row: Row) -> bool:
+    """Connections that last by the cluster's own load balancer, while nothing is done."""
+    own = Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
+    return isinstance(row, ContinuityRow) and (row.way, row.what) == (own, What.LASTING)
+
+
+def may(row: Row) -> bool:
+    """It wanders for all forwarded VIPs; a request that is under way is lost now and then."""
+    return isinstance(row, ContinuityRow) and row.way.by in FORWARDERS
+
+
+BREAK = Break(
+    "balancer-wanders-at-rest",
+    Group.BALANCERS,
+    "a load balancer sends everything to one healthy node at a time, another one every three seconds",
+    Asked(
+        ("continuity",),
+        (f"continuity.{Phase.QUIET.value}.",),
+        own=("--default", Balancer.FORWARD.value),
+        options=PROFILE,
+    ),
+    fault("wander"),
+    notices,
+    names="flushed|another node|moved",
+    may=may,
+    at_once=False,
+)

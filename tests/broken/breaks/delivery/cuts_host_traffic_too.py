@@ -1,0 +1,71 @@
+"""While a Deployment is rolled over, a node takes nothing from outside for a while, not for its own processes."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event
+
+from esipp.continuity.rows import NODEPORT, ContinuityRow, Phase, Way, What
+from esipp.model import TrafficPolicy
+from esipp.rows import Row
+from esipp.topology import family_of
+from tests.broken.breakage import Asked, Break, Group
+from tests.broken.breaks.delivery.one_connection_lost import rolling
+from tests.broken.flipping import beside
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+SECONDS = 3.0
+CLIENT = "outside-1"
+
+
+def cutting(nodes: Nodes, run: str) -> list[Rule]:
+    """All that a client outside sends to the bare node, for whomever there."""
+    client = Live(run, [], []).addresses_of(CLIENT)
+    drop = [("--protocol", "tcp", "--source", address, "--jump", "DROP") for address in client]
+    return [Rule(family_of(words[3]), "PREROUTING", words, (nodes.bare,), "mangle") for words in drop]
+
+
+@contextmanager
+def while_rolling(nodes: Nodes) -> Iterator[Placed]:
+    """For so long, from the moment on at which our run begins its rolling update."""
+    placed = Placed()
+
+    def work(ended: Event) -> None:
+        while not ended.wait(0.1):
+            if rolling(nodes):
+                (run,) = nodes.own_namespaces().values()
+                with nodes.rules(*cutting(nodes, run)):
+                    placed.at = time.time()
+                    ended.wait(SECONDS)
+                return
+
+    with beside(work):
+        yield placed
+
+
+def notices(row: Row) -> bool:
+    at_the_node = Way(NODEPORT, TrafficPolicy.CLUSTER)
+    return isinstance(row, ContinuityRow) and (row.phase, row.way, row.what) == (
+        Phase.ROLLING_UPDATE,
+        at_the_node,
+        What.NO_LOSS,
+    )
+
+
+def meanwhile(row: Row) -> bool:
+    """By VIPs, too, some requests meet that node, and connections that last."""
+    return isinstance(row, ContinuityRow) and row.phase is Phase.ROLLING_UPDATE
+
+
+BREAK = Break(
+    "node-cuts-host-traffic-too",
+    Group.DELIVERY,
+    "for three seconds of a rolling update the bare node takes nothing from outside, not for its own processes either",
+    Asked(("continuity",), (f"continuity.{Phase.QUIET.value}.", f"continuity.{Phase.ROLLING_UPDATE.value}.")),
+    while_rolling,
+    notices,
+    names="dropped|lost",
+    may=meanwhile,
+    at_once=False,
+    scoped=True,
+)

@@ -1,0 +1,37 @@
+"""What must not fail: a proxy that announces a hostname, and lets backends see its own address."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from esipp.cell import Cell
+from esipp.model import Balancer, EntryKind, Protocol, TrafficPolicy
+from tests.broken.balancing import HOSTNAME_PROXY, WITH_PROXY
+from tests.broken.breakage import KNOWN, Asked, Break, Group, cells
+from tests.broken.nodes import Nodes, Placed
+
+
+@contextmanager
+def nothing(_: Nodes) -> Iterator[Placed]:
+    """It is as it is."""
+    yield Placed(time.time())
+
+
+def knows(cell: Cell) -> bool:
+    """Paths to a Local Service by the cluster's own load balancer, where the client's address is wanted."""
+    path = cell.path
+    own = path.service is not None and path.service.balancer is Balancer.DEFAULT and not path.service.ranges
+    local = path.service is not None and path.service.policy is TrafficPolicy.LOCAL
+    return own and local and path.entry.kind is EntryKind.VIP and path.protocol is Protocol.TCP
+
+
+BREAK = Break(
+    "honest-hostname-proxy",
+    Group.HARMLESS,
+    "the load balancer is a proxy that announces a hostname, and backends see its own address",
+    Asked(("source_ip",), own=HOSTNAME_PROXY, options=WITH_PROXY),
+    nothing,
+    cells(knows),
+    names="is a proxy",
+    says=KNOWN,
+)

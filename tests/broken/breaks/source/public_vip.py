@@ -1,0 +1,52 @@
+"""Nodes masquerade what private clients send to a public VIP: NAT before the cluster shows no node's address."""
+
+from contextlib import AbstractContextManager
+
+from esipp.cell import Cell
+from esipp.model import EntryKind, Family, TrafficPolicy, Vantage
+from tests.broken.balancing import PROFILE, PUBLIC
+from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.masquerading import CLIENT
+from tests.broken.matching import MASQUERADE
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.ways import by_a_proxy, into_pods
+
+
+def masquerading_by_vip(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """Every node, of what was sent to a public VIP from outside of the pod network."""
+
+    def rules(live: Live) -> list[Rule]:
+        cidr, came = nodes.pod_cidrs[Family.IPV4], ("--match", "conntrack", "--ctorigdst", PUBLIC)
+        words = ("--destination", cidr, "!", "--source", cidr, *came, *MASQUERADE)
+        return [Rule(Family.IPV4, "POSTROUTING", words)] if live.services else []
+
+    return nodes.live(rules)
+
+
+def at_vips(cell: Cell) -> bool:
+    """Paths from outside by an IPv4 VIP whose balancer forwards, into the pod network."""
+    path = cell.path
+    at_vip = path.entry.kind is EntryKind.VIP and not by_a_proxy(path) and path.family is Family.IPV4
+    return at_vip and path.client.vantage is Vantage.OUTSIDE and into_pods(path)
+
+
+def notices(cell: Cell) -> bool:
+    kept = cell.path.service is not None and cell.path.service.policy is TrafficPolicy.LOCAL
+    return at_vips(cell) and kept and cell.accept == CLIENT
+
+
+def inside(cell: Cell) -> bool:
+    """Processes of nodes that dial the VIP are masqueraded as well, if by an address of their own node's."""
+    return cell.path.entry.kind is EntryKind.VIP and cell.path.client.vantage is Vantage.NODE
+
+
+BREAK = Break(
+    "private-client-masqueraded-at-a-public-vip",
+    Group.SOURCE,
+    "nodes masquerade what comes by VIPs, which are public, from clients, which are private",
+    Asked(("source_ip",), own=("--default", "reference-ecmp", "--only-pool", PUBLIC), options=PROFILE),
+    masquerading_by_vip,
+    cells(notices),
+    names="that node masquerades|a node's",
+    may=cells(lambda cell: at_vips(cell) or inside(cell)),
+)

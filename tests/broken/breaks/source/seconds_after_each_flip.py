@@ -1,0 +1,43 @@
+"""For nine seconds after each flip back to Local, a service's source stays rewritten."""
+
+from contextlib import AbstractContextManager
+
+from esipp.flips.model import At, FlipClaim, FlippedRow, Flipping
+from esipp.model import Family, Role, TrafficPolicy
+from esipp.rows import Row
+from tests.broken.breakage import Break, Group
+from tests.broken.flipping import OF_FLIPS, after_each_flip, flips
+from tests.broken.matching import MASQUERADE, came_by
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+SERVICE = Flipping.NODE_PORT
+SECONDS = 9.0
+
+
+def rewriting_for_a_while(nodes: Nodes) -> AbstractContextManager[Placed]:
+    def make(live: Live) -> list[Rule]:
+        here = (nodes.roles[Role.ENDPOINT_NODE],)
+        (port,) = live.service(SERVICE.object_name)["spec"]["ports"]
+        words = (*came_by(port, port["nodePort"]), *MASQUERADE)
+        return [Rule(family, "POSTROUTING", words, here) for family in Family]
+
+    return after_each_flip(nodes, (SERVICE.object_name,), (), make, SECONDS, TrafficPolicy.LOCAL)
+
+
+def at_the_node(row: Row) -> bool:
+    """Any claim about that Service at the endpoint node."""
+    return isinstance(row, FlippedRow) and (row.service, row.at) == (SERVICE, At.ENDPOINT_NODE)
+
+
+BREAK = Break(
+    "source-rewritten-for-9-s-after-each-flip",
+    Group.SOURCE,
+    "the endpoint node goes on masquerading a service's traffic for nine seconds after each flip back to Local",
+    OF_FLIPS,
+    rewriting_for_a_while,
+    lambda row: flips(row, SERVICE, At.ENDPOINT_NODE, FlipClaim.PROMPT),
+    names="rewriting|goes on for seconds",
+    may=at_the_node,
+    at_once=False,
+    scoped=True,
+)

@@ -1,0 +1,74 @@
+"""One node's kube-proxy with another configuration than the others have."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import yaml
+
+from esipp.convergence import Budget, Reading, converge
+from tests.broken.nodes import OURS, Nodes, Placed
+
+Json = dict[str, Any]
+
+PODS = "/api/v1/namespaces/kube-system/pods"
+CONFIG = "/api/v1/namespaces/kube-system/configmaps/kube-proxy"
+KEY = "config.conf"
+MARK = f"esipp.dev/{OURS}"
+"""The label of a pod that has such a configuration: it is started anew when all is healed."""
+
+SELECTOR = "k8s-app=kube-proxy"
+
+
+@contextmanager
+def syncing_every(seconds: int, nodes: Nodes, node: str) -> Iterator[Placed]:
+    """The node's kube-proxy syncs its rules no more often than so; as before again, whatever happens."""
+    before = nodes.cluster.request("GET", CONFIG)["data"][KEY]
+    try:
+        config = yaml.safe_load(before)
+        for mode in ("iptables", "nftables", "ipvs"):
+            config[mode] = {**(config.get(mode) or {}), "minSyncPeriod": f"{seconds}s", "syncPeriod": "60s"}
+        nodes.cluster.patch(CONFIG, {"data": {KEY: yaml.safe_dump(config)}}, "merge-patch")
+        try:
+            name = start_anew(nodes, node)
+        finally:
+            nodes.cluster.patch(CONFIG, {"data": {KEY: before}}, "merge-patch")
+        nodes.cluster.patch(f"{PODS}/{name}", {"metadata": {"labels": {MARK: "yes"}}}, "merge-patch")
+        yield Placed(time.time())
+    finally:
+        start_anew(nodes, node)
+
+
+def start_anew(nodes: Nodes, node: str) -> str:
+    """Replace the node's kube-proxy, and wait until another one is ready; its name."""
+    old = {each["metadata"]["name"] for each in of_node(nodes, node)}
+    for name in old:
+        nodes.cluster.delete(f"{PODS}/{name}", grace=0)
+    new: list[str] = []
+
+    def look() -> Reading:
+        new[:] = [each["metadata"]["name"] for each in of_node(nodes, node) if is_ready(each)]
+        return Reading(bool(new) and not old & {*new}, str(new))
+
+    waited = converge(look, Budget(f"another kube-proxy on {node}", 60.0, need=1, spacing=0.3))
+    assert waited.held, waited
+    return new[0]
+
+
+def heal(nodes: Nodes) -> None:
+    """Replace what an interrupted test left."""
+    for pod in nodes.cluster.list(PODS, labelSelector=f"{SELECTOR},{MARK}"):
+        start_anew(nodes, pod["spec"]["nodeName"])
+
+
+def of_node(nodes: Nodes, node: str) -> list[Json]:
+    """The pods of kube-proxy on a node."""
+    pods = nodes.cluster.list(PODS, labelSelector=SELECTOR)
+    return [each for each in pods if each["spec"].get("nodeName") == node]
+
+
+def is_ready(pod: Json) -> bool:
+    """Whether a pod is ready, and stays."""
+    told = {each["type"]: each["status"] for each in pod.get("status", {}).get("conditions", ())}
+    return told.get("Ready") == "True" and not pod["metadata"].get("deletionTimestamp")

@@ -1,0 +1,113 @@
+"""Who says how fast a load balancer has to follow: the user, the profile, and nobody else."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from esipp.errors import PreflightError
+from esipp.loadbalancers.bound import bound_of
+from esipp.loadbalancers.detection import detect
+from esipp.loadbalancers.patience import USUAL, patience_of, slowest, steering_of
+from esipp.loadbalancers.profiles.loading import all_profiles, named, read_file
+from esipp.loadbalancers.profiles.model import Grade, LoadBalancer, Told
+from esipp.loadbalancers.promise import AS_STARTED, BY_USER, promise_of, promise_of_reference
+from esipp.options import MOST_BOUND, check_numbers
+from esipp.run import Settings
+
+
+def reported(profile: LoadBalancer) -> LoadBalancer:
+    """The same, with figures that others reported."""
+    check = profile.local
+    assert check.period is not None
+    sources = tuple(replace(each, grade=Grade.REPORTED) for each in check.period.sources)
+    return replace(profile, local=replace(check, period=Told(check.period.value, sources)))
+
+
+def test_the_user_goes_before_the_profile() -> None:
+    gke = named("gke-legacy")
+    assert gke.bound is not None
+    assert (promise_of([gke], sure=True, bound=7.5).seconds, promise_of([gke], sure=True).seconds) == (7.5, gke.bound)
+    assert promise_of([gke], sure=True, bound=7.5).words == f"bound 7.50 s by {BY_USER}"
+    assert "profile gke-legacy (--provider): (N+1) x period, N=" in promise_of([gke], sure=True).words
+
+
+def test_what_was_only_found_promises_documented_figures_alone() -> None:
+    gke = named("gke-legacy")
+    assert promise_of([gke], sure=False).seconds == gke.bound
+    assert promise_of([reported(gke)], sure=True).seconds == gke.bound
+    assert promise_of([reported(gke)], sure=False).seconds is None
+
+
+def test_where_several_fit_all_of_them_promise_and_the_longest_counts() -> None:
+    both = [named("gke-legacy"), named("aks")]
+    assert promise_of(both, sure=False).seconds == max(each.bound or 0.0 for each in both)
+    none = promise_of([*both, named("metallb-l2")], sure=False)
+    assert none.seconds is None
+    assert "has no bound, and no --bound was given" in none.source
+    assert promise_of([], sure=False).seconds is None
+    assert not promise_of([], sure=False).known
+
+
+def test_the_suites_say_the_same() -> None:
+    detected = detect(all_profiles(), [], [], named("aks"))
+    bound = bound_of(None, detected)
+    promise = promise_of(detected.profiles, sure=True)
+    assert bound is not None
+    assert (bound.seconds, bound.source) == (promise.seconds, promise.source)
+    assert bound_of(None, detect(all_profiles(), [], [], named("metallb-l2"))) is None
+
+
+def test_an_instrument_is_held_to_what_it_was_started_with() -> None:
+    promise = promise_of_reference({"period": 1.0, "unhealthy": 2})
+    assert promise.seconds == 3.0
+    assert promise.source.startswith(AS_STARTED)
+    assert promise_of_reference({}).seconds is None
+
+
+def test_one_node_at_a_time_is_told_from_all_at_once() -> None:
+    assert {name: promise_of([named(name)], sure=True).spreads for name in ("aks", "kube-vip", "metallb-bgp")} == {
+        "aks": True,
+        "kube-vip": False,
+        "metallb-bgp": None,  # its routers decide
+    }
+
+
+def test_a_profile_of_the_users_own_may_state_a_bound(tmp_path: Path) -> None:
+    file = tmp_path / "ours.toml"
+    text = (
+        'name = "ours"\ntitle = "Ours"\nlike = "metallb-l2"\n[steering]\nbound = {}\nspreads = false\nsource = "code"\n'
+    )
+    file.write_text(text.format("4.5"))
+    promise = promise_of([read_file(file)], sure=True)
+    assert (promise.seconds, promise.spreads) == (4.5, False)
+    assert promise.words == "bound 4.50 s by profile ours (--provider): its own bound"
+    file.write_text(text.format("-1"))
+    with pytest.raises(PreflightError, match=r"steering\.bound"):
+        read_file(file)
+
+
+def test_waits_grow_with_the_bound_and_never_shrink_by_it() -> None:
+    assert patience_of([], bound=None) == USUAL
+    slow = patience_of([], bound=60.0)
+    assert (slow.assigned, slow.answering, slow.steering) == (660.0, 270.0, 60.0)
+    nlb, small = patience_of([named("eks-nlb-instance")]), patience_of([named("eks-nlb-instance")], bound=0.5)
+    assert (small.assigned, small.answering, small.steering) == (nlb.assigned, nlb.answering, nlb.steering)
+    assert steering_of([], {}, 12.0) == 12.0
+    assert slowest(all_profiles()) >= 70.0
+    assert patience_of([]).after(100.0).answering == 100.0, "it took as long to give VIPs"
+    assert patience_of([]).after(1.0) == USUAL
+
+
+def test_the_bound_is_part_of_the_command_that_repeats_a_run() -> None:
+    assert "--bound 7.5" in Settings("kind", bound=7.5).repeat
+    assert "--bound" not in Settings("kind").repeat
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, MOST_BOUND + 1.0, float("nan")])
+def test_a_bound_out_of_range_is_refused(wrong: float) -> None:
+    class Options:
+        samples, moves, sample_nodes, bound = 10, 10, 10, wrong
+
+    with pytest.raises(PreflightError, match="--bound"):
+        check_numbers(Options())
