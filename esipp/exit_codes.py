@@ -1,20 +1,22 @@
 """What ``--help`` says of exit codes, one text a kind of command, each with those only that it can give."""
 
 OF_A_RUN = """exit codes:
-  0  conformant: every core row that was asked holds (the last line says PARTIAL if core rows were left out)
-  1  not conformant: a core row fails, or a row is flaky
+  0  conformant, also with differences that the API allows; PARTIAL, if core rows were left out; or known defects
+     that --accept-known-defects accepts: the last lines say which
+  1  not conformant: a row fails or is flaky (--fail-on), or a core row differs by a known defect or finding
   2  interrupted
-  3  the harness failed, or a core row could not be decided
-  4  wrong usage, or the cluster is not fit to be asked (nothing was created)
+  3  the harness failed, or a core row, or more than 5 % of the extended ones, could not be decided
+  4  wrong usage, the cluster is not fit to be asked (nothing was created), or it lacks what --require names
   5  no row was selected
 """
 """``run``, and with it pytest on the suites."""
 
 OF_A_JUDGEMENT = """exit codes:
-  0  conformant: every core row that was judged holds (the last line says PARTIAL if core rows were left out)
-  1  not conformant: a core row fails, or a row is flaky
+  0  conformant, also with differences that the API allows; PARTIAL, if core rows were left out; or known defects
+     that the run accepted: the last line says which
+  1  not conformant: a row fails or is flaky, or a core row differs by a known defect or finding
   2  interrupted, now or when the run was made
-  3  the harness failed, a core row could not be decided, or the ledger is not whole
+  3  the harness failed, too much could not be decided, or the ledger is not whole
   4  wrong usage, or there is no ledger that this esipp reads; or the cluster was not fit to be asked
   5  no row could be judged
 """

@@ -1,13 +1,15 @@
 """What the ledger keeps of continuity: windows, marks, numbers by phase and way, every request that went wrong."""
 
 from collections import Counter
+from typing import Any
 
 from esipp.continuity.asking import LASTING, LASTING_SPACING, SPACING, TIMEOUT
 from esipp.continuity.judging import Judge
 from esipp.continuity.losses import is_late
 from esipp.continuity.rows import Phase, Way
+from esipp.continuity.seen import Seen
 from esipp.model import Family
-from esipp.moves.samples import Sample
+from esipp.moves.samples import Sample, Stream
 from esipp.run import Run
 from esipp.topology import parse_address
 
@@ -29,6 +31,7 @@ def keep(run: Run, judge: Judge, uncertainty: float) -> None:
         lasting={"connections": LASTING, "spacing": LASTING_SPACING},
         serves=seen.serves,
         checking=checking,
+        bound={"seconds": seen.bound.seconds, "source": seen.bound.source} if seen.bound else None,
         clock_uncertainty=uncertainty,
         since=_s(seen.since),
         trouble=seen.trouble,
@@ -52,9 +55,15 @@ def keep(run: Run, judge: Judge, uncertainty: float) -> None:
         for way, family in seen.streams:
             _keep(run, judge, phase, way, family)
         for family, stream in seen.control.items():
-            made = seen.in_phase(phase, stream.samples)
-            wrong = [_sample(each) for each in made if not each.answered][:MOST]
-            run.evidence(SUITE, "control", phase=phase.value, family=family.value, requests=len(made), wrong=wrong)
+            run.evidence(SUITE, "control", phase=phase.value, family=family.value, **_of_control(seen, phase, stream))
+        for (node, family), stream in seen.others.items():
+            told = {"phase": phase.value, "node": node, "family": family.value}
+            run.evidence(SUITE, "other-control", **told, **_of_control(seen, phase, stream))
+
+
+def _of_control(seen: Seen, phase: Phase, stream: Stream) -> dict[str, Any]:
+    made = seen.in_phase(phase, stream.samples)
+    return {"requests": len(made), "wrong": [_sample(each) for each in made if not each.answered][:MOST]}
 
 
 def _keep(run: Run, judge: Judge, phase: Phase, way: Way, family: Family) -> None:

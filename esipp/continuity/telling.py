@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from esipp.continuity.judging import Judge
 from esipp.continuity.losses import Tally
 from esipp.continuity.rows import Phase, Way
+from esipp.loadbalancers.bound import Bound
 from esipp.model import Family
 from esipp.report.matrix import WIDTH
 
@@ -23,7 +24,8 @@ def section(judge: Judge, uncertainty: float) -> list[str]:
     ways = list(dict.fromkeys(way for way, _ in seen.streams))
     lines = [
         f"steady traffic while things are done; pods serve on for {seen.serves:.0f} s when they are told to end",
-        f"budget {bound}; one clock, known to {1000 * uncertainty:.1f} ms",
+        f"reference balancers' bound {bound}; one clock, known to {1000 * uncertainty:.1f} ms",
+        f"the cluster's own balancer: {_own(seen.bound)}",
         "",
         f"{'':<42}"
         + "   ".join(f"{family.value:<8}{'lost':>5}{'late':>5}{'gap':>7}{'broken':>7}" for family in families),
@@ -31,6 +33,10 @@ def section(judge: Judge, uncertainty: float) -> list[str]:
     for phase in (Phase.QUIET, *(window.phase for window in seen.windows)):
         lines += _phase(judge, phase, ways, families)
     return lines
+
+
+def _own(bound: Bound | None) -> str:
+    return "nobody promises a bound" if bound is None else f"bound {bound.seconds:.2f} s, {bound.source}"
 
 
 def _phase(judge: Judge, phase: Phase, ways: Iterable[Way], families: Sequence[Family]) -> list[str]:

@@ -38,7 +38,8 @@ MOST_NODES = 6
 class Gathering:
     """What is needed to make the moves, and what came of them.
 
-    ``word`` is what balancers tell of themselves; ``promise`` is what the cluster's own has to keep. ``bystanders`` is
+    ``word`` is what balancers tell of themselves; ``promise`` is what the cluster's own has to keep, ``proxy``
+    whether somebody says that it is one, ``others`` is every address of a node, a pod or a client. ``bystanders`` is
     what the nodes said that no pod moves to, of the first service; ``uncertainty`` is how well the prober's clock is
     known, in seconds.
     """
@@ -52,9 +53,10 @@ class Gathering:
     packets: bool
     word: Word = NOTHING
     promise: Promise = field(default_factory=Promise)
+    others: frozenset[str] = frozenset()
+    proxy: bool = False
     uncertainty: float = 0.0
     heard: str = "packets were left out"
-    others: frozenset[str] = frozenset()
     bystanders: Bystanders | None = None
     judges: dict[Balancer, Judge] = field(default_factory=dict)
     _stopped: threading.Event = field(default_factory=threading.Event)
@@ -214,9 +216,10 @@ class Gathering:
             views=self.word.views(balancer),
             obstacle=driver.obstacle,
             planned=sum((step.up is not None) + (step.down is not None) for step in driver.steps),
-            others=self.others,
             promise=self._promise(balancer),
             uncertainty=self.uncertainty,
+            others=self.others,
+            proxy=self.proxy,
         )
         return result.with_observed(observe(arrivals, result.timelines()))
 

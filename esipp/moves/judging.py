@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from esipp.deciding import Decision
-from esipp.loadbalancers.ingress import strangers
+from esipp.loadbalancers.ingress import why_not_its_own
 from esipp.loadbalancers.promise import Promise
 from esipp.model import Balancer, Family
 from esipp.moves import doubts
@@ -160,9 +160,10 @@ class Result:
             one that was deleted.
         obstacle: why nothing could be asked.
         planned: so many changes were to be made; 0 where nobody counts them.
-        others: addresses that are known to be a node's, a pod's or a client's.
         promise: how fast it has to follow, and who says so.
         uncertainty: by how many seconds the prober's clock may be off from ours.
+        others: every address that is known to be a node's, a pod's or a client's.
+        proxy: whether ``--provider`` says that the cluster's own balancer is a proxy.
     """
 
     balancer: Balancer
@@ -178,9 +179,10 @@ class Result:
     views: Mapping[What, Health] = field(default_factory=dict)
     obstacle: str = ""
     planned: int = 0
-    others: frozenset[str] = frozenset()
     promise: Promise = field(default_factory=Promise)
     uncertainty: float = 0.0
+    others: frozenset[str] = frozenset()
+    proxy: bool = False
 
     @property
     def cut_short(self) -> str:
@@ -469,17 +471,21 @@ class Judge:
         return self._with_sight(places(self.wrong_at_ports, asked), looked)
 
     def _source(self, family: Family) -> Decision:
-        decided = sources({family: [self.result.seen.vip[family].samples]}, self.result.sources)
-        if self.result.balancer is not Balancer.DEFAULT or decided.status is not Status.FAIL:
+        result = self.result
+        decided = sources({family: [result.seen.vip[family].samples]}, result.sources)
+        if result.balancer is not Balancer.DEFAULT or decided.status is not Status.FAIL:
             return decided
-        right = {parse_address(each) for each in self.result.sources.get(family, ())}
-        told = Counter(sample.source for sample in self.result.seen.vip[family].samples if sample.source)
-        wrong = {source: count for source, count in told.items() if parse_address(source) not in right}
-        found = strangers(wrong, {parse_address(each) for each in self.result.others})
-        if not found.foreign:
-            return decided
-        whole = len(wrong) == len(told)  # the client's own address beside them is no proxy's way
-        return replace(decided, seen=PROXIED if found.proxied and whole else "", foreign=True)
+        good = {parse_address(each) for each in result.sources.get(family, ())}
+        shown = Counter(each.source for each in result.seen.vip[family].samples if each.source)
+        wrong = {source: count for source, count in shown.items() if parse_address(source) not in good}
+        others = {parse_address(each) for each in result.others}
+        foreign = not any(parse_address(source) in others for source in wrong)
+        if len(wrong) < len(shown):
+            return replace(decided, foreign=foreign)  # a proxy's own address in some answers only is nobody's way
+        why = why_not_its_own(wrong, others, told=result.proxy)
+        if why:
+            return replace(decided, reason=f"{decided.reason}; {why}", foreign=foreign)
+        return replace(decided, seen=PROXIED, foreign=foreign)
 
     def _source_at_ports(self) -> Decision:
         seen = self.result.seen

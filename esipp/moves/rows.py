@@ -84,6 +84,11 @@ FAILS_IF = {
 }
 
 
+def service_name(balancer: Balancer) -> str:
+    """The Service whose pods move."""
+    return f"moves-{balancer.value}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class MoveRow(Row):
     """One claim about one balancer; ``family`` is that of the VIP, None where the row is about the nodes."""
@@ -107,8 +112,8 @@ class MoveRow(Row):
 
     @property
     def own_service(self) -> str:
-        """The Service whose pods move (scene.py), where its VIP is dialled."""
-        return f"moves-{self.balancer.value}" if self.balanced and self.family else ""
+        """The Service whose VIP is asked, if it is one of the cluster's own load balancer."""
+        return service_name(self.balancer) if self.balancer is Balancer.DEFAULT and self.family else ""
 
     @property
     def source_at_vips(self) -> frozenset[str]:

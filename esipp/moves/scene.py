@@ -7,11 +7,13 @@ from typing import Any
 from esipp import manifests
 from esipp.labels import RUN_LABEL, labels_of
 from esipp.model import Balancer, Client, Role, Vantage
-from esipp.moves.rows import MoveRow, What
+from esipp.moves.rows import MoveRow, What, service_name
 from esipp.props import Ground, Props
 from esipp.rows import Row
 
 Json = dict[str, Any]
+
+__all__ = ["service_name"]
 
 MOVES_LABEL = "esipp.dev/moves"
 OUTSIDE = Client("outside-1", Vantage.OUTSIDE)
@@ -36,11 +38,6 @@ def serves_on(bound: float | None) -> int:
 def slots_of(roles: Mapping[Role, str]) -> list[str]:
     """The nodes among which pods move, each once; the first one's pod is ready when the moves begin."""
     return list(dict.fromkeys(roles[role] for role in (Role.ENDPOINT_NODE, Role.BARE_NODE, Role.OTHER_NODE)))
-
-
-def service_name(balancer: Balancer) -> str:
-    """The Service whose pods move."""
-    return f"moves-{balancer.value}"
 
 
 def cluster_service_name(balancer: Balancer) -> str:

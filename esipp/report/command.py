@@ -26,10 +26,11 @@ EXIT_CODES = """exit codes:
 """
 
 SUMMARY_EXIT_CODES = """exit codes are those of the run, asked again:
-  0  conformant: every core row that was asked holds (the last line says PARTIAL if core rows were left out)
-  1  not conformant: a core row fails, or a row is flaky
+  0  conformant, also with differences that the API allows; PARTIAL, if core rows were left out; or known defects
+     that the run accepted: the last lines say which
+  1  not conformant: a row fails or is flaky, or a core row differs by a known defect or finding
   2  the run was interrupted
-  3  the harness failed, a core row could not be decided, or the ledger is not whole
+  3  the harness failed, too much could not be decided, or the ledger is not whole
   4  wrong usage, or there is no ledger that this esipp reads; or the cluster was not fit to be asked
   5  no row was selected
 """

@@ -39,8 +39,8 @@ WEIGHING = Difference(
     reason="the load balancer weighs nodes by the weights that their health checks told: the split fits these, and "
     "not an equal one",
     reference="kubernetes/kubernetes#118999: X-Load-Balancing-Endpoint-Weight",
-    evidence="The split between nodes follows their numbers of ready pods.",
-    hides="A skewed balancer whose skew happens to follow the pods.",
+    evidence="The nodes' health checks told unequal weights meanwhile; the split fits these and not an equal one.",
+    hides="A skewed balancer whose skew happens to be that of the weights.",
 )
 
 
@@ -53,8 +53,9 @@ OTHER_FAMILYS_503 = Difference(
     before="kube-proxy-version 1.36",
     nature=Nature.DEFECT,
     by_chance=True,
-    evidence="A pod answered shortly after its node's 503, and each such answer came within that moment.",
-    hides="A service proxy that is late by as much for another reason.",
+    evidence="At the moment of each such answer the node's nodePort of its family was answered by the same pod, and "
+    "that of the other family was asked and silent; at most 3 s after the 503.",
+    hides="A service proxy that is late in one family, for up to 3 s, for another reason.",
 )
 
 

@@ -246,7 +246,7 @@ def controls(seen: Seen, change: Callable[[Sample], Sample], nodes: str = "abc")
 
 def control_lost(seen: Seen, at: float, nodes: str = "abc") -> Seen:
     """The same, where the controls of some nodes are lost around a time."""
-    return controls(seen, lambda s: lost(s) if abs(s.started - at) < 0.1 else s, nodes)
+    return controls(seen, lambda s: lost(s) if abs(s.started - at) < 0.25 else s, nodes)
 
 
 def busy(seen: Seen, at: float, late: float, nodes: str = "abc") -> Seen:

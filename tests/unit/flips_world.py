@@ -49,7 +49,7 @@ class World:
         loses_kept, moves_kept: the flip after which open connections are lost, or show another source.
         hangs_kept: open connections say nothing any more after the last flip.
         every: seconds from flip to flip.
-        listeners_late: seconds by which an answer of each reference listener comes late after each flip.
+        listeners_late: seconds by which two answers of each reference listener come late after each flip.
     """
 
     service: Flipping = Flipping.NODE_PORT
@@ -190,7 +190,9 @@ class World:
                 answers[3] = Sample(3, 3.0, 3.9, "timeout")
             if self.listeners_late:
                 slow = self.listeners_late
-                answers = [s._replace(ended=s.ended + slow) if s.seq % int(self.every) == 3 else s for s in answers]
+                answers = [
+                    s._replace(ended=s.ended + slow) if s.seq % int(self.every) in (3, 4) else s for s in answers
+                ]
             for at in (At.ENDPOINT_NODE, At.BARE_NODE):
                 seen.controls = {**seen.controls, (at, family): frozen(Stream("listener", 1.0, answers))}
         return seen

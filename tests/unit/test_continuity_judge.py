@@ -489,7 +489,7 @@ def test_a_node_that_is_cut_off_for_its_listener_too_is_found() -> None:
     seen = control_lost(changed(world(), ECMP, at, lost), at, "a")
     assert differing(seen) == red(ROLLING, ECMP, "no-loss")
     reason = verdict(seen, row_id(ROLLING, ECMP, "no-loss")).reason
-    assert "lost as well (2 on a), none of those to b, c" in reason or "lost as well (1 on a)" in reason
+    assert re.search(r"lost as well \(\d on a\), none of those to b, c", reason)
 
 
 def test_one_control_alone_can_excuse_as_nobody_can_be_told_from_it() -> None:

@@ -179,7 +179,7 @@ def test_a_control_that_loses_a_few_connections_holds_and_the_verdict_says_so(id
             said = verdict(cell, also=lossy(control.path, lost))
             assert said.status is status
             if status is Status.PASS:
-                assert f"of its control {control.path.key} {lost} of 200 lost" in said.sees
+                assert f"{lost} of 200 lost (on {control.path.key}, a control)" in said.sees
             else:
                 assert f"no answer x{lost}" in said.reason
 

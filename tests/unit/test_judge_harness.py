@@ -184,7 +184,7 @@ def test_a_doubtful_connection_costs_itself_on_a_rows_path_and_on_its_controls(h
             else:
                 assert f"{doubtful} of 200 set aside: " in said.sees
                 assert how in said.sees
-                assert (f"of its control {path.key}" in said.sees) is (path != cell.path)
+                assert (f" (on {path.key}, a control)" in said.sees) is (path != cell.path)
 
 
 def test_what_is_left_is_judged_when_doubtful_connections_are_set_aside() -> None:

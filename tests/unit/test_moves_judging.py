@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from esipp.deciding import Decision
 from esipp.loadbalancers.promise import AS_STARTED, BY_USER, Promise
 from esipp.model import Balancer, Family
 from esipp.moves import judging
@@ -15,12 +16,11 @@ from esipp.moves.judging import LEAST_P, LEAST_POWER, UNEVEN, Counted, Health, J
 from esipp.moves.plan import Kind
 from esipp.moves.rows import PROXIED, REHASHED, SPREADS, WEIGHED, MoveRow, What
 from esipp.moves.samples import Sample
-from esipp.moves.scene import service_name
 from esipp.moves.statistics import power
 from esipp.moves.telling import section
 from esipp.rows import Level, Status
 from suites.convergence.cells import CELLS
-from tests.unit.moves_world import CLIENT, EVERY, FAMILY, World
+from tests.unit.moves_world import CLIENT, EVERY, FAMILY, NODE_ADDRESS, World
 
 AT_VIP = (What.STEERS, What.PLACE, What.SOURCE, What.BLACK_HOLE, What.NO_LOSS, What.TIMES_UP, What.TIMES_DOWN)
 AT_NODES = (What.HEALTH, What.PATH, What.PLACE, What.SOURCE)
@@ -421,27 +421,48 @@ def test_a_source_in_another_form_is_the_same() -> None:
     assert Judge(result).decide(row(What.SOURCE)).status is Status.PASS
 
 
-def test_a_source_that_a_proxy_of_the_clusters_own_rewrites_is_known_for_what_it_is() -> None:
+def proxied(sources: list[str], **more: Any) -> Decision:
+    """What is said where the cluster's own load balancer shows these sources in turns."""
+    result = replace(World(balancer=Balancer.DEFAULT).result(), **more)
+    stream = result.seen.vip[FAMILY]
+    stream.samples[:] = [
+        each._replace(source=sources[n % len(sources)]) if each.answered else each
+        for n, each in enumerate(stream.samples)
+    ]
+    return Judge(result).decide(own(What.SOURCE))
+
+
+STRANGERS = [f"198.51.100.{n}" for n in range(1, 200)]
+
+PROXIES: dict[str, tuple[list[str], dict[str, Any], str]] = {
+    "one address of its own": (["198.51.100.7"], {}, PROXIED),
+    "a few": (STRANGERS[:3], {}, PROXIED),
+    "more than a load balancer has": (STRANGERS, {}, ""),
+    "more, where --provider says that it is a proxy": (STRANGERS, {"proxy": True}, PROXIED),
+    "a node's": ([NODE_ADDRESS], {}, ""),
+    "a node's, where --provider says that it is a proxy": ([NODE_ADDRESS], {"proxy": True}, ""),
+    "its own, and the client's in every other answer": (["198.51.100.7", CLIENT], {}, ""),
+}
+
+
+@pytest.mark.parametrize("case", PROXIES)
+def test_a_source_that_a_proxy_of_the_clusters_own_rewrites_is_known_by_what_was_seen(case: str) -> None:
+    """Any source at all was taken for a proxy's, where one announced itself."""
+    shown, more, seen = PROXIES[case]
+    decision = proxied(shown, others=frozenset({NODE_ADDRESS, CLIENT}), **more)
+    assert (decision.status, decision.seen) == (Status.FAIL, seen)
+    assert decision.foreign is (NODE_ADDRESS not in shown)
+
+
+def test_only_of_the_clusters_own_a_proxys_source_may_be_known() -> None:
     """Of a class of the reference's own it is a fault: that one has promised to leave it."""
-    shown = {balancer: World(balancer=balancer, loses_source="b").judge() for balancer in SPREADS}
-    told = {balancer: judge.decide(row(What.SOURCE, FAMILY, balancer)) for balancer, judge in shown.items()}
-    own = World(balancer=Balancer.DEFAULT, loses_source="b").judge().decide(row(What.SOURCE, FAMILY, Balancer.DEFAULT))
-    assert {each.status for each in told.values()} == {own.status} == {Status.FAIL}
-    assert {each.seen for each in told.values()} == {""}
-    assert own.seen == "", "some answers showed the client's own address"
-    assert own.foreign
-    stranger = World(balancer=Balancer.DEFAULT).result()
-    stream = stranger.seen.vip[FAMILY]
-    stream.samples[:] = [each._replace(source="203.0.113.1") for each in stream.samples]
-    decided = Judge(stranger).decide(row(What.SOURCE, FAMILY, Balancer.DEFAULT))
-    assert (decided.seen, decided.foreign) == (PROXIED, True)
-    of_a_node = replace(stranger, others=frozenset({"203.0.113.1"}))
-    decided = Judge(of_a_node).decide(row(What.SOURCE, FAMILY, Balancer.DEFAULT))
-    assert (decided.status, decided.seen, decided.foreign) == (Status.FAIL, "", False)
-    assert row(What.SOURCE, FAMILY, Balancer.DEFAULT).own_service == service_name(Balancer.DEFAULT)
+    for balancer in SPREADS:
+        told = World(balancer=balancer, loses_source="b").judge().decide(row(What.SOURCE, FAMILY, balancer))
+        assert (told.status, told.seen) == (Status.FAIL, "")
     cells = [cell for cell in CELLS if cell.what is What.SOURCE and cell.family]
     assert all(bool(cell.differences) is (cell.balancer is Balancer.DEFAULT) for cell in cells)
     assert {each.seen for cell in cells for each in cell.differences} == {PROXIED}
+    assert {cell.own_service for cell in cells} == {"moves-default", ""}
 
 
 def test_the_section_tells_phases_bound_seed_and_the_worst_event() -> None:

@@ -156,7 +156,7 @@ def test_a_failure_says_all_a_reader_needs() -> None:
     assert "worker-b" in text, "observed, with the owner of the address"
     assert f"packets the source changed: {change.format(0)} (and 1 more, in the ledger)" in text
     assert "ports source ports kept 3 of 3" in text
-    assert "rests on echo server and packets (2 connections)" in text
+    assert "rests on echo server, and packets of 2 of 3 connections" in text
     assert f"esipp run --context x {cell.id}" in text
     assert "that node masquerades" in text, "where to look first"
     assert "over TCP, not SCTP or UDP; over IPv4, not IPv6" in text, "what its siblings tell"

@@ -18,7 +18,7 @@ from esipp.judge import Evidence, judge
 from esipp.preflight import left_out
 from esipp.report.pages import rows_page
 from esipp.report.plain import explain_row
-from esipp.report.terminal import known_and_missing
+from esipp.report.terminal import by_reason
 from esipp.rows import KUBERNETES, Feature, Level, Row, Status, missing_features, say_missing
 from esipp.topology import Topology
 from esipp.versions import OF_FEATURES, OF_PATHS, OF_ROWS, Need, check_age, dated, needs_kubernetes, version_features
@@ -137,8 +137,8 @@ def test_the_reason_names_version_reference_and_server() -> None:
     verdict = give_verdict(DATED, version_features("v1.26.3", [DATED]), {}, never)
     assert (verdict.status, verdict.left_out) == (Status.UNSUPPORTED, False)
     assert verdict.reason == "needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
-    (told,) = known_and_missing([DATED], {DATED.id: verdict})
-    assert told == "not tested, 1 row: needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
+    (told,) = by_reason([DATED], {DATED.id: verdict})
+    assert told == "not tested, 1 row (1 core): needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
     other = {**version_features("v1.26.3", [DATED]), "family.ipv6": Feature(False, "no node has it")}
     two = replace(DATED, features=DATED.features | {"family.ipv6"})
     assert say_missing(two, missing_features(two, other)).startswith(

@@ -15,6 +15,7 @@ from .decisions import Decisions
 from .haproxy import HAProxy
 from .kernel import Kernel
 from .naming import Resolver
+from .own_ports import give_each_its_own
 from .settings import parse
 
 VIEW_SECONDS = 10
@@ -23,6 +24,7 @@ VIEW_SECONDS = 10
 def main(arguments: list[str]) -> int:
     """Run until SIGTERM or SIGINT."""
     settings = parse(arguments)
+    give_each_its_own()
     loop = asyncio.new_event_loop()
     decisions = Decisions()
     kernel = Kernel(settings.interface)

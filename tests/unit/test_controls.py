@@ -1,0 +1,73 @@
+"""Streams beside the trials: reference listeners of nodes, and health checks that move to another port. No cluster."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from esipp.continuity.asking import OTHERS_SPACING, SPACING, Asking, Targets
+from esipp.health import controls
+from esipp.health.model import Place
+from esipp.model import Family, Protocol
+from esipp.probing.jobs import Job
+from esipp.probing.prober import Clock
+
+
+class FakeProber:
+    """Answers each job once when it is started, and takes down what was ended."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+        self.ended: list[str] = []
+
+    def clock(self) -> Clock:
+        return Clock(100.0, 0.0)
+
+    def stream(self, job: Job, take: Callable[[dict[str, Any]], None]) -> Any:
+        self.jobs.append(job)
+        echo = {"pod": "agent", "node": "a", "peer_address": "192.0.2.9"}
+        take({"seq": 0, "started": 101.0, "ended": 101.5, "outcome": "answered", "echo": echo})
+        where = f"{job.host}:{job.port}"
+        return SimpleNamespace(cancel=lambda: self.ended.append(where), wait=lambda _seconds: 0)
+
+
+def test_the_listeners_of_all_nodes_are_asked_while_trials_go_on_and_no_longer() -> None:
+    prober = FakeProber()
+    places = {Place.ENDPOINT_NODE: "a", Place.BARE_NODE: "b", Place.OTHER_NODE: "c"}
+    asker: Any = SimpleNamespace(
+        clients=SimpleNamespace(probers={"outside-1": prober}),
+        places=places,
+        families=[Family.IPV4],
+        address=lambda place, family: f"192.0.2.{list(places).index(place)}",
+        stage=SimpleNamespace(listeners={"a": {Protocol.TCP: 40000}, "b": {Protocol.TCP: 40000}}),
+    )
+    with controls.listened(asker) as streams:
+        assert set(streams) == {(Place.ENDPOINT_NODE, Family.IPV4), (Place.BARE_NODE, Family.IPV4)}, "c has no agent"
+        assert prober.ended == []
+    assert len(prober.ended) == 2
+    assert all(stream.frozen for stream in streams.values())
+    (sample,) = streams[Place.BARE_NODE, Family.IPV4].samples
+    assert (sample.started, sample.ended) == (1.0, 1.5), "on our clock"
+
+
+def test_without_a_client_outside_no_listener_is_asked() -> None:
+    asker: Any = SimpleNamespace(clients=SimpleNamespace(probers={}))
+    with controls.listened(asker) as streams:
+        assert streams == {}
+
+
+def test_health_checks_move_to_the_port_that_a_service_has_now() -> None:
+    prober: Any = FakeProber()
+    health = {Family.IPV4: {"a": ("192.0.2.1", 31000), "c": ("192.0.2.3", 31000)}}
+    others = {("b", Family.IPV4): ("192.0.2.2", 40000)}
+    asking = Asking(prober, Targets({}, health, {}, others), Clock(100.0, 0.0))
+    asking.start()
+    kept = dict(asking.health[Family.IPV4])
+    asking.move_health(31000, 31999)
+    assert sorted(prober.ended) == ["192.0.2.1:31000", "192.0.2.3:31000"]
+    assert [job.port for job in prober.jobs if job.protocol == "get"] == [31000, 31000, 31999, 31999]
+    assert asking.health[Family.IPV4] == kept, "the same streams go on"
+    assert {len(stream.samples) for stream in kept.values()} == {2}
+    asking.move_health(31000, 32000)
+    assert len(prober.jobs) == 5, "nobody is asked there any more"
+    spacings = {job.protocol: job.spacing for job in prober.jobs}
+    assert spacings == {"get": SPACING, "tcp": OTHERS_SPACING}

@@ -1,0 +1,132 @@
+"""``--require``: what is unknown is refused, what is missing ends a run with 4, as soon as it is known."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from esipp.catalog import all_rows
+from esipp.cli import main
+from esipp.doctor.model import Grade
+from esipp.doctor.surroundings import of_required
+from esipp.errors import ExitCode, PreflightError
+from esipp.observation import Verdict
+from esipp.preflight import Findings
+from esipp.report.reading import read_run
+from esipp.requiring import check_required, counts, lacking, read_required
+from esipp.rows import Feature, Level, Status
+from esipp.run import Run, Settings
+from tests.unit.report_world import some_rows, verdict
+
+KNOWN = list(counts(all_rows()))
+FEATURES = {"family.ipv4": Feature(True, "every node has one"), "family.ipv6": Feature(False, "node a has none")}
+
+
+# ----------------------------------------------------------------------------------------------------- what is named
+def test_features_are_named_by_words_and_by_files(tmp_path: Path) -> None:
+    file = tmp_path / "wanted.txt"
+    file.write_text("# what we sell\nfamily.ipv6   # dual-stack\n\nsctp\n")
+    assert read_required(["sctp", str(file), "packets"], KNOWN) == ("sctp", "family.ipv6", "packets")
+
+
+def test_what_is_unknown_is_refused_with_names_like_it(tmp_path: Path) -> None:
+    with pytest.raises(PreflightError) as refused:
+        read_required(["famly.ipv6"], KNOWN)
+    assert str(refused.value).startswith("--require famly.ipv6: there is no such feature.")
+    assert "similar ones: family.ipv6, family.ipv4; 'esipp list --features' names all." in refused.value.hint
+    file = tmp_path / "wanted.txt"
+    file.write_text("node.three\n")
+    with pytest.raises(PreflightError, match=r"--require node\.three"):
+        read_required([str(file)], KNOWN)
+    with pytest.raises(PreflightError, match="cannot be read"):
+        read_required([str(tmp_path)], KNOWN)
+
+
+def test_on_the_command_line_it_is_wrong_usage_before_anything_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--context", "nowhere", "--image", "x", "--require", "zebra"]) == ExitCode.USAGE
+    assert "--require zebra: there is no such feature." in capsys.readouterr().err
+
+
+def test_every_feature_is_listed_with_how_many_rows_need_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--features", "--format", "json"]) == 0
+    told = {each["feature"]: each["rows"] for each in map(json.loads, capsys.readouterr().out.splitlines())}
+    needed = [row for row in all_rows() if "family.ipv6" in row.features]
+    assert told["family.ipv6"] == {
+        level.value: sum(row.level is level for row in needed)
+        for level in Level
+        if any(r.level is level for r in needed)
+    }
+    assert {name for row in all_rows() for name in row.features} <= told.keys()
+    assert main(["list", "--features", "nodeport.local.tcp.ipv4.outside-1-to-bare-node"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split() == ["family.ipv4", "1", "row:", "1", "core"] for line in lines)
+    assert main(["list", "--features", "--kubernetes", "1.30"]) == ExitCode.USAGE
+
+
+# ---------------------------------------------------------------------------------------------------- what is missing
+def test_a_missing_one_is_told_in_one_sentence() -> None:
+    check_required(["family.ipv4"], FEATURES)
+    with pytest.raises(PreflightError) as refused:
+        check_required(["family.ipv4", "family.ipv6"], FEATURES)
+    assert refused.value.sentence == "This run requires family.ipv6, but: node a has none."
+    assert refused.value.hint
+    assert lacking(["never.heard.of"], FEATURES) == {}
+
+
+def begun(folder: Path, *required: str) -> Run:
+    run = Run(Settings("kind-test", image="echo:1", out=str(folder), require=required), say=lambda _: None)
+    run.begin([some_rows()[0]], 0)
+    return run
+
+
+def passed() -> Verdict:
+    return verdict(some_rows()[0], Status.PASS)
+
+
+def test_one_that_is_found_missing_later_ends_the_run_with_4(tmp_path: Path) -> None:
+    run = begun(tmp_path, "packets")
+    run.feature("sctp", Feature(False, "no module"))
+    with pytest.raises(PreflightError) as refused:
+        run.feature("packets", Feature(False, "blind"))
+    run.trouble = refused.value
+    said = run.end()
+    assert (said.result, said.exit_code) == ("incomplete", ExitCode.USAGE)
+    assert said.why == "This run requires packets, but: blind."
+    assert read_run(tmp_path).conclusion.exit_code is ExitCode.USAGE
+
+
+def test_one_that_nothing_looked_for_is_not_taken_for_there(tmp_path: Path) -> None:
+    run = begun(tmp_path, "family.ipv4", "packets")
+    run.feature("family.ipv4", Feature(True, "there"))
+    run.keep(passed())
+    said = run.end()
+    assert (said.result, said.exit_code) == ("error", ExitCode.USAGE)
+    assert said.why == "This run requires packets, but: nothing in this run looked for it."
+
+
+def test_one_that_is_there_changes_nothing(tmp_path: Path) -> None:
+    run = begun(tmp_path, "family.ipv4")
+    run.feature("family.ipv4", Feature(True, "there"))
+    run.record("observation", **_probe(run))
+    run.keep(passed())
+    assert run.end().exit_code is ExitCode.CONFORMANT
+    assert run.repeat.endswith("--require family.ipv4")
+    assert read_run(tmp_path).header["require"] == ["family.ipv4"]
+
+
+def _probe(run: Run) -> dict[str, object]:
+    from esipp.observation import Observation, Outcome
+
+    (row,) = run.cells
+    return Observation(row.path.key, 0, Outcome.ANSWERED, count=20).as_json()
+
+
+def test_the_doctor_tells_what_is_missing_and_what_only_a_run_can_tell() -> None:
+    found = Findings({}, {}, {}, {}, dict(FEATURES), None)
+    assert of_required(found, []) == []
+    (check,) = of_required(found, ["family.ipv6"])
+    assert (check.grade, check.sentence) == (Grade.NO, "This run requires family.ipv6, but: node a has none.")
+    (check,) = of_required(found, ["family.ipv4"])
+    assert check.grade is Grade.OK
+    (check,) = of_required(found, ["packets"])
+    assert (check.grade, "packets" in check.sentence) == (Grade.WARN, True)
