@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from esipp.cell import Cell
-from esipp.model import Protocol, Vantage
+from esipp.model import Family, Protocol, Vantage
 from esipp.rows import Level
 from tests.broken.breakage import CILIUM, KUBE_PROXY, Asked, Break, Group, cells
 from tests.broken.masquerading import grouped
@@ -47,7 +47,7 @@ def of_hosts(cell: Cell) -> bool:
 
 
 def notices(cell: Cell) -> bool:
-    """Where the client's own node chooses the pod, and another one has it."""
+    """Where the client's own node chooses the pod."""
     path = cell.path
     chosen_here = path.service is None or sent_on_by(path) is path.client.role
     return of_hosts(cell) and chosen_here and not cell.is_negative and cell.level is not Level.RECORD
