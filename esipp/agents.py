@@ -24,7 +24,7 @@ def daemon_set(run: str, image: str, nodes: Sequence[str], *, raw: bool) -> Json
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     template = {
-        "metadata": {"labels": pod["metadata"]["labels"]},
+        "metadata": {name: pod["metadata"][name] for name in ("labels", "annotations")},
         "spec": {**pod["spec"], "affinity": {"nodeAffinity": required}},
     }
     return {

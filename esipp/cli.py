@@ -263,6 +263,8 @@ def _qualify(options: argparse.Namespace) -> int:
     arguments += [f"--exclude={word}" for word in as_words(settings.exclude)]
     arguments += ["--accept-known-defects"] if settings.accept_known_defects else []
     arguments += [f"--require={name}" for name in settings.require]
+    most = settings.parallel_load_balancers
+    arguments += [f"--parallel-load-balancers={most}"] if most is not None else []
     arguments += ["--allow-disruptive"] if settings.allow_disruptive else []
     arguments += [f"--source-ranges={settings.source_ranges}"]
     arguments += [f"--provider={settings.provider}"] if settings.provider else []

@@ -137,11 +137,12 @@ class Clients:
             roles=self.stage.roles,
             stands=stands,
             backends={name: self.stage.pods[name] for name in backends if name in self.stage.pods},
-            balancers=_vip_owners(self.stage.vips) | _own(self.proxies),
+            balancers=vip_owners(self.stage.vips) | _own(self.proxies),
         )
 
 
-def _vip_owners(vips: Mapping[str, Mapping[Family, str]]) -> dict[str, frozenset[IPAddress]]:
+def vip_owners(vips: Mapping[str, Mapping[Family, str]]) -> dict[str, frozenset[IPAddress]]:
+    """The addresses of load balancers, by Service."""
     return {name: frozenset(parse_address(each) for each in given.values()) for name, given in vips.items()}
 
 

@@ -19,6 +19,7 @@ from esipp.rows import (
     is_instrument,
     missing_features,
     say_missing,
+    surrounded,
     unproven_at_vips,
 )
 
@@ -80,6 +81,8 @@ def give_verdict(
                 status, reason, reference, nature = Status.KNOWN, known.reason, known.reference, known.nature.value
     if status in (Status.FAIL, Status.FLAKY) and unproven:
         status, reason = Status.INCONCLUSIVE, unproven
+    if status in (Status.FAIL, Status.FLAKY) and (why := surrounded(row, facts)):
+        status, reason = Status.INCONCLUSIVE, f"{why} (seen: {decided.reason or decided.observed})"
     return replace(
         blank,
         status=status,

@@ -20,8 +20,13 @@ PROPS: Mapping[str, MakeProps] = {
 """How each suite that moves things says what it needs."""
 
 
-def props_of(asked: Iterable[Row], ground: Ground) -> Props:
-    """What these rows need besides their own paths, of those that can be asked there."""
+def props_by_suite(asked: Iterable[Row], ground: Ground) -> dict[str, Props]:
+    """The same, suite by suite."""
     rows = list(asked)
     by_suite = {name: [row for row in rows if row.suite == name] for name in PROPS}
-    return Props.all_of(PROPS[name](some, ground) for name, some in by_suite.items() if some)
+    return {name: PROPS[name](some, ground) for name, some in by_suite.items() if some}
+
+
+def props_of(asked: Iterable[Row], ground: Ground) -> Props:
+    """What these rows need besides their own paths, of those that can be asked there."""
+    return Props.all_of(props_by_suite(asked, ground).values())

@@ -74,6 +74,8 @@ class Evidence:
         blind: why there are no packets; empty where there are.
         steers: when the reference load balancer changed the routes of our Services.
         clocks: seconds that each client's clock is ahead of ours; times of others are no evidence.
+        doubts: what in the cluster's surroundings may explain that a path is not as it must be, by path key.
+        windows: how often a path was observed, by path key, where it was in several windows.
     """
 
     observations: Mapping[str, Sequence[Observation]]
@@ -86,6 +88,8 @@ class Evidence:
     blind: str = "no packets were captured"
     steers: Sequence[Steer] = ()
     clocks: Mapping[str, float] = field(default_factory=dict)
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    windows: Mapping[str, int] = field(default_factory=dict)
     _read: dict[str, list[Reading]] = field(default_factory=dict, compare=False)
     _ports: list[Ports] = field(default_factory=list, compare=False)
     _sound: "dict[str, _Sound]" = field(default_factory=dict, compare=False, init=False, repr=False)
@@ -212,8 +216,12 @@ def judge(cell: Cell, evidence: Evidence) -> Verdict:
             return verdict(Status.INCONCLUSIVE, doubt)
     limits = "; ".join(filter(None, (limits, _say_lost(cell, evidence))))
     said = _decide(cell, evidence, evidence.readings(cell.path), verdict)
-    if said.status in (Status.FAIL, Status.FLAKY) and (why := _lost_without_a_service(cell, evidence)):
-        return verdict(Status.INCONCLUSIVE, why)
+    if said.status in (Status.FAIL, Status.FLAKY):
+        doubts = [evidence.doubts[path.key] for path in cell.paths if path.key in evidence.doubts]
+        if doubts:
+            return verdict(Status.INCONCLUSIVE, f"{doubts[0]} (seen: {said.reason or said.observed})")
+        if why := _lost_without_a_service(cell, evidence):
+            return verdict(Status.INCONCLUSIVE, why)
     return said
 
 
@@ -357,8 +365,9 @@ def _sound(path: Path, evidence: Evidence) -> _Sound:
     """
     readings, made = evidence.readings(path), evidence.observations.get(path.key, ())
     total = sum(reading.count for reading in readings)
-    if readings and total != evidence.samples:
-        return _Sound(broken=f"{total} probes were made where {evidence.samples} were asked")
+    asked = evidence.samples * evidence.windows.get(path.key, 1)
+    if readings and total != asked:
+        return _Sound(broken=f"{total} probes were made where {asked} were asked")
     witnesses = evidence.witnesses.get(path.key, ())
     contradicted = {each.seq: each.contradiction for each in witnesses if each.contradiction}
     agreed = any(each.seen and not each.contradiction for each in witnesses)

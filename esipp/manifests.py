@@ -20,6 +20,19 @@ TIMED_CPU = "50m"
 HTTP, TCP, UDP, SCTP, CONTROL = 8080, 8081, 8082, 8083, 8079
 """The echo server's ports in a pod (images/echoserver/README.md)."""
 
+CONTAINER = "echo"
+"""The only container of every pod of ours."""
+
+NO_SIDECAR = {
+    "sidecar.istio.io/inject": "false",
+    "istio.io/dataplane-mode": "none",
+    "linkerd.io/inject": "disabled",
+    "kuma.io/sidecar-injection": "disabled",
+    "consul.hashicorp.com/connect-inject": "false",
+}
+"""How a pod asks service meshes to leave it alone: a proxy in it would answer and dial in its place. Istio and Kuma
+read labels, Linkerd and Consul annotations; older releases of Istio and Kuma read annotations, too."""
+
 OLD_ANNOTATIONS = tuple(f"service.{stage}.kubernetes.io/external-traffic" for stage in ("alpha", "beta"))
 """Where the policy stood before it was a field (upstream.md §3)."""
 
@@ -170,7 +183,11 @@ def _pod(name: str, run: str, node: str, image: str, arguments: list[str], raw: 
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "labels": {**labels_of(run), POD_LABEL: name}},
+        "metadata": {
+            "name": name,
+            "labels": {**labels_of(run), **NO_SIDECAR, POD_LABEL: name},
+            "annotations": dict(NO_SIDECAR),
+        },
         "spec": {
             "nodeName": node,  # pinned, past the scheduler: also onto control planes and cordoned nodes
             "tolerations": [{"operator": "Exists"}],
@@ -185,7 +202,7 @@ def _pod(name: str, run: str, node: str, image: str, arguments: list[str], raw: 
             },
             "containers": [
                 {
-                    "name": "echo",
+                    "name": CONTAINER,
                     "image": image,
                     "imagePullPolicy": "IfNotPresent",
                     "args": arguments,

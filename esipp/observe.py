@@ -13,10 +13,10 @@ from esipp.cell import Cell
 from esipp.convergence import Budget, Convergence, Reading, converge
 from esipp.errors import HarnessError
 from esipp.judge import applies
-from esipp.model import NO_ANSWER, Path, Protocol
+from esipp.model import NO_ANSWER, Client, Path, Protocol
 from esipp.observation import Observation, Outcome
 from esipp.probing.jobs import Job, job_on
-from esipp.probing.prober import Prober
+from esipp.probing.prober import Prober, ProberLostError
 from esipp.rows import Level
 
 DATA_PLANE = Budget("every path that must answer", 30.0, need=3, spacing=0.2, stable=2.0)
@@ -58,11 +58,11 @@ class Plan:
     obstacles: Mapping[str, str] = field(default_factory=dict)
 
 
-def plan(cells: Iterable[Cell], address: Callable[[Path], tuple[str, int] | str]) -> Plan:
-    """Resolve every path of the cells, controls included, once."""
+def plan(cells: Iterable[Cell], address: Callable[[Path], tuple[str, int] | str], also: Iterable[Path] = ()) -> Plan:
+    """Resolve every path of the cells, controls included, and others, once."""
     targets: dict[Path, tuple[str, int]] = {}
     obstacles: dict[str, str] = {}
-    for path in sorted({path for cell in cells for path in cell.paths}, key=lambda p: p.key):
+    for path in sorted({path for cell in cells for path in cell.paths} | set(also), key=lambda p: p.key):
         target = address(path)
         if isinstance(target, str):
             obstacles[path.key] = target
@@ -101,32 +101,35 @@ class Settling:
     silent, its probes are work for our echo server, and may not all come at once.
 
     Setting up may converge; only the judged window may not be tried again. A path that never answers uses up the
-    ``budget`` and is then judged as it is: that it stays silent is the product's doing.
+    ``budget`` and is then judged as it is: that it stays silent is the product's doing. ``lost`` says why the prober of
+    a client is gone; its paths are not waited for.
     """
 
     probers: Mapping[str, Prober]
     todo: Plan
     answering: set[Path] = field(default_factory=set)
     budget: Budget = DATA_PLANE
+    lost: dict[Client, str] = field(default_factory=dict)
 
     def wait(self, expected: set[Path]) -> Convergence:
         """Wait for the paths that are expected to answer."""
-        waiting = [path for path in self.todo.targets if path in expected]
+        expecting = [path for path in self.todo.targets if path in expected]
         looks = itertools.count()
 
         def look() -> Reading:
             timeout = SETTLING_TIMEOUT if next(looks) < QUICK_LOOKS else PATIENT_TIMEOUT
-            seen = fly(self.probers, self.todo, waiting, 1, timeout=timeout)
+            waiting = [path for path in expecting if path.client not in self.lost]
+            seen = fly(self.probers, self.todo, waiting, 1, timeout=timeout, lost=self.lost)
             answering = {path for path, made in seen.items() if all(o.outcome is Outcome.ANSWERED for o in made)}
-            silent = [path for path in waiting if path not in answering]
+            silent = [path for path in waiting if path not in answering and path.client not in self.lost]
             self.answering |= answering
             if not silent:
                 return Reading(True, f"{len(waiting)} paths answer")
             return Reading(False, f"{len(silent)} of {len(waiting)} paths are silent, among them {silent[0].key}")
 
         ended = converge(look, self.budget)
-        others = [path for path in self.todo.targets if path not in self.answering]
-        for path, made in fly(self.probers, self.todo, others, 1).items():
+        others = [p for p in self.todo.targets if p not in self.answering and p.client not in self.lost]
+        for path, made in fly(self.probers, self.todo, others, 1, lost=self.lost).items():
             self.answering |= {path for each in made if each.outcome is Outcome.ANSWERED}
         return ended
 
@@ -141,6 +144,7 @@ def fly(
     brief: bool = False,
     answering: set[Path] | None = None,
     tell: Callable[[str, int], None] = lambda _path, _count: None,
+    lost: dict[Client, str] | None = None,
 ) -> dict[Path, list[Observation]]:
     """Probe all paths at the same time, ``count`` new connections each.
 
@@ -154,6 +158,7 @@ def fly(
         answering: paths that are known to answer; of these only so many are under way at once as our own echo server
             takes without loss. None starts all at once.
         tell: called with a path's key and ``count`` as soon as its job has landed, from whichever thread that is.
+        lost: gets why the prober of a client is gone; such a path has no observations. Without it that is an error.
     """
     jobs: dict[Path, Job] = {}
     for path in paths:
@@ -181,15 +186,23 @@ def fly(
                 flying[path] = gates[path.client.name].submit(through, path)
         for path, future in flying.items():
             future.add_done_callback(telling(path.key))
-        return {path: _landed(path, future) for path, future in flying.items()}
+        landed = {path: _landed(path, future, lost) for path, future in flying.items()}
+        return {path: seen for path, seen in landed.items() if seen is not None}
     finally:
         for gate in gates.values():
             gate.shutdown(wait=False, cancel_futures=True)
 
 
-def _landed(path: Path, future: "Future[list[Observation]]") -> list[Observation]:
+def _landed(
+    path: Path, future: "Future[list[Observation]]", lost: dict[Client, str] | None
+) -> list[Observation] | None:
     try:
         return future.result(timeout=BOUND)
+    except ProberLostError as gone:
+        if lost is None:
+            raise
+        lost.setdefault(path.client, gone.sentence.rstrip("."))
+        return None
     except TimeoutError:
         raise HarnessError(
             f"The prober of {path.client.name} has not finished {path.key} after {BOUND:.0f} s.",

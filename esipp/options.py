@@ -94,6 +94,7 @@ def add_run_options(group: Any) -> None:
         help="nodes that carry an agent, at most: those that play a part, and others at random by --seed; the report "
         f"names them (default: {DEFAULT_NODES})",
     )
+    add_parallel(add)
     add(
         "--allow-disruptive",
         action="store_true",
@@ -149,15 +150,28 @@ def add_bound(add: Any) -> None:
     )
 
 
+def add_parallel(add: Any) -> None:
+    """How many load balancers stand at the same time: an option of ``esipp run`` and ``esipp plan`` alike."""
+    add(
+        "--parallel-load-balancers",
+        type=int,
+        default=None,
+        metavar="N",
+        help="make so many Services for the cluster's own load balancer at the same time, at most, and ask in batches "
+        "(default: all at once; a ResourceQuota that refuses some makes batches by itself)",
+    )
+
+
 def check_numbers(options: Any) -> None:
     """What ``esipp run`` and ``esipp plan`` bound alike.
 
     Raises:
         PreflightError: a number is out of range.
     """
-    for name, least, most in (("samples", 1, 10_000), ("moves", 1, 1000), ("sample-nodes", 3, MOST_NODES)):
+    bounds = (("samples", 1, 10_000), ("moves", 1, 1000), ("sample-nodes", 3, MOST_NODES))
+    for name, least, most in (*bounds, ("parallel-load-balancers", 1, 1000)):
         given = getattr(options, name.replace("-", "_"))
-        if not least <= given <= most:
+        if given is not None and not least <= given <= most:
             raise PreflightError(f"--{name} {given} is out of range.", f"{least} to {most}.")
     if options.bound is not None and not 0.0 < options.bound <= MOST_BOUND:
         raise PreflightError(f"--bound {options.bound:g} is out of range.", f"more than 0, at most {MOST_BOUND:.0f} s.")
@@ -199,6 +213,7 @@ def settings_of(options: Any) -> Settings:
         source_ranges=options.source_ranges,
         wishes=provided(read_wishes(options), told, internal=options.internal),
         sample_nodes=options.sample_nodes,
+        parallel_load_balancers=options.parallel_load_balancers,
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,
         bound=options.bound,
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from esipp import network_policies
 from esipp.catalog import all_rows
 from esipp.cilium import sctp_feature
 from esipp.cluster import NOT_THERE, ApiError, Cluster, UnreachableError
@@ -157,6 +158,9 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     features[HOST_NETWORK] = host_network_feature(cluster) if _places_agents(version) else NO_AGENTS
     features["external-ips"] = _external_ips(cluster)
     features["dns"] = dns_feature(cluster)
+    if policies := network_policies.beyond_us(cluster):
+        facts[network_policies.FACT] = ", ".join(policies)
+        decided[network_policies.FACT] = "listed; a NetworkPolicy of ours does not lift them"
     features |= granted
     allowed = settings.allow_disruptive
     said = "--allow-disruptive was given" if allowed else "only with --allow-disruptive"
@@ -326,16 +330,18 @@ def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: se
         without = sorted({node.name for node in playing if family not in node.internal})
         served = services is None or family.value in services
         why = f"node {without[0]} has no {family} InternalIP" if without else "every node has an InternalIP"
+        if not without and (only := [node.name for node in playing if node.only_external]):
+            why = f"node {only[0]} has no InternalIP: its ExternalIP {nodes[only[0]].internal[family]} is dialled"
         why += "" if served else f", but a Service gets only {', '.join(sorted(services or ()))} (a dry run)"
         features[f"family.{family.value.lower()}"] = Feature(not without and served, why)
     three = len(set(roles.values())) == 3
-    features["nodes.three"] = Feature(three, f"{'three' if three else 'only two'} schedulable nodes")
+    two = "only two nodes take pods: these checks need a third one, on which no backend and no dialled address is"
+    features["nodes.three"] = Feature(three, "three nodes take pods" if three else two)
     for mark in MARKS:
         found = marked(nodes.values(), roles, mark)
-        who = found or "no node that plays no other part"
-        features[f"nodes.{mark.removesuffix('-node')}"] = Feature(
-            found is not None, f"{who} has the label {MARKS[mark]}"
-        )
+        none = f"there is no such node besides those that play another part (label {MARKS[mark]})"
+        why = f"{found} has the label {MARKS[mark]}" if found else none
+        features[f"nodes.{mark.removesuffix('-node')}"] = Feature(found is not None, why)
     features["load-balancer"] = Feature(True, "asked for; --without load-balancer leaves it out")
     both = all(features[f"family.{family.value.lower()}"].present for family in Family)
     features["families.dual"] = Feature(

@@ -14,6 +14,7 @@ ASKS_FOR = (
     f"up to {PODS} pods ({EACH}) and {SERVICES} Services, {BALANCERS} of them of type LoadBalancer, "
     f"and {MANY_SERVICES} more for a while; 'esipp doctor' counts what fewer rows need"
 )
+STOPPED = "the run was stopped, and what it had made is removed."
 WEBHOOK = re.compile(r'webhook "([^"]+)"')
 POLICY = re.compile(r"ValidatingAdmissionPolicy '([^']+)'")
 ACCOUNT = re.compile(r"User .* cannot \w+ resource")
@@ -42,4 +43,24 @@ def hint_for(refused: ApiError) -> str:
         return "the account needs the rights that 'esipp run' checks before it starts."
     if "is being terminated" in text:
         return "somebody removes our namespace while we work in it; run again."
-    return "the run was stopped, and what it had made is removed."
+    return STOPPED
+
+
+def concerns_one_object(refused: ApiError) -> bool:
+    """Whether a refusal of an object says nothing about others: quota, admission, a value that is not allowed.
+
+    Credentials, rights and a namespace that is being removed concern everything.
+    """
+    text = refused.message
+    if refused.status == 401 or ACCOUNT.search(text) or "is being terminated" in text:
+        return False
+    allocating = "range is full" in text or "allocate" in text.lower()
+    return refused.status in (400, 403, 409, 422) or bool(WEBHOOK.search(text)) or allocating
+
+
+def hint_of_one(refused: ApiError) -> str:
+    """What to do where only one Service was refused, to be put behind the refusal; empty where there is nothing."""
+    if "quota" in refused.message.lower():
+        return "; a larger quota is needed, or fewer load balancers at the same time (--parallel-load-balancers)"
+    said = hint_for(refused)
+    return "" if said == STOPPED else f"; {said.rstrip('.')}"

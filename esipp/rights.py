@@ -81,6 +81,10 @@ OF_DISRUPTIONS = (
 OF_FEATURES: Mapping[str, tuple[Right, ...]] = {"rights.services-status": _rights("patch", "services/status")}
 """Without these the rows that need the feature are unsupported, and all others are asked."""
 
+OF_THE_API = ("adminnetworkpolicies", "baselineadminnetworkpolicies", "clusternetworkpolicies")
+OF_CILIUM = ("ciliumclusterwidenetworkpolicies", "ciliumnetworkpolicies")
+OF_CALICO = ("globalnetworkpolicies",)
+
 WELCOME = (
     *_rights("get", "configmaps", "", SYSTEM, "kube-proxy"),
     *_rights("get", "configmaps", "", SYSTEM, "cilium-config"),
@@ -92,9 +96,13 @@ WELCOME = (
     *_rights("create list", "networkpolicies", "networking.k8s.io"),
     *_rights("create", "leases", COORDINATION),
     *_rights("get patch", "leases", COORDINATION, name=LEASE),
+    *(right for kind in OF_THE_API for right in _rights("list", kind, "policy.networking.k8s.io")),
+    *(right for kind in OF_CILIUM for right in _rights("list", kind, "cilium.io")),
+    *(right for kind in OF_CALICO for right in _rights("list", kind, "crd.projectcalico.org")),
 )
 """Without these facts are unknown, names are not asked for, a failure has fewer files that explain it,
-NetworkPolicies that others put into the run's namespace stay there, and no Lease says that the run is at work."""
+NetworkPolicies that others put into the run's namespace stay there, those of the whole cluster explain nothing, and no
+Lease says that the run is at work."""
 
 
 def of_pull_secret(namespace: str = "", name: str = "") -> tuple[Right, ...]:

@@ -118,6 +118,10 @@ AT_VIPS = f"{OUTSIDE}.vips."
 """Facts that say why it is not proven by which address a client outside is seen at VIPs of the cluster's own load
 balancer, by family (``vantage.outside.vips.ipv4``); there is none where nothing speaks against it (whereabouts.py)."""
 
+SURROUNDINGS = "surroundings."
+"""Facts that say what in the cluster's surroundings was seen to stand between clients and pods of ours: a policy that
+denies, a mesh's proxy. There is none where nothing does."""
+
 EXCLUDED = "excluded."
 """How those are called that stand for rows which the user leaves out (excluding.py): a pattern of ids follows."""
 
@@ -183,6 +187,11 @@ class Row:
     def source_at_vips(self) -> frozenset[str]:
         """The families, in small letters, in which it claims whose address is seen of clients outside at such VIPs."""
         return frozenset()
+
+    @property
+    def through_pods(self) -> bool:
+        """Whether it rests on connections to pods of ours, which policies and meshes may hinder."""
+        return True
 
     @property
     def profile(self) -> Profile:
@@ -275,6 +284,12 @@ def unproven_at_vips(row: Row, facts: Mapping[str, str]) -> str:
 def left_out_of(rows: Iterable[Row], selected: Container[str]) -> int:
     """How many core rows about the cluster are not among the selected ids; those of our instrument are none."""
     return sum(1 for row in rows if row.level is Level.CORE and not row.instrument and row.id not in selected)
+
+
+def surrounded(row: Row, facts: Mapping[str, str]) -> str:
+    """What stands between clients and pods and may explain that a row failed; else nothing."""
+    found = (facts[name] for name in sorted(facts) if name.startswith(SURROUNDINGS))
+    return next(found, "") if row.through_pods else ""
 
 
 def is_instrument(row: Row, facts: Mapping[str, str]) -> bool:

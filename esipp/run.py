@@ -48,6 +48,8 @@ class Settings:
     ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``provider`` is the load balancer that the
     cluster is said to have (a profile's name or file); empty for what is found. ``bound`` is how many
     seconds the cluster's own load balancer may take to steer away from a node, as the user says; else None.
+    ``parallel_load_balancers`` is how many Services of the cluster's own load balancer stand at the same time, at most;
+    None for all that are needed.
     """
 
     context: str
@@ -73,6 +75,7 @@ class Settings:
     exclude: Exclusions = ()
     sample_nodes: int = DEFAULT_NODES
     bound: float | None = None
+    parallel_load_balancers: int | None = None
 
     @property
     def repeat(self) -> str:
@@ -89,6 +92,8 @@ class Settings:
         words = [f"{name} {shlex.quote(str(value))}" for name, value in told.items() if value != usual[name]]
         words += [f"--sample-nodes {self.sample_nodes}"] if self.sample_nodes != DEFAULT_NODES else []
         words += ["--accept-known-defects"] if self.accept_known_defects else []
+        most = self.parallel_load_balancers
+        words += [f"--parallel-load-balancers {most}"] if most is not None else []
         words += ["--allow-disruptive"] if self.allow_disruptive else []
         words += [shlex.quote(word) for word in self.wishes.words()]
         words += ["--redact-cloud-ids"] if self.redact_cloud_ids else []

@@ -54,6 +54,8 @@ MARKS = {
 class Node:
     """A node: its name, the InternalIP of each family, and every address it is known to hold.
 
+    ``only_external`` says that it has no InternalIP, and that its ExternalIPs stand for them.
+
     ``usable`` means that a pod pinned to it can run our image (ready, Linux); ``schedulable`` also that it takes pods
     of its own accord. ``marks`` are those of ``MARKS`` that it has. One that is not ``chosen`` by the user carries no
     pod of ours; its addresses are a node's all the same.
@@ -67,6 +69,7 @@ class Node:
     provider_id: str = ""
     marks: frozenset[str] = frozenset()
     chosen: bool = True
+    only_external: bool = False
 
 
 @dataclass(frozen=True)
@@ -239,11 +242,14 @@ def without_shared(nodes: Mapping[str, Node]) -> dict[str, Node]:
 def read_node(item: Mapping[str, Any], wishes: Wishes = NOTHING) -> Node:
     """A node from the API's JSON; pods may be scheduled on it unless it is cordoned or tainted against them.
 
-    ``wishes`` say which nodes are chosen, and which taints do no harm.
+    Where it has no InternalIP at all, its ExternalIPs stand for them, as they do for Kubernetes' own components
+    (``GetNodeHostIPs``, pkg/util/node). ``wishes`` say which nodes are chosen, and which taints do no harm.
     """
     metadata, spec, status = item["metadata"], item.get("spec", {}), item.get("status", {})
     listed = [a["address"] for a in status.get("addresses", []) if a["type"] in ("InternalIP", "ExternalIP")]
-    internal = by_family(a["address"] for a in status.get("addresses", []) if a["type"] == "InternalIP")
+    held = {a["type"] for a in status.get("addresses", [])}
+    kind = "InternalIP" if "InternalIP" in held else "ExternalIP"
+    internal = by_family(a["address"] for a in status.get("addresses", []) if a["type"] == kind)
     repelled = wishes.repelled(spec.get("taints") or [])
     linux = status.get("nodeInfo", {}).get("operatingSystem", "linux") == "linux"
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", []))
@@ -254,6 +260,7 @@ def read_node(item: Mapping[str, Any], wishes: Wishes = NOTHING) -> Node:
         schedulable=ready and linux and not repelled and not spec.get("unschedulable", False),
         usable=ready and linux,
         provider_id=spec.get("providerID", ""),
+        only_external=kind == "ExternalIP",
         marks=frozenset(mark for mark, label in MARKS.items() if label in (metadata.get("labels") or {})),
         chosen=wishes.takes(item),
     )

@@ -17,6 +17,12 @@ from esipp.observation import Observation, Outcome
 from esipp.rows import AT_VIPS, OUTSIDE, TWO_ADDRESSES, Feature
 from esipp.topology import IPAddress, Node, Pod, parse_address
 
+CLOSED = (
+    "listeners have TCP ports that the node's kernel chose (net.ipv4.ip_local_port_range), so a firewall that admits "
+    "nodePorts only hides them; open the nodes' TCP ports 32768-60999 to this client for the run"
+)
+"""Why a listener may be silent although nodePorts are reached, and what to do."""
+
 
 class Finding(StrEnum):
     """What stands between a client and the nodes."""
@@ -96,7 +102,7 @@ def find(
     if not asked:
         return unproven(f"no node has a reference listener that {client} could ask over {family}")
     if not answers:
-        return unproven(f"{client} reaches no reference listener over {family} (asked: {', '.join(asked)})")
+        return unproven(f"{client} reaches no reference listener over {family} (asked: {', '.join(asked)}): {CLOSED}")
     for each in answers:
         if each.claimed:
             return unproven(f"a proxy stands between {client} and node {each.node}: it sends {each.claimed}")

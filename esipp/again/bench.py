@@ -171,6 +171,8 @@ class Bench:
             blind=window.blind,
             steers=window.steers,
             clocks=window.clocks,
+            doubts=window.doubts,
+            windows=window.windows,
         )
 
     @cached_property

@@ -32,6 +32,8 @@ class Window:
     blind: str = ""
     steers: Sequence[Steer] = ()
     clocks: Mapping[str, float] = field(default_factory=dict)
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    windows: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ TYPES: Mapping[str, type] = {
 def window_of(evidence: Evidence) -> Window:
     """What of the evidence of paths has no records of its own."""
     known = evidence.obstacles, evidence.blind, tuple(evidence.steers), evidence.clocks
-    return Window(evidence.topology, evidence.samples, *known)
+    return Window(evidence.topology, evidence.samples, *known, evidence.doubts, evidence.windows)
 
 
 def judged(suite: str, seen: object) -> dict[str, Any]:

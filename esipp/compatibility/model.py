@@ -203,6 +203,11 @@ class EditRow(TrialRow):
         return any(step.verb is Verb.LISTEN for step in self.chain.steps)
 
     @property
+    def through_pods(self) -> bool:
+        """The API server alone is asked."""
+        return False
+
+    @property
     def profile(self) -> Profile:
         """The type with which the chain's first Service is made; what says none is a ClusterIP."""
         specs = (step.body.get("spec", {}) for step in self.chain.steps if isinstance(step.body, dict))

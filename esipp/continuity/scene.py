@@ -68,7 +68,13 @@ def deployment(run: str, image: str, nodes: Iterable[str], serves: int) -> Json:
     spec["terminationGracePeriodSeconds"] = serves + MORE_GRACE
     arguments = container["args"]
     arguments[arguments.index("--on-sigterm") + 1] = f"serve:{serves}"
-    template = {"metadata": {"labels": pod["metadata"]["labels"], "annotations": {ROLLED: "0"}}, "spec": spec}
+    template = {
+        "metadata": {
+            "labels": pod["metadata"]["labels"],
+            "annotations": {**pod["metadata"]["annotations"], ROLLED: "0"},
+        },
+        "spec": spec,
+    }
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

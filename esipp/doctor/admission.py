@@ -145,7 +145,10 @@ def of_quota(cluster: Cluster, made: Made | None) -> Check:
     if short and made:
         said = f"every namespace has the ResourceQuota {names}, too small for a run: {'; '.join(short)}"
         if any(too_little(hard, standing(made)) for hard in limits):
-            return warn(name, said, "exempt namespaces named esipp-*, ask for fewer rows, or --without load-balancer.")
+            fewer = "ask for fewer rows, or --without load-balancer"
+            if any("loadbalancers" in each for each in short):
+                fewer = "ask in batches (--parallel-load-balancers N), or --without load-balancer"
+            return warn(name, said, f"exempt namespaces named esipp-*, {fewer}.")
         return warn(name, said, "exempt namespaces named esipp-*; else only the rows interop.many.… are inconclusive.")
     return ok(name, f"every namespace has the ResourceQuota {names}, into which a run fits as far as it counts objects")
 

@@ -173,7 +173,14 @@ def _work(report: Report, found: Findings, settings: Settings, rows: Sequence[Ro
     detected = found.balancer
     asked = settings.samples, settings.moves
     work = work_of(
-        rows, ground, detected.profiles, *asked, sure=detected.told, chosen=found.sample, bound=settings.bound
+        rows,
+        ground,
+        detected.profiles,
+        *asked,
+        sure=detected.told,
+        chosen=found.sample,
+        bound=settings.bound,
+        parallel=settings.parallel_load_balancers,
     )
     report.work = work
     report.left_out = sum(_is_left_out(row, found) for row in rows)

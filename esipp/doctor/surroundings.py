@@ -100,7 +100,7 @@ def of_families(found: Findings) -> Check:
     there = [family.value for family, feature in features.items() if feature.present]
     absent = [f"no {family.value}: {feature.why}" for family, feature in features.items() if not feature.present]
     if not there:
-        return no(name, "; ".join(absent), "the nodes that play a part must have an InternalIP.")
+        return no(name, "; ".join(absent), "the nodes that play a part must have an InternalIP, or an ExternalIP.")
     return ok(name, "; ".join([" and ".join(there), *absent]))
 
 

@@ -8,8 +8,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
+from esipp.announcing import families_of
 from esipp.cell import Cell
 from esipp.clients import Clients
+from esipp.errors import HarnessError
 from esipp.facts import listener_facts
 from esipp.flips.asking import Asking
 from esipp.flips.driving import as_flip, flip, policy_path
@@ -24,7 +26,7 @@ from esipp.probing.jobs import Job, job_on
 from esipp.rows import Feature
 from esipp.stage import Stage
 from esipp.stop import Stop
-from esipp.topology import Topology
+from esipp.topology import Node, Topology
 
 Json = dict[str, Any]
 
@@ -41,6 +43,18 @@ neighbour stays as it is for longer than kube-proxy waits between two syncs (min
 
 BARE_SPACING = 0.2
 BOUND = 60.0
+
+
+def address_for(node: Node, service: Json) -> str:
+    """The node's address in a family that a Service has: the first of a node's may be one that no Service has.
+
+    Raises:
+        HarnessError: they share none.
+    """
+    own = [node.internal[family] for family in families_of(service) if family in node.internal]
+    if not own:
+        raise HarnessError(f"Node {node.name} and the Service {service['metadata']['name']} share no IP family.")
+    return own[0]
 
 
 @dataclass
@@ -69,7 +83,7 @@ class Beside:
         Raises:
             ApiError: the API server refused a flip.
             UnreachableError: it did not answer.
-            HarnessError: a prober is gone, or our own pods did not stay as they were.
+            HarnessError: a prober is gone, or nobody can tell whether our own pods stayed as they were.
             StoppedError: the session ends.
         """
         probers = self.clients.probers
@@ -89,15 +103,13 @@ class Beside:
                 each.policy = str(read["spec"].get("externalTrafficPolicy"))
         finally:
             asking.end(*streams, *(stream for each in neighbours.values() for stream in each.health.values()))
-        self.stage.check_intact()
+        obstacles = {**todo.obstacles, **self.stage.harmed().obstacles(todo.targets, self.stage.cast)}
         seen = {path.key: made for path, made in observations.items()}
         found = {name: fact.value for name, fact in listener_facts(seen, todo.targets, self.topology).items()}
         self.facts |= found
         blind = "no packets are captured while policies flip"
         ahead = {name: clock.offset for name, clock in clocks.items()}
-        evidence = Evidence(
-            seen, self.topology, self.features, COUNT, self.facts, todo.obstacles, blind=blind, clocks=ahead
-        )
+        evidence = Evidence(seen, self.topology, self.features, COUNT, self.facts, obstacles, blind=blind, clocks=ahead)
         health = {place: self._told(lines) for place, lines in answers.items()}
         return Window(evidence, list(observations), clocks, neighbours, health)
 
@@ -137,7 +149,7 @@ class Beside:
         if bare:
             node = self.stage.nodes[self.stage.roles[Role.BARE_NODE]]
             port = int(created["spec"]["ports"][0]["nodePort"])
-            host = next(iter(node.internal.values()))
+            host = address_for(node, created)
             made.bare = asking.connect(f"{name} at the bare node", host, port, spacing=BARE_SPACING)
         self._ask_port(name, made, as_flip(0, TrafficPolicy.LOCAL, time.monotonic(), created).health_port, 0, asking)
         return made
@@ -146,7 +158,7 @@ class Beside:
         """Ask at the health-check port that it has now."""
         if port:
             asking.end(*made.health.values())
-            host = next(iter(self.stage.nodes[self.stage.roles[Role.ENDPOINT_NODE]].internal.values()))
+            host = address_for(self.stage.nodes[self.stage.roles[Role.ENDPOINT_NODE]], self.stage.services[name])
             told = f"{name} health check {number}"
             made.health[number] = asking.health(told, host, port, name, self.stage.namespace)
 

@@ -128,6 +128,11 @@ class BesideHealthRow(FlipRow):
     family: Family
 
     @property
+    def through_pods(self) -> bool:
+        """Nodes answer, not pods."""
+        return False
+
+    @property
     def expected(self) -> str:
         """The status."""
         return "200" if self.place is Role.ENDPOINT_NODE else "503"

@@ -11,7 +11,7 @@ from esipp.health.judge import all_of
 from esipp.judge import judge as judge_path
 from esipp.judge import say_observed
 from esipp.observation import Verdict
-from esipp.rows import Feature, Status
+from esipp.rows import Feature, Status, surrounded
 
 BESIDE = "beside"
 """The trial of the steady services."""
@@ -38,6 +38,8 @@ def judge_steady(row: BesideRow, seen: Seen, features: Mapping[str, Feature], fa
     verdict = judge_path(row.cell, window.evidence)
     if verdict.status not in (Status.FAIL, Status.FLAKY):
         return verdict
+    if why := surrounded(row, facts):
+        return replace(verdict, status=Status.INCONCLUSIVE, reason=f"{why} (seen: {verdict.observed})")
     when = _when(row, window)
     return replace(verdict, reason="; ".join(each for each in (verdict.reason, when) if each))
 

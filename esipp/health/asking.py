@@ -8,9 +8,10 @@ from typing import Any
 
 from esipp.clients import Clients
 from esipp.convergence import Budget, Convergence, Reading, converge
-from esipp.health.model import About, Answer, Place, Question, QuestionRow
+from esipp.health.model import About, Answer, Place, Question, QuestionRow, Situation
 from esipp.health.props import OUTSIDE, places_of, service_name
 from esipp.health.seen import Node, Seen
+from esipp.intact import Harm
 from esipp.model import Client, Family, Protocol
 from esipp.observation import Observation, Outcome
 from esipp.observe import ANSWER_TIMEOUT
@@ -18,6 +19,7 @@ from esipp.probing.jobs import Job
 from esipp.rows import Level
 from esipp.stage import Stage
 from esipp.stop import Stop
+from esipp.topology import POD_BACKEND
 from esipp.vantage import Counts
 
 Json = dict[str, Any]
@@ -32,6 +34,16 @@ ones. What did so has as long as any path later: then only what never answers co
 
 SETTLED = Budget("every health check", 15.0, need=3, spacing=0.2)
 """Our pods are ready by then; kube-proxy syncs within a second, by default, and the rest is for a busy machine."""
+
+PODS_OF = {
+    Situation.ONE_POD: POD_BACKEND,
+    Situation.SEVERAL_PORTS: POD_BACKEND,
+    Situation.SEVERAL_PODS: "several",
+    Situation.UNREADY_POD: "unready",
+    Situation.PUBLISHED_POD: "unready",
+    Situation.HOST_NETWORK_POD: "health-host-network",
+}
+"""How the names of the pods begin that the Service of a situation selects."""
 
 BOUND = 60.0
 MOST_AT_ONCE = 16
@@ -197,6 +209,17 @@ class Asker:
         for situation in {question.situation for question in questions}:
             seen.services[situation] = (self.stage.namespace, service_name(situation))
 
+    def spoilt(self, rows: Iterable[QuestionRow], harm: Harm) -> dict[str, str]:
+        """The questions that cannot be judged for what happened to a node or a pod of ours, by key, with the reason."""
+        found = {}
+        for question in {row.question for row in rows}:
+            node = self.places.get(question.place, "")
+            agent = self.stage.cast.pod_of(question.client)
+            needed = harm.among((name for name in harm.pods if _serves(name, question) or name == agent), {node})
+            if needed.sentences:
+                found[question.key] = needed.sentences[0]
+        return found
+
     def _ask(
         self, questions: Mapping[Question, str], count: int, spacing: float, patient: Collection[str] = ()
     ) -> tuple[dict[str, tuple[Answer, ...]], dict[str, str]]:
@@ -218,6 +241,12 @@ class Asker:
             )
         answers = {key: read_all(future.result(timeout=BOUND)) for key, future in flying.items()}
         return answers, obstacles
+
+
+def _serves(pod: str, question: Question) -> bool:
+    """Whether a pod of ours is one that the Service of a question selects."""
+    begins = PODS_OF.get(question.situation)
+    return begins is not None and (pod == begins or pod.startswith(f"{begins}-"))
 
 
 def read_all(results: Iterable[Mapping[str, Any]]) -> tuple[Answer, ...]:

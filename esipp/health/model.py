@@ -157,6 +157,11 @@ class QuestionRow(Row):
     differences: tuple[Difference, ...] = ()
 
     @property
+    def through_pods(self) -> bool:
+        """Nodes answer; only the truth of what they say is held against what pods do."""
+        return self.about is About.TRUTH
+
+    @property
     def balanced(self) -> frozenset[str]:
         """Where the health check is asked for at the VIP."""
         asked = self.question
@@ -213,3 +218,8 @@ class HealthTrialRow(TrialRow):
 
     place: Place | None = None
     family: Family | None = None
+
+    @property
+    def through_pods(self) -> bool:
+        """Nodes answer, not pods."""
+        return False

@@ -9,7 +9,7 @@ from esipp.errors import ExitCode, PreflightError
 from esipp.exit_codes import OF_LOAD_BALANCERS
 from esipp.loadbalancers.profiles.loading import provider
 from esipp.model import Family
-from esipp.options import add_bound, check_numbers
+from esipp.options import add_bound, add_parallel, check_numbers
 from esipp.planning.imagined import Asked
 from esipp.planning.plan import plan
 from esipp.planning.telling import as_json, as_text
@@ -59,6 +59,7 @@ def add_plan(commands: Any, select: Select, suites: Sequence[str]) -> None:
     add("--samples", type=int, default=DEFAULT_SAMPLES, metavar="N", help="as of 'esipp run'")
     add("--moves", type=int, default=DEFAULT_MOVES, metavar="N", help="as of 'esipp run'")
     add("--sample-nodes", type=int, default=DEFAULT_NODES, metavar="N", help="as of 'esipp run'")
+    add_parallel(add)
     add("--seed", type=int, default=None, metavar="N", help="as of 'esipp run'")
     add("--internal", action="store_true", help="as of 'esipp run'")
     add("--allow-disruptive", action="store_true", help="as of 'esipp run'")
@@ -86,6 +87,7 @@ def _plan(options: argparse.Namespace, select: Select) -> int:
             options.seed,
             options.internal,
             options.bound,
+            options.parallel_load_balancers,
         )
     )
     lines = [json.dumps(as_json(made))] if options.format == "json" else as_text(made)

@@ -41,6 +41,7 @@ class Asked:
         seed: as of a run; None where a run would choose one.
         internal: whether load balancers must be internal.
         bound: what the user says that its steering may take, in seconds.
+        parallel: how many load balancers stand at the same time; None for all that are needed.
     """
 
     profile: LoadBalancer
@@ -56,6 +57,7 @@ class Asked:
     seed: int | None = None
     internal: bool = False
     bound: float | None = None
+    parallel: int | None = None
 
 
 @dataclass(frozen=True)

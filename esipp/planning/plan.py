@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from esipp.batches import balanced, batches
 from esipp.cell import paths_of
 from esipp.cluster import Cluster
-from esipp.deployed import props_of
+from esipp.deployed import props_by_suite, props_of
 from esipp.deploying.provided import internal_of
 from esipp.durations import PHASES, expected
 from esipp.loadbalancers.patience import Patience, patience_of
@@ -34,6 +35,8 @@ class Made:
 
     Args:
         balancers: Services that the cluster's own load balancer serves.
+        batches: in how many batches these are made, one after the other; ``all_balancers`` of them in all.
+        refused: rows that need more load balancers at the same time than may be there.
         reference: those of the reference load balancer.
         unserved: those of a class that nobody serves: they cost nothing.
         services: all other Services.
@@ -57,6 +60,9 @@ class Made:
     passing: int = 0
     passing_unserved: int = 0
     passing_ports: int = 0
+    batches: int = 1
+    all_balancers: int = 0
+    refused: int = 0
 
 
 @dataclass(frozen=True)
@@ -108,6 +114,7 @@ class Plan(Work):
         sample_nodes, seed: as they were asked for.
         internal: the annotations that make load balancers internal, where that is wanted.
         bound: what the user says that its steering may take, in seconds.
+        parallel: how many load balancers stand at the same time, as it was asked for.
     """
 
     profile: LoadBalancer
@@ -116,6 +123,7 @@ class Plan(Work):
     seed: int | None
     internal: tuple[Annotation, ...] = ()
     bound: float | None = None
+    parallel: int | None = None
 
 
 def plan(asked: Asked) -> Plan:
@@ -127,7 +135,16 @@ def plan(asked: Asked) -> Plan:
     cluster = imagine(asked)
     ground = Ground(RUN, "image", cluster.nodes, cluster.roles, cluster.features)
     chosen = sample(cluster.nodes.values(), cluster.roles, asked.sample_nodes, asked.seed or 0)
-    work = work_of(asked.rows, ground, [asked.profile], asked.samples, asked.moves, chosen=chosen, bound=asked.bound)
+    work = work_of(
+        asked.rows,
+        ground,
+        [asked.profile],
+        asked.samples,
+        asked.moves,
+        chosen=chosen,
+        parallel=asked.parallel,
+        bound=asked.bound,
+    )
     return Plan(
         profile=asked.profile,
         assumed=cluster.assumed,
@@ -135,6 +152,7 @@ def plan(asked: Asked) -> Plan:
         seed=asked.seed,
         internal=internal_of(asked.profile) if asked.internal else (),
         bound=asked.bound,
+        parallel=asked.parallel,
         **vars(work),
     )
 
@@ -149,6 +167,7 @@ def work_of(
     sure: bool = True,
     chosen: Sample | None = None,
     bound: float | None = None,
+    parallel: int | None = None,
 ) -> Work:
     """What a run would do there.
 
@@ -161,6 +180,7 @@ def work_of(
         sure: whether somebody said that it is that load balancer: only then nothing is waited for that it carries not.
         chosen: the nodes that may carry an agent; by default those of a sample by seed 0.
         bound: what the user says that the load balancer's steering may take.
+        parallel: how many load balancers stand at the same time; None for all that are needed.
     """
     missing = {row.id: missing_features(row, ground.features) for row in rows}
     able = tuple(row for row in rows if not missing[row.id])
@@ -170,7 +190,7 @@ def work_of(
             unsupported.setdefault(say_missing(row, _first(missing[row.id])), []).append(row)
     (profile,) = profiles if len(profiles) == 1 else (None,)
     chosen = chosen or sample(ground.nodes.values(), ground.roles)
-    made = _made(able, ground, chosen)
+    made = _in_batches(_made(able, ground, chosen), able, ground, parallel)
     return Work(
         rows=len(rows),
         asked=able,
@@ -220,6 +240,17 @@ def _made(rows: Sequence[Row], ground: Ground, chosen: Sample) -> Made:
     )  # fmt: skip
 
 
+def _in_batches(made: Made, rows: Sequence[Row], ground: Ground, parallel: int | None) -> Made:
+    """The same where only so many load balancers stand at the same time."""
+    services = {suite: each.services for suite, each in props_by_suite(rows, ground).items()}
+    plan_of = batches(rows, services, parallel)
+    if not plan_of.limited:
+        return replace(made, all_balancers=made.balancers)
+    turns = [each for each in (*plan_of.windows, *plan_of.suites.values()) if each]
+    refused = sum(bool(balanced(paths_of(row)) & plan_of.too_many.keys()) for row in rows)
+    return replace(made, balancers=plan_of.at_once, batches=len(turns), all_balancers=made.balancers, refused=refused)
+
+
 def _at_nodes(service: Service) -> bool:
     """Whether its ports are served on nodes."""
     return service.type is not ServiceType.CLUSTER_IP
@@ -267,7 +298,10 @@ def _parts(
     usual = max((profile.times.usual.value[1] for profile in profiles if profile.times.usual), default=None)
     if made.balancers and usual is not None:
         yield Part(
-            "load balancers", usual, f"{counted(made.balancers, 'is', 'are')} made side by side, so once what one takes"
+            "load balancers",
+            usual * made.batches,
+            f"{counted(made.balancers, 'is', 'are')} made side by side, so once what one takes"
+            + (f", for each of {made.batches} batches" if made.batches > 1 else ""),
         )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.loadbalancers.profiles.words import asks, bound, seconds, sources_seen
-from esipp.planning.plan import RUN, Plan, Work
+from esipp.planning.plan import RUN, Made, Plan, Work
 from esipp.plural import counted
 from esipp.rows import Level, Row
 from esipp.sampling import DEFAULT_NODES
@@ -66,6 +66,7 @@ def _agents(made: Plan) -> str:
 def _given(made: Plan) -> str:
     """What was asked of load balancers and of the sample, as words of ``esipp run``."""
     words = " --internal" if made.internal else ""
+    words += f" --parallel-load-balancers {made.parallel}" if made.parallel is not None else ""
     words += f" --sample-nodes {made.sample_nodes}" if made.sample_nodes != DEFAULT_NODES else ""
     return words if made.seed is None else f"{words} --seed {made.seed}"
 
@@ -85,11 +86,20 @@ def waits(made: Work) -> Iterator[str]:
     yield f"{seconds(patience.removed)} for removal"
 
 
+def _in_batches(counts: Made) -> str:
+    """How many there are in all, and which rows need more than may stand at the same time."""
+    words = f" (of {counts.all_balancers}, made in {counts.batches} batches; each costs)"
+    if counts.refused:
+        rows = counted(counts.refused, "row needs", "rows need")
+        words += f"; {rows} more at the same time, and cannot be decided"
+    return words
+
+
 def things(made: Work) -> Iterator[str]:
     """What exists at once, at most."""
     counts = made.made
     yield f"{counted(counts.balancers, 'load balancer')} at most" + (
-        " (all together; each costs)" if counts.balancers else ""
+        (_in_batches(counts) if counts.batches > 1 else " (all together; each costs)") if counts.balancers else ""
     )
     yield from [f"{counts.reference} of the reference load balancer"] if counts.reference else []
     yield f"{counts.unserved} of a class that nobody serves"

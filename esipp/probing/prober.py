@@ -36,6 +36,10 @@ KLOG = re.compile(r"^[EFIW]\d{4} [\d:.]+ +\d+ \S+\] ")
 PROTOCOL_VERSION = 5
 
 
+class ProberLostError(HarnessError):
+    """A prober is gone, with the pod, node, host or connection that it needed."""
+
+
 @dataclass(frozen=True)
 class Clock:
     """How a prober's monotonic clock stands to this process's.
@@ -288,7 +292,7 @@ class Prober:
             orphan.fail(self._death())
 
     def _death(self) -> HarnessError:
-        return HarnessError(
+        return ProberLostError(
             f"The prober of {self.name} is gone: {self._dead}.{self._said()}",
             "look at the pod, container or host it ran in, and, for a pod, at the API server, by which 'kubectl exec' "
             "goes; nothing is said about the product.",

@@ -79,7 +79,7 @@ def test_prober_is_killed(place: Place, tried: Tried) -> None:
     ended = run.end()
     tried.keep(ended, what="a prober is killed", how="SIGKILL inside its container", left=place.left(ended))
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
-    assert "The prober of outside-1 is gone" in ended.message
+    assert "The prober of outside-1 is gone" in ended.text
 
 
 def test_outside_client_is_removed(place: Place, tried: Tried) -> None:
@@ -91,7 +91,7 @@ def test_outside_client_is_removed(place: Place, tried: Tried) -> None:
         ended, what="the container of an outside client is removed", how="docker rm --force", left=place.left(ended)
     )
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
-    assert "The prober of outside-2 is gone" in ended.message
+    assert "The prober of outside-2 is gone" in ended.text
 
 
 def test_echo_pod_is_evicted(place: Place, cluster: Cluster, tried: Tried) -> None:
@@ -106,7 +106,7 @@ def test_echo_pod_is_evicted(place: Place, cluster: Cluster, tried: Tried) -> No
         left=place.left(ended),
     )  # fmt: skip
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
-    assert "Our own pod backend" in ended.message
+    assert "our own pod backend" in ended.text.lower()
 
 
 def test_echo_pod_crashes(place: Place, cluster: Cluster, tried: Tried) -> None:
@@ -116,7 +116,7 @@ def test_echo_pod_crashes(place: Place, cluster: Cluster, tried: Tried) -> None:
     ended = run.end()
     tried.keep(ended, what="the echo server crashes", how="SIGKILL to its process, on its node", left=place.left(ended))
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
-    assert "Our own pod backend" in ended.message
+    assert "our own pod backend" in ended.text.lower()
 
 
 def kill_in_pod(cluster: Cluster, namespace: str, name: str) -> None:

@@ -401,8 +401,12 @@ def test_what_is_only_found_may_carry_more_than_is_known_of_it() -> None:
     assert found.assigned == 900
 
 
+QUIET: Any = SimpleNamespace(list=lambda _path, **_query: [])
+"""A cluster without events."""
+
+
 def test_the_stage_goes_by_it() -> None:
-    gce = Stage(cast(Any, None), "run", "image", {}, {}, patience=patience_of([named("gce")]))
+    gce = Stage(QUIET, "run", "image", {}, {}, patience=patience_of([named("gce")]))
     single = announced({"ip": "192.0.2.1"})
     assert gce._is_announced(single)
     assert gce._is_announced(announced(families=("IPv6",))), "nothing is to come"
@@ -428,7 +432,7 @@ def test_what_was_only_found_is_a_hint_where_no_vip_came(families: str, spec: Js
     found = detect(KNOWN, GKE, [])
     assert (found.word, {each.name for each in found.profiles} != set()) == (None, True)
     single = replace(found, profiles=(named("gce"),))
-    made = Stage(cast(Any, None), "run", "image", {}, {}, balancer=single)
+    made = Stage(QUIET, "run", "image", {}, {}, balancer=single)
     said = made._why_no_vip(asked(families, **spec), Family(families))
     assert said.startswith("no VIP came within 60 s: ")
     assert ("--provider gce says so" in said) is known

@@ -126,6 +126,14 @@ def test_every_way_down_comes(moves: int) -> None:
         assert kinds >= Counter(LEAST), seed
 
 
+@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("moves", [5, 6, 30])
+def test_the_first_move_takes_the_only_open_pod_away(seed: int, moves: int) -> None:
+    first = plan(f"{seed}", 3, moves)[0]
+    assert (first.kind, first.down) == (Kind.ELSEWHERE, 0)
+    assert first.up in (1, 2)
+
+
 def test_a_plan_is_the_seeds_and_has_all_kinds() -> None:
     assert plan("7", 3, 30) == plan("7", 3, 30) != plan("8", 3, 30)
     kinds = Counter(step.kind for seed in range(10) for step in plan(f"{seed}", 3, 30))

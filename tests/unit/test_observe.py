@@ -9,7 +9,7 @@ import pytest
 from esipp import observe
 from esipp.convergence import Budget
 from esipp.errors import HarnessError
-from esipp.model import Path, Protocol
+from esipp.model import Client, Path, Protocol
 from esipp.observation import Observation, Outcome
 from esipp.observe import (
     ANSWER_TIMEOUT,
@@ -26,7 +26,7 @@ from esipp.observe import (
     plan,
 )
 from esipp.probing.jobs import Job
-from esipp.probing.prober import Prober
+from esipp.probing.prober import Prober, ProberLostError
 from esipp.rows import Level
 from tests.unit.world import CELLS, by_id
 
@@ -184,3 +184,47 @@ def test_only_what_is_expected_is_waited_for_and_the_others_are_dialled_once() -
     assert [job.key for job in prober.jobs[-2:]] == [paths[1].key, paths[2].key]
     assert {job.key for job in prober.jobs[:-2]} == {paths[0].key}
     assert settling.answering == {paths[0], paths[2]}, "what answers though nobody waits for it is known to answer"
+
+
+# ------------------------------------------------------------------------------------------- a prober that is gone
+class Lost(Answering):
+    """A prober that is gone."""
+
+    def submit(self, job: Job) -> "Future[list[Observation]]":
+        future: Future[list[Observation]] = Future()
+        future.set_exception(ProberLostError(f"The prober of {job.key} is gone: it ended."))
+        return future
+
+
+OF_ONE = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").path
+OF_ANOTHER = by_id("nodeport.local.tcp.ipv4.outside-2-to-endpoint-node").path
+
+
+def one_lost() -> dict[str, Prober]:
+    return {"outside-1": cast(Prober, Lost()), "outside-2": cast(Prober, Answering())}
+
+
+@pytest.mark.parametrize("answering", [None, {OF_ONE, OF_ANOTHER}])
+def test_a_prober_that_is_gone_costs_its_own_paths(answering: set[Path] | None) -> None:
+    lost: dict[Client, str] = {}
+    todo = a_plan(OF_ONE, OF_ANOTHER)
+    seen = fly(one_lost(), todo, list(todo.targets), 2, answering=answering, lost=lost)
+    assert {path.key for path in seen} == {OF_ANOTHER.key}
+    assert lost == {OF_ONE.client: f"The prober of {OF_ONE.key} is gone: it ended"}
+
+
+def test_where_nobody_reckons_with_that_it_is_an_error() -> None:
+    with pytest.raises(ProberLostError):
+        fly(one_lost(), a_plan(OF_ONE), [OF_ONE], 1)
+
+
+def test_nobody_waits_for_the_paths_of_a_prober_that_is_gone() -> None:
+    settling = Settling(one_lost(), a_plan(OF_ONE, OF_ANOTHER), budget=SHORT)
+    assert settling.wait({OF_ONE, OF_ANOTHER}).held
+    assert settling.answering == {OF_ANOTHER}
+    assert set(settling.lost) == {OF_ONE.client}
+
+
+def test_paths_that_are_no_rows_are_dialled_too() -> None:
+    made = plan((), lambda _path: ("192.0.2.1", 80), [OF_ONE])
+    assert set(made.targets) == {OF_ONE}

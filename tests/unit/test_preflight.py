@@ -13,15 +13,15 @@ from esipp.health.props import places_of
 from esipp.loadbalancers.profiles.loading import all_profiles
 from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.loadbalancers.views import CLOUDS, cloud_of
-from esipp.model import Role
+from esipp.model import Family, Role
 from esipp.planning.imagined import Asked, imagine
 from esipp.preflight import Findings, _features, _service_families, examine, health_view_feature, role_of
 from esipp.rights import all_rights
 from esipp.rows import HEALTH_VIEW, HOST_NETWORK, OWN_REFERENCE, Feature, is_instrument
 from esipp.run import Settings
-from esipp.topology import MARKS, Node
+from esipp.topology import MARKS, Node, read_node
 from tests.unit import rights_world
-from tests.unit.world import ROLES, topology
+from tests.unit.world import NODES, ROLES, topology
 
 
 class Admitting:
@@ -236,3 +236,32 @@ def test_the_reference_balancer_is_the_clusters_own_where_it_serves_services_wit
     row = next(row for row in all_rows() if row.instrument)
     assert is_instrument(row, {OWN_REFERENCE: role}) is (role == "instrument")
     assert is_instrument(row, {})
+
+
+# ------------------------------------------------------------------------------------------ nodes without an InternalIP
+def addressed(name: str, **addresses: str) -> Node:
+    listed = [{"type": kind.partition("_")[0], "address": address} for kind, address in addresses.items()]
+    return read_node({"metadata": {"name": name}, "status": {"addresses": listed}})
+
+
+def test_an_external_ip_stands_for_an_internal_one_where_there_is_none() -> None:
+    only = addressed("a", ExternalIP="192.0.2.1", ExternalIP_6="2001:db8::1", Hostname="a")
+    assert only.internal == {Family.IPV4: "192.0.2.1", Family.IPV6: "2001:db8::1"}
+    assert only.only_external
+    both = addressed("b", ExternalIP="192.0.2.2", InternalIP="10.0.0.2", ExternalIP_6="2001:db8::2")
+    assert (both.internal, both.only_external) == ({Family.IPV4: "10.0.0.2"}, False)
+
+
+def test_that_an_external_ip_is_dialled_is_told() -> None:
+    nodes = {name: addressed(name, ExternalIP=f"192.0.2.{number}") for number, name in enumerate(NODES, 1)}
+    found = _features(nodes, ROLES, {"IPv4"})
+    assert found["family.ipv4"].present
+    assert found["family.ipv4"].why == f"node {NODES[0]} has no InternalIP: its ExternalIP 192.0.2.1 is dialled"
+    assert "has no IPv6 InternalIP" in found["family.ipv6"].why
+
+
+def test_what_is_missing_is_told_in_a_sentence() -> None:
+    two = dict.fromkeys(ROLES, NODES[0]) | {Role.BARE_NODE: NODES[1]}
+    found = _features(topology().nodes, two, {"IPv4"})
+    assert found["nodes.three"].why.startswith("only two nodes take pods: these checks need a third one")
+    assert found["nodes.excluded"].why.startswith("there is no such node besides those that play another part")

@@ -9,11 +9,14 @@ import pytest
 
 from esipp import announcing, manifests
 from esipp.agents import waited_for
-from esipp.cluster import Cluster
+from esipp.batches import batches
+from esipp.cluster import ApiError, Cluster
+from esipp.convergence import Budget
 from esipp.errors import HarnessError
 from esipp.manifests import Numbers
 from esipp.model import Family, Path, Protocol
 from esipp.props import Props
+from esipp.rows import Row
 from esipp.stage import Stage
 from tests.unit.world import BACKEND_ADDRESSES, CELLS, NODES, ROLES, VIP, by_id, topology
 
@@ -164,6 +167,11 @@ class Watched(Cluster):
     def __init__(self, events: list[tuple[str, dict[str, Any]]]) -> None:
         self.context, self.events = "x", events
 
+    def list(self, collection: str, **_: str) -> list[dict[str, Any]]:
+        assert collection == "/api/v1/nodes"
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": "t0"}
+        return [{"metadata": {"name": name}, "status": {"conditions": [ready]}} for name in (*NODES, "elsewhere")]
+
     def watch(self, collection: str, **_: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         assert collection.endswith("/pods")
         yield from self.events
@@ -187,7 +195,8 @@ def test_agents_are_known_by_their_node_whatever_they_are_called() -> None:
     assert made.agents == {node: f"agent-{number}xyz" for number, node in enumerate(NODES)}
     assert set(made.pods) == {"backend", *made.agents.values()}
     made._keep_identities([BACKEND], Props())
-    assert set(made._identities) == set(made.pods), "an agent that is replaced makes a window worth nothing"
+    assert set(made._identities) == set(made.pods), "an agent that is replaced costs what needs it"
+    assert set(made._node_states) == set(NODES), "nodes without a pod of ours may come and go"
 
 
 def test_an_agent_that_does_not_come_is_named_by_its_node() -> None:
@@ -215,3 +224,182 @@ def test_addresses_are_in_the_order_of_the_services_own_families() -> None:
     assert list(announcing.in_order(service, given)) == [Family.IPV6, Family.IPV4]
     assert list(announcing.in_order({"spec": {"ipFamilies": ["IPv6"]}}, given)) == [Family.IPV6, Family.IPV4]
     assert announcing.in_order(service, {Family.IPV4: "192.0.2.1"}) == {Family.IPV4: "192.0.2.1"}
+
+
+# ------------------------------------------------------------------------- what is refused, and what stands in batches
+PROP = {
+    "metadata": {"name": "prop"},
+    "spec": {"type": "LoadBalancer", "ipFamilies": ["IPv4"], "ports": [{"name": "tcp", "port": 80}]},
+}
+QUOTA = "exceeded quota: few, requested: services.loadbalancers=1, used: services.loadbalancers={0}, limited: "
+QUOTA += "services.loadbalancers={0}"
+
+
+class Creating(Cluster):
+    """An API server that keeps Services, and refuses some: by name, or all load balancers but so many."""
+
+    def __init__(self, most: int | None = None, **refused: ApiError) -> None:
+        self.context, self.most, self.refused = "x", most, refused
+        self.services: dict[str, dict[str, Any]] = {}
+        self.stood: list[set[str]] = []
+        self.warnings: list[dict[str, Any]] = []
+
+    def create(self, collection: str, manifest: dict[str, Any]) -> dict[str, Any]:
+        name = manifest["metadata"]["name"]
+        if name in self.refused:
+            raise self.refused[name]
+        balanced = [each for each in self.services.values() if each["spec"]["type"] == "LoadBalancer"]
+        if manifest["spec"]["type"] == "LoadBalancer" and self.most is not None and len(balanced) >= self.most:
+            raise ApiError(403, "Forbidden", QUOTA.format(self.most), f"POST {collection}")
+        vip = {"loadBalancer": {"ingress": [{"ip": f"192.0.2.{len(self.services) + 1}"}]}}
+        spec = {"ipFamilies": ["IPv4"], "clusterIPs": ["10.96.0.1"], **manifest["spec"]}
+        self.services[name] = {**manifest, "spec": spec, "status": vip}
+        self.stood.append({n for n, each in self.services.items() if each["spec"]["type"] == "LoadBalancer"})
+        return manifest
+
+    def delete(self, path: str, *, grace: int | None = None) -> None:
+        self.services.pop(path.rpartition("/")[2])
+
+    def wait_gone(self, path: str, *, budget: float) -> bool:
+        return path.rpartition("/")[2] not in self.services
+
+    def list(self, collection: str, **query: str) -> list[dict[str, Any]]:
+        if collection.endswith("/events"):
+            assert query["fieldSelector"] == "involvedObject.kind=Service,involvedObject.name=prop,type=Warning"
+            return self.warnings
+        return list(self.services.values()) if collection.endswith("/services") else []
+
+    def wait_for(self, *_: Any, **__: Any) -> dict[str, dict[str, Any]]:
+        return {}
+
+
+VIP_PATHS = [by_id(f"loadbalancer.{policy}.tcp.ipv4.outside-1-to-vip").path for policy in ("local", "cluster", "unset")]
+NODE_PORT_PATH = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").path
+
+
+def arranged(cluster: Creating, monkeypatch: pytest.MonkeyPatch, parallel: int | None = None) -> Stage:
+    """A stage after it was arranged for these paths and a prop of another suite; pods are left out."""
+    rows: list[Row] = [cell for cell in CELLS if cell.path in [*VIP_PATHS, NODE_PORT_PATH]]
+    monkeypatch.setattr(Stage, "pods_for", lambda *_: [])
+    monkeypatch.setattr("esipp.stage.wait_for_account", lambda *_: None)
+    monkeypatch.setattr("esipp.stage.network_policies.lift", lambda *_: [])
+    monkeypatch.setattr("esipp.stage.COUNTED", Budget("quota", 0.05, need=1, spacing=0.01))
+    for name in ("_wait_for_pods", "_read_listeners", "_keep_identities"):
+        monkeypatch.setattr(Stage, name, lambda *_: None)
+    made = Stage(
+        cluster, RUN, "image", topology().nodes, ROLES, hosted=False, parallel=parallel,
+        batching=lambda most: batches(rows, {"continuity": [PROP]}, most),
+    )  # fmt: skip
+    cluster.create = _apart(cluster.create)  # type: ignore[method-assign]
+    made.arrange([*VIP_PATHS, NODE_PORT_PATH], Props(services=(PROP,), announced=frozenset({"prop"})))
+    return made
+
+
+def _apart(create: Any) -> Any:
+    """Only Services are kept."""
+    return lambda collection, manifest: create(collection, manifest) if collection.endswith("/services") else manifest
+
+
+NAMES = {path.object_name for path in VIP_PATHS}
+
+
+def test_all_load_balancers_stand_at_once_where_nothing_limits_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Creating()
+    made = arranged(cluster, monkeypatch)
+    assert cluster.stood[-1] == {*NAMES, "prop"} == set(made.vips)
+    made.balance(frozenset())
+    assert set(made.vips) == {*NAMES, "prop"}, "nothing is taken away"
+
+
+def test_only_so_many_stand_at_the_same_time_and_each_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Creating()
+    made = arranged(cluster, monkeypatch, parallel=2)
+    assert NODE_PORT_PATH.object_name in made.services
+    turns = [*made.batches.windows, made.batches.suites["continuity"]]
+    seen: set[str] = set()
+    for names in turns:
+        made.balance(names)
+        assert set(made.vips) == names
+        seen |= names
+        for path in VIP_PATHS:
+            target = made.address(path)
+            assert isinstance(target, tuple) == (path.object_name in names), target
+    assert seen == {*NAMES, "prop"}
+    assert max(map(len, cluster.stood)) == 2
+
+
+def test_a_quota_that_refuses_some_makes_batches_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Creating(most=3)
+    made = arranged(cluster, monkeypatch)
+    assert made.batches.most == 3
+    assert not made.refused, "each of them has its turn"
+    for names in (*made.batches.windows, made.batches.suites["continuity"]):
+        made.balance(names)
+        assert set(made.vips) == names
+    assert max(map(len, cluster.stood)) == 3
+
+
+def test_a_quota_that_lets_none_be_there_leaves_their_rows_undecided_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = arranged(Creating(most=0), monkeypatch)
+    assert set(made.refused) == {*NAMES, "prop"}
+    said = made.address(VIP_PATHS[0])
+    assert isinstance(said, str)
+    assert said.startswith(f"the API server refused the Service {VIP_PATHS[0].object_name}: exceeded quota: few")
+    assert NODE_PORT_PATH.object_name in made.services
+    assert made.obstacles["prop", Family.IPV4] == made.refused["prop"]
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        ApiError(403, "Forbidden", 'admission webhook "lb.example.com" denied the request: no load balancers', "POST"),
+        ApiError(500, "InternalError", 'failed calling webhook "lb.example.com": no answer', "POST"),
+        ApiError(422, "Invalid", "spec.ports: not here", "POST"),
+    ],
+    ids=str,
+)
+def test_what_is_refused_of_one_service_concerns_its_rows(refused: ApiError, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = arranged(Creating(prop=refused), monkeypatch)
+    assert list(made.refused) == ["prop"]
+    assert refused.message in made.refused["prop"]
+    assert all(isinstance(made.address(path), tuple) for path in VIP_PATHS)
+    with pytest.raises(HarnessError, match="refused the Service prop"):
+        made.services["prop"]
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        ApiError(401, "Unauthorized", "Unauthorized", "POST"),
+        ApiError(403, "Forbidden", 'services is forbidden: User "x" cannot create resource "services"', "POST"),
+        ApiError(403, "Forbidden", "namespace esipp-x is being terminated", "POST"),
+        ApiError(503, "ServiceUnavailable", "away", "POST"),
+    ],
+    ids=str,
+)
+def test_what_is_refused_of_everything_ends_the_run(refused: ApiError, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(HarnessError, match="The stage cannot be set"):
+        arranged(Creating(prop=refused), monkeypatch)
+
+
+def test_why_no_vip_came_is_told_by_its_last_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Creating()
+    made = arranged(cluster, monkeypatch)
+    assert "warning" not in made._why_no_vip(PROP, Family.IPV4)
+    cluster.warnings = [
+        {"reason": "Old", "message": "no", "lastTimestamp": "2026-01-01T00:00:00Z"},
+        {"reason": "SyncLoadBalancerFailed", "message": "quota\nexceeded", "lastTimestamp": "2026-01-01T00:00:09Z"},
+    ]
+    assert made._why_no_vip(PROP, Family.IPV4).endswith("; its last warning: SyncLoadBalancerFailed: quota exceeded")
+
+
+def test_an_agent_that_does_not_come_on_a_node_without_a_part_is_done_without() -> None:
+    made = set_stage()
+    made.sampled = (*NODES, "spot")
+    come = [("ADDED", there(AGENT, node, f"agent-{node}")) for node in NODES]
+    made.cluster, made.pods = Watched([("ADDED", there(BACKEND, NODES[0], "backend")), *come]), {}
+    made._wait_for_pods({"backend", *map(waited_for, made.sampled)})
+    assert made.absent == {"spot": "node spot has no agent that is ready: it is not there"}
+    assert set(made.agents) == set(NODES)

@@ -60,6 +60,7 @@ def test_nat_needs_two_nodes() -> None:
     ("answers", "words"),
     [
         ([], "reaches no reference listener over IPv4 (asked: a, b)"),
+        ([], "a firewall that admits nodePorts only hides them; open the nodes' TCP ports"),
         ([answer("a", NAT)], "one word is no proof"),
         ([answer("a", NAT), answer("b", OTHER)], "do not agree"),
         ([answer("a", NAT), answer("b", OWN)], "do not agree"),

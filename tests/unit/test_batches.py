@@ -1,0 +1,74 @@
+"""Load balancers in batches: which stand at the same time, and what cannot be asked at all."""
+
+import pytest
+
+from esipp.batches import ALL_AT_ONCE, balanced, batches, quota_of
+from esipp.cell import Cell
+from esipp.health.props import local_service
+from esipp.rows import Row
+from tests.unit.world import CELLS
+
+ROWS: list[Row] = list(CELLS)
+OWN = balanced(path for cell in CELLS for path in cell.paths)
+AT_VIP = local_service("health-at-vip", "run", {}, balancer=None)
+NOBODYS = local_service("health-nobodys", "run", {})
+
+
+def test_any_number_is_made_at_once() -> None:
+    assert batches(ROWS, {}, None) == ALL_AT_ONCE
+    assert batches(ROWS, {}, len(OWN)) == ALL_AT_ONCE
+    assert not ALL_AT_ONCE.limited
+
+
+@pytest.mark.parametrize("most", [2, 3, 8, 20])
+def test_every_row_finds_all_that_it_needs_in_its_one_window(most: int) -> None:
+    made = batches(ROWS, {}, most)
+    assert made.limited
+    assert all(len(names) <= most for names in made.windows)
+    assert frozenset().union(*made.windows) == OWN
+    assert sum(map(len, made.windows)) == len(OWN), "each Service stands once"
+    for cell in CELLS:
+        assert balanced(cell.paths) <= made.windows[made.window_of(cell)], cell.id
+    assert not made.too_many
+
+
+def test_windows_are_as_few_as_their_number_lets_them_be() -> None:
+    assert len(batches(ROWS, {}, 8).windows) == -(-len(OWN) // 8)
+
+
+def test_what_needs_more_than_may_be_there_says_so() -> None:
+    made = batches(ROWS, {}, 1)
+    together = {cell.id: balanced(cell.paths) for cell in CELLS if len(balanced(cell.paths)) > 1}
+    assert together
+    for names in together.values():
+        assert names <= made.too_many.keys()
+    assert all("2 load balancers at the same time, and only 1 may be there" in why for why in made.too_many.values())
+    assert all(len(names) <= 1 for names in made.windows)
+
+
+def test_each_suite_has_its_own_one_after_the_other() -> None:
+    props = {"health_checks": [AT_VIP, NOBODYS], "continuity": [AT_VIP | {"metadata": {"name": "c"}}]}
+    made = batches(ROWS, props, 2)
+    assert made.suites == {"health_checks": frozenset({"health-at-vip"}), "continuity": frozenset({"c"})}
+    assert made.at_once == 2
+    few: list[Row] = [cell for cell in CELLS if isinstance(cell, Cell) and not balanced(cell.paths)][:3]
+    assert batches(few, props, 2) == ALL_AT_ONCE, "all of them are no more than two"
+    too_few = batches(ROWS, {"continuity": [AT_VIP, AT_VIP | {"metadata": {"name": "c"}}]}, 1)
+    assert {"health-at-vip", "c"} <= too_few.too_many.keys()
+    assert too_few.suites == {"continuity": frozenset()}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "most"),
+    [
+        ("exceeded quota: few, requested: services.loadbalancers=1, used: services.loadbalancers=8, limited: "
+         "services.loadbalancers=8", 8),
+        ("exceeded quota: few, requested: services=1,services.loadbalancers=1, used: services=9,services.loadbalancers"
+         "=2, limited: services=9,services.loadbalancers=2", 2),
+        ("exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2", None),
+        ("exceeded quota: few, requested: services.loadbalancers=1, limited: services.nodeports=2", None),
+        ('admission webhook "x" denied the request: no load balancers here', None),
+    ],
+)  # fmt: skip
+def test_a_quota_says_how_many_it_lets_be_there(refusal: str, most: int | None) -> None:
+    assert quota_of(refusal) == most

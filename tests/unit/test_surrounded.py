@@ -1,0 +1,93 @@
+"""What stands between clients and pods explains a failure, and nothing else: a mesh's proxy, a policy that denies."""
+
+import pytest
+
+from esipp import sidecars
+from esipp.agents import daemon_set
+from esipp.catalog import all_rows
+from esipp.compatibility.model import EditRow
+from esipp.continuity import scene
+from esipp.deciding import Decision, give_verdict
+from esipp.health.model import About, HealthTrialRow, QuestionRow
+from esipp.intact import Cast
+from esipp.judge import judge
+from esipp.manifests import NO_SIDECAR, echo_pod
+from esipp.model import AddressClass
+from esipp.observation import Observation
+from esipp.rows import SURROUNDINGS, Row, Status
+from tests.unit.world import CELLS, FEATURES, NODES, ROLES, SAMPLES, by_id, changed_evidence, show
+
+CAST = Cast(ROLES, {node: f"agent-{node}" for node in NODES})
+POD = echo_pod("backend", "run", "node", "image", raw=False)
+CELL = by_id("clusterip.tcp.ipv4.pod-on-other-node-to-clusterip")
+WHY = "something put the container istio-proxy into our pod backend"
+
+
+def of(shown: AddressClass) -> list[Observation]:
+    return [show(CELL.path, shown, seq) for seq in range(SAMPLES)]
+
+
+FACTS = {f"{SURROUNDINGS}sidecars": WHY}
+
+
+def test_a_pod_as_we_made_it_has_no_other_container() -> None:
+    assert sidecars.injected(POD) == []
+
+
+@pytest.mark.parametrize("part", ["containers", "initContainers"])
+def test_what_somebody_put_into_it_is_named(part: str) -> None:
+    spec = POD["spec"] | {part: [*POD["spec"].get(part, []), {"name": "istio-proxy"}]}
+    assert sidecars.injected({"spec": spec}) == ["istio-proxy"]
+
+
+def test_meshes_are_asked_to_leave_every_pod_alone() -> None:
+    deployment = scene.deployment("run", "image", ["a", "b"], 5)
+    template = daemon_set("run", "image", ["a"], raw=False)["spec"]["template"]
+    for about in (POD["metadata"], template["metadata"], deployment["spec"]["template"]["metadata"]):
+        assert NO_SIDECAR.items() <= about["labels"].items()
+        assert NO_SIDECAR.items() <= about["annotations"].items()
+
+
+def test_it_is_told_of_the_paths_that_need_that_pod() -> None:
+    listener = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node").controls[0].path
+    found = sidecars.doubts([CELL.path, listener], {"backend": ["istio-init", "istio-proxy"]}, CAST)
+    assert set(found) == {CELL.path.key}
+    assert "istio-init, istio-proxy into our pod backend" in found[CELL.path.key]
+
+
+def test_a_row_that_fails_is_undecided_and_one_that_holds_holds() -> None:
+    doubts = {CELL.path.key: WHY}
+    assert judge(CELL, changed_evidence({}, doubts=doubts)).status is Status.PASS
+    wrong = changed_evidence({CELL.path.key: of(AddressClass.OTHER)}, doubts=doubts)
+    told = judge(CELL, wrong)
+    assert told.status is Status.INCONCLUSIVE
+    assert told.reason.startswith(WHY)
+    elsewhere = changed_evidence({CELL.path.key: of(AddressClass.OTHER)}, doubts={"another.path": WHY})
+    assert judge(CELL, elsewhere).status is Status.FAIL
+
+
+def test_a_path_that_was_in_two_windows_has_twice_the_probes() -> None:
+    own = of(AddressClass.CLIENT)
+    twice = changed_evidence({CELL.path.key: [*own, *own]}, windows={CELL.path.key: 2})
+    assert "probes were made" not in judge(CELL, twice).reason
+    assert "probes were made" in judge(CELL, changed_evidence({CELL.path.key: [*own, *own]})).reason
+
+
+# ------------------------------------------------------------------------------------------ rows that are no paths
+def verdict(row: Row, status: Status, facts: dict[str, str]) -> Status:
+    return give_verdict(row, FEATURES, facts, lambda: Decision(status, "this", "that")).status
+
+
+def test_rows_through_pods_are_undecided_where_they_fail_and_only_there() -> None:
+    row = next(row for row in all_rows() if row.suite == "continuity" and row.level.value == "core")
+    assert verdict(row, Status.FAIL, FACTS) is Status.INCONCLUSIVE
+    assert verdict(row, Status.FLAKY, FACTS) is Status.INCONCLUSIVE
+    assert verdict(row, Status.PASS, FACTS) is Status.PASS
+    assert verdict(row, Status.FAIL, {}) is Status.FAIL
+
+
+def test_what_nodes_and_the_api_server_say_rests_on_no_pod() -> None:
+    for row in all_rows():
+        if isinstance(row, EditRow | HealthTrialRow) or (isinstance(row, QuestionRow) and row.about is not About.TRUTH):
+            assert not row.through_pods, row.id
+    assert all(cell.through_pods for cell in CELLS)
