@@ -38,7 +38,7 @@ def told(status: Status, **fields: Any) -> Verdict:
 
 
 def known() -> Verdict:
-    return told(Status.KNOWN, reason=SHORT_CIRCUIT.reason, reference=SHORT_CIRCUIT.reference)
+    return told(Status.KNOWN, reason=SHORT_CIRCUIT.reason, reference=SHORT_CIRCUIT.reference, nature="known defect")
 
 
 def run(facts: Mapping[str, str], verdict: Verdict, name: str = "kind-iptables") -> RecordedRun:
