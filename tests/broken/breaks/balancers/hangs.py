@@ -15,11 +15,11 @@ def proxied(cell: Cell) -> bool:
 BREAK = Break(
     "balancer-hangs-one-in-twelve",
     Group.BALANCERS,
-    "a proxy takes one connection in twelve, and never sends it on",
+    "a proxy takes one connection in twelve, and never answers it",
     Asked(("source_ip",), samples=60, own=OWN, options=PROFILE),
     fault("hang"),
     cells(proxied),
-    names="no answer|timed out|hang",
+    names="a proxy on the way",
     share=0.9,  # of rows with 60 connections each, one in 200 has no such connection
     data_planes=(CILIUM, KUBE_PROXY),
 )
