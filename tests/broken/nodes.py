@@ -312,11 +312,14 @@ def _is_ours(namespace: Json) -> bool:
 
 
 def _has_its_vips(service: Json) -> bool:
-    """Whether a load balancer, if the service asks for one that there is, has given it an address of every family."""
+    """Whether a load balancer, if the service asks for one that there is, has given it an address of every family.
+
+    A hostname stands for all of them.
+    """
     if service["spec"]["type"] != "LoadBalancer" or service["spec"].get("loadBalancerClass") == NOBODY:
         return True
     given = service.get("status", {}).get("loadBalancer", {}).get("ingress") or []
-    return len(given) >= len(service["spec"]["ipFamilies"])
+    return len(given) >= len(service["spec"]["ipFamilies"]) or any(each.get("hostname") for each in given)
 
 
 def remove_processes(mark: str) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from esipp.catalog import all_cells
 from esipp.model import Family, Role
-from tests.broken.nodes import Rule, script, take_away
+from tests.broken.nodes import Rule, _has_its_vips, script, take_away
 from tests.broken.ways import from_the_node, into_pods, rests_on, sent_on_by
 
 CELLS = {cell.id: cell for cell in all_cells()}
@@ -35,6 +35,18 @@ def test_a_host_process_is_not_a_pod_and_a_backend_on_the_host_network_is_in_no_
     assert not from_the_node(CELLS["clusterip.tcp.ipv4.pod-on-other-node-to-clusterip"].path, Role.OTHER_NODE)
     assert into_pods(host)
     assert not into_pods(CELLS["nodeport.local.host-network.tcp.ipv4.outside-1-to-endpoint-node"].path)
+
+
+@pytest.mark.parametrize(
+    ("ingress", "there"),
+    [([], False), ([{"ip": "192.0.2.1"}], False), ([{"ip": "192.0.2.1"}, {"ip": "2001:db8::1"}], True),
+     ([{"hostname": "web.lb.esipp.example"}], True)],
+)  # fmt: skip
+def test_a_service_has_its_vips_by_an_address_a_family_or_by_one_hostname(
+    ingress: list[dict[str, str]], there: bool
+) -> None:
+    spec = {"type": "LoadBalancer", "ipFamilies": ["IPv4", "IPv6"]}
+    assert _has_its_vips({"spec": spec, "status": {"loadBalancer": {"ingress": ingress}}}) is there
 
 
 def test_a_row_rests_on_the_paths_of_its_controls_not_on_its_own() -> None:
