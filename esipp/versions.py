@@ -110,7 +110,7 @@ OF_FEATURES: tuple[tuple[str, Need], ...] = (
 
 _HEALTH, _CONVERGENCE, _INTEROP = "health_checks", "convergence", "interoperability"
 _CONTINUITY, _COMPATIBILITY = "continuity", "compatibility"
-HEARD = ("chosen", "kept", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion")
+HEARD = ("prompt", "chosen", "kept", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion")
 """Steps in a port's life at which the nodes must name the Service that they answer for, which is in the document."""
 
 OF_ROWS: tuple[tuple[Mapping[str, str], Need], ...] = (
