@@ -90,6 +90,7 @@ def test_behind_a_hostname_or_a_proxy_what_was_seen_at_that_service_decides(
     [
         ("loadbalancer.local.tcp.ipv4.backend-to-vip", [[UNKNOWN]], [[NODE], [OTHERS]]),
         ("loadbalancer.cluster.tcp.ipv4.backend-to-vip", [[UNKNOWN], [NODE]], [[OTHERS]]),
+        ("loadbalancer.cluster.tcp.ipv4.host-on-other-node-to-vip", [[UNKNOWN], [NODE]], [[OTHERS]]),
         ("loadbalancer.cluster.tcp.ipv4.outside-1-to-vip", [[UNKNOWN], [UNKNOWN, NODE]], [[OTHERS], [OWN, UNKNOWN]]),
         ("loadbalancer.cluster.tcp.ipv4.outside-1-to-vip.answers", [[UNKNOWN], [UNKNOWN, NODE]], [[OTHERS], [POD]]),
         ("loadbalancer.local.source-ranges.tcp.ipv4.outside-2-to-vip", [[UNKNOWN]], [[NODE], [OWN], [OTHERS]]),
