@@ -26,8 +26,8 @@ from esipp.report.reading import RecordedRun, read_run
 
 KEPT = ROOT / "docs" / "data-planes.json"
 PAGE = ROOT / "docs" / "data-planes.md"
-FACTS = ("kubernetes", "service-proxy", "proxy-mode", "network-add-on", "detect-local", "node-port-addresses",
-         "families.services", "pod-to-node.ipv4", "pod-to-node.ipv6", "load-balancer.profile",
+FACTS = ("kubernetes", "kube-proxy-version", "service-proxy", "proxy-mode", "network-add-on", "detect-local",
+         "node-port-addresses", "families.services", "pod-to-node.ipv4", "pod-to-node.ipv6", "load-balancer.profile",
          "load-balancer.ingress", "kernel", "runtime")  # fmt: skip
 """What is kept of what was found, beside all that is told of the service proxy in particular."""
 MOST_PATTERNS = 6

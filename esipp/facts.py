@@ -23,7 +23,7 @@ PROXY_MODE = ("127.0.0.1", 10249, "/proxyMode")
 SETTINGS = ("proxy-mode", "detect-local", "node-port-addresses", "masquerade-all")
 """The facts about kube-proxy's settings."""
 
-VERSION = "kube-proxy.version"
+VERSION = "kube-proxy-version"
 """Which kube-proxy it is: it may be older or newer than the API server."""
 
 KUBE_PROXY = "kube-proxy"

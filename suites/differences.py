@@ -113,7 +113,7 @@ DIFFERENCES = (
             NO_ANSWER,
             "nftables mode had no short circuit from nodes without endpoints",
             "kubernetes/kubernetes#131765, fixed by #132456 and, in 1.33.6, by #133969",
-            before="kube-proxy.version 1.33.6",
+            before="kube-proxy-version 1.33.6",
             nature=Nature.DEFECT,
             evidence="A client on a node without an endpoint has no answer.",
             hides="The VIP may be unreachable from there for another reason.",

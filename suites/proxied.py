@@ -6,8 +6,8 @@ from esipp.rows import Difference
 REASON = "the load balancer of this Service is a proxy: the backend sees the address that it connects from"
 REFERENCE = "KEP-1860; kubernetes/kubernetes#123714: Local with ipMode Proxy has no defined semantics"
 EVIDENCE = (
-    "This Service announces ipMode Proxy or a hostname, or --provider says that its load balancer is a proxy. All that "
-    "is excused shows the same few addresses, and none is a node's, a pod's or a client's."
+    "This Service announces ipMode Proxy or a hostname, and --provider does not say forwarder. All that is excused "
+    "shows the same few addresses, and none is a node's, a pod's or a client's."
 )
 HIDES = "An address of a node or a pod that nobody told us of, or NAT before the cluster, looks like a proxy's own."
 

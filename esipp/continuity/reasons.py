@@ -34,16 +34,16 @@ OF_THE_PHASE = {
 
 
 # --------------------------------------------------------------------------------------------------- VIPs that move
-def taker(seen: Seen, pod_node: str, source: str) -> str:
+def taker(seen: Seen, pod_node: str, source: str, local: bool) -> str:
     """The node that took a connection from the load balancer, as far as the pod's view of the source shows.
 
     A rewritten source is the address of the node that took it. One that is the client's own came through the pod's own
-    node.
+    node, and so does all that a Local service is sent, whosever address it shows.
     """
     if not source:
         return ""
     address = parse_address(source)
-    return seen.owner(address) or (pod_node if address in seen.own else "")
+    return seen.owner(address) or (pod_node if local or address in seen.own else "")
 
 
 def _takers(seen: Seen, row: ContinuityRow, broken: Break) -> tuple[str, str]:
@@ -51,10 +51,11 @@ def _takers(seen: Seen, row: ContinuityRow, broken: Break) -> tuple[str, str]:
 
     The VIP is still where it was as long as that node takes any: a load balancer may use several at a time.
     """
-    before = taker(seen, seen.nodes.get(broken.pod, ""), broken.source)
+    local = row.way.local
+    before = taker(seen, seen.nodes.get(broken.pod, ""), broken.source, local)
     stream = seen.streams.get((row.way, row.family))
     later: list[Sample] = stream.view(broken.at, broken.at + AFTER) if stream else []
-    answered = [taker(seen, each.node, each.source) for each in later if each.answered][:FIRST]
+    answered = [taker(seen, each.node, each.source, local) for each in later if each.answered][:FIRST]
     return before, before if before in answered else next(iter(answered), "")
 
 

@@ -2,10 +2,11 @@
 
 A Service's own status says that: an ingress with ``ipMode: Proxy``, or a hostname, behind which there may be a proxy.
 That alone excuses nothing: the addresses that pods saw decide (``why_not_its_own``). What ``--provider`` says goes
-before: behind a forwarder only the client's own address is right.
+before: behind a forwarder only the client's own address is right. A proxy that announces a plain address is excused by
+nothing: ``ipMode: VIP``, or none, promises that packets reach nodes as they were sent (KEP-1860).
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from esipp.loadbalancers.profiles.model import Class, LoadBalancer
@@ -18,8 +19,8 @@ INGRESS = "load-balancer.ingress"
 PROXIED_INGRESSES = ("Proxy", "hostname")
 """Ways to announce a load balancer that is, or may be, a proxy."""
 
-TOLD, FOUND = "load-balancer.class.told", "load-balancer.class.found"
-"""Facts: forwarder or proxy, as ``--provider`` says; as every profile says that fits what was found."""
+TOLD = "load-balancer.class.told"
+"""The fact that says forwarder or proxy, as ``--provider`` does; there is none where nobody said so."""
 
 AT_SERVICE, OF_SERVICE = "service.ingress", "service.load-balancer"
 """Facts that ``facts_at`` adds for one Service: how it is announced; and ``proxy`` where it may be behind one."""
@@ -43,10 +44,9 @@ def ingress_facts(ingresses: Mapping[str, str]) -> dict[str, str]:
     return {f"{INGRESS}.{name}": way for name, way in sorted(ingresses.items()) if way in PROXIED_INGRESSES}
 
 
-def class_facts(profiles: Iterable[LoadBalancer], *, told: bool) -> dict[str, str]:
-    """What is said of the load balancer's class, as facts: by the user, or by all profiles that fit."""
-    kinds = {each.kind.value for each in profiles}
-    return {TOLD if told else FOUND: kinds.pop()} if len(kinds) == 1 else {}
+def class_facts(told: LoadBalancer | None) -> dict[str, str]:
+    """What a user says of the load balancer's class, as a fact."""
+    return {TOLD: told.kind.value} if told else {}
 
 
 def facts_at(service: str, facts: Mapping[str, str]) -> Mapping[str, str]:
@@ -59,8 +59,7 @@ def facts_at(service: str, facts: Mapping[str, str]) -> Mapping[str, str]:
     way = facts.get(f"{INGRESS}.{service}", "")
     if not service:
         return facts
-    said = facts.get(TOLD) or (PROXY if facts.get(FOUND) == PROXY else "")
-    proxied = said == PROXY or (way in PROXIED_INGRESSES and said != Class.FORWARDER.value)
+    proxied = way in PROXIED_INGRESSES and facts.get(TOLD) != Class.FORWARDER.value
     return {**facts, **({AT_SERVICE: way} if way else {}), **({OF_SERVICE: PROXY} if proxied else {})}
 
 

@@ -90,8 +90,9 @@ MOVED_VIP = Difference(
     "nothing of connections that are open",
     reference="MetalLB documentation: MetalLB in layer 2 mode, limitations",
     by_chance=True,
-    evidence="The connection broke, and the last answer by the VIP came from another node than the ones before.",
-    hides="A VIP that wanders between nodes without a reason.",
+    evidence="Another node took new connections right after the break, something was done to one of the two nodes, and "
+    "the break came within the load balancer's bound after that, or within 10 s.",
+    hides="A VIP that wanders without a reason within that time.",
 )
 
 UNTOUCHED = Difference(

@@ -50,7 +50,7 @@ OTHER_FAMILYS_503 = Difference(
     reason="kube-proxy's proxiers of the two families share one health-check port, and whichever had it first answers "
     "for both: the node said 503, one family's nodePort had stopped, and the other's still led to the pod",
     reference="kubernetes/kubernetes#114702, fixed by #137370",
-    before="kube-proxy.version 1.36",
+    before="kube-proxy-version 1.36",
     nature=Nature.DEFECT,
     by_chance=True,
     evidence="At the moment of each such answer the node's nodePort of its family was answered by the same pod, and "

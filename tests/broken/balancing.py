@@ -1,7 +1,7 @@
 """The reference load balancer started again with other options, faults say; and which rows are about what it does."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from http import HTTPStatus
 
@@ -27,6 +27,7 @@ HOSTNAME_FORWARDER = ("--default", dressing.TRANSLATING, "--announce", dressing.
 HOSTNAME_PROXY = ("--default", dressing.PROXY, "--announce", dressing.HOSTNAME)
 """The same, announced by a hostname: as AWS's load balancers are."""
 
+ONLY_POOL = "--only-pool"
 PUBLIC = "192.88.99.0/24"
 """VIPs that are public, as addresses go, and nobody's: the range of relays that RFC 7526 gave up."""
 
@@ -79,28 +80,29 @@ def own_balancer(nodes: Nodes, given: tuple[str, ...]) -> Iterator[None]:
         return
     try:
         run_metallb(nodes, 0)
-        with options(*given)(nodes), routed(given):
+        with options(*given)(nodes):
+            route(given)
             yield
     finally:
-        if dressing.TRANSLATING in given:
-            returning.take_away(_surroundings())
+        forget(_surroundings(), given)
         run_metallb(nodes, 1)
 
 
-@contextmanager
-def routed(given: tuple[str, ...]) -> Iterator[None]:
-    """A route to a pool that is not of the nodes' network, for everybody whose default gateway is the docker engine."""
-    if "--only-pool" not in given:
-        yield
-        return
-    there, pool = _surroundings(), given[given.index("--only-pool") + 1]
-    image = loadbalancer.image_of(there)
-    via = next(each for each in balancer_addresses() if ":" not in each)
-    try:
-        docker(there, *router.on_this_machine(image, "route", "replace", pool, "via", via))
-        yield
-    finally:
-        there.ask("docker", *router.on_this_machine(image, "route", "del", pool))
+def forget(there: Surroundings, given: Sequence[str]) -> None:
+    """Take away what such options brought beside the container: nodes' ways back, and the route to a pool elsewhere."""
+    if dressing.TRANSLATING in given:
+        returning.take_away(there)
+    if ONLY_POOL in given:
+        taking = router.on_this_machine(loadbalancer.image_of(there), "route", "del", given[given.index(ONLY_POOL) + 1])
+        there.ask("docker", *taking)  # it may be gone
+
+
+def route(given: Sequence[str]) -> None:
+    """Route a pool that is not of the nodes' network, for everybody whose default gateway is the docker engine."""
+    if ONLY_POOL in given:
+        there, pool = _surroundings(), given[given.index(ONLY_POOL) + 1]
+        via = next(each for each in balancer_addresses() if ":" not in each)
+        docker(there, *router.on_this_machine(loadbalancer.image_of(there), "route", "replace", pool, "via", via))
 
 
 def balancer_addresses() -> list[str]:

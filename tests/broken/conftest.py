@@ -15,7 +15,7 @@ from ci import lane_file, loadbalancer
 from ci.places import places
 from ci.surroundings import Surroundings
 from tests.broken import proxies, score
-from tests.broken.balancing import run_metallb
+from tests.broken.balancing import forget, run_metallb
 from tests.broken.breakage import CILIUM, KUBE_PROXY, Break
 from tests.broken.breaks import BREAKS, UNNOTICED
 from tests.broken.nodes import Nodes
@@ -134,5 +134,6 @@ def heal_balancer() -> None:
     there = Surroundings.load(places())
     if there is None:
         return
-    if loadbalancer.options(there):
+    if given := loadbalancer.options(there):
         loadbalancer.restart(there)
+        forget(there, given)

@@ -20,13 +20,14 @@ from tests.unit.comparing_world import run_of, said
 
 FACTS = {
     "kubernetes": "v1.32.13",
+    "kube-proxy-version": "v1.32.13",
     "service-proxy": "kube-proxy",
     "proxy-mode": "iptables",
     "network-add-on": "esipp-network",
     "families.services": "IPv4, IPv6",
 }
 NFTABLES = {**FACTS, "proxy-mode": "nftables"}
-SHORT_CIRCUIT = next(claim for claim in all_claims() if claim.before == "1.33.6")
+SHORT_CIRCUIT = next(claim for claim in all_claims() if claim.before == "kube-proxy-version 1.33.6")
 ROW = sorted(all_claims()[SHORT_CIRCUIT])[0]
 WHERE = {"at": "2026-11-22 12:00", "commit": "abc1234", "cores": 2, "seconds": 900.0}
 
@@ -126,7 +127,7 @@ def test_a_known_difference_that_a_run_does_not_show_is_named() -> None:
     assert line.startswith("kube-proxy nftables, esipp-network, dual-stack, Kubernetes 1.32: ")
     assert "seen on none of 1 row:" in line
     assert expiry.expired([run(NFTABLES, known())]) == []
-    assert expiry.expired([run({**NFTABLES, "kubernetes": "v1.36.3"}, told(Status.PASS))]) == []
+    assert expiry.expired([run({**NFTABLES, "kube-proxy-version": "v1.36.3"}, told(Status.PASS))]) == []
     assert expiry.expired([run(NFTABLES, told(Status.UNSUPPORTED))]) == [], "the row was not asked"
 
 

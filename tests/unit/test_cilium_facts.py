@@ -231,8 +231,8 @@ def test_an_unknown_setting_excuses_nothing() -> None:
 
 
 def test_kube_proxys_version_is_its_own() -> None:
-    assert found(["kube-proxy", "kindnet"], kube_proxy=KUBEADM)["kube-proxy.version"] == "1.18.6"
-    assert "kube-proxy.version" not in found(["cilium"], cilium_config=SNAT)
+    assert found(["kube-proxy", "kindnet"], kube_proxy=KUBEADM)["kube-proxy-version"] == "1.18.6"
+    assert "kube-proxy-version" not in found(["cilium"], cilium_config=SNAT)
 
 
 def test_no_kube_proxy_is_there_where_none_has_the_name_and_none_answers() -> None:

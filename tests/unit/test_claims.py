@@ -79,7 +79,7 @@ def test_claims_of_all_suites_are_found() -> None:
     assert all(claim.reason and claim.reference for claim in found)
     defects = {claim.reference for claim in found if claim.nature is Nature.DEFECT}
     assert "kubernetes/kubernetes#74383" in defects
-    assert any(claim.before == "kube-proxy.version 1.33.6" for claim in found)
+    assert any(claim.before == "kube-proxy-version 1.33.6" for claim in found)
 
 
 def test_every_claim_says_what_must_be_seen_and_what_it_can_still_hide() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from esipp.continuity.judging import Judge
 from esipp.continuity.losses import gaps, tally
+from esipp.continuity.reasons import taker
 from esipp.continuity.rows import Phase
 from esipp.continuity.scene import service_name
 from esipp.continuity.seen import Exchange, Seen, Steer, Window
@@ -468,6 +469,13 @@ def test_a_vip_may_move_when_the_node_that_has_it_loses_its_pod() -> None:
     assert differing(seen) == {row: Status.KNOWN}
     said = verdict(seen, row)
     assert re.search(r"the VIP moved from node a to node c 0\.\d s after pod a\d of node a was unready", said.observed)
+
+
+def test_a_node_that_took_a_connection_is_told_by_the_source_or_by_the_pod() -> None:
+    seen = world()
+    assert taker(seen, "a", "192.0.2.2", True) == "b", "under Cluster it is the node that rewrote the source"
+    assert [taker(seen, "a", CLIENT, local) for local in (True, False)] == ["a", "a"]
+    assert [taker(seen, "a", STRANGER, local) for local in (True, False)] == ["a", ""], "a proxy's own address"
 
 
 def test_a_vip_may_not_move_later_than_the_bound() -> None:

@@ -210,9 +210,9 @@ def test_it_is_there_before_any_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found is not None
     made, stage = arranged(monkeypatch, SourceRanges(), pull_secret=found)
     kinds = [each["kind"] for each in made]
-    assert kinds[:2] == ["Namespace", "Secret"]
-    assert {"DaemonSet", "Pod"} <= set(kinds[2:])
-    assert made[1] == manifest(stage.run, found)
+    assert kinds[:3] == ["Namespace", "Lease", "Secret"]
+    assert {"DaemonSet", "Pod"} <= set(kinds[3:])
+    assert made[2] == manifest(stage.run, found)
     assert AUTH not in repr(stage)
     assert "Secret" not in {each["kind"] for each in arranged(monkeypatch, SourceRanges())[0]}
 

@@ -33,7 +33,6 @@ SERVICE = "loadbalancer-local-tcp"
 HOSTNAME, PROXY = ({f"load-balancer.ingress.{SERVICE}": way} for way in ("hostname", "Proxy"))
 TOLD_FORWARDER = {"load-balancer.class.told": "forwarder"}
 TOLD_PROXY = {"load-balancer.class.told": "proxy"}
-FOUND_PROXY = {"load-balancer.class.found": "proxy"}
 OWN, OTHERS = CLIENT_ADDRESSES["outside-1"][V4], CLIENT_ADDRESSES["outside-2"][V4]
 NODE, POD = NODE_ADDRESSES[NODES[1]][V4], BACKEND_ADDRESSES[POD_BACKEND][V4]
 UNKNOWN, ANOTHER = NOBODY[V4], "203.0.113.10"
@@ -60,25 +59,24 @@ def seen(addresses: Sequence[str], facts: dict[str, str], name: str = LOCAL) -> 
         ([UNKNOWN], {"load-balancer.ingress.loadbalancer-local-udp": "hostname"}, Status.FAIL),
         ([UNKNOWN], HOSTNAME | TOLD_FORWARDER, Status.FAIL),
         ([UNKNOWN], PROXY | TOLD_FORWARDER, Status.FAIL),
-        ([UNKNOWN], TOLD_PROXY, Status.KNOWN),
-        ([UNKNOWN], FOUND_PROXY, Status.KNOWN),
+        ([UNKNOWN], TOLD_PROXY, Status.FAIL),
+        ([UNKNOWN], HOSTNAME | TOLD_PROXY, Status.KNOWN),
         ([OWN], HOSTNAME, Status.PASS),
         ([OWN], PROXY, Status.PASS),
         ([NODE], HOSTNAME, Status.FAIL),
-        ([NODE], TOLD_PROXY, Status.FAIL),
+        ([NODE], PROXY | TOLD_PROXY, Status.FAIL),
         ([GATEWAYS[NODES[0]][V4]], PROXY, Status.FAIL),
         ([POD], HOSTNAME, Status.FAIL),
         ([OTHERS], HOSTNAME, Status.FAIL),
-        ([OTHERS], TOLD_PROXY, Status.FAIL),
+        ([OTHERS], PROXY | TOLD_PROXY, Status.FAIL),
         ([OWN, UNKNOWN], HOSTNAME, Status.FLAKY),
-        ([OWN, UNKNOWN], TOLD_PROXY, Status.FLAKY),
+        ([OWN, UNKNOWN], PROXY | TOLD_PROXY, Status.FLAKY),
         ([NODE, UNKNOWN], HOSTNAME, Status.FLAKY),
-        ([NODE, UNKNOWN], TOLD_PROXY, Status.FLAKY),
+        ([NODE, UNKNOWN], PROXY | TOLD_PROXY, Status.FLAKY),
         ([OTHERS, UNKNOWN], PROXY, Status.FLAKY),
         ([f"203.0.113.{n}" for n in range(1, MANY + 1)], HOSTNAME, Status.FAIL),
         ([f"203.0.113.{n}" for n in range(1, MOST + 2)], HOSTNAME, Status.FAIL),
-        ([f"203.0.113.{n}" for n in range(1, MANY + 1)], FOUND_PROXY, Status.FAIL),
-        ([f"203.0.113.{n}" for n in range(1, MANY + 1)], TOLD_PROXY, Status.KNOWN),
+        ([f"203.0.113.{n}" for n in range(1, MANY + 1)], PROXY | TOLD_PROXY, Status.KNOWN),
     ],
 )
 def test_behind_a_hostname_or_a_proxy_what_was_seen_at_that_service_decides(

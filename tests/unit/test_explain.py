@@ -59,7 +59,10 @@ WORDS = [
         "external-ips.local.tcp.ipv4.pod-on-other-node-to-external-ip-of-bare-node",
         ["externalIP", "taken on the client's"],
     ),
-    ("loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip", ["proxy-mode is nftables, Kubernetes before 1.33.6"]),
+    (
+        "loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip",
+        ["proxy-mode is nftables, kube-proxy-version before 1.33.6"],
+    ),
     (
         "nodeport.local.tcp.ipv4.pod-on-other-node-to-bare-node",
         ["and packets may reach a backend", "go to no backend either"],

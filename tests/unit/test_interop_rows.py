@@ -112,7 +112,7 @@ def test_nftables_had_no_short_circuit_before_1_33_6(
     identity: str, who: str, version: str, mode: str, status: Status
 ) -> None:
     cell = by_id(identity.format(who))
-    facts = {"kube-proxy.version": version, "proxy-mode": mode}
+    facts = {"kube-proxy-version": version, "proxy-mode": mode}
     said = verdict(cell, show(cell.path, AddressClass.DROPPED), facts=facts)
     assert said.status is status
     assert ("#131765" in said.reference) is (status is Status.KNOWN)

@@ -79,13 +79,13 @@ def test_an_override_makes_a_difference_known_only_where_its_fact_holds() -> Non
 )
 def test_an_override_ends_with_the_version_that_mended_it(version: str, status: Status) -> None:
     cell = by_id("loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip")
-    facts = {"proxy-mode": "nftables", "kubernetes": "v1.20.0", "kube-proxy.version": version}
+    facts = {"proxy-mode": "nftables", "kubernetes": "v1.20.0", "kube-proxy-version": version}
     assert verdict(cell, show(cell.path, AddressClass.DROPPED), facts=facts).status is status
 
 
 def test_a_known_difference_is_no_licence_for_anything_else() -> None:
     cell = by_id("loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip")
-    facts = {"proxy-mode": "nftables", "kube-proxy.version": "v1.33.0"}
+    facts = {"proxy-mode": "nftables", "kube-proxy-version": "v1.33.0"}
     assert verdict(cell, show(cell.path, AddressClass.OTHER), facts=facts).status is Status.FAIL
 
 

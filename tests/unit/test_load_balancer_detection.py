@@ -482,8 +482,8 @@ def test_how_each_service_is_announced_and_what_was_told_of_its_class_are_facts(
     assert facts["load-balancer.ingress.service-0"] == "hostname"
     assert facts["load-balancer.class.told"] == run.facts["load-balancer.class.told"].value == "forwarder"
     _, facts = settled(tmp_path / "b", detect(KNOWN, KIND, []), service(PROXY_MODE), ingress="Proxy")
-    assert facts["load-balancer.class.found"] == "proxy"
-    assert "load-balancer.class.told" not in facts
+    assert facts["load-balancer.ingress.service-0"] == "Proxy"
+    assert "load-balancer.class.told" not in facts, "a profile that was only found decides nothing"
     _, facts = settled(tmp_path / "c", detect(KNOWN, KIND, []), service({}), ingress="VIP")
     assert "load-balancer.ingress.service-0" not in facts
 

@@ -224,6 +224,7 @@ def test_before_1_36_one_family_answered_for_both(facts: dict[str, str], status:
     row = next(each for each in CELLS if each.id == "convergence.reference-proxy.nodes.only-allowed-pods")
     decided = Decision(Status.FAIL, "", "", "", AFTER_503)
     dual = {"service-proxy": "kube-proxy", "families.services": "IPv4, IPv6"}
+    dual["kube-proxy-version"] = facts["kubernetes"]
     features = {name: Feature(True, "") for name in row.features}
     assert give_verdict(row, features, dual | facts, lambda: decided, row.differences).status is status
     claim = next(each for each in claims_of(row) if "114702" in each.reference)

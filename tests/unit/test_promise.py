@@ -107,7 +107,7 @@ def test_the_bound_is_part_of_the_command_that_repeats_a_run() -> None:
 @pytest.mark.parametrize("wrong", [0.0, -1.0, MOST_BOUND + 1.0, float("nan")])
 def test_a_bound_out_of_range_is_refused(wrong: float) -> None:
     class Options:
-        samples, moves, sample_nodes, bound = 10, 10, 10, wrong
+        samples, moves, sample_nodes, parallel_load_balancers, bound = 10, 10, 10, None, wrong
 
     with pytest.raises(PreflightError, match="--bound"):
         check_numbers(Options())

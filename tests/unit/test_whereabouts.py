@@ -236,6 +236,7 @@ def test_rows_of_other_suites_about_the_source_at_vips_go_by_the_same_fact() -> 
     }
     for row in (next(row for row in sourced if row.suite == suite) for suite in ("convergence", "continuity")):
         has = {name: Feature(True, "there") for name in row.features}
-        failed = give_verdict(row, has, {SAID: "another way"}, lambda: Decision(Status.FAIL, "x", "y"))
+        foreign = Decision(Status.FAIL, "x", "y", foreign=True)
+        failed = give_verdict(row, has, {SAID: "another way"}, lambda seen=foreign: seen)  # type: ignore[misc]
         assert (failed.status, failed.reason) == (Status.INCONCLUSIVE, "another way")
         assert give_verdict(row, has, {}, lambda: Decision(Status.FAIL, "x", "y")).status is Status.FAIL

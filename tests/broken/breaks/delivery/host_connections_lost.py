@@ -1,41 +1,44 @@
-"""One in twenty connections of host processes to pods is lost, whichever ports they have."""
+"""Some connections of host processes to pods are lost, whether their ports collide with others or not."""
 
-from contextlib import AbstractContextManager
+import shlex
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from esipp.cell import Cell
-from esipp.model import Protocol, Vantage
+from esipp.model import Family, Protocol, Vantage
 from esipp.rows import Level
 from tests.broken.breakage import CILIUM, KUBE_PROXY, Asked, Break, Group, cells
 from tests.broken.masquerading import grouped
-from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.nodes import Live, Nodes, Placed, new_mark
 from tests.broken.ways import into_pods, sent_on_by
 
-LOST = "0x4000000/0x4000000"
-"""The bit of a connection's mark by which a node knows those that it loses; none of kube-proxy's or Cilium's."""
+TABLES = {Family.IPV4: "ip", Family.IPV6: "ip6"}
+SOME_PORTS = "tcp sport & 0x1e == 4"
+"""One source port in sixteen, odd ones and even ones alike: all packets of such a connection meet the same fate."""
 
-ONE_IN_TWENTY = ("--match", "statistic", "--mode", "random", "--probability", "0.05")
 
-
-def losing(nodes: Nodes) -> AbstractContextManager[Placed]:
-    """Each node marks so many of its own connections as they begin, and drops all that belongs to these.
+@contextmanager
+def losing_some(nodes: Nodes, live: Live) -> Iterator[None]:
+    """Each node drops all packets of these connections of its own to the run's pods.
 
     It does so as packets leave: then whoever balances, netfilter or a program at the socket, has chosen the pod.
     """
+    mark, commands = new_mark(), []
+    for family, pods in grouped(live.backends).items():
+        table = f"{TABLES[family]} {mark}"
+        commands += [f"add table {table}", f"add chain {table} out {{ type filter hook postrouting priority mangle; }}"]
+        to_pods = f"{TABLES[family]} daddr {{ {', '.join(pods)} }}"
+        commands.append(f"add rule {table} out fib saddr type local {to_pods} {SOME_PORTS} drop")
+    script = " && ".join(f"nft {shlex.quote(command)}" for command in commands)
+    try:
+        nodes.on_nodes(lambda _: script)
+        yield
+    finally:
+        nodes.take_away(mark)
 
-    def rules(live: Live) -> list[Rule]:
-        found = []
-        for family, pods in grouped(live.backends).items():
-            for pod in pods:
-                to_pod = ("--protocol", "tcp", "--destination", pod, "--match", "addrtype", "--src-type", "LOCAL")
-                first = (*to_pod, "--syn", "--match", "conntrack", "--ctstate", "NEW", *ONE_IN_TWENTY)
-                drop = (*to_pod, "--match", "connmark", "--mark", LOST, "--jump", "DROP")
-                found += [
-                    Rule(family, "POSTROUTING", drop, table="mangle"),
-                    Rule(family, "POSTROUTING", (*first, "--jump", "CONNMARK", "--set-xmark", LOST), table="mangle"),
-                ]
-        return found
 
-    return nodes.live(rules)
+def losing(nodes: Nodes) -> AbstractContextManager[Placed]:
+    return nodes.once_arranged(lambda live: losing_some(nodes, live))
 
 
 def of_hosts(cell: Cell) -> bool:
@@ -44,7 +47,7 @@ def of_hosts(cell: Cell) -> bool:
 
 
 def notices(cell: Cell) -> bool:
-    """Where the client's own node chooses the pod, and another one has it."""
+    """Where the client's own node chooses the pod."""
     path = cell.path
     chosen_here = path.service is None or sent_on_by(path) is path.client.role
     return of_hosts(cell) and chosen_here and not cell.is_negative and cell.level is not Level.RECORD
@@ -53,13 +56,13 @@ def notices(cell: Cell) -> bool:
 BREAK = Break(
     "host-connections-lost-at-random",
     Group.DELIVERY,
-    "nodes lose one in twenty connections of their own processes to pods, whatever ports these have",
+    "nodes lose one in sixteen connections of their own processes to pods, by nothing but the source port",
     Asked(("source_ip",), samples=60),
     losing,
     cells(notices),
     names="no answer|drops|dropped",
     may=lambda row: True,  # every other row of hosts, and those whose controls are hosts' connections
-    share=0.8,  # of rows with 60 connections each, one in twenty has no such connection
+    share=0.8,  # of rows with 60 connections each, one in fifty has no such connection
     scoped=True,
     data_planes=(CILIUM, KUBE_PROXY),
 )

@@ -14,7 +14,7 @@ from tests.broken.health_proxies import CLOSED, redirected
 from tests.broken.matching import vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
-RESET, STEERED = "loadbalancer-reference-ecmp-local", "loadbalancer-reference-forward-local"
+RESET, STEERED = "loadbalancer-reference-ecmp-local-tcp", "loadbalancer-reference-forward-local-tcp"
 SOME = ("--match", "statistic", "--mode", "random", "--probability", "0.08")
 STEADY_SECONDS = 4.0
 """How long the other Service has its node, and how long not: each is enough for the health checks."""

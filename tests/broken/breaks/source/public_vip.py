@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 
 from esipp.cell import Cell
 from esipp.model import EntryKind, Family, TrafficPolicy, Vantage
-from tests.broken.balancing import PROFILE, PUBLIC
+from tests.broken.balancing import ONLY_POOL, PROFILE, PUBLIC
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import CLIENT
 from tests.broken.matching import MASQUERADE
@@ -44,7 +44,7 @@ BREAK = Break(
     "private-client-masqueraded-at-a-public-vip",
     Group.SOURCE,
     "nodes masquerade what comes by VIPs, which are public, from clients, which are private",
-    Asked(("source_ip",), own=("--default", "reference-ecmp", "--only-pool", PUBLIC), options=PROFILE),
+    Asked(("source_ip",), own=("--default", "reference-ecmp", ONLY_POOL, PUBLIC), options=PROFILE),
     masquerading_by_vip,
     cells(notices),
     names="that node masquerades|a node's",
