@@ -180,7 +180,7 @@ DIFFERENCES = (
         )
         for accepted, under_cluster, also in (
             (CLIENT, False, NOTHING),
-            (CLIENT, True, NODE),  # host processes: no short circuit of their node's, but any node that it sends to
+            (CLIENT, True, CLIENT | NODE),  # host processes: by any node that the proxy sends to, their own among them
             (HAIRPIN, False, NOTHING),
             (NODE, True, NODE),
             (CLIENT | NODE, True, NODE),

@@ -35,6 +35,7 @@ TOLD_FORWARDER = {"load-balancer.class.told": "forwarder"}
 TOLD_PROXY = {"load-balancer.class.told": "proxy"}
 OWN, OTHERS = CLIENT_ADDRESSES["outside-1"][V4], CLIENT_ADDRESSES["outside-2"][V4]
 NODE, POD = NODE_ADDRESSES[NODES[1]][V4], BACKEND_ADDRESSES[POD_BACKEND][V4]
+HOSTS = NODE_ADDRESSES[NODES[2]][V4]
 UNKNOWN, ANOTHER = NOBODY[V4], "203.0.113.10"
 MANY = 20
 
@@ -90,7 +91,11 @@ def test_behind_a_hostname_or_a_proxy_what_was_seen_at_that_service_decides(
     [
         ("loadbalancer.local.tcp.ipv4.backend-to-vip", [[UNKNOWN]], [[NODE], [OTHERS]]),
         ("loadbalancer.cluster.tcp.ipv4.backend-to-vip", [[UNKNOWN], [NODE]], [[OTHERS]]),
-        ("loadbalancer.cluster.tcp.ipv4.host-on-other-node-to-vip", [[UNKNOWN], [NODE]], [[OTHERS]]),
+        (
+            "loadbalancer.cluster.tcp.ipv4.host-on-other-node-to-vip",
+            [[UNKNOWN], [NODE], [HOSTS, NODE]],
+            [[OTHERS], [POD]],
+        ),
         ("loadbalancer.cluster.tcp.ipv4.outside-1-to-vip", [[UNKNOWN], [UNKNOWN, NODE]], [[OTHERS], [OWN, UNKNOWN]]),
         ("loadbalancer.cluster.tcp.ipv4.outside-1-to-vip.answers", [[UNKNOWN], [UNKNOWN, NODE]], [[OTHERS], [POD]]),
         ("loadbalancer.local.source-ranges.tcp.ipv4.outside-2-to-vip", [[UNKNOWN]], [[NODE], [OWN], [OTHERS]]),
