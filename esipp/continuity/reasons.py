@@ -77,11 +77,11 @@ def why_moved(seen: Seen, row: ContinuityRow, broken: Break) -> str:
     before, after = _takers(seen, row, broken)
     if not before or not after or before == after:
         return ""
-    allowed = seen.bound.seconds if seen.bound else MOVES_WITHIN
+    leaves = seen.bound.seconds if seen.bound else MOVES_WITHIN
     found = [
         (at, words)
-        for at, words in _events(seen, row, before, after)
-        if at - EARLY <= broken.at and broken.since <= at + allowed
+        for at, words, comes in _events(seen, row, before, after)
+        if at - EARLY <= broken.at and broken.since <= at + (max(leaves, MOVES_WITHIN) if comes else leaves)
     ]
     if not found:
         return ""
@@ -89,21 +89,24 @@ def why_moved(seen: Seen, row: ContinuityRow, broken: Break) -> str:
     return f"the VIP moved from node {before} to node {after} {max(0.0, broken.at - at):.1f} s after {words}"
 
 
-def _events(seen: Seen, row: ContinuityRow, before: str, after: str) -> Iterator[tuple[float, str]]:
-    """What was done in a row's phase that may move its VIP from a node to another, and when."""
+def _events(seen: Seen, row: ContinuityRow, before: str, after: str) -> Iterator[tuple[float, str, bool]]:
+    """What was done in a row's phase that may move its VIP from a node to another, and when.
+
+    With it comes whether a node can be used again by that: the bound is about nodes that are to be left.
+    """
     window = seen.window(row.phase)
     if window is None:
         return
     if row.phase in OF_THE_PHASE:
         moments = [*window.causes, *(at for at in (window.happened, window.ended) if at is not None)]
-        yield from ((at, OF_THE_PHASE[row.phase]) for at in moments)
+        yield from ((at, OF_THE_PHASE[row.phase], False) for at in moments)
     if not row.way.local:
         return
     for mark in seen.marks:
         node = seen.nodes.get(mark.pod, "")
         concerns = (mark.what in LEFT and node == before) or (mark.what in CAME and node == after)
         if concerns and window.began <= mark.at <= window.until:
-            yield mark.at, f"pod {mark.pod} of node {node} was {_WORDS[mark.what]}"
+            yield mark.at, f"pod {mark.pod} of node {node} was {_WORDS[mark.what]}", mark.what in CAME
 
 
 _WORDS = {"deleting": "told to end", "unready": "unready", "gone": "gone", "ready": "ready"}

@@ -73,6 +73,11 @@ class Tally:
         return sum(found)
 
     @property
+    def judged(self) -> int:
+        """Those that something was required of."""
+        return self.asked - self.recorded
+
+    @property
     def known(self) -> int:
         """Known differences of any nature."""
         return self.allowed + self.defects + self.findings
@@ -86,8 +91,8 @@ class Tally:
             (self.findings, form(self.findings, "finding")),
         )
         known = ", ".join(f"{count:,} {nature}" for count, nature in natures if count)
-        parts = [f"{self.required:,} of {self.asked:,} as required"] * (self.required + self.recorded < self.asked)
-        parts = parts or [f"all {self.asked:,} as required"] * bool(self.required)
+        parts = [f"{self.required:,} of {self.judged:,} as required"] * (self.required < self.judged)
+        parts = parts or [f"all {self.required:,} as required"] * bool(self.required)
         parts += [f"{self.recorded:,} recorded"] * bool(self.recorded)
         parts += [f"{self.known:,} known ({known})"] * bool(self.known)
         for count, word in (
@@ -249,11 +254,11 @@ def conclude(
         return say(ERROR, ExitCode.HARNESS, why)
     if core.undecided:
         return say(INCONCLUSIVE, ExitCode.HARNESS, f"{counted(core.undecided, 'core check')} could not be decided")
-    if fail_on is Binding.EXTENDED and extended.undecided > MOST_UNDECIDED * extended.asked:
-        why = f"{extended.undecided:,} of {extended.asked:,} extended checks could not be decided"
+    if fail_on is Binding.EXTENDED and extended.undecided > MOST_UNDECIDED * extended.judged:
+        why = f"{extended.undecided:,} of {extended.judged:,} extended checks could not be decided"
         return say(INCONCLUSIVE, ExitCode.HARNESS, f"{why}, more than {MOST_UNDECIDED:.0%}")
     missed = left_out + sum(1 for each in ours if each.left_out and each.level is Level.CORE)
-    if not core.asked and not missed:
+    if not core.judged and not missed:
         return say(INCONCLUSIVE, ExitCode.HARNESS, "no core check could be asked on this cluster")
     if defects:
         return say(KNOWN_DEFECTS, ExitCode.CONFORMANT, f"accepted: {_defects(defects)}")
@@ -264,8 +269,8 @@ def conclude(
         differ = counted(core.allowed, "core check differs", "core checks differ")
         rest = "all others are as required" if core.required else "no other could be asked"
         return say(WITH_DIFFERENCES, ExitCode.CONFORMANT, f"{differ} as the API allows, {rest}")
-    held = f"all {core.asked:,} core checks" if core.asked > 1 else "the one core check"
-    verb = form(core.asked, "is", "are")
+    held = f"all {core.required:,} core checks" if core.required > 1 else "the one core check"
+    verb = form(core.required, "is", "are")
     return say(CONFORMANT, ExitCode.CONFORMANT, f"{held} that could be asked {verb} as required")
 
 
@@ -288,8 +293,8 @@ def _levels(levels: Mapping[Level, Tally]) -> Iterable[str]:
 def _asked(core: Tally, catalogue: int, left_out: int, verdicts: Sequence[Verdict]) -> Iterable[str]:
     """How much of the catalogue's core was asked, and why the rest was not."""
     if catalogue:
-        share = 100 * core.asked // catalogue  # never rounded up to all
-        yield f"asked: {core.asked:,} of the catalogue's {catalogue:,} {form(catalogue, 'core check')} ({share} %)"
+        share = 100 * core.judged // catalogue  # never rounded up to all
+        yield f"asked: {core.judged:,} of the catalogue's {catalogue:,} {form(catalogue, 'core check')} ({share} %)"
     reasons = Counter(
         each.missing[0] if each.missing else "another reason"
         for each in verdicts
@@ -298,6 +303,7 @@ def _asked(core: Tally, catalogue: int, left_out: int, verdicts: Sequence[Verdic
     told = [f"{count:,} for want of {name}" for name, count in reasons.most_common(MOST_REASONS)]
     if rest := sum(reasons.values()) - sum(count for _, count in reasons.most_common(MOST_REASONS)):
         told.append(f"{rest:,} for want of others")
+    told += [f"{core.recorded:,} only recorded, as nobody promises anything"] * bool(core.recorded)
     told += [f"{left_out:,} not selected"] * bool(left_out)
     if told:
         yield f"not asked: {', '.join(told)}"

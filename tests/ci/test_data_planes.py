@@ -38,7 +38,8 @@ def told(status: Status, **fields: Any) -> Verdict:
 
 
 def known() -> Verdict:
-    return told(Status.KNOWN, reason=SHORT_CIRCUIT.reason, reference=SHORT_CIRCUIT.reference, nature="known defect")
+    nature = SHORT_CIRCUIT.nature.value
+    return told(Status.KNOWN, reason=SHORT_CIRCUIT.reason, reference=SHORT_CIRCUIT.reference, nature=nature)
 
 
 def run(facts: Mapping[str, str], verdict: Verdict, name: str = "kind-iptables") -> RecordedRun:

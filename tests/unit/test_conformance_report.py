@@ -236,3 +236,34 @@ def test_the_schema_refuses_what_is_not_the_report(tmp_path: Path) -> None:
     ):
         with pytest.raises(jsonschema.ValidationError):
             validate(broken, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("nature", "result", "known"),
+    [
+        ("allowed", "success-with-known-differences", {"allowed": 1, "defects": 0, "findings": 0}),
+        ("known defect", "known-defects", {"allowed": 0, "defects": 1, "findings": 0}),
+        ("finding", "known-defects", {"allowed": 0, "defects": 0, "findings": 1}),
+    ],
+)
+def test_a_known_difference_has_not_passed(tmp_path: Path, nature: str, result: str, known: dict[str, int]) -> None:
+    """The lie of old: known differences were counted as passed, whatever they were."""
+    said = failing(Status.KNOWN, nature=nature, reason="so it is", reference="issue 1")
+    core = profiles(told(made(tmp_path / "one", said=said)))["ClusterIP"]["core"]
+    assert (core["result"], core["known"]) == (result, known)
+    assert (
+        core["statistics"]["Passed"]
+        == sum(row.profile is Profile.CLUSTER_IP and row.level is Level.CORE for row in some_rows()) - 1
+    )
+    accepted = told(made(tmp_path / "two", said=said, accept_known_defects=True))
+    assert profiles(accepted)["ClusterIP"]["core"]["result"] == result, "accepting changes the exit code, and no words"
+    assert accepted["conclusion"]["exitCode"] == 0
+
+
+def test_our_own_instrument_is_in_no_profile(tmp_path: Path) -> None:
+    row = some_rows()[0]
+    found = told(made(tmp_path, said={row.id: verdict(row, Status.FAIL, instrument=True)}))
+    assert results(found) == {"success"}
+    assert found["instrument"]["failedTests"] == [row.id]
+    assert found["instrument"]["statistics"] == {"Passed": 0, "Failed": 1, "Skipped": 0}
+    assert "instrument" not in told(made(tmp_path / "without"))

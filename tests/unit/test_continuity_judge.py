@@ -34,6 +34,7 @@ from tests.unit.continuity_world import (
     key,
     lost,
     moment,
+    pod_at,
     reset,
     row_id,
     statuses,
@@ -483,6 +484,23 @@ def test_a_vip_may_not_move_later_than_the_bound() -> None:
     row = row_id(Phase.FLAPS, OWN, "lasting")
     assert statuses(seen)[row] is Status.KNOWN
     assert statuses(replace(seen, bound=Bound(2.0, "--bound")))[row] is Status.FAIL
+
+
+def test_a_vip_may_come_back_later_than_the_bound_which_is_about_leaving() -> None:
+    """Connections to node ``c``, which the VIP leaves when the pod of node ``a`` is ready again, 3 s later."""
+    seen, at = world(), moment(Phase.FLAPS, 10.0)
+    pods = {"a": pod_at("a", moment(Phase.FLAPS, 8.0))[0], "c": pod_at("c", at)[0]}
+    made = [
+        s._replace(node="ac"[s.started < at], pod=pods["ac"[s.started < at]])
+        if 8 < s.started - BEGAN[Phase.FLAPS] < 13
+        else s
+        for s in seen.streams[key(OWN)].samples
+    ]
+    seen = replace(seen, bound=Bound(2.0, "--bound"), streams={**seen.streams, key(OWN): Stream(OWN, 0.1, made)})
+    seen = broken(seen, OWN, at)
+    assert statuses(seen)[row_id(Phase.FLAPS, OWN, "lasting")] is Status.KNOWN
+    said = verdict(seen, row_id(Phase.FLAPS, OWN, "lasting"))
+    assert "the VIP moved from node c to node a 3.0 s after pod" in said.observed
 
 
 def test_a_move_excuses_no_connection_that_broke_at_another_time() -> None:

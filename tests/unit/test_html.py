@@ -270,3 +270,28 @@ def test_a_text_that_no_file_can_hold_does_no_harm() -> None:
     run = the_run()
     run.verdicts[LOCAL] = replace(run.verdicts[LOCAL], observed="half a pair \ud800 and \u2028")
     render(run).encode()
+
+
+def test_known_differences_are_counted_by_nature_and_our_instrument_apart() -> None:
+    rows = [replace(by_id(LOCAL), id=f"{LOCAL}.{name}") for name in ("a", "b", "c", "d")]
+    one = replace(verdicts()[LOCAL], reason="so it is", reference="issue 1")
+    said = {
+        rows[0].id: replace(one, status=Status.KNOWN, nature="allowed"),
+        rows[1].id: replace(one, status=Status.KNOWN, nature="finding"),
+        rows[2].id: replace(one, status=Status.PASS, sees="0 of 3 differ"),
+        rows[3].id: replace(one, status=Status.FAIL, instrument=True, observed="of our own"),
+    }
+    run = recorded(rows, {name: replace(each, cell=name) for name, each in said.items()})
+    text = render(run)
+    head = text.partition("</header>")[0]
+    assert "KNOWN DEFECTS" in head
+    assert "1 of 3 as required, 2 known (1 allowed, 1 finding)" in head
+    assert "of our own" not in head
+    profiles = text.partition('<table class="profiles">')[2].partition("</table>")[0]
+    assert "1 known difference (allowed)" in profiles
+    assert "1 known difference (finding)" in profiles
+    assert "known defects" in profiles
+    assert "fail" not in profiles
+    section = text.partition('<section id="instrument"')[2].partition("</section>")[0]
+    assert "of our own" in section
+    assert "0 of 3 differ" in text.partition("<noscript>")[2]

@@ -59,8 +59,17 @@ def heartbeat(server: Server, note: Callable[[str], object] = str) -> Heartbeat:
     return Heartbeat(cast(Cluster, server), SPACE, RUN, "host/7", note)
 
 
+OTHERS: set[threading.Thread] = set()
+"""Threads of stages that other tests set and never struck."""
+
+
+@pytest.fixture(autouse=True)
+def apart() -> None:
+    OTHERS.update(threading.enumerate())
+
+
 def beating() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "esipp-lease"]
+    return [thread for thread in threading.enumerate() if thread.name == "esipp-lease" and thread not in OTHERS]
 
 
 def test_the_lease_says_who_holds_it_and_where() -> None:

@@ -345,3 +345,20 @@ def test_parts_become_conformant_on_the_command_line(folders: Path, capsys: pyte
     assert capsys.readouterr().out.startswith("PARTIAL: 0 of 2 runs conform")
     assert main(["merge", str(folders / "first"), str(folders / "second"), "--shards"]) == 0
     assert capsys.readouterr().out.startswith("CONFORMANT")
+
+
+def test_parts_accept_known_defects_only_if_all_of_them_do() -> None:
+    defect = {"nature": "known defect", "reason": "so it is", "reference": "issue 1"}
+    for both, code in (((True, True), 0), ((True, False), 1)):
+        runs = [
+            run_of([said(f"row.{number}", Status.KNOWN, **defect)], name=f"{number}", accept_known_defects=accepts)
+            for number, accepts in enumerate(both)
+        ]
+        assert merge_shards(runs).exit_code == code
+
+
+def test_columns_say_which_of_them_have_known_differences() -> None:
+    merged = merge([lane("a", P), run_of([said("a", P), said("b", Status.KNOWN)], lane="b")])
+    assert merged.sentence == (
+        "CONFORMANT WITH KNOWN DIFFERENCES: 2 of 2 runs conform, 1 of them with known differences"
+    )

@@ -230,3 +230,34 @@ def test_silence_and_refusal_differ_in_words() -> None:
     cell = by_id("loadbalancer.local.tcp.ipv4.outside-1-to-vip")
     refused = [replace(Observation(cell.path.key, 0, Outcome.REFUSED), count=SAMPLES)]
     assert f"refused x{SAMPLES}" in "\n".join(told(judged(seen={cell.path.key: refused})))
+
+
+def test_known_differences_are_told_by_nature_and_level_and_undecided_rows_by_reason() -> None:
+    verdicts = judged()
+    asked = [cell for cell in CELLS if verdicts[cell.id].status is Status.PASS]
+    core = [cell for cell in asked if cell.level is Level.CORE][:3]
+    extended = [cell for cell in asked if cell.level is Level.EXTENDED][:2]
+    known = {"reason": "so it is", "reference": "issue 1", "nature": "finding"}
+    for cell in (core[0], extended[0]):
+        verdicts[cell.id] = replace(verdicts[cell.id], status=Status.KNOWN, **known)
+    for cell, why in ((core[1], "no answer, but one"), (core[2], "no answer, but two"), (extended[1], "no answer")):
+        verdicts[cell.id] = replace(verdicts[cell.id], status=Status.INCONCLUSIVE, reason=why)
+    lines = told(verdicts)
+    assert "known difference (finding), 2 rows (1 core, 1 extended): so it is [issue 1]" in lines
+    assert "undecided, 3 rows (2 core, 1 extended): no answer" in lines
+    assert any(line.startswith("KNOWN DEFECTS: 1 core check differs") for line in lines)
+
+
+def test_our_own_instrument_stands_in_a_section_of_its_own() -> None:
+    cell = next(cell for cell in CELLS if cell.instrument and cell.level is Level.CORE)
+    verdicts = judged(features=FEATURES)
+    assert verdicts[cell.id].instrument
+    verdicts[cell.id] = replace(verdicts[cell.id], status=Status.FAIL, observed="of our own", sees="0 of 3")
+    lines = told(verdicts)
+    begins = next(number for number, line in enumerate(lines) if line.startswith("our own reference load balancer (an"))
+    failed = lines.index(f"FAIL (core) {cell.id}")
+    last = next(number for number, line in enumerate(lines) if line.startswith("CONFORMANT"))
+    assert begins < failed < last
+    assert "  sees      0 of 3" in lines
+    assert any(line.startswith("  our own reference load balancer, outside of this verdict: ") for line in lines[last:])
+    assert not any("reference-" in line for line in lines[:begins])

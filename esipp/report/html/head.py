@@ -13,8 +13,10 @@ from esipp.report.conclusion import (
     EMPTY,
     INCONCLUSIVE,
     KNOWN_DEFECTS,
+    LEVELS,
     PARTIAL,
     WITH_DIFFERENCES,
+    is_defect,
 )
 from esipp.report.html.marks import Count, counts
 from esipp.report.reading import LEDGER, RecordedRun
@@ -86,7 +88,7 @@ def head_of(run: RecordedRun) -> dict[str, Any]:
         "judged": len(run.verdicts),
         "rows": len(run.rows),
         "profiles": _profiles(run),
-        "levels": [level.value for level in Level],
+        "levels": [LEVELS[level] for level in Level],
         "facts": _facts(run),
         "components": run.components,
         "digests": sum(1 for each in run.components if each.digest),
@@ -237,7 +239,8 @@ def _part(run: RecordedRun, level: Level, rows: list[Any]) -> Part:
         verdict, word = "unsupported", "not tested"
     else:
         verdict = "known" if "known" in by else "pass"
-        word = "differs as is known" if "known" in by else "as required"
+        known = [run.verdicts[row.id] for row in rows if run.verdicts[row.id].status is Status.KNOWN]
+        word = "known defects" if any(map(is_defect, known)) else "allowed differences" if known else "as required"
         word += ", as far as tested" if "unsupported" in by else ""
     return Part(level.value, verdict, word, found)
 

@@ -56,14 +56,16 @@ def said_of(verdict: Verdict | None) -> str:
 
 
 def counts(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[Count]:
-    """How many rows have which verdict, the good ones first."""
-    found = Counter(said_of(verdicts.get(row.id)) for row in rows)
-    order = sorted(found, key=WORST.index, reverse=True)
-    first = [each for each in order if each == Status.PASS.value]
-    return [
-        Count(each, MARKS[each], WORDS[each], found[each])
-        for each in [*first, *(each for each in order if each not in first)]
-    ]
+    """How many rows have which verdict, the good ones first; known differences by their nature."""
+    given = [verdicts.get(row.id) for row in rows]
+    found = Counter((said_of(each), each.nature if each else "") for each in given)
+    order = sorted(found, key=lambda key: (key[0] != Status.PASS.value, -WORST.index(key[0]), key[1]))
+    return [Count(name, MARKS[name], _word(name, nature), found[name, nature]) for name, nature in order]
+
+
+def _word(name: str, nature: str) -> str:
+    """A verdict in words; a known difference with what it is."""
+    return f"{WORDS[name]} ({nature})" if nature else WORDS[name]
 
 
 def worst(said: Iterable[str]) -> str:
