@@ -24,6 +24,9 @@ class Group(StrEnum):
 
 
 KUBE_PROXY, CILIUM = "kube-proxy", "cilium"
+DISRUPTIVE = "disruptive"
+"""The feature of rows that are asked with ``--allow-disruptive`` only."""
+
 RED = frozenset({"fail", "flaky"})
 KNOWN = frozenset({"known"})
 
@@ -157,11 +160,14 @@ class Score:
 
 def hold(broken: Break, rows: Iterable[Row], healthy: Mapping[str, str], result: Result) -> Score:
     """Hold what the rows said on the broken cluster against what they said on the healthy one."""
-    asked = {row.id: row for row in rows if healthy.get(row.id, "unsupported") != "unsupported"}
+    known = {row.id: row for row in rows}
+    asked = {name: row for name, row in known.items() if healthy.get(name, "unsupported") != "unsupported"}
     judged = sum(said != "unsupported" for said in result.statuses.values())
     score = Score(broken.name, asked=judged, exit_code=result.exit_code, seconds=result.seconds)
     diagnoses: dict[str, int] = {}
     for name, said in result.statuses.items():
+        if name in known and DISRUPTIVE in known[name].features and not broken.asked.disruptive:
+            continue  # the run of the healthy cluster was allowed more
         row, before = asked.get(name), healthy[name]
         if row is not None and broken.notices(row):
             score.must += 1

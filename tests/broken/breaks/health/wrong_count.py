@@ -1,14 +1,14 @@
 """Every health check counts one endpoint more than there is."""
 
 from esipp.health.model import About
-from tests.broken.breakage import Asked, Break, Group
-from tests.broken.health_proxies import asks, lying
+from tests.broken.breakage import Break, Group
+from tests.broken.health_proxies import asks, at_rest, lying
 
 BREAK = Break(
     "health-wrong-count",
     Group.HEALTH,
     "every node's health check counts one endpoint more than there is, in the document and in the weight",
-    Asked(("health_checks",)),
+    at_rest(),
     lying("count"),
     lambda row: asks(row, About.COUNT, About.WEIGHT),
     names="endpoints are counted wrongly",
