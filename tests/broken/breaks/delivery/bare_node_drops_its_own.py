@@ -16,6 +16,17 @@ from tests.broken.matching import DROP, to_port, vips
 from tests.broken.nodes import Json, Live, Nodes, Placed, Rule
 
 
+WITHOUT_MANY = (
+    "interop.loadbalancer",
+    "interop.nodeport",
+    "interop.external-ips",
+    "interop.names",
+    "interop.neighbours",
+)
+"""All of the suite but its two hundred services: breaks run side by side, and one of their 2,400 connections was lost
+while four suites ran at once (2026-11-23)."""
+
+
 def black_holing(nodes: Nodes) -> AbstractContextManager[Placed]:
     own = internal_addresses(nodes, nodes.bare)
 
@@ -56,7 +67,7 @@ BREAK = Break(
     Group.DELIVERY,
     "the bare node drops what its own pods and processes send to a Local service by VIP, externalIP or its own "
     "nodePort, as kube-proxy's nftables mode did before 1.34",
-    Asked(("interoperability",)),
+    Asked(("interoperability",), WITHOUT_MANY),
     black_holing,
     cells(notices),
     names="no short circuit",
