@@ -15,7 +15,6 @@ from tests.broken.forwarding import internal_addresses
 from tests.broken.matching import DROP, to_port, vips
 from tests.broken.nodes import Json, Live, Nodes, Placed, Rule
 
-
 WITHOUT_MANY = (
     "interop.loadbalancer",
     "interop.nodeport",
@@ -23,7 +22,7 @@ WITHOUT_MANY = (
     "interop.names",
     "interop.neighbours",
 )
-"""All of the suite but its two hundred services: breaks run side by side, and one of their 2,400 connections was lost
+"""All of the suite but its two hundred services: breaks run side by side, and one of their connections was lost
 while four suites ran at once (2026-11-23)."""
 
 
