@@ -21,7 +21,7 @@ from esipp.moves.watching import Watching
 from esipp.plural import counted
 from esipp.stage import Stage
 from esipp.stop import Stop
-from esipp.timing import FIELD_LIMIT
+from esipp.timing import FIELD_LIMIT, PROMPT
 from esipp.topology import IPAddress, parse_address
 
 Json = dict[str, Any]
@@ -189,7 +189,8 @@ class Acts:
         stable = self.stop.converge(self._sources, STABLE)
         if stable.held:
             notes.either[-1] = (began, max(back, time.monotonic() - CALM / 2))
-        self.hold(self.bound)
+        # A prompt return is told by answers that are later than its bound.
+        self.hold(max(self.bound, notes.returned + PROMPT + CALM - time.monotonic()))
         took = f"{stable.seconds:.1f} s after" if stable.held else f"not within {FIELD_LIMIT:.0f} s after"
         told = counted(len(services), "service was", "services were")
         notes.words = f"{told} Cluster and then Local; sources stable {took} the health checks"
