@@ -116,6 +116,7 @@ def made(asking: FakeAsking | None = None, watching: Any = None, disruptor: Fake
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HOLD", dict.fromkeys(module.HOLD, 0.0))
     monkeypatch.setattr(module, "CALM", 0.2)
+    monkeypatch.setattr(module, "PROMPT", 0.0)
     for name in ("WHOLE", "TOLD", "GONE", "STABLE"):
         monkeypatch.setattr(module, name, Budget(name.lower(), 0.2, need=1, spacing=0.05))
 
