@@ -133,7 +133,7 @@ def addresses(there: Surroundings) -> list[str]:
 
 
 def resolver(there: Surroundings) -> str:
-    """Say who resolves the hostnames that it announces; nobody where it announces none."""
+    """Say which server resolves the hostnames that the load balancer announces, if it announces any."""
     found = inspect(there, NAME)
     given = [*_options(found, OWN_LABEL), *_options(found)] if found else []
     return next(iter(addresses(there)), "") if HOSTNAME in given else ""

@@ -303,7 +303,7 @@ def _asked(core: Tally, catalogue: int, left_out: int, verdicts: Sequence[Verdic
     told = [f"{count:,} for want of {name}" for name, count in reasons.most_common(MOST_REASONS)]
     if rest := sum(reasons.values()) - sum(count for _, count in reasons.most_common(MOST_REASONS)):
         told.append(f"{rest:,} for want of others")
-    told += [f"{core.recorded:,} only recorded, as nobody promises anything"] * bool(core.recorded)
+    told += [f"{core.recorded:,} recorded only: no bound is promised"] * bool(core.recorded)
     told += [f"{left_out:,} not selected"] * bool(left_out)
     if told:
         yield f"not asked: {', '.join(told)}"

@@ -245,3 +245,16 @@ def test_every_verdict_is_counted_once() -> None:
     found = tally(given)
     assert found.asked + found.not_asked == len(given)
     assert found.as_json()["asked"] == found.asked
+
+
+def test_a_core_check_that_is_only_recorded_counts_neither_as_asked_nor_as_required() -> None:
+    said = end(*many(2, Status.PASS, CORE), verdict(Status.RECORDED, CORE))
+    assert (said.result, said.exit_code) == ("conformant", ExitCode.CONFORMANT)
+    assert said.why.startswith("all 3 core checks")
+    assert "core: all 3 as required, 1 recorded" in said.lines
+    assert "asked: 3 of the catalogue's 4 core checks (75 %)" in said.lines
+    assert "not asked: 1 recorded only: no bound is promised" in said.lines
+
+
+def test_where_every_core_check_is_only_recorded_nothing_is_concluded() -> None:
+    assert conclude([verdict(Status.RECORDED, CORE)], 0).exit_code is ExitCode.HARNESS
