@@ -59,11 +59,6 @@ class Asked:
         """What has to be the same for two to share a run of the healthy cluster."""
         return self.suites, self.own, self.options
 
-    @property
-    def cluster(self) -> str:
-        """What is different about the cluster, also when it is healthy; empty where nothing is."""
-        return " ".join(self.own)
-
 
 def nobody(row: Row) -> bool:
     """No row."""

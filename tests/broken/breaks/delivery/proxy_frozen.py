@@ -8,17 +8,17 @@ from esipp.flips.model import At, BesideHealthRow, BesideRow, FlipClaim, Flipped
 from esipp.rows import Row
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.flipping import flips
-from tests.broken.nodes import LONGEST, Live, Nodes, Placed
+from tests.broken.nodes import GO_ON, LONGEST, SWITCH, Live, Nodes, Placed
 
-STOP, GO_ON = "pkill -STOP -x kube-proxy", "pkill -CONT -x kube-proxy"
+STOP, BY_ITSELF = "pkill -STOP -x kube-proxy", "pkill -CONT -x kube-proxy"
 
 
 @contextmanager
 def standing_still(nodes: Nodes, _: Live) -> Iterator[None]:
     """Stopped, not ended; and it goes on by itself if nobody is left to let it."""
     there = nodes.bare
-    dead_mans_switch = f"(sleep {LONGEST:.0f}; {GO_ON}) >/dev/null 2>&1 &"
-    script = f"setsid sh -c {shlex.quote(dead_mans_switch)}; {STOP}"
+    dead_mans_switch = f"(sleep {LONGEST:.0f}; {BY_ITSELF}) >/dev/null 2>&1 &"
+    script = f"setsid sh -c {shlex.quote(dead_mans_switch)} {SWITCH}; {STOP}"
     try:
         nodes.on_nodes(lambda node: script if node == there else "")
         yield

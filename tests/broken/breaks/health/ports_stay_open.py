@@ -7,7 +7,6 @@ from tests.broken.breakage import Asked, Break, Group
 from tests.broken.health_proxies import ALL_NODE_PORTS, claims, health_proxies, redirected
 from tests.broken.nodes import Nodes, Placed
 
-
 SETTLED = "healthcheck.one-pod.ipv4.outside-1-to-bare-node.status"
 """Asked where all others are trials, so that it is known when the run began to look."""
 
