@@ -65,8 +65,8 @@ class Baselines:
     def _ask(self, asked: Asked, out: Path) -> dict[str, object]:
         """Run it; what is amiss is kept as well, so that it is not run again for each break."""
         try:
-            # What is scoped touches no other run's Services; another load balancer is everybody's.
-            with turn(self.nodes.lock, alone=bool(asked.own)), own_balancer(self.nodes, asked.own):
+            # Alone: a break beside it would take of the time that it measures.
+            with turn(self.nodes.lock, alone=True), own_balancer(self.nodes, asked.own):
                 result = qualify(self.nodes, asked, out)
         except Exception as error:
             return {"statuses": {}, "amiss": f"{type(error).__name__}: {error}"}
