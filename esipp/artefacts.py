@@ -4,11 +4,9 @@ What concerns the whole cluster is collected once a run, into ``artefacts/``; wh
 ``rows/ID/``, which points there.
 """
 
-import hashlib
 import json
 import os
 import queue
-import re
 import signal
 import subprocess
 import threading
@@ -19,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from esipp.content import file_name
 from esipp.framing import LATE, Frames, Kept
 from esipp.redaction import KNOWN, redact
 
@@ -329,11 +328,3 @@ def _write_row(folder: Path, row: RowEvidence, shared: str) -> list[str]:
     said += ["", f"../../{shared}/index.txt lists what was collected once for the whole run: objects, logs, nodes."]
     (folder / "README.txt").write_text("\n".join([f"evidence for {row.id}", "", *said, *notes, ""]), encoding="utf-8")
     return notes
-
-
-def file_name(identity: str) -> str:
-    """An id as the name of a file: letters, digits, dots, dashes; two ids never share one."""
-    plain = re.sub(r"[^A-Za-z0-9._-]", "_", identity).lstrip(".-")
-    if plain and plain == identity and len(plain) <= 120:
-        return plain
-    return f"{plain[:110]}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from esipp.cell import Override
-from esipp.loadbalancers.ingress import AT_SERVICE, OF_SERVICE, facts_at, service_of
+from esipp.checks.ingress import AT_SERVICE, OF_SERVICE, facts_at, service_of
+from esipp.checks.patterns import patterns
 from esipp.observation import Verdict
 from esipp.plural import counted
-from esipp.report.plain import patterns
 from esipp.rows import Difference, Nature, Row, Status, holds, older_than
 
 OF_A_WINDOW = ("load-balancer.steered",)

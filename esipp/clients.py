@@ -7,21 +7,12 @@ from itertools import combinations
 
 from esipp.cluster import kubeconfig_arguments
 from esipp.errors import HarnessError
-from esipp.model import Client, Family, Vantage
+from esipp.model import BACKENDS, Client, Family, Vantage
 from esipp.probing import transports
 from esipp.probing.prober import Prober
 from esipp.probing.vantages import Outside
 from esipp.stage import Stage
-from esipp.topology import (
-    BACKENDS,
-    IPAddress,
-    Node,
-    Stand,
-    Topology,
-    family_of,
-    parse_address,
-    without_shared,
-)
+from esipp.topology import IPAddress, Node, Stand, Topology, family_of, parse_address, without_shared
 from esipp.whereabouts import Owners, behind_nat
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import partial
 
-from esipp.model import EntryKind, Path, Protocol, Vantage
+from esipp.model import EntryKind, Path, Protocol, Vantage, backends_of
 from esipp.observation import Observation, Outcome
-from esipp.topology import IPAddress, Topology, backends_of, family_of, parse_address
+from esipp.topology import IPAddress, Topology, family_of, parse_address
 
 LINGERS = {Protocol.TCP: 10.0, Protocol.UDP: 60.0, Protocol.SCTP: 60.0}
 """Seconds that Cilium keeps the state of a connection after its last packet, by its defaults."""

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from esipp.cluster import ApiError, Cluster, Json, UnreachableError
-from esipp.facts import Fact
+from esipp.fact import Fact
 from esipp.loadbalancers.reference import Reference
 from esipp.paging import listed
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 
@@ -19,3 +20,11 @@ def key_of(*inputs: object) -> str:
             digest.update(json.dumps(thing, sort_keys=True).encode())
         digest.update(b"\0\0")
     return digest.hexdigest()[:16]
+
+
+def file_name(identity: str) -> str:
+    """An id as the name of a file: letters, digits, dots, dashes; two ids never share one."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", identity).lstrip(".-")
+    if plain and plain == identity and len(plain) <= 120:
+        return plain
+    return f"{plain[:110]}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"

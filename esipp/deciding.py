@@ -7,7 +7,8 @@ a known difference, is the same for all of them.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from esipp.loadbalancers.ingress import facts_at, in_doubt
+from esipp.checks.ingress import facts_at
+from esipp.loadbalancers.ingress import in_doubt
 from esipp.observation import Verdict
 from esipp.rows import (
     Difference,

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 
+from esipp.base.kubernetes_version import read_version
+
 Json = dict[str, Any]
 
 ALPHA, BETA = "service.alpha.kubernetes.io", "service.beta.kubernetes.io"
@@ -22,8 +24,6 @@ VALUES = {"Local": "OnlyLocal", "Cluster": "Global"}
 """What ``external-traffic`` says for a policy; anything else goes out as it is, for the server to judge."""
 _FIELDS = {VALUES[policy]: policy for policy in VALUES}
 
-OLDEST = (1, 4)
-"""The first Kubernetes in which the client's source can be preserved: kubernetes/kubernetes#29409."""
 NEWEST = (9999, 0)
 """What a server is taken for whose version cannot be read: one of today."""
 
@@ -46,12 +46,6 @@ _DAEMON_SETS = re.compile(r"^/apis/apps/[^/]+/namespaces/[^/]+/daemonsets$")
 _REFUSED = re.compile(
     r'metadata\.annotations: Invalid value: "service\.(?:alpha|beta)\.kubernetes\.io/healthcheck-nodeport"'
 )
-
-
-def read_version(text: str) -> tuple[int, int] | None:
-    """Major and minor of a ``gitVersion`` (``v1.7.16-gke.0``, ``v1.6.4+coreos.0``) or of ``1.5``; None if unread."""
-    found = re.match(r"v?(\d+)\.(\d+)(?![\d])", text)
-    return (int(found[1]), int(found[2])) if found else None
 
 
 @dataclass(frozen=True)

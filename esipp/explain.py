@@ -4,10 +4,9 @@ import textwrap
 from collections.abc import Iterable
 
 from esipp.cell import Cell, Control, Override, Proof, Spread
-from esipp.model import AddressClass, Claim, Client, EntryKind, Path, Port, Protocol, Vantage
+from esipp.model import POD_BACKEND, AddressClass, Claim, Client, EntryKind, Path, Port, Protocol, Vantage
 from esipp.picture import picture
 from esipp.rows import KUBERNETES, Level, Row, older_than
-from esipp.topology import POD_BACKEND
 
 WIDTH = 100
 

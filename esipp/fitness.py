@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from esipp.base.kubernetes_version import read_version
 from esipp.cluster import ApiError, Cluster, UnreachableError
-from esipp.dialect import NEWEST, read_version
+from esipp.dialect import NEWEST
 from esipp.disruption.marks import CORDONED_BY
 from esipp.errors import PreflightError
 from esipp.model import Role

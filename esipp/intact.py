@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.errors import HarnessError
-from esipp.model import Client, EntryKind, Path, Role, Vantage
+from esipp.model import Client, EntryKind, Path, Role, Vantage, backends_of
 from esipp.pods import HARMED, changed, harm
-from esipp.topology import backends_of
 
 Json = dict[str, Any]
 

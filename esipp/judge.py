@@ -12,9 +12,10 @@ from math import comb
 from typing import Any
 
 from esipp.cell import Cell, Control, Override, Proof, Spread
+from esipp.checks.ingress import facts_at
 from esipp.collisions import Ports
 from esipp.excusing import Cover, Steer, cover, sources_at
-from esipp.loadbalancers.ingress import facts_at, held, in_doubt
+from esipp.loadbalancers.ingress import held, in_doubt
 from esipp.model import NO_ANSWER, AddressClass, Claim, Path, Vantage
 from esipp.observation import Observation, Outcome, Verdict, Witness
 from esipp.power import missed, most_unseen, say_share

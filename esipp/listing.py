@@ -4,7 +4,8 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from esipp.dialect import Dialect, dialect_of, read_version
+from esipp.base.kubernetes_version import read_version
+from esipp.dialect import Dialect, dialect_of
 from esipp.plural import counted
 from esipp.report.conclusion import LEVELS
 from esipp.requiring import counts

@@ -290,3 +290,23 @@ class Path:
         assert self.service is not None
         apart = f"-{self.protocol.value.lower()}" if self.service.type is ServiceType.LOAD_BALANCER else ""
         return self.service.slug.replace(".", "-") + apart
+
+
+POD_BACKEND, PAIR_BACKEND, HOST_BACKEND, UNREADY_BACKEND = "backend", "backend-2", "backend-host", "backend-not-ready"
+CONTROL_BACKEND = "backend-control-plane"
+BACKENDS = {
+    Backends.POD: frozenset({POD_BACKEND}),
+    Backends.PAIR: frozenset({POD_BACKEND, PAIR_BACKEND}),
+    Backends.HOST_NETWORK: frozenset({HOST_BACKEND}),
+    Backends.NOT_READY: frozenset({UNREADY_BACKEND}),
+    Backends.CONTROL_PLANE: frozenset({CONTROL_BACKEND}),
+}
+
+
+def backends_of(service: Service | None) -> frozenset[str]:
+    """The pods that may answer for a service; without a service it is the one whose own address is dialled."""
+    return BACKENDS[service.backends if service else Backends.POD]
+
+
+OUTSIDE = Client("outside-1", Vantage.OUTSIDE)
+"""The first client outside the cluster."""

@@ -12,9 +12,8 @@ from typing import Any
 from esipp.cluster import ApiError, Cluster, UnreachableError
 from esipp.errors import HarnessError
 from esipp.labels import MANAGED_BY, labels_of
-from esipp.model import Backends, Client, Entry, EntryKind, Family, Path, Protocol, Vantage
+from esipp.model import POD_BACKEND, Backends, Client, Entry, EntryKind, Family, Path, Protocol, Vantage
 from esipp.observation import Observation, Outcome
-from esipp.topology import POD_BACKEND
 
 FACT = "network-policies.beyond-us"
 """The fact that names policies which may deny something and which we cannot lift; there is none where there are none.

@@ -16,8 +16,8 @@ from esipp.loadbalancers.profiles.loading import provider
 from esipp.probing.places import AUTO, read_places
 from esipp.requiring import add_require, counts, read_required
 from esipp.rows import Binding
-from esipp.run import DEFAULT_MOVES, DEFAULT_SAMPLES, Settings
-from esipp.sampling import DEFAULT_NODES, MOST_NODES
+from esipp.run import DEFAULT_MOVES, DEFAULT_NODES, DEFAULT_SAMPLES, Settings
+from esipp.sampling import MOST_NODES
 from esipp.source_ranges import read as read_ranges
 
 MOST_BOUND = 3600.0

@@ -1,8 +1,7 @@
 """The topology of a row as text: client, entry and backend as boxes, with the nodes they stand on."""
 
 from esipp.cell import Cell
-from esipp.model import Backends, Balancer, Client, EntryKind, Path, Role, Service, Vantage
-from esipp.topology import POD_BACKEND
+from esipp.model import POD_BACKEND, Backends, Balancer, Client, EntryKind, Path, Role, Service, Vantage
 
 ARROW, BLOCKED = " --> ", " -x  "
 

@@ -5,9 +5,20 @@ from typing import Any
 
 from esipp import manifests
 from esipp.manifests import BACKEND_LABEL, PAIR_LABEL
-from esipp.model import Backends, Path, Protocol, Role, Vantage
+from esipp.model import (
+    CONTROL_BACKEND,
+    HOST_BACKEND,
+    PAIR_BACKEND,
+    POD_BACKEND,
+    UNREADY_BACKEND,
+    Backends,
+    Path,
+    Protocol,
+    Role,
+    Vantage,
+    backends_of,
+)
 from esipp.props import Props
-from esipp.topology import CONTROL_BACKEND, HOST_BACKEND, PAIR_BACKEND, POD_BACKEND, UNREADY_BACKEND, backends_of
 
 Json = dict[str, Any]
 

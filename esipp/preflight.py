@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from esipp import network_policies
+from esipp.base.kubernetes_version import read_version
 from esipp.catalog import all_rows
 from esipp.cilium import sctp_feature
 from esipp.cluster import NOT_THERE, ApiError, Cluster, UnreachableError
 from esipp.components import BALANCER, Component, find_components, node_facts, reference_component
 from esipp.deploying.pull_secret import load
-from esipp.dialect import CLUSTER_IPS_SINCE, NEWEST, read_version
+from esipp.dialect import CLUSTER_IPS_SINCE, NEWEST
 from esipp.disruption.containers import proven
 from esipp.disruption.features import disruption_features
 from esipp.errors import HarnessError, PreflightError
@@ -26,7 +27,6 @@ from esipp.fitness import (
     check_server,
     list_nodes,
 )
-from esipp.in_pod.credentials import NO_CLIENT_OUTSIDE
 from esipp.interoperability.dns import dns_feature
 from esipp.loadbalancers import carrying
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected, detect
@@ -43,6 +43,7 @@ from esipp.pod_security import host_network_feature
 from esipp.probing import standing
 from esipp.probing.hosts import Landed
 from esipp.probing.places import Place
+from esipp.probing.standing import NO_CLIENT_OUTSIDE
 from esipp.requiring import check_required
 from esipp.rights import rights_features
 from esipp.rows import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, OWN_REFERENCE, Feature

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from esipp.model import AddressClass, Claim, EntryKind, Path
+from esipp.model import AddressClass, Claim, EntryKind, Path, backends_of
 from esipp.observation import Observation, Outcome
-from esipp.topology import Topology, backends_of, family_of, parse_address
+from esipp.topology import Topology, family_of, parse_address
 
 
 @dataclass(frozen=True)

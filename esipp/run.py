@@ -26,8 +26,8 @@ from esipp.report.ledger import SCHEMA_VERSION, Ledger
 from esipp.report.told_rows import row_record
 from esipp.requiring import NOT_LOOKED_FOR, check_required, refusal
 from esipp.rows import Binding, Feature, Row
-from esipp.sampling import DEFAULT_NODES
 
+DEFAULT_NODES = 10
 DEFAULT_SAMPLES = 200
 DEFAULT_MOVES = 30
 

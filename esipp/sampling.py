@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from esipp.model import Role
+from esipp.run import DEFAULT_NODES
 from esipp.topology import MARKS, Node, marked
 
-DEFAULT_NODES = 10
 MOST_NODES = 100
 """Each agent has a kubectl of its own here, of some 40 MB, and two more while packets are captured."""
 

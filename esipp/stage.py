@@ -25,7 +25,7 @@ from esipp.loadbalancers.carrying import guess
 from esipp.loadbalancers.detection import NOTHING_FOUND, Detected
 from esipp.loadbalancers.patience import USUAL, Patience
 from esipp.manifests import Numbers
-from esipp.model import Backends, EntryKind, Family, Path, Protocol, Role, ServiceType
+from esipp.model import Backends, EntryKind, Family, Path, Protocol, Role, ServiceType, backends_of
 from esipp.namespaces import GONE, owner, remove_namespace, wait_for_account
 from esipp.pinned import pinned_pods
 from esipp.pods import identity, is_ready, say_pod
@@ -34,12 +34,7 @@ from esipp.refusals import concerns_one_object, hint_for, hint_of_one
 from esipp.sampling import sample
 from esipp.sidecars import injected
 from esipp.source_ranges import SourceRanges, is_open, limit
-from esipp.topology import (
-    Node,
-    Pod,
-    backends_of,
-    by_family,
-)
+from esipp.topology import Node, Pod, by_family
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from esipp.deploying.wishes import NOTHING, Wishes
-from esipp.model import AddressClass, Backends, Client, Family, Path, Role, Service, Vantage
+from esipp.model import AddressClass, Client, Family, Path, Role, Vantage
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -97,22 +97,6 @@ class Stand:
     def shown(self, own: IPAddress) -> IPAddress:
         """By which address the cluster sees a socket of this client."""
         return self.behind_nat.get(own, own)
-
-
-POD_BACKEND, PAIR_BACKEND, HOST_BACKEND, UNREADY_BACKEND = "backend", "backend-2", "backend-host", "backend-not-ready"
-CONTROL_BACKEND = "backend-control-plane"
-BACKENDS = {
-    Backends.POD: frozenset({POD_BACKEND}),
-    Backends.PAIR: frozenset({POD_BACKEND, PAIR_BACKEND}),
-    Backends.HOST_NETWORK: frozenset({HOST_BACKEND}),
-    Backends.NOT_READY: frozenset({UNREADY_BACKEND}),
-    Backends.CONTROL_PLANE: frozenset({CONTROL_BACKEND}),
-}
-
-
-def backends_of(service: Service | None) -> frozenset[str]:
-    """The pods that may answer for a service; without a service it is the one whose own address is dialled."""
-    return BACKENDS[service.backends if service else Backends.POD]
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,9 @@
 No I/O: how trials are performed side by side is in fixtures/trials.py.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from esipp.deciding import Decision, ours_failed, undecided
 from esipp.rows import Difference, Row
 
 
@@ -40,23 +39,3 @@ class TrialRow(Row):
     def as_json(self) -> dict[str, Any]:
         """The row as one JSON object."""
         return super().as_json() | {"expect": self.must}
-
-
-@dataclass
-class Course:
-    """How the trials of a suite went: one that breaks off leaves its own rows undecided, and no others.
-
-    ``trouble`` says why a trial broke off; what it has seen by then does not count. ``broken`` says the same where
-    the fault is ours.
-    """
-
-    trouble: dict[str, str] = field(default_factory=dict)
-    broken: dict[str, str] = field(default_factory=dict)
-
-    def cut_short(self, row: TrialRow) -> Decision | None:
-        """The decision on a row whose trial broke off; None if it did not."""
-        if row.trial in self.broken:
-            return ours_failed(row, "nothing", f"esipp itself failed: {self.broken[row.trial]}")
-        if row.trial in self.trouble:
-            return undecided(row, self.trouble[row.trial])
-        return None

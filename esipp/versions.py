@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
+from esipp.base.kubernetes_version import OLDEST, read_version
 from esipp.cell import paths_of
-from esipp.dialect import OLDEST, read_version
 from esipp.errors import PreflightError
 from esipp.model import Backends, Balancer, EntryKind, Family, Path, Protocol, ServiceType, TrafficPolicy, Vantage
 from esipp.rows import KUBERNETES, Feature, Row

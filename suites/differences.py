@@ -6,7 +6,7 @@ Every difference names the facts under which it holds; facts are found on the cl
 from dataclasses import replace
 
 from esipp.cell import Override, Proof
-from esipp.loadbalancers.ingress import AT_SERVICE, OF_SERVICE, PROXY
+from esipp.checks.ingress import AT_SERVICE, OF_SERVICE, PROXY
 from esipp.model import NO_ANSWER, OF_NODES, AddressClass, EntryKind, Path, Role, TrafficPolicy, Vantage
 from esipp.rows import Nature
 from suites.ciliums import CILIUMS

@@ -6,7 +6,7 @@ when it is no longer seen (esipp/claims.py).
 
 from dataclasses import replace
 
-from esipp.health.judge import EACH_TARGET, TWICE
+from esipp.health.model import EACH_TARGET, TWICE
 from esipp.rows import Difference, Nature
 
 COUNTED_TWICE = Difference(

@@ -1,6 +1,6 @@
 """What backends see behind a load balancer that is a proxy, for rows that are no path. Data only."""
 
-from esipp.loadbalancers.ingress import OF_SERVICE, PROXY
+from esipp.checks.ingress import OF_SERVICE, PROXY
 from esipp.rows import Difference
 
 REASON = "the load balancer of this Service is a proxy: the backend sees the address that it connects from"

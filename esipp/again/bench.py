@@ -8,9 +8,9 @@ from typing import Any
 from esipp.again.evidence import API, CONTINUITY, CONVERGENCE, FLIPS, HEALTH, INTEROPERABILITY, PATHS, Moved
 from esipp.again.past import Known, Past
 from esipp.cell import Cell
+from esipp.compatibility.judging import Seen as Edited
 from esipp.compatibility.judging import judge as judge_api
 from esipp.compatibility.model import EditRow
-from esipp.compatibility.model import Seen as Edited
 from esipp.continuity.judging import Judge as ContinuityJudge
 from esipp.continuity.rows import ContinuityRow
 from esipp.continuity.seen import Seen as Flowed

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.again.codec import decode, encode
-from esipp.compatibility.model import Seen as Edited
+from esipp.compatibility.judging import Seen as Edited
 from esipp.continuity.seen import Seen as Flowed
 from esipp.excusing import Steer
 from esipp.flips.seen import Seen as Flipped

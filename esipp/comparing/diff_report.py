@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from esipp.checks.patterns import patterns
 from esipp.comparing.diff import Diff
 from esipp.comparing.environment import name_of
 from esipp.comparing.paper import Item, Paper, Section, Table
@@ -14,7 +15,6 @@ from esipp.comparing.times import KINDS
 from esipp.moves.statistics import Distribution
 from esipp.observation import Verdict
 from esipp.plural import counted, form
-from esipp.report.plain import patterns
 from esipp.rows import Level, Status
 
 MOST_OBSERVED = 15

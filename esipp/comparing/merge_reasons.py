@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from esipp.checks.patterns import patterns
 from esipp.comparing.merging import Column
 from esipp.comparing.paper import Item, Section
 from esipp.comparing.words import Words, gist
 from esipp.observation import Verdict
 from esipp.plural import form
 from esipp.report.conclusion import WORST_FIRST
-from esipp.report.plain import patterns
 from esipp.rows import Status
 
 TITLE = "What is not green, and why"

@@ -4,13 +4,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from esipp.checks.patterns import patterns
 from esipp.comparing import merge_reasons
 from esipp.comparing.environment import environment, when
 from esipp.comparing.merging import Column, Merged
 from esipp.comparing.paper import Item, Paper, Section, Table
 from esipp.plural import counted
 from esipp.report.conclusion import WORST_FIRST
-from esipp.report.plain import patterns
 from esipp.report.told_rows import ToldRow
 from esipp.rows import Level, Status
 

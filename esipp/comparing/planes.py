@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 
+from esipp.checks.patterns import patterns
 from esipp.claims import Claim
 from esipp.comparing.rows import Change, Kind, compare_rows
 from esipp.report.conclusion import FINE
-from esipp.report.plain import patterns
 from esipp.report.reading import RecordedRun
 from esipp.rows import Nature, Status
 

@@ -1,6 +1,7 @@
 """(row, answers of its chain) -> decision. Pure."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.compatibility.model import (
@@ -11,7 +12,6 @@ from esipp.compatibility.model import (
     Ref,
     Refused,
     Same,
-    Seen,
     Want,
     Warned,
     at,
@@ -19,6 +19,7 @@ from esipp.compatibility.model import (
     say_path,
     say_value,
 )
+from esipp.course import Course
 from esipp.deciding import Decision, give_verdict, ours_failed, undecided
 from esipp.observation import Verdict
 from esipp.rows import Feature, Row, Status
@@ -35,6 +36,13 @@ QUIET = ("refused", "timed out")
 """What a port says where nobody answers."""
 
 Answers = Mapping[str, Answer]
+
+
+@dataclass
+class Seen(Course):
+    """Everything that was seen: the answers of each chain's steps, by name."""
+
+    answers: dict[str, dict[str, Answer]] = field(default_factory=dict)
 
 
 class _OpenError(Exception):

@@ -9,7 +9,7 @@ from enum import Enum, StrEnum
 from typing import Any
 
 from esipp.rows import Profile
-from esipp.trials import Course, TrialRow
+from esipp.trials import TrialRow
 
 Json = dict[str, Any]
 
@@ -169,13 +169,6 @@ class Answer:
         }
         refused = list(self.refused) if self.refused else None
         return {"answer": kept, "refused": refused, "warnings": list(self.warnings), "trouble": self.trouble}
-
-
-@dataclass
-class Seen(Course):
-    """Everything that was seen: the answers of each chain's steps, by name."""
-
-    answers: dict[str, dict[str, Answer]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

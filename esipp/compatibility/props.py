@@ -3,7 +3,7 @@
 from esipp.compatibility.model import EditRow, Verb
 from esipp.flips.model import FlipRow
 from esipp.flips.props import props as flip_props
-from esipp.health.props import OUTSIDE
+from esipp.model import OUTSIDE
 from esipp.props import Ground, Props
 from esipp.rows import Row
 

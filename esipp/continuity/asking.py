@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from esipp.base.clock import Clock
 from esipp.continuity.losses import is_late
 from esipp.continuity.seen import Asked, Exchange
 from esipp.model import Family
@@ -10,7 +11,7 @@ from esipp.moves.samples import Sample, Stream, read_health, read_request
 from esipp.probing.jobs import Job
 from esipp.probing.orders import Line
 from esipp.probing.orders import Stream as Running
-from esipp.probing.prober import Clock, Prober
+from esipp.probing.prober import Prober
 
 SPACING = 0.1
 """Seconds between two new connections on a way, between two health checks, and between two of the control."""

@@ -18,8 +18,8 @@ from esipp.continuity.told import Told
 from esipp.convergence import Budget, Reading
 from esipp.disruption.disruptor import Disruptor
 from esipp.errors import HarnessError
-from esipp.loadbalancers.bound import Bound
-from esipp.model import Balancer, Family, Protocol, Role
+from esipp.loadbalancers.promise import Bound
+from esipp.model import OUTSIDE, Balancer, Family, Protocol, Role
 from esipp.moves.scene import LEAST_BOUND, serves_on
 from esipp.moves.watching import Watching
 from esipp.probing import transports
@@ -202,7 +202,7 @@ class Gathering:
     @contextlib.contextmanager
     def _asking(self, keys: Sequence[Asked], places: Places) -> Iterator[Asking]:
         """A prober of its own where the client outside stands."""
-        prober = self.clients.another(scene.OUTSIDE.name, "continuity")
+        prober = self.clients.another(OUTSIDE.name, "continuity")
         try:
             prober.hello()
             clock = prober.clock()
@@ -242,7 +242,7 @@ class Gathering:
 
     def _own(self) -> frozenset[IPAddress]:
         """The addresses of the client, as the cluster sees them."""
-        return self.clients.addresses(scene.OUTSIDE.name)
+        return self.clients.addresses(OUTSIDE.name)
 
     def _of_balancer(self) -> frozenset[IPAddress]:
         return frozenset(parse_address(each) for each in self.told.addresses())

@@ -21,8 +21,8 @@ from esipp.continuity.rows import (
 )
 from esipp.continuity.seen import Asked, Break, Seen, Window
 from esipp.deciding import Decision, give_verdict, ours_failed, undecided
-from esipp.loadbalancers.bound import Bound
 from esipp.loadbalancers.ingress import strangers
+from esipp.loadbalancers.promise import Bound
 from esipp.model import Balancer, Family
 from esipp.moves.places import SLACK
 from esipp.moves.rows import PROXIED

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from esipp.continuity.places import told_503
 from esipp.continuity.rows import GRACEFUL, ContinuityRow, Phase
 from esipp.continuity.seen import Break, Seen
+from esipp.moves.rows import LAG
 from esipp.moves.samples import Sample
-from esipp.moves.scene import LAG
 from esipp.timing import Blur, Held, hold, say_unknown
 from esipp.topology import parse_address
 from esipp.vantage import Vantage

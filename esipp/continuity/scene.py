@@ -6,14 +6,13 @@ from typing import Any
 from esipp import manifests
 from esipp.continuity.rows import NODEPORT, ContinuityRow, Way
 from esipp.labels import RUN_LABEL, labels_of
-from esipp.model import Balancer, Client, Family, Vantage
+from esipp.model import OUTSIDE, Balancer, Family
 from esipp.moves.scene import MORE_GRACE, MOVES_LABEL
 from esipp.props import Ground, Props
 from esipp.rows import Row
 
 Json = dict[str, Any]
 
-OUTSIDE = Client("outside-1", Vantage.OUTSIDE)
 DEPLOYMENT = "continuity"
 SELECTOR = f"{MOVES_LABEL}={DEPLOYMENT}"
 PORT = 80

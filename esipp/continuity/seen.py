@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from esipp.continuity.rows import Phase, Way
-from esipp.loadbalancers.bound import Bound
+from esipp.loadbalancers.promise import Bound
 from esipp.model import Family
 from esipp.moves.checks import Checking
 from esipp.moves.samples import Sample, Stream

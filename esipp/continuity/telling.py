@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from esipp.continuity.judging import Judge
 from esipp.continuity.losses import Tally
 from esipp.continuity.rows import Phase, Way
-from esipp.loadbalancers.bound import Bound
+from esipp.loadbalancers.promise import Bound
 from esipp.model import Family
 from esipp.report.matrix import WIDTH
 

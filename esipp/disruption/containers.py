@@ -7,19 +7,19 @@ of which docker must say the same.
 import ipaddress
 import json
 import subprocess
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
-from esipp.disruption import shell
 from esipp.errors import HarnessError
 
 Json = dict[str, Any]
 
 CLUSTER_LABEL, ROLE_LABEL = "io.x-k8s.kind.cluster", "io.x-k8s.kind.role"
 API_PORT = "6443/tcp"
-SECONDS = 30.0
+SECONDS, SCRIPT_SECONDS = 30.0, 60.0
+"""What a command of docker takes at most, and a script on a node."""
 
 
 def node_containers(server: str) -> dict[str, tuple[str, ...]]:
@@ -86,7 +86,7 @@ def matches(nodes: Mapping[str, Collection[str]], containers: Iterable[Json]) ->
 def _is_machine(way: tuple[str, ...], wanted: str) -> bool:
     """Whether the machine that a way leads to is the one that is wanted."""
     try:
-        done = shell.run(way, "cat /etc/machine-id")
+        done = run(way, "cat /etc/machine-id")
     except HarnessError:
         return False
     return bool(wanted) and done.returncode == 0 and done.stdout.strip() == wanted
@@ -175,3 +175,23 @@ def _docker(*arguments: str) -> str:
     except subprocess.TimeoutExpired:
         raise HarnessError(f"docker {arguments[0]} did not end within {SECONDS:.0f} s.", "docker info") from None
     return done.stdout if done.returncode == 0 else ""
+
+
+def run(way: Sequence[str], script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script on a node, undisturbed by a Ctrl-C: that goes to the terminal's whole process group.
+
+    Raises:
+        HarnessError: it cannot be run, or does not end.
+    """
+    try:
+        return subprocess.run(
+            [*way, "sh", "-c", script],
+            capture_output=True,
+            text=True,
+            timeout=SCRIPT_SECONDS,
+            check=False,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as broken:
+        raise HarnessError(f"The node cannot be reached by '{' '.join(way)}': {broken}.", "docker info") from None

@@ -6,7 +6,7 @@ done on the nodes themselves a timer there, if both are. ``esipp clean`` finds t
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
@@ -22,10 +22,19 @@ from esipp.disruption.services import ApiServerAway, KubeletStopped
 from esipp.disruption.undo import UNDONE, Undo, undo_all
 from esipp.errors import HarnessError
 from esipp.namespaces import owner
-from esipp.preflight import Findings
+from esipp.rows import Feature
 from esipp.stop import Stop
 
 Guard = Callable[[], AbstractContextManager[None]]
+
+
+class Found(Protocol):
+    """What preflight found about the cluster, as far as disruptions need it."""
+
+    @property
+    def features(self) -> Mapping[str, Feature]: ...  # noqa: D102
+
+    def on_node(self, node: str, command: list[str]) -> list[str] | None: ...  # noqa: D102
 
 
 class Deed(Protocol):
@@ -64,7 +73,7 @@ class Disruptor:
     def __init__(
         self,
         cluster: Cluster,
-        findings: Findings,
+        findings: Found,
         run_id: str,
         stop: Stop,
         guard: Guard = nullcontext,

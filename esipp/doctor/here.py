@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
+from esipp.base.kubernetes_version import read_version
 from esipp.cluster import Cluster
-from esipp.dialect import read_version
 from esipp.doctor.model import Check, ok, warn
 
 KUBECTL_SECONDS = 10.0

@@ -3,8 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from esipp.base.kubernetes_version import read_version
 from esipp.deploying.wishes import Pairs
-from esipp.dialect import NEWEST_RUN, dialect_of, read_version
+from esipp.dialect import NEWEST_RUN, dialect_of
 from esipp.doctor.model import Check, no, ok, warn
 from esipp.fitness import HINT_RIGHTS
 from esipp.loadbalancers.contradictions import class_of, of_words

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from esipp.base.clock import Clock
 from esipp.flips.timeline import REOPENED
 from esipp.moves.samples import Sample, Stream, read_health, read_request
 from esipp.probing.jobs import Job
 from esipp.probing.orders import Stream as Running
-from esipp.probing.prober import Clock, Prober
+from esipp.probing.prober import Prober
 
 SPACING = 0.08
 """Seconds between two new connections at one entry."""

@@ -16,10 +16,10 @@ from esipp.facts import listener_facts
 from esipp.flips.asking import Asking
 from esipp.flips.driving import as_flip, flip, policy_path
 from esipp.flips.model import BesideHealthRow
-from esipp.flips.props import INSIDE, NEIGHBOURS, OUTSIDE
+from esipp.flips.props import INSIDE, NEIGHBOURS
 from esipp.flips.seen import Neighbour, Window
 from esipp.judge import Evidence
-from esipp.model import Family, Path, Role, TrafficPolicy
+from esipp.model import OUTSIDE, Family, Path, Role, TrafficPolicy
 from esipp.observation import Observation
 from esipp.observe import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan
 from esipp.probing.jobs import Job, job_on

@@ -10,9 +10,9 @@ from esipp.convergence import Budget, Reading
 from esipp.errors import HarnessError
 from esipp.flips.asking import PATIENT, TIMEOUT, Asking
 from esipp.flips.model import PLACES, At, Flipping
-from esipp.flips.props import OUTSIDE, PORT
+from esipp.flips.props import PORT
 from esipp.flips.timeline import BUDGET, STAYS, Course, Flip, Ground, Kept, Phase, closed, reads, says
-from esipp.model import Family, Protocol, Role, TrafficPolicy
+from esipp.model import OUTSIDE, Family, Protocol, Role, TrafficPolicy
 from esipp.moves.samples import Sample, Stream
 from esipp.stage import Stage
 from esipp.stop import Stop

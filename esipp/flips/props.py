@@ -7,13 +7,12 @@ from esipp.flips.model import BesideHealthRow, BesideRow, FlippedRow
 from esipp.health.props import NOBODY
 from esipp.labels import RUN_LABEL, labels_of
 from esipp.manifests import BACKEND_LABEL
-from esipp.model import Backends, Balancer, Client, Role, ServiceType, Vantage
+from esipp.model import OUTSIDE, Backends, Balancer, Client, Role, ServiceType, Vantage
 from esipp.props import Ground, Props
 from esipp.rows import Row
 
 Json = dict[str, Any]
 
-OUTSIDE = Client("outside-1", Vantage.OUTSIDE)
 INSIDE = Client("host-on-other-node", Vantage.NODE, Role.OTHER_NODE)
 """Who looks after the neighbours where there is no client outside."""
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from esipp.base.clock import Clock
+from esipp.course import Course as Trials
 from esipp.flips.model import At, Flipping
 from esipp.flips.timeline import GONE, Course, Flip, Ground, Shown
 from esipp.judge import Evidence
 from esipp.model import Family, Path, Role
 from esipp.moves.samples import Stream
-from esipp.probing.prober import Clock
-from esipp.trials import Course as Trials
 from esipp.vantage import Vantage
 
 LEAST_FLIPS = 8

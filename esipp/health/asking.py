@@ -9,17 +9,16 @@ from typing import Any
 from esipp.clients import Clients
 from esipp.convergence import Budget, Convergence, Reading, converge
 from esipp.health.model import About, Answer, Place, Question, QuestionRow, Situation
-from esipp.health.props import OUTSIDE, places_of, service_name
+from esipp.health.props import places_of, service_name
 from esipp.health.seen import Node, Seen
 from esipp.intact import Harm
-from esipp.model import Client, Family, Protocol
+from esipp.model import OUTSIDE, POD_BACKEND, Client, Family, Protocol
 from esipp.observation import Observation, Outcome
 from esipp.observe import ANSWER_TIMEOUT
 from esipp.probing.jobs import Job
 from esipp.rows import Level
 from esipp.stage import Stage
 from esipp.stop import Stop
-from esipp.topology import POD_BACKEND
 from esipp.vantage import Counts
 
 Json = dict[str, Any]

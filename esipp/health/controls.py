@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 from esipp.errors import HarnessError
 from esipp.health.asking import Asker
-from esipp.health.props import OUTSIDE
 from esipp.health.seen import Node
-from esipp.model import Protocol
+from esipp.model import OUTSIDE, Protocol
 from esipp.moves.samples import Stream, read_request
 from esipp.probing.jobs import Job
 from esipp.probing.orders import Stream as Running

@@ -10,12 +10,12 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from esipp.base.clock import Clock
 from esipp.errors import HarnessError
 from esipp.health.model import Answer
 from esipp.probing.jobs import Job
 from esipp.probing.orders import Line
 from esipp.probing.orders import Stream as Running
-from esipp.probing.prober import Clock
 
 Json = dict[str, Any]
 

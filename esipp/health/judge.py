@@ -9,7 +9,7 @@ from typing import Any
 
 from esipp.deciding import Decision, give_verdict, ours_failed, undecided
 from esipp.health.lifecycle_claims import CLAIMS
-from esipp.health.model import About, Answer, HealthTrialRow, Place, QuestionRow
+from esipp.health.model import EACH_TARGET, NOT_TOLD, TWICE, About, Answer, HealthTrialRow, Place, QuestionRow
 from esipp.health.seen import WATCHER, Followed, Leaving, Node, Seen
 from esipp.judge import say_bound, say_observed
 from esipp.model import Family
@@ -17,11 +17,6 @@ from esipp.observation import Observation, Outcome, Verdict
 from esipp.rows import Feature, Row, Status
 from esipp.timing import PROMPT, Blur, Held, hold, say_unknown
 from esipp.vantage import Counts, Vantage, excused
-
-NOT_TOLD = "a document without serviceProxyHealthy"
-TWICE = "pods counted once for each family"
-"""What was seen where every count is twice the truth; whether the services have two families, the facts tell."""
-EACH_TARGET = "pods counted once for each port that the service leads to, and each family"
 
 SILENT = (Outcome.TIMEOUT, Outcome.UNREACHABLE)
 SILENT_WORDS = {"timed out", Outcome.UNREACHABLE.value}

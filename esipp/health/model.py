@@ -223,3 +223,9 @@ class HealthTrialRow(TrialRow):
     def through_pods(self) -> bool:
         """Nodes answer, not pods."""
         return False
+
+
+NOT_TOLD = "a document without serviceProxyHealthy"
+TWICE = "pods counted once for each family"
+"""What was seen where every count is twice the truth; whether the services have two families, the facts tell."""
+EACH_TARGET = "pods counted once for each port that the service leads to, and each family"

@@ -15,8 +15,9 @@ from esipp.errors import HarnessError
 from esipp.health.asking import Asker, read_all
 from esipp.health.judge import say_count
 from esipp.health.model import Answer, Place, Situation
-from esipp.health.props import HEALTH_LABEL, OUTSIDE, SLOTS, placed, service_name, slot
+from esipp.health.props import HEALTH_LABEL, SLOTS, placed, service_name, slot
 from esipp.health.seen import Followed, Node, Round, Seen
+from esipp.model import OUTSIDE
 from esipp.pods import is_ready
 from esipp.props import Ground
 from esipp.stop import StoppedError

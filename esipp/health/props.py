@@ -7,7 +7,7 @@ from esipp import manifests
 from esipp.health.model import About, HealthTrialRow, Place, QuestionRow, Situation
 from esipp.labels import RUN_LABEL, labels_of
 from esipp.manifests import BACKEND_LABEL
-from esipp.model import Backends, Client, Role, Vantage
+from esipp.model import OUTSIDE, Backends, Role
 from esipp.props import Ground, Props
 from esipp.rows import Row
 from esipp.topology import Node
@@ -24,8 +24,6 @@ SLOTS = 2
 
 SERVE_ON, GRACE = 30, 35
 """Seconds that a terminating pod serves on, and that Kubernetes gives it."""
-
-OUTSIDE = Client("outside-1", Vantage.OUTSIDE)
 
 
 def places_of(nodes: Iterable[Node], roles: Mapping[Role, str]) -> dict[Place, str]:

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from esipp.course import Course
 from esipp.health.model import Answer, Place, Situation
 from esipp.model import Family
 from esipp.moves.samples import Stream
 from esipp.observation import Observation
-from esipp.trials import Course
 from esipp.vantage import Counts, Vantage
 
 Node = tuple[Place, Family]

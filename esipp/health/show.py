@@ -3,9 +3,8 @@
 from collections import Counter
 
 from esipp.health.model import LOCAL_PODS, Place, Question, Situation
-from esipp.health.props import OUTSIDE
 from esipp.health.seen import Followed, Seen
-from esipp.model import Family
+from esipp.model import OUTSIDE, Family
 
 NODES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_PLANE)
 

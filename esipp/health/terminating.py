@@ -7,9 +7,9 @@ from typing import Any
 from esipp.convergence import Budget, Reading
 from esipp.health.asking import Asker
 from esipp.health.model import Answer, Place
-from esipp.health.props import GRACE, OUTSIDE
+from esipp.health.props import GRACE
 from esipp.health.seen import Leaving
-from esipp.model import Family, Protocol
+from esipp.model import OUTSIDE, Family, Protocol
 from esipp.observation import Observation, Outcome
 from esipp.probing.jobs import Job
 from esipp.topology import parse_address

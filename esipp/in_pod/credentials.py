@@ -23,8 +23,6 @@ CONTEXT = "in-cluster"
 
 HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
-NO_CLIENT_OUTSIDE = "the run stands in the cluster itself (--in-cluster), where no client is outside of it"
-
 
 def is_pod(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether this looks like a pod: the API server's address is in the environment."""

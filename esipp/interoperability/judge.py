@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from esipp.deciding import Decision, give_verdict, ours_failed, undecided
-from esipp.health.judge import TWICE, document, doubled, our_own, tally
-from esipp.health.model import Answer, Place
+from esipp.health.judge import document, doubled, our_own, tally
+from esipp.health.model import TWICE, Answer, Place
 from esipp.health.seen import Node
 from esipp.interoperability.counting import (
     ANSWERED,

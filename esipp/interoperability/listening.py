@@ -1,13 +1,11 @@
 """Whether the client reaches the nodes at all, and as itself: their reference listeners, with no Service in the way."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from esipp.health.asking import Asker
 from esipp.health.model import Place
-from esipp.health.props import OUTSIDE
-from esipp.health.seen import Node
-from esipp.model import AddressClass, Entry, EntryKind, Family, Path, Protocol, Role
+from esipp.interoperability.seen import Ways
+from esipp.model import OUTSIDE, AddressClass, Entry, EntryKind, Path, Protocol, Role
 from esipp.observe import ANSWER_TIMEOUT
 from esipp.probing.jobs import Job
 from esipp.reading import read
@@ -21,26 +19,6 @@ BOUND = 60.0
 
 ROLES: Mapping[Place, Role] = {Place(role.value): role for role in Role}
 """The nodes that are dialled: one that is only left out by load balancers has another place, too."""
-
-
-@dataclass(frozen=True)
-class Ways:
-    """What the client's way to each node is worth.
-
-    Args:
-        reached: whether its reference listener answered at all.
-        strange: what it saw instead of the client's own address, in words; empty where it saw just that.
-        counts: how many requests to it were lost.
-    """
-
-    reached: Mapping[Node, bool] = field(default_factory=dict)
-    strange: Mapping[Node, str] = field(default_factory=dict)
-    counts: Mapping[Node, Counts] = field(default_factory=dict)
-
-    def lost(self, family: Family | None) -> Counts:
-        """What the way to all nodes lost, over one family or any."""
-        own = [counts for (_, of), counts in self.counts.items() if family in (None, of)]
-        return Counts(sum(each.lost for each in own), sum(each.requests for each in own))
 
 
 def listen(asker: Asker, topology: Topology) -> Ways:

@@ -10,13 +10,12 @@ from typing import Any, TypeVar
 from esipp.convergence import Budget, Reading
 from esipp.health.asking import Asker, read_all
 from esipp.health.model import Place
-from esipp.health.props import OUTSIDE
 from esipp.health.seen import Node
 from esipp.interoperability.crowd import Crowd
 from esipp.interoperability.listening import listen
 from esipp.interoperability.model import DIALLED, MANY_SERVICES
 from esipp.interoperability.seen import Many
-from esipp.model import Entry, EntryKind, Family, Path, Protocol, Role
+from esipp.model import OUTSIDE, Entry, EntryKind, Family, Path, Protocol, Role
 from esipp.node_ports import all_ports, health_port
 from esipp.observation import Observation, Outcome
 from esipp.observe import ANSWER_TIMEOUT, JUDGED_TIMEOUT, SETTLING_TIMEOUT

@@ -14,12 +14,12 @@ from esipp.health.asking import Asker
 from esipp.interoperability.model import InteropRow
 from esipp.interoperability.props import BALANCED, HEADLESS, NAMED, NAMED_PODS, PUBLISHED
 from esipp.interoperability.seen import Lookup, Names
-from esipp.model import Client, Entry, EntryKind, Family, Path, Protocol, Service, ServiceType
+from esipp.model import POD_BACKEND, Client, Entry, EntryKind, Family, Path, Protocol, Service, ServiceType
 from esipp.observation import Observation, Outcome
 from esipp.observe import ANSWER_TIMEOUT
 from esipp.probing.jobs import Job
 from esipp.reading import read
-from esipp.topology import POD_BACKEND, Topology, by_family, parse_address
+from esipp.topology import Topology, by_family, parse_address
 
 COUNT, SPACING = 20, 0.05
 TIMEOUT = 11.0

@@ -18,12 +18,11 @@ from esipp.convergence import Budget, Reading
 from esipp.errors import HarnessError
 from esipp.health.asking import Asker
 from esipp.health.model import Answer, Place
-from esipp.health.props import OUTSIDE
 from esipp.health.seen import Node
 from esipp.interoperability.listening import ROLES, listen
 from esipp.interoperability.props import NEIGHBOUR_ROLES, A, B, neighbour_pod, service_b
 from esipp.interoperability.seen import Neighbours
-from esipp.model import Entry, EntryKind, Path, Protocol, Service, ServiceType, TrafficPolicy
+from esipp.model import OUTSIDE, Entry, EntryKind, Path, Protocol, Service, ServiceType, TrafficPolicy
 from esipp.node_ports import BY_NUMBER, health_port, taken
 from esipp.observe import ANSWER_TIMEOUT
 from esipp.probing.jobs import Job, read_result

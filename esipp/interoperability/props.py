@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from esipp import manifests
-from esipp.health.props import OUTSIDE, local_service
+from esipp.health.props import local_service
 from esipp.interoperability.crowd import manifests_of
 from esipp.interoperability.model import InteropRow
 from esipp.labels import RUN_LABEL, labels_of
 from esipp.manifests import BACKEND_LABEL
-from esipp.model import Backends, Family, Role
+from esipp.model import OUTSIDE, Backends, Family, Role
 from esipp.props import Ground, Props
 from esipp.rows import Row
 

@@ -5,19 +5,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from esipp.course import Course
 from esipp.health.model import Answer
 from esipp.health.seen import Node
-from esipp.interoperability.listening import Ways
 from esipp.interoperability.model import Kind
 from esipp.model import Family, Role
 from esipp.reading import Reading
-from esipp.trials import Course
+from esipp.vantage import Counts
 
 Lookup = tuple[str, str, Family]
 """A claim, a client's name and a family."""
 
 WATCHER = "outside-1"
 """The client that asks and dials in the trials."""
+
+
+@dataclass(frozen=True)
+class Ways:
+    """What the client's way to each node is worth.
+
+    Args:
+        reached: whether its reference listener answered at all.
+        strange: what it saw instead of the client's own address, in words; empty where it saw just that.
+        counts: how many requests to it were lost.
+    """
+
+    reached: Mapping[Node, bool] = field(default_factory=dict)
+    strange: Mapping[Node, str] = field(default_factory=dict)
+    counts: Mapping[Node, Counts] = field(default_factory=dict)
+
+    def lost(self, family: Family | None) -> Counts:
+        """What the way to all nodes lost, over one family or any."""
+        own = [counts for (_, of), counts in self.counts.items() if family in (None, of)]
+        return Counts(sum(each.lost for each in own), sum(each.requests for each in own))
 
 
 @dataclass

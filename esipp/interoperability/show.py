@@ -6,8 +6,7 @@ from typing import Any
 
 from esipp.health.model import Answer
 from esipp.health.seen import Node
-from esipp.interoperability.listening import Ways
-from esipp.interoperability.seen import Many, Names, Neighbours, Seen
+from esipp.interoperability.seen import Many, Names, Neighbours, Seen, Ways
 from esipp.reading import Reading
 
 Evidence = Iterator[tuple[str, dict[str, Any]]]

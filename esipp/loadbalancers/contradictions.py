@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
-from esipp.facts import Fact
+from esipp.fact import Fact
 from esipp.loadbalancers.detection import UNKNOWN, Detected
 from esipp.loadbalancers.profiles.model import Class, LoadBalancer
 from esipp.loadbalancers.profiles.words import seconds, sources_seen
@@ -16,9 +16,6 @@ from esipp.topology import Topology
 
 CLASS = "load-balancer.class"
 """The name of the fact."""
-
-ABOUT = "load-balancer"
-"""What the notes in the ledger are about."""
 
 PROXIED = frozenset({AddressClass.LOAD_BALANCER, AddressClass.OTHER})
 """What a pod sees of a proxy whose address nobody told us."""

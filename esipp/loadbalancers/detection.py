@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from esipp.facts import Fact
+from esipp.fact import Fact
 from esipp.loadbalancers.profiles.model import Grade, LoadBalancer, Marks
 from esipp.loadbalancers.profiles.words import bound
 from esipp.plural import counted

@@ -9,23 +9,8 @@ nothing: ``ipMode: VIP``, or none, promises that packets reach nodes as they wer
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from esipp.loadbalancers.profiles.model import Class, LoadBalancer
-from esipp.rows import Row
+from esipp.checks.ingress import AT_SERVICE, PROXY, TOLD
 from esipp.topology import IPAddress, Topology, parse_address
-
-INGRESS = "load-balancer.ingress"
-"""The fact that sums up all Services; with a dot and a Service's name it is that Service's own (``ingress_facts``)."""
-
-PROXIED_INGRESSES = ("Proxy", "hostname")
-"""Ways to announce a load balancer that is, or may be, a proxy."""
-
-TOLD = "load-balancer.class.told"
-"""The fact that says forwarder or proxy, as ``--provider`` does; there is none where nobody said so."""
-
-AT_SERVICE, OF_SERVICE = "service.ingress", "service.load-balancer"
-"""Facts that ``facts_at`` adds for one Service: how it is announced; and ``proxy`` where it may be behind one."""
-
-PROXY = Class.PROXY.value
 
 MOST = 8
 """Addresses that a proxy may have towards nodes, at most: one a zone, or those of a fail-over pair or two. A proxy with
@@ -33,39 +18,6 @@ more of them is believed only where ``--provider`` says that it is one."""
 
 AT_LEAST = 2
 """Connections for each address, on average: as many addresses as connections are no set that stays the same."""
-
-
-def ingress_facts(ingresses: Mapping[str, str]) -> dict[str, str]:
-    """How each Service of the cluster's own load balancer is announced, where that is not plainly an address.
-
-    Args:
-        ingresses: VIP, Proxy, hostname or none, by the Service's name.
-    """
-    return {f"{INGRESS}.{name}": way for name, way in sorted(ingresses.items()) if way in PROXIED_INGRESSES}
-
-
-def class_facts(told: LoadBalancer | None) -> dict[str, str]:
-    """What a user says of the load balancer's class, as a fact."""
-    return {TOLD: told.kind.value} if told else {}
-
-
-def facts_at(service: str, facts: Mapping[str, str]) -> Mapping[str, str]:
-    """The facts as they are for one Service of the cluster's own load balancer.
-
-    Args:
-        service: its name; empty where no VIP of such a Service is dialled, which adds nothing.
-        facts: those of the run.
-    """
-    way = facts.get(f"{INGRESS}.{service}", "")
-    if not service:
-        return facts
-    proxied = way in PROXIED_INGRESSES and facts.get(TOLD) != Class.FORWARDER.value
-    return {**facts, **({AT_SERVICE: way} if way else {}), **({OF_SERVICE: PROXY} if proxied else {})}
-
-
-def service_of(row: Row) -> str:
-    """The Service of the cluster's own load balancer that a row is about, be it that of a path's claim it repeats."""
-    return row.own_service or str(getattr(getattr(row, "cell", None), "own_service", ""))
 
 
 def is_told(facts: Mapping[str, str]) -> bool:

@@ -82,3 +82,11 @@ def _figures(profile: LoadBalancer) -> str:
     if profile.own_bound or check.unhealthy is None or check.period is None:
         return "its own bound"
     return f"(N+1) x period, N={check.unhealthy.value}, period {check.period.value:g} s"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Seconds after which a load balancer must have left a node, and whose word that is."""
+
+    seconds: float
+    source: str

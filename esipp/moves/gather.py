@@ -13,7 +13,7 @@ from esipp.health.everywhere import Everywhere
 from esipp.loadbalancers.patience import slowest
 from esipp.loadbalancers.profiles.loading import all_profiles
 from esipp.loadbalancers.promise import Promise, promise_of_reference
-from esipp.model import Balancer, Family
+from esipp.model import OUTSIDE, Balancer, Family
 from esipp.moves import scene
 from esipp.moves.bystanders import Bystanders, bystanders_of
 from esipp.moves.checks import Arrival, observe
@@ -75,7 +75,7 @@ class Gathering:
             stack.callback(watching.stop)
             observing = {balancer: stack.enter_context(self._asked(balancer)) for balancer in ready}
             polls = self._polls(observing)
-            ours = set(map(str, self.clients.addresses(scene.OUTSIDE.name))) | self._asking(polls)
+            ours = set(map(str, self.clients.addresses(OUTSIDE.name))) | self._asking(polls)
             hearing = Hearing(self.clients, {each.targets.health_port: each.name for each in observing.values()}, ours)
             stack.callback(hearing.stop)
             if self.packets and observing:
@@ -146,7 +146,7 @@ class Gathering:
     def _asked(self, balancer: Balancer) -> Iterator[Observing]:
         """A prober where the client outside stands, which asks one service all the time."""
         name = scene.service_name(balancer)
-        prober = self.clients.another(scene.OUTSIDE.name, name)
+        prober = self.clients.another(OUTSIDE.name, name)
         try:
             prober.hello()
             clock = prober.clock()
@@ -238,5 +238,5 @@ class Gathering:
 
 def own_addresses(clients: Clients) -> dict[Family, frozenset[str]]:
     """The addresses of the client outside, by family."""
-    addresses = clients.addresses(scene.OUTSIDE.name)
+    addresses = clients.addresses(OUTSIDE.name)
     return {family: frozenset(str(each) for each in addresses if family_of(each) is family) for family in Family}

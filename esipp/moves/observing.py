@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 
+from esipp.base.clock import Clock
 from esipp.errors import HarnessError
 from esipp.model import Family
 from esipp.moves.samples import Stream, read_health, read_request
@@ -11,7 +12,7 @@ from esipp.moves.scene import PORT
 from esipp.probing.jobs import Job
 from esipp.probing.orders import Line
 from esipp.probing.orders import Stream as Running
-from esipp.probing.prober import Clock, Prober
+from esipp.probing.prober import Prober
 
 SPACING = 0.02
 """Seconds between two requests through the VIP, and between two health checks: no coarser than this."""

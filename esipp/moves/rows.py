@@ -137,3 +137,7 @@ class MoveRow(Row):
     def as_json(self) -> dict[str, Any]:
         """The row as one JSON object."""
         return super().as_json() | {"expect": self.expected}
+
+
+LAG = 4.0
+"""Seconds for which a pod serves on beyond (N+1) x period: the node's proxy is told of its end, and says 503."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from esipp import manifests
 from esipp.labels import RUN_LABEL, labels_of
-from esipp.model import Balancer, Client, Role, Vantage
-from esipp.moves.rows import MoveRow, What, service_name
+from esipp.model import OUTSIDE, Balancer, Role
+from esipp.moves.rows import LAG, MoveRow, What, service_name
 from esipp.props import Ground, Props
 from esipp.rows import Row
 
@@ -16,13 +16,9 @@ Json = dict[str, Any]
 __all__ = ["service_name"]
 
 MOVES_LABEL = "esipp.dev/moves"
-OUTSIDE = Client("outside-1", Vantage.OUTSIDE)
 
 LEAST_BOUND = 3.0
 """(N+1) x period of a load balancer that does not tell its settings; a short one, as usual ones go."""
-
-LAG = 4.0
-"""Seconds for which a pod serves on beyond (N+1) x period: the node's proxy is told of its end, and says 503."""
 
 MORE_GRACE = 3
 """Seconds that Kubernetes gives a pod beyond the time for which it serves on."""

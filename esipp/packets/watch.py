@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from esipp.clients import Clients
 from esipp.errors import HarnessError
 from esipp.manifests import Numbers
-from esipp.model import Protocol
+from esipp.model import BACKENDS, Protocol
 from esipp.observation import Observation, Outcome, Witness
 from esipp.packets.capture import Capture, End
 from esipp.packets.scope import Scope
@@ -16,7 +16,6 @@ from esipp.packets.tap import Tap
 from esipp.packets.trace import Agreement, Change, Trace, Tracer, agree
 from esipp.probing.jobs import Job
 from esipp.stage import Stage
-from esipp.topology import BACKENDS
 
 KNOWN_TIMEOUT = 2.0
 """Seconds for a probe of an agent to its own node's listener, which a capture must have seen to be believed."""

@@ -14,8 +14,7 @@ from esipp.planning.imagined import Asked
 from esipp.planning.plan import plan
 from esipp.planning.telling import as_json, as_text
 from esipp.rows import Row
-from esipp.run import DEFAULT_MOVES, DEFAULT_SAMPLES
-from esipp.sampling import DEFAULT_NODES
+from esipp.run import DEFAULT_MOVES, DEFAULT_NODES, DEFAULT_SAMPLES
 
 Select = Callable[[Sequence[str]], list[Row]]
 

@@ -10,7 +10,7 @@ from esipp.loadbalancers.views import NO_TOOL, cloud_of
 from esipp.model import Balancer, Family, Role
 from esipp.preflight import left_out
 from esipp.rows import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, Feature, Row
-from esipp.sampling import DEFAULT_NODES
+from esipp.run import DEFAULT_NODES
 from esipp.topology import Node, cast_roles, with_control_plane
 from esipp.versions import asked_version, version_features
 

@@ -9,7 +9,7 @@ from esipp.loadbalancers.profiles.words import asks, bound, seconds, sources_see
 from esipp.planning.plan import RUN, Made, Plan, Work
 from esipp.plural import counted
 from esipp.rows import Level, Row
-from esipp.sampling import DEFAULT_NODES
+from esipp.run import DEFAULT_NODES
 
 WIDTH, LABEL = 100, 15
 CLEAN = "esipp clean --context NAME"

@@ -78,3 +78,6 @@ def features(places: tuple[Place, ...], landed: Iterable[Landed], families: Iter
             if family not in hosts[place].families():
                 found[name] = Feature(False, f"{place} has no {family} address", ours=True)
     return found
+
+
+NO_CLIENT_OUTSIDE = "the run stands in the cluster itself (--in-cluster), where no client is outside of it"

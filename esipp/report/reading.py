@@ -15,7 +15,7 @@ from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple
 
-from esipp.artefacts import file_name
+from esipp.content import file_name
 from esipp.errors import ExitCode, PreflightError
 from esipp.observation import Verdict, Witness
 from esipp.plural import counted

@@ -4,7 +4,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from esipp.loadbalancers.contradictions import ABOUT
+from esipp.loadbalancers.profiles.model import ABOUT
 from esipp.observation import Verdict
 from esipp.plural import counted, form
 from esipp.report import plain

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.cell import Cell
-from esipp.model import Vantage
+from esipp.model import POD_BACKEND, Vantage
 from esipp.report.axes import AXES, but_for
 from esipp.report.places import entry_name, kind_of, place_of, service_name
 from esipp.rows import REFERENCE, Level, Row
-from esipp.topology import POD_BACKEND
 
 
 def row_record(row: Row) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from esipp.health.judge import NOT_TOLD
-from esipp.health.model import About, Situation
+from esipp.health.model import NOT_TOLD, About, Situation
 from esipp.rows import Difference, Level
 from esipp.timing import PROMPT
 

@@ -6,8 +6,8 @@ import pytest
 
 from esipp.errors import ExitCode
 from esipp.in_pod.command import JOB, NAMESPACE
-from esipp.in_pod.credentials import NO_CLIENT_OUTSIDE
 from esipp.in_pod.state import KEEPER, RUNNER
+from esipp.probing.standing import NO_CLIENT_OUTSIDE
 from esipp.report.reading import read_run
 from esipp.rows import Status
 from tests.incluster.inside import PLUGIN, Inside

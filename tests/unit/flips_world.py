@@ -7,9 +7,8 @@ from esipp.flips.driving import ROUNDS
 from esipp.flips.model import PLACES, At, Flipping
 from esipp.flips.seen import Seen
 from esipp.flips.timeline import Course, Flip, Ground, Kept
-from esipp.model import Family, Role, TrafficPolicy
+from esipp.model import POD_BACKEND, Family, Role, TrafficPolicy
 from esipp.moves.samples import Sample, Stream
-from esipp.topology import POD_BACKEND
 from tests.unit.world import CLIENT_ADDRESSES, NOBODY, NODE_ADDRESSES, ROLES, topology
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER

@@ -7,9 +7,8 @@ from typing import Any
 from esipp.health.model import Place
 from esipp.health.seen import Node
 from esipp.interoperability.judge import judge
-from esipp.interoperability.listening import Ways
 from esipp.interoperability.model import DIALLED, InteropRow, Kind
-from esipp.interoperability.seen import Many, Names, Neighbours, Seen
+from esipp.interoperability.seen import Many, Names, Neighbours, Seen, Ways
 from esipp.model import AddressClass, Family
 from esipp.observation import Verdict
 from esipp.reading import Reading

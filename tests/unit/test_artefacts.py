@@ -11,9 +11,10 @@ from typing import Any, cast
 import pytest
 
 from esipp import artefacts
-from esipp.artefacts import MOST_ROWS, Collector, RowEvidence, collect, file_name, write_rows
+from esipp.artefacts import MOST_ROWS, Collector, RowEvidence, collect, write_rows
 from esipp.cluster import ApiError, Cluster
 from esipp.collectors import MOST_NODES, cluster_collectors, container_collectors, node_collectors
+from esipp.content import file_name
 from esipp.framing import script
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl"  # noqa: S105 - made up

@@ -2,10 +2,11 @@
 
 import pytest
 
-from esipp.facts import Fact
-from esipp.loadbalancers.bound import Bound, bound_of
+from esipp.fact import Fact
+from esipp.loadbalancers.bound import bound_of
 from esipp.loadbalancers.detection import Detected
 from esipp.loadbalancers.profiles.loading import all_profiles
+from esipp.loadbalancers.promise import Bound
 from esipp.moves.samples import Sample, Stream
 from esipp.timing import Blur, Held, hold, needed
 from esipp.vantage import Counts, Vantage, by_chance, excused

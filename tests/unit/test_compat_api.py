@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from esipp.cluster import ApiError, UnreachableError
-from esipp.compatibility.judging import judge
-from esipp.compatibility.model import ANNOTATION, Answer, Chain, EditRow, Json, Quiet, Refused, Seen, Warned
+from esipp.compatibility.judging import Seen, judge
+from esipp.compatibility.model import ANNOTATION, Answer, Chain, EditRow, Json, Quiet, Refused, Warned
 from esipp.compatibility.performing import Listen, Performer
 from esipp.labels import labels_of
 from esipp.rows import Feature, Level, Status

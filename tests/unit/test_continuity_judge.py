@@ -12,7 +12,7 @@ from esipp.continuity.reasons import taker
 from esipp.continuity.rows import Phase
 from esipp.continuity.scene import service_name
 from esipp.continuity.seen import Exchange, Seen, Steer, Window
-from esipp.loadbalancers.bound import Bound
+from esipp.loadbalancers.promise import Bound
 from esipp.moves.samples import Sample, Stream
 from esipp.rows import AT_VIPS, Status
 from tests.unit.continuity_world import (

@@ -12,7 +12,8 @@ from esipp.deploying.wishes import NOTHING, PULL_SECRET, Annotation, On, Tolerat
 from esipp.dialect import dialect_of
 from esipp.labels import labels_of
 from esipp.model import Role
-from esipp.sampling import DEFAULT_NODES, sample
+from esipp.run import DEFAULT_NODES
+from esipp.sampling import sample
 from esipp.topology import cast_roles, marked, read_node
 from tests.unit import deployed_world as world
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from esipp import manifests
+from esipp.base.kubernetes_version import read_version
 from esipp.cluster import NOT_THERE, ApiError, Cluster
 from esipp.convergence import Budget
-from esipp.dialect import ALPHA, BETA, NEWEST, Dialect, dialect_of, read_version
+from esipp.dialect import ALPHA, BETA, NEWEST, Dialect, dialect_of
 from esipp.health import lifecycle
 from esipp.health.lifecycle import LifeCycle
 from esipp.health.lifecycle_claims import CLAIMS

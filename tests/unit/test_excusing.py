@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from esipp.checks.ingress import facts_at, ingress_facts
 from esipp.collisions import MOST_BY_CHANCE, PORTS_GIVEN, Ports
 from esipp.excusing import Steer
-from esipp.loadbalancers.ingress import MOST, facts_at, ingress_facts, strangers, why_not_its_own
+from esipp.loadbalancers.ingress import MOST, strangers, why_not_its_own
 from esipp.model import AddressClass, Family, Path
 from esipp.observation import Observation, Outcome, Verdict, Witness
 from esipp.rows import AT_VIPS, Status

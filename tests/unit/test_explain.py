@@ -3,10 +3,9 @@
 import pytest
 
 from esipp.explain import WIDTH, explain, meaning_for
-from esipp.model import AddressClass
+from esipp.model import POD_BACKEND, AddressClass
 from esipp.picture import ARROW, BLOCKED, picture
 from esipp.rows import Level
-from esipp.topology import POD_BACKEND
 from tests.unit.world import CELLS, by_id
 
 HAIRPIN = AddressClass.HAIRPIN

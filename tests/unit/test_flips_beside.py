@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from esipp.base.clock import Clock
 from esipp.flips.asking import read_kept, read_port
 from esipp.flips.beside import FLIPS
 from esipp.flips.judging import judge
@@ -17,7 +18,6 @@ from esipp.flips.timeline import Flip
 from esipp.model import AddressClass, Family, Path, Role
 from esipp.moves.samples import Sample, Stream
 from esipp.observation import Observation
-from esipp.probing.prober import Clock
 from esipp.props import Ground
 from esipp.rows import Feature, Status
 from suites.compatibility.beside import CELLS

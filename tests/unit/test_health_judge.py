@@ -9,10 +9,9 @@ import pytest
 
 from esipp.health.judge import document, judge
 from esipp.health.model import About, Answer, Place, Question, Situation
-from esipp.health.props import OUTSIDE
 from esipp.health.seen import WATCHER, Fact, Followed, Leaving, Round, Seen
 from esipp.health.show import section
-from esipp.model import Family
+from esipp.model import OUTSIDE, Family
 from esipp.observation import Observation, Outcome
 from esipp.rows import Feature, Level, Status
 from esipp.vantage import Counts

@@ -13,11 +13,12 @@ from esipp.cli import _parser, main
 from esipp.cluster import ApiError, Cluster, kubeconfig_arguments
 from esipp.errors import ExitCode, PreflightError
 from esipp.in_pod import credentials
-from esipp.in_pod.credentials import CONTEXT, HOST, NO_CLIENT_OUTSIDE, PORT, config_of, named
+from esipp.in_pod.credentials import CONTEXT, HOST, PORT, config_of, named
 from esipp.options import settings_of
 from esipp.preflight import _of_a_pod
 from esipp.probing import standing
 from esipp.probing.places import Kind, Place
+from esipp.probing.standing import NO_CLIENT_OUTSIDE
 from esipp.redaction import redact
 from esipp.run import Settings
 

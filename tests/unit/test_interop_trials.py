@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
+from esipp.base.clock import Clock
 from esipp.cluster import ApiError
 from esipp.convergence import Budget
 from esipp.errors import HarnessError
@@ -27,7 +28,6 @@ from esipp.node_ports import BY_NUMBER
 from esipp.observation import Observation, Outcome
 from esipp.observe import ANSWER_TIMEOUT, JUDGED_TIMEOUT
 from esipp.probing.jobs import Job
-from esipp.probing.prober import Clock
 from esipp.stop import Stop, StoppedError
 from tests.unit.health_world import no_answer
 from tests.unit.world import ROLES, topology

@@ -6,10 +6,9 @@ import pytest
 
 from esipp.cell import Spread
 from esipp.judge import judge, say_bound
-from esipp.model import NO_ANSWER, AddressClass, EntryKind, Family, Path
+from esipp.model import NO_ANSWER, PAIR_BACKEND, POD_BACKEND, AddressClass, EntryKind, Family, Path
 from esipp.observation import Observation, Outcome
 from esipp.rows import Level, Status
-from esipp.topology import PAIR_BACKEND, POD_BACKEND
 from tests.unit.world import (
     CELLS,
     CLIENT_ADDRESSES,

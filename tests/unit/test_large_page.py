@@ -4,7 +4,7 @@ import json
 
 from esipp.health import everywhere
 from esipp.moves.gather import MOST_NODES
-from esipp.sampling import DEFAULT_NODES
+from esipp.run import DEFAULT_NODES
 from esipp.sampling import MOST_NODES as MOST_AGENTS
 from tests.large.page import MEASURED, PAGE, TEXT, page, table
 

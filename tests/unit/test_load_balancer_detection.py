@@ -12,7 +12,6 @@ from ci import lane_file
 from esipp.cluster import ApiError, Cluster
 from esipp.excusing import Steer
 from esipp.loadbalancers.contradictions import (
-    ABOUT,
     Behaviour,
     behaviour,
     class_of,
@@ -27,6 +26,7 @@ from esipp.loadbalancers.detection import BOUND, Detected, detect, find, look_ag
 from esipp.loadbalancers.objects import objects_of
 from esipp.loadbalancers.patience import USUAL, patience_of, steering_of
 from esipp.loadbalancers.profiles.loading import all_profiles, named
+from esipp.loadbalancers.profiles.model import ABOUT
 from esipp.loadbalancers.running import as_it_runs
 from esipp.model import AddressClass, Family
 from esipp.moves.checks import Checking

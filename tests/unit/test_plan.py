@@ -21,7 +21,7 @@ from esipp.planning.plan import Plan, plan, work_of
 from esipp.planning.telling import as_json, as_text
 from esipp.props import Ground
 from esipp.rows import CARRIES, Feature, Level, Row, Status, missing_features
-from esipp.sampling import DEFAULT_NODES
+from esipp.run import DEFAULT_NODES
 from tests.unit import deployed_world as world
 
 ROWS = all_rows()

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from esipp.model import Role
-from esipp.sampling import DEFAULT_NODES, sample
+from esipp.run import DEFAULT_NODES
+from esipp.sampling import sample
 from esipp.topology import Node
 
 ROLES = {

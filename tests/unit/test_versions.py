@@ -8,11 +8,12 @@ from itertools import pairwise
 import pytest
 
 from esipp import listing
+from esipp.base.kubernetes_version import read_version
 from esipp.catalog import all_rows, rows_of, suite_names
 from esipp.cell import Cell, paths_of
 from esipp.cli import main
 from esipp.deciding import Decision, give_verdict
-from esipp.dialect import REMARKS, dialect_of, read_version
+from esipp.dialect import REMARKS, dialect_of
 from esipp.errors import ExitCode, PreflightError
 from esipp.judge import Evidence, judge
 from esipp.preflight import left_out

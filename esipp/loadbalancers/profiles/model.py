@@ -308,3 +308,7 @@ class LoadBalancer:
         waits = [self.local.rise if self.local.on else None, self.membership.value if self.membership else None]
         known = [each for each in waits if each is not None]
         return sum(known) if known else None
+
+
+ABOUT = "load-balancer"
+"""What the notes in the ledger are about."""
