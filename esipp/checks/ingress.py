@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from esipp.loadbalancers.profiles.model import Class, LoadBalancer
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.profile import Class, LoadBalancer
 
 INGRESS = "load-balancer.ingress"
 """The fact that sums up all Services; with a dot and a Service's name it is that Service's own (``ingress_facts``)."""

@@ -12,18 +12,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from esipp.cluster import ApiError, Cluster, UnreachableError
-from esipp.disruption.deeds import Cordon, Drain, Exclude
-from esipp.disruption.leash import Leash
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop
+from esipp.checks.check import Feature
+from esipp.checks.disruption import ALL_NODES, LONGEST, Disruption, Proof
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.cluster.namespaces import owner
+from esipp.disruption.actions import Cordon, Drain, Exclude
 from esipp.disruption.marks import RefusedError
-from esipp.disruption.model import ALL_NODES, LONGEST, Disruption, Proof
 from esipp.disruption.restarts import Restart
+from esipp.disruption.rollback import UNDONE, Undo, undo_all
 from esipp.disruption.services import ApiServerAway, KubeletStopped
-from esipp.disruption.undo import UNDONE, Undo, undo_all
-from esipp.errors import HarnessError
-from esipp.namespaces import owner
-from esipp.rows import Feature
-from esipp.stop import Stop
+from esipp.disruption.watchdog_client import Leash
 
 Guard = Callable[[], AbstractContextManager[None]]
 

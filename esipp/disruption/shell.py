@@ -8,10 +8,10 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from esipp.disruption.containers import run
+from esipp.base.errors import HarnessError
+from esipp.checks.disruption import Disruption
 from esipp.disruption.marks import RefusedError
-from esipp.disruption.model import Disruption
-from esipp.errors import HarnessError
+from esipp.probing.node_containers import run
 
 MARKS = "${ESIPP_MARKS:-/run/esipp}"
 """The directory of the marks on a node; only our own tests name another one."""

@@ -1,7 +1,7 @@
 """How long the cluster's own load balancer may use a node that lost its last endpoint, and who says so. Pure."""
 
+from esipp.judging.promise import Bound, promise_of
 from esipp.loadbalancers.detection import Detected
-from esipp.loadbalancers.promise import Bound, promise_of
 
 
 def bound_of(told: float | None, detected: Detected) -> Bound | None:

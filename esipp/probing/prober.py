@@ -12,8 +12,8 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
 from esipp.base.clock import Clock
-from esipp.errors import HarnessError
-from esipp.observation import Observation
+from esipp.base.errors import HarnessError
+from esipp.checks.observation import Observation
 from esipp.probing.jobs import Job, read_result
 from esipp.probing.orders import Collection, Line, Order, Pulse, Stream
 

@@ -3,15 +3,15 @@
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
-from esipp.cell import Cell
+from esipp.base.plural import counted
+from esipp.checks.check import KUBERNETES, Level, Row
+from esipp.checks.explain import explain, say_since
+from esipp.checks.observation import Verdict
+from esipp.checks.path import Cell
 from esipp.checks.patterns import patterns
-from esipp.explain import explain, say_since
-from esipp.observation import Verdict
-from esipp.plural import counted
+from esipp.ledger.recorded_checks import ToldRow
 from esipp.report.causes import causes_of_others
 from esipp.report.matrix import WIDTH
-from esipp.report.told_rows import ToldRow
-from esipp.rows import KUBERNETES, Level, Row
 
 MOST_OTHERS = 5
 """Rows that fail in the same way and are shown in a line each, after the first; all of them are in the ledger."""

@@ -22,11 +22,11 @@ from typing import Any
 
 import pytest
 
-from esipp.catalog import HOUSE
-from esipp.cluster import Cluster
-from esipp.convergence import Budget, Reading, converge
+from esipp.base.waiting import Budget, Reading, converge
+from esipp.checks.catalog import HOUSE
+from esipp.cluster.client import Cluster
 from esipp.disruption import shell
-from esipp.disruption.containers import node_containers, run
+from esipp.probing.node_containers import node_containers, run
 from tests.broken import snapshot
 
 pytestmark = [pytest.mark.by_hand, pytest.mark.timeout(3600)]
