@@ -1,1 +1,1 @@
-"""What every room may use: errors, redaction, waiting, words. No room of ours is imported here."""
+"""What every room may use: errors, redaction, waiting, clocks, labels."""

@@ -1,10 +1,9 @@
-"""What the Job's first container does: it runs esipp, and packs the report for the container that keeps it (keep.py).
+"""The first container of the Job: runs esipp, and packs the report for the container that keeps it (keep.py).
 
 ``python3 -m esipp.app.in_cluster.job [--folder DIR] -- OPTION…``; what follows ``--`` is for ``esipp run``.
 
-It is the pod's
-init container, and the only one with the account's token. So it ends with 0 once there is a report, whatever that says,
-and with the run's exit code if there is none.
+It is the pod's init container, and the only one with the account's token. It ends with 0 once there is a
+report, whatever the verdict is, and with the run's exit code if there is none.
 """
 
 import argparse

@@ -1,10 +1,9 @@
-"""What the Job's second container does: it keeps the report until somebody has fetched it. It has no token.
+"""The second container of the Job: keeps the report until it is fetched. It has no token.
 
 ``python3 -m esipp.app.in_cluster.keep [--linger SECONDS] [--folder DIR]``.
 
-A pod's emptyDir is gone with its containers. So
-it goes on, ready (``parcel.json`` is there), until ``esipp fetch`` writes ``fetched``, or the time is over. It ends
-with the exit code of the run.
+A pod's emptyDir is gone with its containers. So this one stays, ready (``parcel.json`` is there), until ``esipp fetch``
+writes ``fetched``, or the time is over. It ends with the exit code of the run.
 """
 
 import argparse
