@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from esipp.errors import ExitCode
-from esipp.report.ledger import read_ledger
+from esipp.base.errors import ExitCode
+from esipp.ledger.file import read_ledger
 from tests.broken.balancing import own_balancer
 from tests.broken.breakage import Asked
 from tests.broken.nodes import Nodes, Result

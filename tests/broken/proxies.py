@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from esipp.cluster import ApiError
-from esipp.convergence import Budget, Reading, converge
+from esipp.base.waiting import Budget, Reading, converge
+from esipp.cluster.client import ApiError
 from tests.broken.nodes import OURS, Nodes, Placed
 
 Json = dict[str, Any]

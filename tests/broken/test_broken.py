@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from esipp.catalog import all_rows
+from esipp.checks.catalog import all_rows
 from tests.broken import score
 from tests.broken.balancing import own_balancer
 from tests.broken.baselines import Baselines, qualify, union

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from esipp.cluster import ApiError
+from esipp.cluster.client import ApiError
 from tests.broken import baselines, controllers, proxies
 from tests.broken.baselines import Baselines, forget_the_cluster
 from tests.broken.breakage import Asked

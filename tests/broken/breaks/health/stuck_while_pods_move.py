@@ -1,6 +1,6 @@
 """A node's health check goes on saying 200 while pods move."""
 
-from esipp.rows import Row
+from esipp.checks.check import Row
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.health_proxies import claims, lying
 
