@@ -35,7 +35,7 @@ pytest_plugins = [
 ]
 
 ONE_PROCESS = PreflightError(
-    "The suites run in one process, which runs their checks in parallel.", "leave out -n, and --tx or --dist."
+    "The suites run in one process, which runs their checks in parallel.", "run them without -n, --tx and --dist."
 )
 
 
