@@ -6,9 +6,9 @@
 import sys
 from collections.abc import Iterator, Mapping
 
-from esipp.catalog import HOUSE, all_rows
-from esipp.claims import Claim, all_claims
-from esipp.rows import Level, Nature
+from esipp.checks.catalog import HOUSE, all_rows
+from esipp.checks.check import Level, Nature
+from esipp.checks.known_differences import Claim, all_claims
 
 PAGE = HOUSE / "docs" / "excuses.md"
 

@@ -1,1 +1,1 @@
-"""The command line and the session that it starts."""
+"""The commands: what a user types, what is done then, and what is printed."""

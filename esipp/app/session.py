@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # our own tests load conftest.py, too, and need no client of Kubernetes
-    from esipp.cluster import Cluster
-    from esipp.preflight import Findings
-    from esipp.run import Settings
+    from esipp.cluster.client import Cluster
+    from esipp.ledger.run import Settings
+    from esipp.preflight.preflight import Findings
 
 
 @dataclass(frozen=True, eq=False)  # a plugin of pytest is compared by identity

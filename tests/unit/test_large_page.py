@@ -2,10 +2,10 @@
 
 import json
 
-from esipp.health import everywhere
-from esipp.moves.gather import MOST_NODES
-from esipp.sampling import DEFAULT_NODES
-from esipp.sampling import MOST_NODES as MOST_AGENTS
+from esipp.ledger.run import DEFAULT_NODES
+from esipp.scenarios.endpoint_change.run import MOST_NODES
+from esipp.scenarios.health import every_node as everywhere
+from esipp.testbed.sampling import MOST_NODES as MOST_AGENTS
 from tests.large.page import MEASURED, PAGE, TEXT, page, table
 
 FOUND = json.loads(MEASURED.read_text())

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from esipp.catalog import HOUSE
-from esipp.errors import ExitCode
+from esipp.base.errors import ExitCode
+from esipp.checks.catalog import HOUSE
 from tests.hostile import page
 from tests.hostile.tried import KEPT, steady
 
