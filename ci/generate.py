@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ci import clouds, data_planes, data_planes_page, endurance, excuses, records, tables
+from ci import clouds, data_planes, data_planes_page, endurance, excuses, records, samples, tables
 from ci.peer_tests import page as peer
 from ci.peer_tests.data import Comparison
 from ci.places import ROOT
@@ -58,6 +58,7 @@ PAGES = (
     Page("docs/surroundings.md", lambda: surroundings.render(records.read(TRIED))),
     Page("docs/large-clusters.md", lambda: large.page(records.read(large.MEASURED))),
     Page("README.md", _readme),
+    *(Page(f"docs/samples/{name}", render) for name, render in samples.PAGES.items()),
     *(Page(str(path.relative_to(ROOT)), partial(_with_tables, path)) for path in tables.pages()),
 )
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ci import generate, records
+from ci import generate, records, samples
 from ci.generate import PAGES, Page
 from ci.places import ROOT
+from esipp.rows import Status
 
 SHORT = (Page("docs/one.md", lambda: "one\n"), Page("docs/two.md", lambda: "two\n"))
 
@@ -38,8 +39,22 @@ def test_every_page_that_names_the_command_is_in_its_list() -> None:
     assert len(told) > 5
 
 
+def test_a_healthy_sample_shows_no_failure_and_a_broken_one_does() -> None:
+    healthy, broken = (samples.run(name) for name in (samples.HEALTHY, samples.BROKEN))
+    assert healthy.whole
+    assert broken.whole
+    assert {each.status for each in healthy.verdicts.values()} == {Status.PASS, Status.KNOWN}
+    assert Status.FAIL in {each.status for each in broken.verdicts.values()}
+    assert healthy.verdicts.keys() == broken.verdicts.keys(), "so that a diff is about verdicts"
+
+
+def test_the_folder_of_samples_has_nothing_that_is_not_rendered() -> None:
+    found = {path.name for path in (ROOT / "docs" / "samples").iterdir()}
+    assert found == {"README.md", *samples.PAGES}
+
+
 def test_every_record_is_a_line_as_it_would_be_written(tmp_path: Path) -> None:
-    files = sorted(records.FOLDER.iterdir())
+    files = [path for path in sorted(records.FOLDER.iterdir()) if path.is_file()]
     assert {file.suffix for file in files} == {".jsonl"}
     for file in files:
         found = records.read(file)
