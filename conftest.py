@@ -7,36 +7,36 @@ from typing import Any, NoReturn
 
 import pytest
 
-from esipp.catalog import SUITES, all_rows
-from esipp.errors import EsippError
+from esipp.base.errors import EsippError
+from esipp.checks.catalog import SUITES, all_rows
+from esipp.checks.check import Row, left_out_of
+from esipp.ledger.reading import read_run
+from esipp.ledger.run import Asked, Run
 from esipp.report import junit
 from esipp.report.allure import live as allure
 from esipp.report.formats import write_reports
-from esipp.report.reading import read_run
-from esipp.rows import Row, left_out_of
-from esipp.run import Asked, Run
 from fixtures import display
 from fixtures.session import ENDING, RUN
 
 pytest_plugins = [
     "fixtures.run",
     "fixtures.cluster",
-    "fixtures.stage",
+    "fixtures.testbed",
     "fixtures.clients",
-    "fixtures.convergence",
-    "fixtures.verdicts",
+    "fixtures.endpoint_change",
+    "fixtures.paths",
     "fixtures.health",
     "fixtures.interoperability",
-    "fixtures.edits",
-    "fixtures.flips",
-    "fixtures.compatibility",
+    "fixtures.api",
+    "fixtures.policy_change",
+    "fixtures.isolation",
     "fixtures.continuity",
 ]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of a run; ``esipp run`` has the same ones."""
-    from esipp.options import add_run_options
+    from esipp.app.options import add_run_options
 
     add_run_options(parser.getgroup("esipp", "qualifying a cluster"))
 
@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if getattr(config.option, "numprocesses", None) or hasattr(config, "workerinput"):
         raise pytest.UsageError("the suites arrange once and observe all rows at once: run them without -n")
-    from esipp.options import settings_of
+    from esipp.app.options import settings_of
 
     try:
         with junit.promised(config.option.junit):

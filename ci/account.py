@@ -11,7 +11,7 @@ from ci.cluster import kubectl
 from ci.places import CONTEXT, ROOT, Places, places
 from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
-from esipp.resolving import RESOLVER
+from esipp.base.dns import RESOLVER
 
 RIGHTS = ROOT / "docs" / "rbac.yaml"
 NAMESPACE, NAME = "esipp-account", "esipp"

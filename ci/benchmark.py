@@ -21,8 +21,8 @@ from ci.floor import floor_of
 from ci.memory import Peaks, Watch, node_process
 from ci.places import CLUSTER, CONTEXT, cores
 from ci.step import output
-from esipp.catalog import all_cells
-from esipp.cluster import Cluster
+from esipp.checks.catalog import all_cells
+from esipp.cluster.client import Cluster
 
 WHOLE = "whole"
 Seconds = Mapping[str, float]

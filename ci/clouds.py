@@ -17,9 +17,9 @@ from typing import Any
 from ci import lane_file, records
 from ci.places import ROOT, cores
 from ci.step import SetupError
+from esipp.checks.model import Family
 from esipp.loadbalancers.profiles.loading import named
 from esipp.loadbalancers.profiles.words import bound
-from esipp.model import Family
 
 Json = dict[str, Any]
 

@@ -20,10 +20,10 @@ from ci import records
 from ci.data_planes_page import render
 from ci.expiry import Record, expired_kept, facts_of, sights_of, told_sight
 from ci.places import ROOT
-from esipp.claims import all_claims
-from esipp.comparing.planes import Differing, Plane, differing, plane_of, reference_for
-from esipp.errors import EsippError, PreflightError
-from esipp.report.reading import RecordedRun, read_run
+from esipp.base.errors import EsippError, PreflightError
+from esipp.checks.known_differences import all_claims
+from esipp.ledger.reading import RecordedRun, read_run
+from esipp.report.comparing.data_planes import Differing, Plane, differing, plane_of, reference_for
 
 KEPT = records.FOLDER / "data-planes.jsonl"
 PAGE = ROOT / "docs" / "data-planes.md"

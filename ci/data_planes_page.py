@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from ci import lane_file
 from ci.expiry import Record, expired_kept
-from esipp.claims import Claim, all_claims
-from esipp.comparing.planes import What, plane_of
+from esipp.checks.known_differences import Claim, all_claims
+from esipp.report.comparing.data_planes import What, plane_of
 from esipp.report.escaping import code, prose
 
 HEAD = """# What differs from one data plane to the next

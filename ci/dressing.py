@@ -7,10 +7,10 @@ policy Cluster (it has one period for both, and asks kube-proxy over HTTP), its 
 from __future__ import annotations
 
 from ci.step import SetupError
-from esipp.errors import EsippError
+from esipp.base.errors import EsippError
+from esipp.checks.model import Protocol
+from esipp.checks.profile import Class, LoadBalancer
 from esipp.loadbalancers.profiles.loading import provider
-from esipp.loadbalancers.profiles.model import Class, LoadBalancer
-from esipp.model import Protocol
 
 FORWARDER, PROXY = "reference-ecmp", "reference-proxy"
 TRANSLATING = "reference-nat"

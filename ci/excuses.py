@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
-from esipp.catalog import all_rows
-from esipp.claims import Claim, all_claims
-from esipp.rows import Level, Nature
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import Level, Nature
+from esipp.checks.known_differences import Claim, all_claims
 
 HEAD = """# Known differences
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from esipp.claims import Claim, Sight, all_claims, sights
-from esipp.comparing.planes import plane_of
-from esipp.report.reading import RecordedRun
+from esipp.checks.known_differences import Claim, Sight, all_claims, sights
+from esipp.ledger.reading import RecordedRun
+from esipp.report.comparing.data_planes import plane_of
 
 Record = Mapping[str, Any]
 """What records/data-planes.jsonl keeps of a run."""

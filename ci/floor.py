@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from esipp.cluster import Cluster
-from esipp.labels import OWNER, labels_of
+from esipp.base.labels import OWNER, labels_of
+from esipp.cluster.client import Cluster
 
 BUDGET_SECONDS = 60.0
 PORT = 8080  # where the echo image listens if nobody says otherwise

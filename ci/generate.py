@@ -17,7 +17,7 @@ from ci import clouds, data_planes, data_planes_page, endurance, excuses, record
 from ci.peer_tests import page as peer
 from ci.peer_tests.data import Comparison
 from ci.places import ROOT
-from esipp.catalog import all_rows
+from esipp.checks.catalog import all_rows
 from esipp.loadbalancers.profiles.loading import all_profiles
 from esipp.loadbalancers.profiles.page import render as load_balancers
 from esipp.report.pages import rows_page

@@ -24,8 +24,8 @@ from ci.places import CONTEXT, Places, cores, places
 from ci.step import Journal, SetupError, guarded, interrupt_children, resume
 from ci.surroundings import Surroundings
 from ci.ways import Hermetic, Official, Way, choose
-from esipp.cli import check_run, rows_named
-from esipp.errors import EsippError
+from esipp.app.cli import check_run, rows_named
+from esipp.base.errors import EsippError
 
 INTERRUPTED = 2
 SETUP_FAILED = 4

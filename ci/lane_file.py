@@ -13,8 +13,8 @@ from ci.data_plane import DataPlane
 from ci.lane_merge import DRESSED, EXCLUDE, INCLUDE, KEYS, MOVES, NEEDS, PUBLISHED, merged
 from ci.places import CI, ROOT
 from ci.step import SetupError
-from esipp.cli import select
-from esipp.errors import PreflightError
+from esipp.app.cli import select
+from esipp.base.errors import PreflightError
 
 LANES = CI / "lanes"
 METALLB, METALLB_BGP, REFERENCE = "metallb-l2", "metallb-bgp", "reference"

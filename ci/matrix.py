@@ -29,11 +29,11 @@ from ci.lane_merge import EXTENDS
 from ci.matrix_state import Ended, State
 from ci.places import CI, ROOT
 from ci.step import SetupError, guarded
-from esipp.comparing.merge_report import paper
-from esipp.comparing.merging import WORST_CODE_FIRST, Merged, merge
-from esipp.comparing.paper import as_markdown, as_text
-from esipp.errors import EsippError, ExitCode
-from esipp.report.reading import RecordedRun, read_run
+from esipp.base.errors import EsippError, ExitCode
+from esipp.ledger.reading import RecordedRun, read_run
+from esipp.report.comparing.document import as_markdown, as_text
+from esipp.report.comparing.merge import WORST_CODE_FIRST, Merged, merge
+from esipp.report.comparing.merge_report import paper
 
 STATE = ROOT / "runs" / "matrix"
 REPORT = "merged.md"

@@ -14,9 +14,9 @@ from typing import Any
 from ci.lane_file import Lane
 from ci.places import CI, ROOT, cores
 from ci.step import SetupError
-from esipp.content import key_of
-from esipp.errors import EsippError
-from esipp.report.reading import read_run
+from esipp.base.errors import EsippError
+from esipp.base.hashing import key_of
+from esipp.ledger.reading import read_run
 
 MADE_OF = (
     "esipp",

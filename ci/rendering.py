@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ci.places import cores
+from esipp.ledger.reading import LEDGER, read_run
 from esipp.report.formats import FORMATS
-from esipp.report.reading import LEDGER, read_run
 
 READ = "(reading only)"
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ci import records
-from esipp.comparing import diff_report, merge_report
-from esipp.comparing.diff import compare
-from esipp.comparing.merging import merge
-from esipp.comparing.paper import as_markdown
+from esipp.ledger.reading import LEDGER, RecordedRun, read_run
+from esipp.report.comparing import diff_report, merge_report
+from esipp.report.comparing.diff import compare
+from esipp.report.comparing.document import as_markdown
+from esipp.report.comparing.merge import merge
 from esipp.report.formats import FORMATS
-from esipp.report.reading import LEDGER, RecordedRun, read_run
 
 FOLDER = records.FOLDER / "samples"
 HEALTHY, BROKEN = "healthy", "broken"

@@ -13,14 +13,14 @@ from itertools import takewhile
 from pathlib import Path
 
 from ci import records
-from esipp.catalog import HOUSE, all_rows
+from esipp.app.plan.assumed_cluster import Asked
+from esipp.app.plan.plan import Plan, plan
+from esipp.app.plan.text import minutes
+from esipp.checks.catalog import HOUSE, all_rows
+from esipp.checks.check import Level, Row
+from esipp.checks.profile import Source
 from esipp.loadbalancers.profiles.loading import named
-from esipp.loadbalancers.profiles.model import Source
 from esipp.loadbalancers.profiles.words import bound, seconds
-from esipp.planning.imagined import Asked
-from esipp.planning.plan import Plan, plan
-from esipp.planning.telling import minutes
-from esipp.rows import Level, Row
 from tests.large import page as large
 
 DOCS = HOUSE / "docs"

@@ -2,6 +2,6 @@
 
 import sys
 
-from esipp.cli import main
+from esipp.app.cli import main
 
 sys.exit(main())

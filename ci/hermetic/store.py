@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ci.places import Places
 from ci.step import SetupError
-from esipp.content import key_of as key_of  # what all in ci/ name what they keep by
+from esipp.base.hashing import key_of as key_of  # what all in ci/ name what they keep by
 
 KEPT_PER_KIND = 2
 

@@ -25,8 +25,8 @@ from ci.peer_tests.specs import SPECS
 from ci.places import CONTEXT, cores, places
 from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
-from esipp.catalog import all_rows
-from esipp.report.ledger import read_ledger
+from esipp.checks.catalog import all_rows
+from esipp.ledger.file import read_ledger
 from tests.broken.breakage import Asked, hold
 from tests.broken.nodes import Nodes, Result
 

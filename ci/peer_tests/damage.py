@@ -23,7 +23,7 @@ from ci.peer_tests.everywhere import (
     rewritten_at_home,
     rules_for,
 )
-from esipp.model import Family
+from esipp.checks.model import Family
 from tests.broken.breakage import Break
 from tests.broken.breaks import BREAKS
 from tests.broken.breaks.source.one_in_fifty import EVERY_FIFTIETH

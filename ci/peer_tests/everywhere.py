@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ci.peer_tests.running import E2E_NAMESPACES
-from esipp.cluster import Cluster
-from esipp.topology import family_of
+from esipp.cluster.client import Cluster
+from esipp.judging.topology import family_of
 from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, came_by, hands_to, to_port, vips
 from tests.broken.nodes import Nodes, Rule, new_mark, script
 

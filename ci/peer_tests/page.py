@@ -9,7 +9,7 @@ from ci.peer_tests.data import Broken, Comparison
 from ci.peer_tests.report import Outcome, SpecResult
 from ci.peer_tests.specs import BY_NAME, SPECS, Spec
 from ci.places import ROOT
-from esipp.catalog import all_rows
+from esipp.checks.catalog import all_rows
 
 PAGE = ROOT / "docs" / "peer.md"
 

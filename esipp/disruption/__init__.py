@@ -1,1 +1,1 @@
-"""What disturbs a cluster, on purpose: done, proven, and undone whatever happens to the run."""
+"""Disruptions: done, proven, and undone whatever happens to the run."""

@@ -6,26 +6,35 @@ done on the nodes themselves a timer there, if both are. ``esipp clean`` finds t
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from esipp.cluster import ApiError, Cluster, UnreachableError
-from esipp.disruption.deeds import Cordon, Drain, Exclude
-from esipp.disruption.leash import Leash
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop
+from esipp.checks.check import Feature
+from esipp.checks.disruption import ALL_NODES, LONGEST, Disruption, Proof
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.cluster.namespaces import owner
+from esipp.disruption.actions import Cordon, Drain, Exclude
 from esipp.disruption.marks import RefusedError
-from esipp.disruption.model import ALL_NODES, LONGEST, Disruption, Proof
 from esipp.disruption.restarts import Restart
+from esipp.disruption.rollback import UNDONE, Undo, undo_all
 from esipp.disruption.services import ApiServerAway, KubeletStopped
-from esipp.disruption.undo import UNDONE, Undo, undo_all
-from esipp.errors import HarnessError
-from esipp.namespaces import owner
-from esipp.preflight import Findings
-from esipp.stop import Stop
+from esipp.disruption.watchdog_client import Leash
 
 Guard = Callable[[], AbstractContextManager[None]]
+
+
+class Found(Protocol):
+    """What preflight found about the cluster, as far as disruptions need it."""
+
+    @property
+    def features(self) -> Mapping[str, Feature]: ...  # noqa: D102
+
+    def on_node(self, node: str, command: list[str]) -> list[str] | None: ...  # noqa: D102
 
 
 class Deed(Protocol):
@@ -64,7 +73,7 @@ class Disruptor:
     def __init__(
         self,
         cluster: Cluster,
-        findings: Findings,
+        findings: Found,
         run_id: str,
         stop: Stop,
         guard: Guard = nullcontext,

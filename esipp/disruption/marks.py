@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from esipp.cluster import ApiError, Cluster
-from esipp.convergence import Budget, Reading, converge
-from esipp.errors import HarnessError
+from esipp.base.errors import HarnessError
+from esipp.base.waiting import Budget, Reading, converge
+from esipp.cluster.client import ApiError, Cluster
 
 Json = dict[str, Any]
 

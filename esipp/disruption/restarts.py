@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from esipp.cluster import ApiError, Cluster, UnreachableError
-from esipp.convergence import Budget, Reading, converge
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop
+from esipp.base.waiting import Budget, Reading, converge
+from esipp.checks.check import Feature
+from esipp.checks.disruption import Disruption
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption.marks import is_ready
-from esipp.disruption.model import Disruption
-from esipp.disruption.undo import Undo
-from esipp.errors import HarnessError
-from esipp.rows import Feature
-from esipp.stop import Stop
+from esipp.disruption.rollback import Undo
 
 Json = dict[str, Any]
 

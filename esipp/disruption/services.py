@@ -4,14 +4,14 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from esipp.cluster import ApiError, Cluster, UnreachableError
-from esipp.convergence import Budget, Reading, converge
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop
+from esipp.base.waiting import Budget, Reading, converge
+from esipp.checks.disruption import Disruption
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption import marks, shell
 from esipp.disruption.marks import RefusedError, is_ready, is_tainted
-from esipp.disruption.model import Disruption
-from esipp.disruption.undo import Undo
-from esipp.errors import HarnessError
-from esipp.stop import Stop
+from esipp.disruption.rollback import Undo
 
 Json = dict[str, Any]
 Way = tuple[str, ...]

@@ -5,18 +5,16 @@ systemd that undoes it even if every process of ours is dead by then.
 """
 
 import shlex
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from esipp.base.errors import HarnessError
+from esipp.checks.disruption import Disruption
 from esipp.disruption.marks import RefusedError
-from esipp.disruption.model import Disruption
-from esipp.errors import HarnessError
+from esipp.probing.node_containers import run
 
 MARKS = "${ESIPP_MARKS:-/run/esipp}"
 """The directory of the marks on a node; only our own tests name another one."""
-SECONDS = 60.0
-"""That a command on a node may take."""
 ALREADY, NOTHING = 71, 72
 """Exit codes of our scripts: a mark is there already; there is nothing of that owner's to undo."""
 
@@ -52,26 +50,6 @@ SERVICES = {
         done="started the kubelet of node {}",
     ),
 }
-
-
-def run(way: Sequence[str], script: str) -> subprocess.CompletedProcess[str]:
-    """Run a script on a node, undisturbed by a Ctrl-C: that goes to the terminal's whole process group.
-
-    Raises:
-        HarnessError: it cannot be run, or does not end.
-    """
-    try:
-        return subprocess.run(
-            [*way, "sh", "-c", script],
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-            start_new_session=True,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired) as broken:
-        raise HarnessError(f"The node cannot be reached by '{' '.join(way)}': {broken}.", "docker info") from None
 
 
 def stop(way: Sequence[str], what: Disruption, owner: str, longest: float) -> None:

@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
-from esipp.cluster import Cluster
-from esipp.convergence import Budget
-from esipp.disruption.undo import Undo, undo_all
-from esipp.redaction import KNOWN, redact
+from esipp.base.redaction import KNOWN, redact
+from esipp.base.waiting import Budget
+from esipp.cluster.client import Cluster
+from esipp.disruption.rollback import Undo, undo_all
 
 LAST = Budget("the watchdog undoing what is left", 240.0, need=3, spacing=1.0)
 """Three looks: what the killed run had sent off in its last moment may arrive after the first."""

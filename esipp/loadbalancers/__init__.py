@@ -1,1 +1,1 @@
-"""Load balancers that can be asked what they know: one small module each."""
+"""Load balancers: profiles of products, detection, and what they report of themselves."""

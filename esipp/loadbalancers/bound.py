@@ -1,17 +1,7 @@
 """How long the cluster's own load balancer may use a node that lost its last endpoint, and who says so. Pure."""
 
-from dataclasses import dataclass
-
+from esipp.judging.promise import Bound, promise_of
 from esipp.loadbalancers.detection import Detected
-from esipp.loadbalancers.promise import promise_of
-
-
-@dataclass(frozen=True)
-class Bound:
-    """Seconds after which a load balancer must have left a node, and whose word that is."""
-
-    seconds: float
-    source: str
 
 
 def bound_of(told: float | None, detected: Detected) -> Bound | None:

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from esipp.facts import Fact
-from esipp.loadbalancers.profiles.model import Grade, LoadBalancer, Marks
+from esipp.base.fact import Fact
+from esipp.base.plural import counted
+from esipp.checks.profile import Grade, LoadBalancer, Marks
 from esipp.loadbalancers.profiles.words import bound
-from esipp.plural import counted
 
 Json = dict[str, Any]
 

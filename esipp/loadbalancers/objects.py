@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterable
 
-from esipp.cluster import ApiError, Cluster, UnreachableError
+from esipp.checks.profile import LoadBalancer
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.loadbalancers.detection import workloads_by
-from esipp.loadbalancers.profiles.model import LoadBalancer
 
 NOT_FOUND = 404
 

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from esipp.errors import HarnessError
-from esipp.model import Family
+from esipp.base.errors import HarnessError
+from esipp.checks.model import Family
 
 ADMIN_LABEL = "esipp.dev/load-balancer"
 SERVER_LABEL = "esipp.dev/balances"

@@ -1,1 +1,1 @@
-"""The second witness: packets, captured on the nodes and joined with what clients and backends told."""
+"""Packets: captured on nodes, and followed from client to backend."""

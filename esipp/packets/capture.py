@@ -14,9 +14,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from esipp.observation import Observation
+from esipp.checks.observation import Observation
+from esipp.judging.topology import parse_address
 from esipp.packets.scope import Scope
-from esipp.topology import parse_address
 
 End = tuple[str, int]
 Join = int | str

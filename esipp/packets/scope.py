@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from esipp.topology import parse_address
+from esipp.judging.topology import parse_address
 
 MOST_RANGES = 8
 """The kernel's filter names at most so many ranges of ports, and of addresses a family.

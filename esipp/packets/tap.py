@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from typing import IO
 
-from esipp.convergence import Budget, Reading, converge
+from esipp.base.waiting import Budget, Reading, converge
 from esipp.packets.capture import Capture, read_capture
 from esipp.packets.scope import Scope
 

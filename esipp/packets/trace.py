@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from esipp.observation import Observation
+from esipp.checks.observation import Observation
 from esipp.packets.capture import (
     ERROR,
     IN,

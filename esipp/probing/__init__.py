@@ -1,1 +1,1 @@
-"""How a client is made to dial: the prober's protocol, and the ways to reach a prober."""
+"""Probers: processes that dial, wherever a client stands, and their protocol."""

@@ -12,13 +12,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from esipp.catalog import HOUSE
-from esipp.errors import PreflightError
-from esipp.model import Family
+from esipp.base.client_places import Kind, Place
+from esipp.base.errors import PreflightError
+from esipp.checks.catalog import HOUSE
+from esipp.checks.model import Family
+from esipp.judging.topology import IPAddress, family_of, parse_address
 from esipp.probing import landing, ssh
-from esipp.probing.places import Kind, Place
 from esipp.probing.prober import Prober
-from esipp.topology import IPAddress, family_of, parse_address
 
 LAND_SECONDS = 45.0
 """Until a host has told what it is: ssh's own time-out, jump hosts, and the start of Python."""

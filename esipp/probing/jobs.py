@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from esipp.echo_token import ECHOED, TOKEN
-from esipp.model import Claim, Family, Path, Port
-from esipp.observation import Observation, Outcome
+from esipp.base.echo_token import ECHOED, TOKEN
+from esipp.checks.model import Claim, Family, Path, Port
+from esipp.checks.observation import Observation, Outcome
 
 CLAIMED = "203.0.113.7"
 """The address that a client claims for itself in a forged header: of a range that is nobody's (RFC 5737)."""

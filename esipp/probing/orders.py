@@ -6,7 +6,7 @@ from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, Generic, Protocol, TypeVar
 
-from esipp.errors import HarnessError
+from esipp.base.errors import HarnessError
 
 Line = dict[str, Any]
 """A line of the prober, as its contract has it."""

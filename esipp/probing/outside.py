@@ -4,12 +4,12 @@ import os
 import subprocess
 from collections.abc import Sequence
 
-from esipp.disruption.containers import matching
-from esipp.echo_token import TOKEN, VARIABLE
-from esipp.errors import HarnessError, PreflightError
-from esipp.labels import OWNER, RUN_LABEL, SERVER_LABEL
-from esipp.namespaces import owner
-from esipp.topology import Node
+from esipp.base.echo_token import TOKEN, VARIABLE
+from esipp.base.errors import HarnessError, PreflightError
+from esipp.base.labels import OWNER, RUN_LABEL, SERVER_LABEL
+from esipp.cluster.namespaces import owner
+from esipp.judging.topology import Node
+from esipp.probing.node_containers import matching
 
 DOCKER_SECONDS = 60.0
 

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
 from typing import Any
 
-from esipp.errors import HarnessError
-from esipp.observation import Observation
+from esipp.base.clock import Clock
+from esipp.base.errors import HarnessError
+from esipp.checks.observation import Observation
 from esipp.probing.jobs import Job, read_result
 from esipp.probing.orders import Collection, Line, Order, Pulse, Stream
 
@@ -38,23 +38,6 @@ PROTOCOL_VERSION = 5
 
 class ProberLostError(HarnessError):
     """A prober is gone, with the pod, node, host or connection that it needed."""
-
-
-@dataclass(frozen=True)
-class Clock:
-    """How a prober's monotonic clock stands to this process's.
-
-    Args:
-        offset: seconds that the prober's is ahead.
-        uncertainty: seconds that the offset may be wrong at most, either way.
-    """
-
-    offset: float
-    uncertainty: float
-
-    def ours(self, theirs: float) -> float:
-        """The time of this process's monotonic clock at a time of the prober's, in seconds, to the microsecond."""
-        return round(theirs - self.offset, 6)
 
 
 class Prober:

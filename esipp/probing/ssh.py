@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Sequence
 
-from esipp.probing.places import Place
+from esipp.base.client_places import Place
 
 CONNECT_SECONDS = 10
 """Until a host that does not answer is given up."""

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from esipp.errors import HarnessError
-from esipp.model import Family
+from esipp.base.client_places import Kind, Place, keep_private, place_of
+from esipp.base.errors import HarnessError
+from esipp.checks.model import Family
+from esipp.judging.client_addresses import Answer, Whereabouts, answers_of, checked, find, told_apart
+from esipp.judging.topology import IPAddress
 from esipp.probing import hosts, transports
 from esipp.probing.hosts import Landed
 from esipp.probing.jobs import Job
 from esipp.probing.outside import OutsideContainers
-from esipp.probing.places import Kind, Place, keep_private, place_of
 from esipp.probing.prober import Prober
-from esipp.topology import IPAddress
-from esipp.whereabouts import Answer, Whereabouts, answers_of, checked, find, told_apart
 
 ASKS = 2
 """Connections to each listener: from one client they must all show the same."""

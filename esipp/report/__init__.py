@@ -1,1 +1,1 @@
-"""The ledger of a run, and everything a person or a machine reads from it. Nothing here talks to a cluster."""
+"""Reports: each is rendered from a ledger and from nothing else."""

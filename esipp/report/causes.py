@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from esipp.observation import Verdict
-from esipp.report.conclusion import LEVELS
-from esipp.report.told_rows import ToldRow
-from esipp.rows import Level, Status
+from esipp.checks.check import Level, Status
+from esipp.checks.observation import Verdict
+from esipp.ledger.conclusion import LEVELS
+from esipp.ledger.recorded_checks import ToldRow
 
 TROUBLE = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE)
 """The verdicts that are not fine, as they are told one after the other."""

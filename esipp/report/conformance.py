@@ -10,12 +10,12 @@ from typing import Any
 
 import yaml
 
-from esipp.plural import counted
+from esipp.base.plural import counted
+from esipp.checks.check import Level, Nature, Profile, Status
+from esipp.ledger.conclusion import Tally, tally
+from esipp.ledger.reading import RecordedRun
 from esipp.report.causes import reasons
-from esipp.report.conclusion import Tally, tally
 from esipp.report.profiles import Part, absent, ended, faults, moment, parts, present
-from esipp.report.reading import RecordedRun
-from esipp.rows import Level, Nature, Profile, Status
 
 SCHEMA = Path(__file__).with_name("conformance.schema.json")
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from esipp.report import numbers
+from esipp.checks.check import Level, Nature, Profile, Status
+from esipp.ledger import numbers
+from esipp.ledger.reading import LEDGER, RecordedRun
+from esipp.ledger.recorded_checks import ToldRow
 from esipp.report.causes import TROUBLE, reasons
 from esipp.report.profiles import ended, faults, missing, moment, parts, settings
-from esipp.report.reading import LEDGER, RecordedRun
-from esipp.report.told_rows import ToldRow
-from esipp.rows import Level, Nature, Profile, Status
 
 FORMAT = "esipp-report/2"
 """Of this document; a change that breaks a reader makes it the next number, and another ``$id`` of the schema."""

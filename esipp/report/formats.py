@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from esipp.report.reading import RecordedRun
+from esipp.ledger.reading import RecordedRun
 from esipp.report.terminal import appendix, summary
 
 Render = Callable[[RecordedRun], str]

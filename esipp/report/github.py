@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from esipp.errors import ExitCode
-from esipp.plural import counted
+from esipp.base.errors import ExitCode
+from esipp.base.plural import counted
+from esipp.checks.check import Status
+from esipp.ledger.conclusion import KNOWN_DEFECTS
+from esipp.ledger.reading import RecordedRun
 from esipp.report.causes import TROUBLE, Group, causes_of_others, causes_of_paths
-from esipp.report.conclusion import KNOWN_DEFECTS
-from esipp.report.reading import RecordedRun
-from esipp.rows import Status
 
 MOST_ANNOTATIONS = 10
 """Causes that are annotated; GitHub shows no more than ten errors and ten warnings of a step."""

@@ -26,13 +26,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from esipp.errors import EsippError, ExitCode, PreflightError
-from esipp.observation import Verdict
-from esipp.plural import counted
-from esipp.report.conclusion import FINE
-from esipp.report.reading import RecordedRun
-from esipp.report.told_rows import ToldRow
-from esipp.rows import Profile, Status
+from esipp.base.errors import EsippError, ExitCode, PreflightError
+from esipp.base.plural import counted
+from esipp.checks.check import Profile, Status
+from esipp.checks.observation import Verdict
+from esipp.ledger.conclusion import FINE
+from esipp.ledger.reading import RecordedRun
+from esipp.ledger.recorded_checks import ToldRow
 
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 has no way to say; observed text may hold it."""

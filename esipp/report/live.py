@@ -16,10 +16,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from esipp.plural import counted, form
-from esipp.progress import Phase, Progress, SlowSteps, Standing, plain, say_left, say_seconds
-from esipp.report.conclusion import WORST_FIRST
-from esipp.rows import Status
+from esipp.base.plural import counted, form
+from esipp.checks.check import Status
+from esipp.ledger.conclusion import WORST_FIRST
+from esipp.ledger.progress import Phase, Progress, SlowSteps, Standing, plain, say_left, say_seconds
 
 FRAME = 0.25
 """Seconds between two looks at how far the run is."""

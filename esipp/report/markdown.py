@@ -6,18 +6,18 @@ summary and a comment.
 
 from collections.abc import Sequence
 
-from esipp.deploying.wishes import INTERNAL
-from esipp.plural import counted
-from esipp.report import numbers
+from esipp.base.customisation import INTERNAL
+from esipp.base.plural import counted
+from esipp.checks.check import KUBERNETES, Level, Nature, Profile, Status
+from esipp.ledger import numbers
+from esipp.ledger.conclusion import LEVELS, WORST_FIRST, tally
+from esipp.ledger.reading import RecordedRun
+from esipp.ledger.recorded_checks import ToldRow
 from esipp.report.causes import Group, causes_of_others, causes_of_paths, one_of, reasons
-from esipp.report.conclusion import LEVELS, WORST_FIRST, tally
 from esipp.report.escaping import block, cell, code, prose
 from esipp.report.profiles import NOT_JUDGED, ended, faults, missing, moment, parts
-from esipp.report.reading import RecordedRun
 from esipp.report.shared import common_factor
 from esipp.report.terminal import contradictions
-from esipp.report.told_rows import ToldRow
-from esipp.rows import KUBERNETES, Level, Nature, Profile, Status
 
 MOST_CAUSES, MOST_REASONS, MOST_FACTS, MOST_PARTS, MOST_FAULTS, MOST_BALANCERS = 10, 5, 16, 8, 3, 5
 """What is told of each at most; how many more there are is said, and report.json has them all."""

@@ -9,11 +9,11 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from esipp.model import AddressClass, Family, Protocol
-from esipp.observation import Verdict
-from esipp.report.conclusion import WORST_FIRST
-from esipp.report.told_rows import Place, ToldRow
-from esipp.rows import Status
+from esipp.checks.check import Status
+from esipp.checks.model import AddressClass, Family, Protocol
+from esipp.checks.observation import Verdict
+from esipp.ledger.conclusion import WORST_FIRST
+from esipp.ledger.recorded_checks import Place, ToldRow
 
 WIDTH = 100
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from esipp.errors import HarnessError
-from esipp.observation import Verdict
-from esipp.redaction import redact
-from esipp.rows import Status
+from esipp.base.errors import HarnessError
+from esipp.base.redaction import redact
+from esipp.checks.check import Status
+from esipp.checks.observation import Verdict
 
 
 def enforce(verdict: Verdict) -> None:

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from esipp.cell import Cell, Spread
-from esipp.model import NO_ANSWER, AddressClass, Balancer, Claim, Family, Protocol
-from esipp.plural import counted
+from esipp.base.plural import counted
+from esipp.checks.check import Level, Row
+from esipp.checks.model import NO_ANSWER, AddressClass, Balancer, Claim, Family, Protocol
+from esipp.checks.path import Cell, Spread
 from esipp.report import plain
-from esipp.rows import Level, Row
 
 HEAD = """# Rows
 

@@ -3,17 +3,16 @@
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
-from esipp.cell import Cell
-from esipp.explain import explain, say_since
-from esipp.observation import Verdict
-from esipp.plural import counted
+from esipp.base.plural import counted
+from esipp.checks.check import KUBERNETES, Level, Row
+from esipp.checks.explain import explain, say_since
+from esipp.checks.observation import Verdict
+from esipp.checks.path import Cell
+from esipp.checks.patterns import patterns
+from esipp.ledger.recorded_checks import ToldRow
 from esipp.report.causes import causes_of_others
 from esipp.report.matrix import WIDTH
-from esipp.report.told_rows import ToldRow
-from esipp.rows import KUBERNETES, Level, Row
 
-_TO = "./to/."
-_Parts = tuple[tuple[str, ...], ...]
 MOST_OTHERS = 5
 """Rows that fail in the same way and are shown in a line each, after the first; all of them are in the ledger."""
 
@@ -51,29 +50,6 @@ def table(rows: Sequence[Row], references: Sequence[str]) -> list[str]:
             first = group[0]
             lines.append(f"| `{pattern}` | {first.level.value} | {first.expected} | {first.requirement} | {because} |")
     return lines
-
-
-def patterns(ids: Sequence[str]) -> list[str]:
-    """Ids with braces, as few as stand for exactly them: those that differ in one part only are told as one."""
-    apart = [one.replace("-to-", _TO).split(".") for one in ids]
-    order = list(dict.fromkeys(part for parts in apart for part in parts))
-    found: list[_Parts] = [tuple((part,) for part in parts) for parts in apart]
-    while True:
-        before = len(found)
-        for place in range(max(len(parts) for parts in found)):
-            alike: dict[tuple[int, _Parts, _Parts], list[str]] = {}
-            for parts in found:
-                alike.setdefault((len(parts), parts[:place], parts[place + 1 :]), []).extend(
-                    parts[place] if place < len(parts) else ()
-                )
-            found = [
-                (*start, tuple(sorted(values, key=order.index)), *end) if values else start
-                for (_, start, end), values in alike.items()
-            ]
-        if len(found) == before:
-            break
-    braced = (".".join(f"{{{','.join(part)}}}" if len(part) > 1 else part[0] for part in parts) for parts in found)
-    return [pattern.replace(_TO, "-to-") for pattern in braced]
 
 
 # --------------------------------------------------------------------------------------------------- the terminal

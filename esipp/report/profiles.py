@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from esipp.report.reading import RecordedRun
-from esipp.report.told_rows import ToldRow
-from esipp.rows import KUBERNETES, Level, Profile, Status, exclusions
+from esipp.checks.check import KUBERNETES, Level, Profile, Status, exclusions
+from esipp.ledger.reading import RecordedRun
+from esipp.ledger.recorded_checks import ToldRow
 
 OTHERWISE = "another reason"
 """What stands for a feature where a row was not tested and all that it needs is there."""

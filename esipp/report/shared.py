@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from esipp.observation import Verdict
-from esipp.report.told_rows import ToldRow
-from esipp.rows import Level, Status
+from esipp.checks.check import Level, Status
+from esipp.checks.observation import Verdict
+from esipp.ledger.recorded_checks import ToldRow
 
 
 def common_factor(failing: Sequence[ToldRow], rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> str:

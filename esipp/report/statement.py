@@ -8,11 +8,11 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from esipp.errors import ExitCode
-from esipp.report.conclusion import BOTH, KNOWN_DEFECTS, PARTIAL
+from esipp.base.errors import ExitCode
+from esipp.checks.check import Status
+from esipp.ledger.conclusion import BOTH, KNOWN_DEFECTS, PARTIAL
+from esipp.ledger.reading import LEDGER, Component, RecordedRun
 from esipp.report.profiles import faults, settings
-from esipp.report.reading import LEDGER, Component, RecordedRun
-from esipp.rows import Status
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://in-toto.io/attestation/test-result/v0.1"

@@ -4,17 +4,17 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from esipp.loadbalancers.contradictions import ABOUT
-from esipp.observation import Verdict
-from esipp.plural import counted, form
+from esipp.base.plural import counted, form
+from esipp.checks.check import Level, Status
+from esipp.checks.observation import Verdict
+from esipp.checks.profile import ABOUT
+from esipp.ledger.conclusion import LEVELS, WORST_FIRST
+from esipp.ledger.reading import LEDGER, RecordedRun
+from esipp.ledger.recorded_checks import ToldRow
 from esipp.report import plain
 from esipp.report.causes import causes_of_paths, one_of, reasons
-from esipp.report.conclusion import LEVELS, WORST_FIRST
 from esipp.report.matrix import LEGEND, WIDTH, matrix
-from esipp.report.reading import LEDGER, RecordedRun
 from esipp.report.shared import common_factor
-from esipp.report.told_rows import ToldRow
-from esipp.rows import Level, Status
 
 MOST_OTHERS = 5
 """Rows of one cause that are shown in a line each, after the first one; all of them are in the ledger."""

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from suites.compatibility.words import *
+from suites.compatibility.requirements import *
 
 Rows = Iterator[Row]
 

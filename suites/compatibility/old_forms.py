@@ -5,7 +5,7 @@ The rows of the data path are in old_paths.py.
 
 from collections.abc import Iterator
 
-from suites.compatibility.words import *
+from suites.compatibility.requirements import *
 
 Rows = Iterator[Row]
 

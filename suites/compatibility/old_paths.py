@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from esipp.model import OldForm
-from suites.words import *
+from esipp.checks.model import OldForm
+from suites.path_checks import *
 
 SUITE = "compatibility"
 OLD_FORMS = "Kubernetes changes: fields since 1.7 (#41162), beta annotations removed in 1.8 (#50224)"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from suites.compatibility.words import *
+from suites.compatibility.requirements import *
 
 Rows = Iterator[Row]
 

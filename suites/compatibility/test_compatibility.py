@@ -5,9 +5,9 @@ from operator import attrgetter
 
 import pytest
 
-from esipp.catalog import rows_of
-from esipp.observation import Verdict
-from esipp.rows import Row
+from esipp.checks.catalog import rows_of
+from esipp.checks.check import Row
+from esipp.checks.observation import Verdict
 from fixtures.session import enforce
 
 

@@ -5,9 +5,9 @@ from operator import attrgetter
 
 import pytest
 
-from esipp.catalog import rows_of
-from esipp.moves.rows import MoveRow
-from esipp.observation import Verdict
+from esipp.checks.catalog import rows_of
+from esipp.checks.endpoint_change import MoveRow
+from esipp.checks.observation import Verdict
 from fixtures.session import enforce
 
 

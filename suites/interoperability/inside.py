@@ -8,7 +8,7 @@ nodes without endpoints fails the others.
 
 from collections.abc import Iterator
 
-from suites.words import *
+from suites.path_checks import *
 
 Rows = Iterator[Cell]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from suites.interoperability.words import *
+from suites.interoperability.requirements import *
 
 Rows = Iterator[InteropRow]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from suites.words import *
+from suites.path_checks import *
 
 Rows = Iterator[Cell]
 

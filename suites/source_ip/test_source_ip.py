@@ -5,9 +5,9 @@ from operator import attrgetter
 
 import pytest
 
-from esipp.catalog import rows_of
-from esipp.cell import Cell
-from esipp.observation import Verdict
+from esipp.checks.catalog import rows_of
+from esipp.checks.observation import Verdict
+from esipp.checks.path import Cell
 from fixtures.session import enforce
 
 

@@ -9,11 +9,11 @@ from ci import dressing, loadbalancer, metallb, returning, router
 from ci.containers import docker
 from ci.places import places
 from ci.surroundings import Surroundings
-from esipp.cluster import ApiError
-from esipp.convergence import Budget, Reading, converge
-from esipp.model import Balancer, Claim
-from esipp.moves.rows import MoveRow, What
-from esipp.rows import Level, Row
+from esipp.base.waiting import Budget, Reading, converge
+from esipp.checks.check import Level, Row
+from esipp.checks.endpoint_change import MoveRow, What
+from esipp.checks.model import Balancer, Claim
+from esipp.cluster.client import ApiError
 from tests.broken.breakage import Asked, cells
 from tests.broken.nodes import Nodes, Placed
 

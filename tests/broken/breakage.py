@@ -5,10 +5,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from esipp.cell import Cell
-from esipp.errors import ExitCode
-from esipp.rows import Row
-from esipp.run import DEFAULT_MOVES
+from esipp.base.errors import ExitCode
+from esipp.checks.check import Row
+from esipp.checks.path import Cell
+from esipp.ledger.run import DEFAULT_MOVES
 from tests.broken.nodes import Nodes, Placed, Result
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from esipp.cluster import Cluster
-from esipp.labels import RUN_LABEL
+from esipp.base.labels import RUN_LABEL
+from esipp.cluster.client import Cluster
+from esipp.judging.topology import read_node
 from esipp.probing.outside import find_network
-from esipp.topology import read_node
 from tests.broken import snapshot
 
 NAME = "esipp-bystander"

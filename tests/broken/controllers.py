@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from threading import Event
 from typing import Any
 
-from esipp.cluster import ApiError, UnreachableError
-from esipp.convergence import Budget, Reading, converge
-from esipp.labels import MANAGED_BY
+from esipp.base.labels import MANAGED_BY
+from esipp.base.waiting import Budget, Reading, converge
+from esipp.cluster.client import ApiError, UnreachableError
 from tests.broken.flipping import beside
 from tests.broken.nodes import OURS, Nodes, Placed
 

@@ -8,14 +8,14 @@ import random
 import secrets
 import time
 
-from esipp import manifests
-from esipp.cluster import Cluster
+from esipp.base.interrupt import Stop
+from esipp.checks.disruption import Disruption
+from esipp.cluster.client import Cluster
+from esipp.cluster.namespaces import owner, remove_namespace, wait_for_account
 from esipp.disruption.disruptor import Disruptor
-from esipp.disruption.model import Disruption
-from esipp.namespaces import owner, remove_namespace, wait_for_account
-from esipp.preflight import examine
-from esipp.run import Settings
-from esipp.stop import Stop
+from esipp.ledger.run import Settings
+from esipp.preflight.preflight import examine
+from esipp.testbed import manifests
 from fixtures.session import undisturbed
 
 LABELS = {"app": "drained"}

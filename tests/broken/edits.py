@@ -1,7 +1,7 @@
 """Which rows of the compatibility suite want a field of a Service after an update."""
 
-from esipp.compatibility.model import EditRow, Is, Taken, Verb
-from esipp.rows import Row
+from esipp.checks.api import EditRow, Is, Taken, Verb
+from esipp.checks.check import Row
 
 UPDATES = (Verb.REPLACE, Verb.UPDATE, Verb.MERGE, Verb.STRATEGIC, Verb.JSON, Verb.APPLY)
 

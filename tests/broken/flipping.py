@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-from esipp.cluster import ApiError, UnreachableError
-from esipp.flips.model import At, BesideRow, FlipClaim, FlippedRow, Flipping
-from esipp.flips.props import NEIGHBOURS
-from esipp.model import EntryKind, Role, ServiceType, TrafficPolicy
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.model import EntryKind, Role, ServiceType, TrafficPolicy
+from esipp.checks.policy_change import At, BesideRow, FlipClaim, FlippedRow, Flipping
+from esipp.cluster.client import ApiError, UnreachableError
+from esipp.scenarios.policy_change.objects import NEIGHBOURS
 from tests.broken.breakage import Asked
 from tests.broken.nodes import LONGEST, Json, Live, Nodes, Placed, Rule, new_mark, script
 

@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from esipp.cell import Cell
-from esipp.model import Family, Role
-from esipp.topology import family_of
+from esipp.checks.model import Family, Role
+from esipp.checks.path import Cell
+from esipp.judging.topology import family_of
 from tests.broken.matching import AT_THE_NODE, MASQUERADE, came_by, hands_to, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.ways import NODE_PORTS

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from esipp.health.model import About, HealthTrialRow, Question, QuestionRow
-from esipp.model import Family
-from esipp.rows import Level, Row
+from esipp.checks.check import Level, Row
+from esipp.checks.health import About, HealthTrialRow, Question, QuestionRow
+from esipp.checks.model import Family
 from tests.broken import lying_proxy
 from tests.broken.breakage import Asked
 from tests.broken.matching import AT_THE_NODE

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
-from esipp.cell import Cell
-from esipp.model import AddressClass, Family, Role, Vantage
-from esipp.topology import family_of
+from esipp.checks.model import AddressClass, Family, Role, Vantage
+from esipp.checks.path import Cell
+from esipp.judging.topology import family_of
 from tests.broken.matching import MASQUERADE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.ways import into_pods

@@ -19,16 +19,16 @@ from typing import Any
 from ci import loadbalancer
 from ci.places import places
 from ci.surroundings import Surroundings
-from esipp.catalog import HOUSE
-from esipp.cluster import Cluster
-from esipp.convergence import Budget, Reading, converge
-from esipp.health.props import NOBODY
-from esipp.labels import MANAGED_BY, OWNER, RUN_LABEL
-from esipp.model import Family, Role
-from esipp.report.ledger import read_ledger
-from esipp.resolving import RESOLVER
-from esipp.run import DEFAULT_MOVES
-from esipp.topology import cast_roles, family_of, read_node
+from esipp.base.dns import RESOLVER
+from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL
+from esipp.base.waiting import Budget, Reading, converge
+from esipp.checks.catalog import HOUSE
+from esipp.checks.model import Family, Role
+from esipp.cluster.client import Cluster
+from esipp.judging.topology import cast_roles, family_of, read_node
+from esipp.ledger.file import read_ledger
+from esipp.ledger.run import DEFAULT_MOVES
+from esipp.scenarios.health.objects import NOBODY
 from tests.broken.shells import shell
 
 Json = dict[str, Any]

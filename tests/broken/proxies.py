@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from esipp.convergence import Budget, Reading, converge
+from esipp.base.waiting import Budget, Reading, converge
 from tests.broken.nodes import OURS, Nodes, Placed
 
 Json = dict[str, Any]

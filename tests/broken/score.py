@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from esipp.catalog import all_rows
+from esipp.checks.catalog import all_rows
 from tests.broken.breakage import Break, Group, Score, Unnoticed
 
 Json = dict[str, Any]

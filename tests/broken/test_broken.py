@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from esipp.catalog import all_rows
-from esipp.errors import ExitCode
-from esipp.report.ledger import read_ledger
+from esipp.base.errors import ExitCode
+from esipp.checks.catalog import all_rows
+from esipp.ledger.file import read_ledger
 from tests.broken import score
 from tests.broken.balancing import own_balancer
 from tests.broken.breakage import Asked, Break, hold

@@ -22,11 +22,11 @@ from typing import Any
 
 import pytest
 
-from esipp.catalog import HOUSE
-from esipp.cluster import Cluster
-from esipp.convergence import Budget, Reading, converge
+from esipp.base.waiting import Budget, Reading, converge
+from esipp.checks.catalog import HOUSE
+from esipp.cluster.client import Cluster
 from esipp.disruption import shell
-from esipp.disruption.containers import node_containers
+from esipp.probing.node_containers import node_containers, run
 from tests.broken import snapshot
 
 pytestmark = [pytest.mark.by_hand, pytest.mark.timeout(3600)]
@@ -146,7 +146,7 @@ def left_on_nodes(cluster: Cluster) -> list[str]:
     found = []
     for node, way in node_containers(cluster.server).items():
         found += [f"{node}: mark of {what}" for what in shell.marks(way)]
-        timers = shell.run(way, "systemctl list-units --all --no-legend 'esipp-*'").stdout.split("\n")
+        timers = run(way, "systemctl list-units --all --no-legend 'esipp-*'").stdout.split("\n")
         found += [f"{node}: {line.strip()}" for line in timers if line.strip()]
         found += [f"{node}: {what} is stopped" for what in shell.SERVICES if shell.is_stopped(way, what)]
     return found

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from ci import endurance
-from esipp.catalog import HOUSE
-from esipp.convergence import Budget, Reading, converge
-from esipp.report.ledger import read_ledger
+from esipp.base.waiting import Budget, Reading, converge
+from esipp.checks.catalog import HOUSE
+from esipp.ledger.file import read_ledger
 from tests.broken import snapshot
 from tests.broken.bystanders import Bystanders, Seen
 from tests.broken.test_killed import clean

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from esipp.cell import Cell
-from esipp.model import Backends, Balancer, EntryKind, Path, Role, TrafficPolicy, Vantage
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.model import Backends, Balancer, EntryKind, Path, Role, TrafficPolicy, Vantage
+from esipp.checks.path import Cell
 
 NODE_PORTS = (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
 

@@ -10,12 +10,12 @@ import pytest
 
 from ci import data_planes, expiry, samples
 from ci.data_planes_page import render
-from esipp.catalog import all_rows
-from esipp.claims import Claim, all_claims
-from esipp.errors import PreflightError
-from esipp.observation import Verdict
-from esipp.report.reading import RecordedRun
-from esipp.rows import Feature, Nature, Status
+from esipp.base.errors import PreflightError
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import Feature, Nature, Status
+from esipp.checks.known_differences import Claim, all_claims
+from esipp.checks.observation import Verdict
+from esipp.ledger.reading import RecordedRun
 from tests.unit.comparing_world import run_of, said
 
 FACTS = {

@@ -8,7 +8,7 @@ import pytest
 from ci import generate, records, samples
 from ci.generate import PAGES, Page
 from ci.places import ROOT
-from esipp.rows import Status
+from esipp.checks.check import Status
 
 SHORT = (Page("docs/one.md", lambda: "one\n"), Page("docs/two.md", lambda: "two\n"))
 

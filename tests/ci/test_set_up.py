@@ -24,7 +24,7 @@ from ci.places import CI, Places, versions
 from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
 from ci.ways import official_image
-from esipp.cli import check_run
+from esipp.app.cli import check_run
 
 LANE = {
     "description": "a lane",

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from esipp.cluster import Cluster
+from esipp.cluster.client import Cluster
 from tests.hostile.running import control_plane, docker
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"

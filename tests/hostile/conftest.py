@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from esipp.cluster import Cluster
+from esipp.cluster.client import Cluster
 from tests.hostile.running import Place, clean
 from tests.hostile.tried import Tried
 

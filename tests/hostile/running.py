@@ -11,13 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from esipp.catalog import HOUSE
-from esipp.cluster import Cluster
-from esipp.convergence import Budget, Reading, converge
-from esipp.labels import RUN_LABEL
-from esipp.namespaces import of_runs
+from esipp.base.labels import RUN_LABEL
+from esipp.base.waiting import Budget, Reading, converge
+from esipp.checks.catalog import HOUSE
+from esipp.cluster.client import Cluster
+from esipp.cluster.namespaces import of_runs
+from esipp.ledger.file import read_ledger
 from esipp.probing import outside
-from esipp.report.ledger import read_ledger
 
 Json = dict[str, Any]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from esipp.cluster import ApiError, Cluster
+from esipp.cluster.client import ApiError, Cluster
 from tests.hostile.accounts import account, kubeconfig_with, view
 from tests.hostile.running import ROWS, Place, control_plane, docker
 from tests.hostile.tried import Tried

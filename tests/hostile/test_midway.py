@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from esipp.cluster import Cluster
-from esipp.model import Role
-from esipp.topology import cast_roles, read_node
+from esipp.checks.model import Role
+from esipp.cluster.client import Cluster
+from esipp.judging.topology import cast_roles, read_node
 from tests.hostile.accounts import account, kubeconfig_with
 from tests.hostile.running import Place, control_plane, docker
 from tests.hostile.tried import Tried

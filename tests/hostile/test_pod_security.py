@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from esipp.cluster import ApiError, Cluster
-from esipp.namespaces import owner, remove_namespace, wait_for_account
-from esipp.pod_security import LEVEL
+from esipp.cluster.client import ApiError, Cluster
+from esipp.cluster.namespaces import owner, remove_namespace, wait_for_account
+from esipp.testbed.pod_security import LEVEL
 from tests.unit import deployed_world as world
 from tests.unit.test_deployed import on_the_host_network
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from esipp.cluster import ApiError, Cluster
+from esipp.cluster.client import ApiError, Cluster
 from tests.hostile.running import Place
 from tests.hostile.tried import Tried
 

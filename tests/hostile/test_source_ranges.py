@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from esipp.cluster import Cluster
-from esipp.convergence import Budget, Reading, converge
-from esipp.model import EntryKind, Path, Protocol
-from esipp.preflight import examine
+from esipp.base.waiting import Budget, Reading, converge
+from esipp.checks.model import EntryKind, Path, Protocol
+from esipp.cluster.client import Cluster
+from esipp.judging.topology import with_control_plane
+from esipp.ledger.run import Settings
+from esipp.preflight.preflight import examine
 from esipp.probing.outside import OutsideContainers
-from esipp.run import Settings
-from esipp.source_ranges import SourceRanges
-from esipp.stage import Stage
-from esipp.topology import with_control_plane
+from esipp.testbed.source_ranges import SourceRanges
+from esipp.testbed.testbed import Stage
 from tests.unit.world import CELLS
 
 ANSWERED = Budget("an answer", 60.0, need=1, spacing=0.5)

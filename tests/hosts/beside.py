@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from esipp.model import Family
+from esipp.checks.model import Family
 from tests.echoserver.namespaces import Namespace, end_within, ip
 from tests.hosts.sshd import BARE, KEY, OTHER, Sshd, prepare
 

@@ -3,11 +3,12 @@
 import json
 import sys
 
-from esipp.errors import EsippError
-from esipp.model import Family
-from esipp.probing import hosts, jobs, standing
+from esipp.base.client_places import read_places
+from esipp.base.errors import EsippError
+from esipp.checks.model import Family
+from esipp.preflight import outside_clients as standing
+from esipp.probing import hosts, jobs
 from esipp.probing.outside import OutsideContainers
-from esipp.probing.places import read_places
 from esipp.probing.vantages import Outside
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ci import network
-from esipp.model import Family
+from esipp.checks.model import Family
 from tests.echoserver.harness import EchoServer
 from tests.echoserver.namespaces import Namespace, namespaces_work, sweep
 from tests.hosts.beside import EAST, LOCKED, PYTHONLESS, WEST, Hosts, hosts, routes

@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from esipp.catalog import HOUSE
-from esipp.in_pod.command import JOB, NAMESPACE
-from esipp.in_pod.state import RUNNER
-from esipp.labels import RUN_LABEL
+from esipp.app.in_cluster.command import JOB, NAMESPACE
+from esipp.app.in_cluster.state import RUNNER
+from esipp.base.labels import RUN_LABEL
+from esipp.checks.catalog import HOUSE
 
 Json = dict[str, Any]
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from esipp.errors import ExitCode
-from esipp.in_pod.command import JOB, NAMESPACE
-from esipp.in_pod.credentials import NO_CLIENT_OUTSIDE
-from esipp.in_pod.state import KEEPER, RUNNER
-from esipp.report.reading import read_run
-from esipp.rows import Status
+from esipp.app.in_cluster.command import JOB, NAMESPACE
+from esipp.app.in_cluster.state import KEEPER, RUNNER
+from esipp.base.errors import ExitCode
+from esipp.checks.check import Status
+from esipp.ledger.reading import read_run
+from esipp.preflight.outside_clients import NO_CLIENT_OUTSIDE
 from tests.incluster.inside import PLUGIN, Inside
 
 FEW = ("--suite", "source_ip", "--suite", "health_checks", "--samples", "20", "--exclude", "clusterip.itp-local=why")

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from esipp.cluster import Cluster, UnreachableError
-from esipp.errors import PreflightError
+from esipp.base.errors import PreflightError
+from esipp.cluster.client import Cluster, UnreachableError
 
 ADDRESS, PORT, ETCD = "10.200.0.1", 6443, "http://127.0.0.1:2379"
 """The API server's address is none of 127.0.0.0/8, which it refuses to announce."""

@@ -14,21 +14,21 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from esipp import agents, manifests
-from esipp.catalog import HOUSE, suite_names
-from esipp.cluster import Cluster
-from esipp.convergence import Budget, Reading, converge
-from esipp.health.everywhere import Everywhere
-from esipp.labels import RUN_LABEL
-from esipp.model import Family
-from esipp.moves.bystanders import Bystanders
-from esipp.namespaces import owner, remove_namespace, wait_for_account
-from esipp.pods import is_ready
-from esipp.preflight import examine
+from esipp.base.labels import RUN_LABEL
+from esipp.base.waiting import Budget, Reading, converge
+from esipp.checks.catalog import HOUSE, suite_names
+from esipp.checks.model import Family
+from esipp.cluster.client import Cluster
+from esipp.cluster.namespaces import owner, remove_namespace, wait_for_account
+from esipp.cluster.pods import is_ready
+from esipp.judging.topology import Node
+from esipp.ledger.run import Settings
+from esipp.preflight.preflight import examine
 from esipp.probing.prober import Prober
-from esipp.run import Settings
-from esipp.sampling import Sample
-from esipp.topology import Node
+from esipp.scenarios.endpoint_change.other_nodes import Bystanders
+from esipp.scenarios.health.every_node import Everywhere
+from esipp.testbed import agents, manifests
+from esipp.testbed.sampling import Sample
 from tests.large.control_plane import MEASURED
 from tests.large.nodes import HEALTH_PORT
 

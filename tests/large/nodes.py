@@ -6,8 +6,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from esipp.cluster import ApiError, Cluster, UnreachableError
-from esipp.manifests import POD_LABEL
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.testbed.manifests import POD_LABEL
 
 Json = dict[str, Any]
 

@@ -16,7 +16,7 @@ from ci import records
 from ci.hermetic import golang
 from ci.hermetic.store import Store
 from ci.places import ROOT, places, versions
-from esipp.sampling import DEFAULT_NODES
+from esipp.ledger.run import DEFAULT_NODES
 from tests.large.conftest import WANTED
 from tests.large.page import MEASURED, table
 

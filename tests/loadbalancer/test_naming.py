@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from esipp import resolving
+from esipp.base import dns as resolving
 from images.loadbalancer.balancer import naming, nat
 from images.loadbalancer.balancer.objects import Mode, Port
 from images.loadbalancer.balancer.settings import parse

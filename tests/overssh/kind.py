@@ -10,10 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from esipp.catalog import HOUSE
-from esipp.labels import RUN_LABEL
-from esipp.model import Family
-from esipp.report.reading import RecordedRun, read_run
+from esipp.base.labels import RUN_LABEL
+from esipp.checks.catalog import HOUSE
+from esipp.checks.model import Family
+from esipp.ledger.reading import RecordedRun, read_run
 from tests.hosts.beside import Host, Hosts
 
 Json = dict[str, Any]

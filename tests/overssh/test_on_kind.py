@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from esipp.errors import ExitCode
-from esipp.model import Family
-from esipp.rows import Status
-from esipp.topology import parse_address
+from esipp.base.errors import ExitCode
+from esipp.checks.check import Status
+from esipp.checks.model import Family
+from esipp.judging.topology import parse_address
 from tests.hosts.beside import EAST, LOCKED, PYTHONLESS, WEST, routes
 from tests.overssh.kind import RUN_SECONDS, Ended, Kind, left_on, secrets_of
 

@@ -6,8 +6,24 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from esipp.again.bench import judge_of
-from esipp.again.evidence import (
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import Feature, Row
+from esipp.checks.continuity import ContinuityRow
+from esipp.checks.endpoint_change import MoveRow
+from esipp.checks.model import Balancer
+from esipp.checks.observation import Verdict, Witness
+from esipp.checks.path import Cell
+from esipp.checks.policy_change import Flipping, FlipRow
+from esipp.judging.api import judge as judge_api
+from esipp.judging.continuity.judge import Judge as ContinuityJudge
+from esipp.judging.endpoint_change.judge import Judge as MovesJudge
+from esipp.judging.endpoint_change.judge import Result
+from esipp.judging.frame import give_verdict
+from esipp.judging.health.judge import judge as judge_health
+from esipp.judging.interoperability.judge import judge as judge_interoperability
+from esipp.judging.paths import Evidence, judge
+from esipp.judging.policy_change.judge import judge as judge_flips
+from esipp.ledger.evidence import (
     API,
     CONTINUITY,
     CONVERGENCE,
@@ -19,24 +35,8 @@ from esipp.again.evidence import (
     judged,
     window_of,
 )
-from esipp.catalog import all_rows
-from esipp.cell import Cell
-from esipp.compatibility.judging import judge as judge_api
-from esipp.continuity.judging import Judge as ContinuityJudge
-from esipp.continuity.rows import ContinuityRow
-from esipp.deciding import give_verdict
-from esipp.flips.judging import judge as judge_flips
-from esipp.flips.model import Flipping, FlipRow
-from esipp.health.judge import judge as judge_health
-from esipp.interoperability.judge import judge as judge_interoperability
-from esipp.judge import Evidence, judge
-from esipp.model import Balancer
-from esipp.moves.judging import Judge as MovesJudge
-from esipp.moves.judging import Result
-from esipp.moves.rows import MoveRow
-from esipp.observation import Verdict, Witness
-from esipp.rows import Feature, Row
-from esipp.run import Run, Settings
+from esipp.ledger.rejudging import judge_of
+from esipp.ledger.run import Run, Settings
 from tests.unit import continuity_world, flips_world, health_world, interop_world, moves_world
 from tests.unit.compat_api import FakeServices
 from tests.unit.test_compat_api import perform

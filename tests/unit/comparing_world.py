@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from esipp.observation import Verdict
-from esipp.report.conclusion import conclude
-from esipp.report.reading import Fact, Probe, RecordedRun
-from esipp.report.told_rows import Place, ToldRow
-from esipp.rows import Binding, Level, Status
+from esipp.checks.check import Binding, Level, Status
+from esipp.checks.observation import Verdict
+from esipp.ledger.conclusion import conclude
+from esipp.ledger.reading import Fact, Probe, RecordedRun
+from esipp.ledger.recorded_checks import Place, ToldRow
 
 NODES = {"bare-node": "worker-2", "endpoint-node": "worker"}
 OTHER_NODES = {"bare-node": "n7", "endpoint-node": "n8"}

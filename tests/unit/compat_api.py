@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from esipp.cluster import ApiError
+from esipp.cluster.client import ApiError
 
 Json = dict[str, Any]
 Said = list[str]

@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
-from esipp.continuity.judging import Judge
-from esipp.continuity.rows import NODEPORT, ContinuityRow, Phase, Way
-from esipp.continuity.seen import Asked, Exchange, Places, Seen, Steer, Window
-from esipp.model import Balancer, Family
-from esipp.moves.checks import Checking
-from esipp.moves.samples import Sample, Stream
-from esipp.moves.timeline import Mark
-from esipp.rows import Feature, Status
-from esipp.topology import parse_address
-from suites.continuity.cells import CELLS, WAYS
+from esipp.checks.check import Feature, Status
+from esipp.checks.continuity import NODEPORT, ContinuityRow, Phase, Way
+from esipp.checks.model import Balancer, Family
+from esipp.judging.continuity.evidence import Asked, Exchange, Places, Seen, Steer, Window
+from esipp.judging.continuity.judge import Judge
+from esipp.judging.endpoint_change.health_probes import Checking
+from esipp.judging.endpoint_change.samples import Sample, Stream
+from esipp.judging.endpoint_change.timeline import Mark
+from esipp.judging.topology import parse_address
+from suites.continuity.checks import CELLS, WAYS
 from tests.unit.world import FINE
 
 FAMILY = Family.IPV4

@@ -6,26 +6,25 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any, cast
 
-from esipp import manifests, network_policies
-from esipp.catalog import all_rows
-from esipp.cell import paths_of
-from esipp.cluster import Cluster
-from esipp.compatibility.model import Chain, EditRow, Ref, Verb
-from esipp.compatibility.performing import Performer
-from esipp.continuity.scene import deployment
-from esipp.deployed import props_of as props_on
-from esipp.deploying import pull_secret
-from esipp.health.props import local_service, placed, slot
-from esipp.interoperability import crowd
-from esipp.interoperability.model import Kind
-from esipp.interoperability.props import service_b
-from esipp.model import Balancer, Family, Path, Protocol, Role
-from esipp.moves import scene as moves
-from esipp.props import Ground, Props
-from esipp.rows import Feature, Row, missing_features
-from esipp.source_ranges import SourceRanges
-from esipp.stage import Stage
-from esipp.stop import Stop
+from esipp.base.interrupt import Stop
+from esipp.checks.api import Chain, EditRow, Ref, Verb
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import Feature, Row, missing_features
+from esipp.checks.interoperability import Kind
+from esipp.checks.model import Balancer, Family, Path, Protocol, Role
+from esipp.checks.path import paths_of
+from esipp.cluster.client import Cluster
+from esipp.scenarios.api.requests import Performer
+from esipp.scenarios.continuity.objects import deployment
+from esipp.scenarios.endpoint_change import objects as moves
+from esipp.scenarios.health.objects import local_service, placed, slot
+from esipp.scenarios.interoperability import scale_services as crowd
+from esipp.scenarios.interoperability.objects import service_b
+from esipp.scenarios.objects import props_of as props_on
+from esipp.testbed import manifests, network_policies, pull_secret
+from esipp.testbed.objects import Ground, Props
+from esipp.testbed.source_ranges import SourceRanges
+from esipp.testbed.testbed import Stage
 from tests.unit.world import ROLES, topology
 
 Json = dict[str, Any]

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from esipp.catalog import all_rows
-from esipp.cluster import ApiError, UnreachableError
-from esipp.doctor import examination
-from esipp.doctor.examination import examine_all
-from esipp.doctor.model import Check, Grade, Report
-from esipp.labels import MANAGED_BY, OWNER, RUN_LABEL
-from esipp.rights import Right, all_rights
-from esipp.rows import Row
-from esipp.run import Settings
+from esipp.app.doctor import examination
+from esipp.app.doctor.examination import examine_all
+from esipp.app.doctor.model import Check, Grade, Report
+from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import Row
+from esipp.cluster.client import ApiError, UnreachableError
+from esipp.cluster.rights import Right, all_rights
+from esipp.ledger.run import Settings
 from tests.unit.rights_world import Guarded, node
 
 Json = dict[str, Any]
@@ -96,7 +96,7 @@ def examined(
 ) -> Report:
     """What the doctor finds of it."""
     monkeypatch.setattr(examination, "Cluster", lambda *_: cluster)
-    monkeypatch.setattr("esipp.doctor.left.outside.left_behind", lambda _server: {})
+    monkeypatch.setattr("esipp.app.doctor.leftovers.outside.left_behind", lambda _server: {})
     return examine_all(settings, ROWS if rows is None else rows, [])
 
 

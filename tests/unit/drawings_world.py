@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from esipp.observation import Verdict
-from esipp.report.reading import RecordedRun
-from esipp.report.told_rows import ToldRow
-from esipp.rows import Level, Status
+from esipp.checks.check import Level, Status
+from esipp.checks.observation import Verdict
+from esipp.ledger.reading import RecordedRun
+from esipp.ledger.recorded_checks import ToldRow
 
 Evidence = dict[tuple[str, str], list[dict[str, Any]]]
 FAMILIES = ("IPv4", "IPv6")

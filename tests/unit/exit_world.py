@@ -10,18 +10,18 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-import esipp.cluster
-import esipp.fitness
-import esipp.judge
-import esipp.preflight
-import esipp.rows
-import esipp.run
-from esipp.api_calls import ApiCalls
-from esipp.cell import Cell
-from esipp.errors import HarnessError, PreflightError
-from esipp.observation import Observation, Outcome, Verdict
-from esipp.preflight import Findings
-from esipp.rows import Row, Status
+import esipp.checks.check
+import esipp.cluster.client
+import esipp.judging.paths
+import esipp.ledger.run
+import esipp.preflight.preflight
+import esipp.preflight.steps
+from esipp.base.errors import HarnessError, PreflightError
+from esipp.checks.check import Row, Status
+from esipp.checks.observation import Observation, Outcome, Verdict
+from esipp.checks.path import Cell
+from esipp.cluster.calls import ApiCalls
+from esipp.preflight.preflight import Findings
 
 STDERR = os.dup(2)
 """Where standard error leads before pytest redirects it."""
@@ -47,22 +47,22 @@ def pretend(ending: str) -> None:
             raise PreflightError("The cluster has no nodes.", "add one.")
         return Findings({}, {}, {}, {}, {}, None)
 
-    keep = esipp.run.Run.keep
+    keep = esipp.ledger.run.Run.keep
 
-    def keep_with_a_probe(run: esipp.run.Run, verdict: Verdict) -> None:
+    def keep_with_a_probe(run: esipp.ledger.run.Run, verdict: Verdict) -> None:
         """No row passes without anything seen."""
         (row,) = [row for row in run.rows if row.id == verdict.cell]
         if isinstance(row, Cell):
             run.record("observation", **Observation(row.path.key, 0, Outcome.ANSWERED).as_json())
         keep(run, verdict)
 
-    esipp.run.Run.keep = keep_with_a_probe  # type: ignore[method-assign]
-    esipp.judge.judge = judge  # type: ignore[assignment]
-    esipp.preflight.examine = examine
-    esipp.fitness.check_without_cluster = lambda *_: None
+    esipp.ledger.run.Run.keep = keep_with_a_probe  # type: ignore[method-assign]
+    esipp.judging.paths.judge = judge  # type: ignore[assignment]
+    esipp.preflight.preflight.examine = examine
+    esipp.preflight.steps.check_without_cluster = lambda *_: None
     nobody = SimpleNamespace(calls=ApiCalls())
-    esipp.cluster.Cluster = lambda *_: nobody  # type: ignore[assignment,misc]
-    esipp.rows.missing_features = lambda *_: {"everything": None}  # type: ignore[assignment,dict-item,return-value]
+    esipp.cluster.client.Cluster = lambda *_: nobody  # type: ignore[assignment,misc]
+    esipp.checks.check.missing_features = lambda *_: {"everything": None}  # type: ignore[assignment,dict-item,return-value]
 
 
 def main() -> int:
@@ -70,7 +70,7 @@ def main() -> int:
     ending, program, *arguments = sys.argv[1:]
     pretend(ending)
     if program == "esipp":
-        from esipp.cli import main
+        from esipp.app.cli import main
 
         return main(arguments)
     import pytest

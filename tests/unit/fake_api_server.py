@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from esipp.cluster import ApiError
-from esipp.health.model import Answer, Place
-from esipp.model import Family
-from esipp.observation import Outcome
+from esipp.checks.health import Answer, Place
+from esipp.checks.model import Family
+from esipp.checks.observation import Outcome
+from esipp.cluster.client import ApiError
 from tests.unit.health_world import NAMESPACE, say
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from esipp.cluster import Cluster
+from esipp.cluster.client import Cluster
 
 Json = dict[str, Any]
 Answer = tuple[int, Json]

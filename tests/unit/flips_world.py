@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from esipp.flips.driving import ROUNDS
-from esipp.flips.model import PLACES, At, Flipping
-from esipp.flips.seen import Seen
-from esipp.flips.timeline import Course, Flip, Ground, Kept
-from esipp.model import Family, Role, TrafficPolicy
-from esipp.moves.samples import Sample, Stream
-from esipp.topology import POD_BACKEND
+from esipp.checks.model import POD_BACKEND, Family, Role, TrafficPolicy
+from esipp.checks.policy_change import PLACES, At, Flipping
+from esipp.judging.endpoint_change.samples import Sample, Stream
+from esipp.judging.policy_change.evidence import Seen
+from esipp.judging.policy_change.timeline import Course, Flip, Ground, Kept
+from esipp.scenarios.policy_change.run import ROUNDS
 from tests.unit.world import CLIENT_ADDRESSES, NOBODY, NODE_ADDRESSES, ROLES, topology
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER

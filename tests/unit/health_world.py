@@ -8,15 +8,15 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from esipp.health.judge import judge
-from esipp.health.model import About, Answer, HealthTrialRow, Place, Question, QuestionRow
-from esipp.health.props import service_name
-from esipp.health.seen import Fact, Followed, Leaving, Node, Round, Seen
-from esipp.model import Family
-from esipp.moves.samples import Sample, Stream
-from esipp.observation import Observation, Outcome, Verdict
-from esipp.rows import Feature, Row, Status
-from suites.health_checks.cells import CELLS, NODES
+from esipp.checks.check import Feature, Row, Status
+from esipp.checks.health import About, Answer, HealthTrialRow, Place, Question, QuestionRow
+from esipp.checks.model import Family
+from esipp.checks.observation import Observation, Outcome, Verdict
+from esipp.judging.endpoint_change.samples import Sample, Stream
+from esipp.judging.health.evidence import Fact, Followed, Leaving, Node, Round, Seen
+from esipp.judging.health.judge import judge
+from esipp.scenarios.health.objects import service_name
+from suites.health_checks.checks import CELLS, NODES
 from tests.unit.world import FINE
 
 NAMESPACE = "esipp-test"

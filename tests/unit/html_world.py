@@ -5,12 +5,12 @@ import re
 from functools import cache
 from html.parser import HTMLParser
 
-from esipp.judge import judge
-from esipp.model import AddressClass
-from esipp.observation import Verdict, Witness
+from esipp.checks.check import Feature
+from esipp.checks.model import AddressClass
+from esipp.checks.observation import Verdict, Witness
+from esipp.judging.paths import judge
+from esipp.ledger.reading import Component, Fact, Phase, Probe, RecordedRun
 from esipp.report.html import render
-from esipp.report.reading import Component, Fact, Phase, Probe, RecordedRun
-from esipp.rows import Feature
 from tests.unit.recorded_world import recorded
 from tests.unit.world import SAMPLES, by_id, changed_evidence, show
 from tests.unit.world import SOURCE_IP as CELLS

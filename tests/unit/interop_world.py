@@ -4,18 +4,17 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from esipp.health.model import Place
-from esipp.health.seen import Node
-from esipp.interoperability.judge import judge
-from esipp.interoperability.listening import Ways
-from esipp.interoperability.model import DIALLED, InteropRow, Kind
-from esipp.interoperability.seen import Many, Names, Neighbours, Seen
-from esipp.model import AddressClass, Family
-from esipp.observation import Verdict
-from esipp.reading import Reading
-from esipp.rows import Feature
+from esipp.checks.check import Feature
+from esipp.checks.health import Place
+from esipp.checks.interoperability import DIALLED, InteropRow, Kind
+from esipp.checks.model import AddressClass, Family
+from esipp.checks.observation import Verdict
+from esipp.judging.health.evidence import Node
+from esipp.judging.interoperability.evidence import Many, Names, Neighbours, Seen, Ways
+from esipp.judging.interoperability.judge import judge
+from esipp.judging.reading import Reading
+from suites.interoperability.requirements import NODES
 from suites.interoperability.trials import CELLS
-from suites.interoperability.words import NODES
 from tests.unit.health_world import NAMESPACE, no_answer, say
 
 __all__ = ["NAMESPACE", "no_answer", "say"]

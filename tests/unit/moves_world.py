@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from esipp.loadbalancers.promise import AS_STARTED, Promise
-from esipp.model import Balancer, Family
-from esipp.moves.checks import Arrival, Checking
-from esipp.moves.judging import Judge, Result
-from esipp.moves.plan import Kind
-from esipp.moves.samples import Sample, Stream
-from esipp.moves.timeline import Change, Decision, Mark, Seen
+from esipp.checks.model import Balancer, Family
+from esipp.judging.endpoint_change.health_probes import Arrival, Checking
+from esipp.judging.endpoint_change.judge import Judge, Result
+from esipp.judging.endpoint_change.plan import Kind
+from esipp.judging.endpoint_change.samples import Sample, Stream
+from esipp.judging.endpoint_change.timeline import Change, Decision, Mark, Seen
+from esipp.judging.promise import AS_STARTED, Promise
 
 NODES = ("a", "b", "c")
 CLIENT, NODE_ADDRESS = "192.0.2.9", "192.0.2.1"

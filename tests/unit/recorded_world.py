@@ -6,12 +6,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from esipp.observation import Verdict
-from esipp.report.conclusion import conclude
-from esipp.report.diagnosis import where_to_look
-from esipp.report.reading import RecordedRun
-from esipp.report.told_rows import ToldRow, read_row, row_record
-from esipp.rows import Binding, Row
+from esipp.checks.check import Binding, Row
+from esipp.checks.observation import Verdict
+from esipp.judging.diagnosis import where_to_look
+from esipp.ledger.conclusion import conclude
+from esipp.ledger.reading import RecordedRun
+from esipp.ledger.recorded_checks import ToldRow, read_row, row_record
 
 
 @cache

@@ -8,11 +8,11 @@ from typing import Any
 
 import jsonschema
 
-from esipp.cell import Cell
-from esipp.observation import Observation, Outcome, Verdict
-from esipp.report.reading import RecordedRun, read_run
-from esipp.rows import Level, Status
-from esipp.run import Run, Settings
+from esipp.checks.check import Level, Status
+from esipp.checks.observation import Observation, Outcome, Verdict
+from esipp.checks.path import Cell
+from esipp.ledger.reading import RecordedRun, read_run
+from esipp.ledger.run import Run, Settings
 from tests.unit.world import CELLS, topology
 
 DIGEST = "sha256:" + "1" * 64

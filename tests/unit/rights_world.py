@@ -6,10 +6,10 @@ from typing import Any
 
 import yaml
 
-from esipp.catalog import HOUSE
-from esipp.cluster import ApiError
-from esipp.dialect import dialect_of
-from esipp.rights import Right
+from esipp.checks.catalog import HOUSE
+from esipp.cluster.client import ApiError
+from esipp.cluster.dialect import dialect_of
+from esipp.cluster.rights import Right
 
 Json = dict[str, Any]
 VERSION = "v1.36.0"

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from esipp.again.codec import EvidenceError, decode, encode
-from esipp.again.columns import Ticks, as_ticks, pack, read_numbers, ticks_of, unpack, write_numbers
-from esipp.again.evidence import PATHS, TYPES, judged, read_judged, window_of
-from esipp.model import Family
-from esipp.moves.samples import Sample, Stream
-from esipp.topology import IPAddress
+from esipp.checks.model import Family
+from esipp.judging.endpoint_change.samples import Sample, Stream
+from esipp.judging.topology import IPAddress
+from esipp.ledger.codec import EvidenceError, decode, encode
+from esipp.ledger.columns import Ticks, as_ticks, pack, read_numbers, ticks_of, unpack, write_numbers
+from esipp.ledger.evidence import PATHS, TYPES, judged, read_judged, window_of
 from tests.unit.again_world import can_be_decided, decide, judge_of, rows, seen
 
 NAMES = list(TYPES)

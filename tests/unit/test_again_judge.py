@@ -10,24 +10,24 @@ from typing import Any
 import jsonschema
 import pytest
 
-from esipp.again import bench
-from esipp.again.bench import Bench, judge_of
-from esipp.again.command import Again, Change, judge_again, tell, write_again
-from esipp.again.evidence import API, CONTINUITY, CONVERGENCE, FLIPS, HEALTH, INTEROPERABILITY, PATHS, TYPES, Window
-from esipp.again.past import Past, read_observation, read_past, records
-from esipp.catalog import all_rows
-from esipp.cell import Cell
-from esipp.cli import main
-from esipp.compatibility.model import EditRow, Taken
-from esipp.errors import ExitCode, HarnessError, PreflightError
-from esipp.health.model import QuestionRow
-from esipp.model import AddressClass, Client
-from esipp.moves.rows import MoveRow
-from esipp.report.ledger import SCHEMA
-from esipp.report.reading import read_run
+from esipp.app.cli import main
+from esipp.app.judge import Again, Change, judge_again, tell, write_again
+from esipp.base.errors import ExitCode, HarnessError, PreflightError
+from esipp.checks.api import EditRow, Taken
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import Feature, Level, Row, Status
+from esipp.checks.endpoint_change import MoveRow
+from esipp.checks.health import QuestionRow
+from esipp.checks.model import AddressClass, Client
+from esipp.checks.path import Cell
+from esipp.judging.topology import Topology
+from esipp.ledger import rejudging as bench
+from esipp.ledger.evidence import API, CONTINUITY, CONVERGENCE, FLIPS, HEALTH, INTEROPERABILITY, PATHS, TYPES, Window
+from esipp.ledger.file import SCHEMA
+from esipp.ledger.reading import read_run
+from esipp.ledger.recorded_run import Past, read_observation, read_past, records
+from esipp.ledger.rejudging import Bench, judge_of
 from esipp.report.terminal import render
-from esipp.rows import Feature, Level, Row, Status
-from esipp.topology import Topology
 from tests.unit.again_world import BALANCERS, FACTS, begun, can_be_decided, decide, features, made, rows, seen
 from tests.unit.again_world import tell as tell_all
 from tests.unit.world import group, show

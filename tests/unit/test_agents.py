@@ -4,10 +4,10 @@ from typing import Any, cast
 
 import pytest
 
-from esipp import agents
-from esipp.cluster import NOT_THERE, ApiError, Cluster
-from esipp.dialect import dialect_of
-from esipp.manifests import agent_pod, echo_pod
+from esipp.cluster.client import NOT_THERE, ApiError, Cluster
+from esipp.cluster.dialect import dialect_of
+from esipp.testbed import agents
+from esipp.testbed.manifests import agent_pod, echo_pod
 
 Json = dict[str, Any]
 RUN, IMAGE, NODES = "r1", "image", ("a", "b.example.internal")

@@ -11,10 +11,10 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from esipp.checks.check import Binding, Level, Nature, Status
+from esipp.ledger.reading import RecordedRun, read_run
+from esipp.ledger.run import Run, Settings
 from esipp.report.formats import FORMATS
-from esipp.report.reading import RecordedRun, read_run
-from esipp.rows import Binding, Level, Nature, Status
-from esipp.run import Run, Settings
 from tests.unit.report_world import COMPONENTS, failing, made, write
 
 Make = Callable[[Path], RecordedRun]

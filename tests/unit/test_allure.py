@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from esipp.cli import main
-from esipp.errors import ExitCode, PreflightError
-from esipp.observation import Verdict
+from esipp.app.cli import main
+from esipp.base.errors import ExitCode, PreflightError
+from esipp.checks.check import Level, Status
+from esipp.checks.observation import Verdict
+from esipp.ledger.reading import Probe, RecordedRun, read_run
 from esipp.report.allure import write
 from esipp.report.allure.describing import MOST_BYTES, description, observations, story_of
+from esipp.report.allure.environment import CATEGORIES, write_surroundings
 from esipp.report.allure.links import links
-from esipp.report.allure.surroundings import CATEGORIES, write_surroundings
-from esipp.report.reading import Probe, RecordedRun, read_run
-from esipp.rows import Level, Status
 from tests.unit.test_reading import made
 
 HOUSE = Path(__file__).parents[2]
@@ -208,10 +208,10 @@ PROGRAM = """
 import sys
 from pathlib import Path
 import pytest
-from esipp.judge import judge
+from esipp.judging.paths import judge
 from esipp.report.allure import live
-from esipp.report.reading import read_run
-from esipp.run import Run, Settings
+from esipp.ledger.reading import read_run
+from esipp.ledger.run import Run, Settings
 from tests.unit.test_reading import SOME
 from tests.unit.world import evidence
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from esipp.api_proxy import account_at, proxy_for
-from esipp.cluster import Cluster
-from esipp.errors import PreflightError
+from esipp.base.errors import PreflightError
+from esipp.cluster.client import Cluster
+from esipp.cluster.proxy import account_at, proxy_for
 
 P = "http://proxy:3128"
 

@@ -10,11 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from esipp import artefacts
-from esipp.artefacts import MOST_ROWS, Collector, RowEvidence, collect, file_name, write_rows
-from esipp.cluster import ApiError, Cluster
-from esipp.collectors import MOST_NODES, cluster_collectors, container_collectors, node_collectors
-from esipp.framing import script
+from esipp.base.framing import script
+from esipp.base.hashing import file_name
+from esipp.cluster.client import ApiError, Cluster
+from esipp.testbed import artefacts
+from esipp.testbed.artefacts import MOST_ROWS, Collector, RowEvidence, collect, write_rows
+from esipp.testbed.collectors import MOST_NODES, cluster_collectors, container_collectors, node_collectors
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl"  # noqa: S105 - made up
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from esipp.batches import ALL_AT_ONCE, balanced, batches, quota_of
-from esipp.cell import Cell
-from esipp.health.props import local_service
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.path import Cell
+from esipp.scenarios.health.objects import local_service
+from esipp.testbed.batches import ALL_AT_ONCE, balanced, batches, quota_of
 from tests.unit.world import CELLS
 
 ROWS: list[Row] = list(CELLS)

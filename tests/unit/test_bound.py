@@ -2,13 +2,14 @@
 
 import pytest
 
-from esipp.facts import Fact
-from esipp.loadbalancers.bound import Bound, bound_of
+from esipp.base.fact import Fact
+from esipp.checks.timing import Blur, Held, hold, needed
+from esipp.judging.controls import Counts, Vantage, by_chance, excused
+from esipp.judging.endpoint_change.samples import Sample, Stream
+from esipp.judging.promise import Bound
+from esipp.loadbalancers.bound import bound_of
 from esipp.loadbalancers.detection import Detected
 from esipp.loadbalancers.profiles.loading import all_profiles
-from esipp.moves.samples import Sample, Stream
-from esipp.timing import Blur, Held, hold, needed
-from esipp.vantage import Counts, Vantage, by_chance, excused
 
 PROFILES = {each.name: each for each in all_profiles()}
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from esipp.cluster import ApiError
+from esipp.cluster.client import ApiError
 from tests.broken import balancing
 
 OWN = ("--default", "reference-ecmp")

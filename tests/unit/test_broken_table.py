@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ci import records
-from esipp.catalog import all_rows
-from esipp.rows import Level, Row
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import Level, Row
 from tests.broken import lying_proxy, score
 from tests.broken.breakage import CILIUM, KUBE_PROXY, Asked, Break, Group, Score, hold
 from tests.broken.breaks import BREAKS, UNNOTICED

@@ -2,8 +2,8 @@
 
 import pytest
 
-from esipp.catalog import all_cells
-from esipp.model import Family, Role
+from esipp.checks.catalog import all_cells
+from esipp.checks.model import Family, Role
 from tests.broken.nodes import Rule, _has_its_vips, script, take_away
 from tests.broken.ways import from_the_node, into_pods, rests_on, sent_on_by
 

@@ -20,7 +20,7 @@ from scapy.layers.sctp import SCTP, SCTPChunkAbort, SCTPChunkInit, SCTPChunkInit
 from scapy.packet import Packet, Raw
 from scapy.utils import PcapWriter
 
-from esipp.observation import Observation, Outcome
+from esipp.checks.observation import Observation, Outcome
 from esipp.packets import tap as module
 from esipp.packets.capture import Capture, Sighting, read_capture
 from esipp.packets.scope import MOST_RANGES, Scope

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.cilium import read_config, replaces_kube_proxy, sctp_feature, version
-from esipp.claims import all_claims
-from esipp.cluster import ApiError, Cluster
-from esipp.facts import measured_facts, proxy_facts
-from esipp.observation import Observation
+from esipp.checks.known_differences import all_claims
+from esipp.checks.observation import Observation
+from esipp.cluster.client import ApiError, Cluster
+from esipp.preflight.cilium import read_config, replaces_kube_proxy, sctp_feature, version
+from esipp.preflight.facts import measured_facts, proxy_facts
 from esipp.probing.jobs import Job
 from esipp.probing.prober import Prober
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.catalog import all_cells
-from esipp.cell import Override
-from esipp.claims import Claim, all_claims, by_claim, claims_of, sights
-from esipp.observation import Verdict
-from esipp.rows import Nature, Status
+from esipp.checks.catalog import all_cells
+from esipp.checks.check import Nature, Status
+from esipp.checks.known_differences import Claim, all_claims, by_claim, claims_of, sights
+from esipp.checks.observation import Verdict
+from esipp.checks.path import Override
 from tests.unit.comparing_world import said
 
 DEFECT = Claim((("proxy-mode", "nftables"),), "1.34", "no short circuit", "an issue", Nature.DEFECT)
@@ -125,7 +125,7 @@ def test_rows_that_repeat_a_path_in_another_window_have_its_claims() -> None:
 
 
 def _rows() -> list:  # type: ignore[type-arg]
-    from esipp.catalog import all_rows
+    from esipp.checks.catalog import all_rows
 
     return list(all_rows())
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from esipp.catalog import HOUSE, all_rows
-from esipp.cli import main
-from esipp.errors import ExitCode
+from esipp.app.cli import main
+from esipp.base.errors import ExitCode
+from esipp.checks.catalog import HOUSE, all_rows
 from esipp.report.pages import rows_page
 
 KUBECONFIG = """\

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from esipp.cloud_ids import CloudIds
+from esipp.base.cloud_ids import CloudIds
 
 
 def wanted(context: str = "c", *nodes: dict[str, Any]) -> CloudIds:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from esipp.cluster import ApiError, UnreachableError
-from esipp.compatibility.judging import judge
-from esipp.compatibility.model import ANNOTATION, Answer, Chain, EditRow, Json, Quiet, Refused, Seen, Warned
-from esipp.compatibility.performing import Listen, Performer
-from esipp.labels import labels_of
-from esipp.rows import Feature, Level, Status
-from esipp.stop import Stop, StoppedError
-from fixtures.edits import _make, in_turn
+from esipp.base.interrupt import Stop, StoppedError
+from esipp.base.labels import labels_of
+from esipp.checks.api import ANNOTATION, Answer, Chain, EditRow, Json, Quiet, Refused, Warned
+from esipp.checks.check import Feature, Level, Status
+from esipp.cluster.client import ApiError, UnreachableError
+from esipp.judging.api import Seen, judge
+from esipp.scenarios.api.requests import Listen, Performer
+from fixtures.api import _make, in_turn
 from suites.compatibility.edits import CELLS
 from tests.unit.compat_api import FakeServices
 from tests.unit.world import FINE

@@ -5,8 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.cluster import ApiError, Cluster
-from esipp.components import (
+from esipp.cluster.client import ApiError, Cluster
+from esipp.cluster.paging import PAGE
+from esipp.loadbalancers.reference import Reference
+from esipp.preflight.components import (
     MOST_NAMES,
     Component,
     all_pods,
@@ -20,8 +22,6 @@ from esipp.components import (
     reference_component,
     version_of,
 )
-from esipp.loadbalancers.reference import Reference
-from esipp.paging import PAGE
 
 Json = dict[str, Any]
 A, B = "sha256:" + "0a" * 32, "sha256:" + "1b" * 32

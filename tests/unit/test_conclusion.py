@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from esipp.errors import ExitCode
-from esipp.observation import Verdict
-from esipp.report.conclusion import Conclusion, Tally, conclude, scale_of, tally
-from esipp.rows import Binding, Level, Nature, Status
+from esipp.base.errors import ExitCode
+from esipp.checks.check import Binding, Level, Nature, Status
+from esipp.checks.observation import Verdict
+from esipp.ledger.conclusion import Conclusion, Tally, conclude, scale_of, tally
 
 CORE, EXTENDED, RECORD = Level.CORE, Level.EXTENDED, Level.RECORD
 GOOD, BAD, OURS = ExitCode.CONFORMANT, ExitCode.NOT_CONFORMANT, ExitCode.HARNESS

@@ -8,13 +8,13 @@ import jsonschema
 import pytest
 import yaml
 
-from esipp.cli import main
-from esipp.errors import PreflightError
-from esipp.implementation import as_json, read_implementation
+from esipp.app.cli import main
+from esipp.base.errors import PreflightError
+from esipp.base.implementation import as_json, read_implementation
+from esipp.checks.check import Level, Profile, Status
+from esipp.ledger.reading import RecordedRun, read_run
+from esipp.ledger.run import Run, Settings
 from esipp.report.conformance import SCHEMA, render, report
-from esipp.report.reading import RecordedRun, read_run
-from esipp.rows import Level, Profile, Status
-from esipp.run import Run, Settings
 from tests.unit.report_world import HOSTILE, failing, made, some_rows, validate, verdict, write
 
 Json = dict[str, Any]

@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
-from esipp.cluster import ApiError
-from esipp.continuity import acts as module
-from esipp.continuity.acts import Acts, Notes
-from esipp.continuity.gates import Gates
-from esipp.continuity.gather import Gathering
-from esipp.continuity.rows import Phase
-from esipp.continuity.scene import SELECTOR, service_name
-from esipp.continuity.seen import Places
-from esipp.continuity.told import Told
-from esipp.convergence import Budget
-from esipp.disruption.model import Disruption, Proof
-from esipp.errors import HarnessError
-from esipp.model import Family
-from esipp.moves.samples import Sample, Stream
-from esipp.stop import Stop, StoppedError
-from esipp.timing import FIELD_LIMIT
-from esipp.topology import parse_address
-from suites.continuity.cells import WAYS
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop, StoppedError
+from esipp.base.waiting import Budget
+from esipp.checks.continuity import Phase
+from esipp.checks.disruption import Disruption, Proof
+from esipp.checks.model import Family
+from esipp.checks.timing import FIELD_LIMIT
+from esipp.cluster.client import ApiError
+from esipp.judging.continuity.evidence import Places
+from esipp.judging.endpoint_change.samples import Sample, Stream
+from esipp.judging.topology import parse_address
+from esipp.scenarios.continuity import actions as module
+from esipp.scenarios.continuity.actions import Acts, Notes
+from esipp.scenarios.continuity.objects import SELECTOR, service_name
+from esipp.scenarios.continuity.readiness_gates import Gates
+from esipp.scenarios.continuity.reported_state import Told
+from esipp.scenarios.continuity.run import Gathering
+from suites.continuity.checks import WAYS
 from tests.unit.continuity_world import CLIENT, FAMILY, PROXY, key
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -296,9 +296,9 @@ def gathering(acts: Acts, *phases: Phase) -> Gathering:
 @pytest.fixture
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("QUIET", 0.0), ("FIRST_QUIET", 0.0)):
-        monkeypatch.setattr(f"esipp.continuity.gather.{name}", value)
+        monkeypatch.setattr(f"esipp.scenarios.continuity.run.{name}", value)
     for name in ("WHOLE", "SETTLED"):
-        monkeypatch.setattr(f"esipp.continuity.gather.{name}", Budget(name, 0.2, need=1, spacing=0.05))
+        monkeypatch.setattr(f"esipp.scenarios.continuity.run.{name}", Budget(name, 0.2, need=1, spacing=0.05))
 
 
 @pytest.mark.usefixtures("_quick")

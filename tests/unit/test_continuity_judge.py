@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.continuity.judging import Judge
-from esipp.continuity.losses import gaps, tally
-from esipp.continuity.reasons import taker
-from esipp.continuity.rows import Phase
-from esipp.continuity.scene import service_name
-from esipp.continuity.seen import Exchange, Seen, Steer, Window
-from esipp.loadbalancers.bound import Bound
-from esipp.moves.samples import Sample, Stream
-from esipp.rows import AT_VIPS, Status
+from esipp.checks.check import AT_VIPS, Status
+from esipp.checks.continuity import Phase
+from esipp.judging.continuity.evidence import Exchange, Seen, Steer, Window
+from esipp.judging.continuity.judge import Judge
+from esipp.judging.continuity.losses import gaps, tally
+from esipp.judging.continuity.reasons import taker
+from esipp.judging.endpoint_change.samples import Sample, Stream
+from esipp.judging.promise import Bound
+from esipp.scenarios.continuity.objects import service_name
 from tests.unit.continuity_world import (
     ADDRESS,
     BEGAN,

@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from esipp.continuity import scene
-from esipp.continuity.gates import Gates
-from esipp.continuity.judging import Judge
-from esipp.continuity.keeping import keep
-from esipp.continuity.rows import MOVED, NODEPORT, Phase, What
-from esipp.continuity.seen import Seen
-from esipp.continuity.telling import section
-from esipp.continuity.told import Told
-from esipp.manifests import GATE
-from esipp.model import Family, TrafficPolicy
-from esipp.moves.checks import Checking
-from esipp.moves.scene import LEAST_BOUND, serves_on
-from esipp.props import Ground
+from esipp.checks.check import Level
+from esipp.checks.continuity import MOVED, NODEPORT, Phase, What
+from esipp.checks.model import Family, TrafficPolicy
+from esipp.judging.continuity.evidence import Seen
+from esipp.judging.continuity.judge import Judge
+from esipp.judging.endpoint_change.health_probes import Checking
+from esipp.report.lines.continuity import section
 from esipp.report.matrix import WIDTH
-from esipp.rows import Level
-from suites.continuity.cells import CELLS, WAYS
+from esipp.scenarios.continuity import objects as scene
+from esipp.scenarios.continuity.readiness_gates import Gates
+from esipp.scenarios.continuity.record import keep
+from esipp.scenarios.continuity.reported_state import Told
+from esipp.scenarios.endpoint_change.objects import LEAST_BOUND, serves_on
+from esipp.testbed.manifests import GATE
+from esipp.testbed.objects import Ground
+from suites.continuity.checks import CELLS, WAYS
 from tests.unit.continuity_world import ROWS, changed, lost, moment, row_id, statuses, world
 
 GROUND = Ground("r1", "image", {}, {}, {})

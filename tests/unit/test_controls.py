@@ -4,12 +4,12 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from esipp.continuity.asking import OTHERS_SPACING, SPACING, Asking, Targets
-from esipp.health import controls
-from esipp.health.model import Place
-from esipp.model import Family, Protocol
+from esipp.base.clock import Clock
+from esipp.checks.health import Place
+from esipp.checks.model import Family, Protocol
 from esipp.probing.jobs import Job
-from esipp.probing.prober import Clock
+from esipp.scenarios.continuity.traffic import OTHERS_SPACING, SPACING, Asking, Targets
+from esipp.scenarios.health import controls
 
 
 class FakeProber:

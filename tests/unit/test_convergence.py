@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from esipp.convergence import Budget, Reading, converge, told_to
+from esipp.base.waiting import Budget, Reading, converge, told_to
 
 
 def looks(readings: Iterable[bool]) -> Callable[[], Reading]:

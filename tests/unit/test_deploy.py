@@ -11,11 +11,11 @@ import yaml
 from ci import lane_file, suite_requirements
 from ci.lane import split
 from ci.lane_merge import KEYS
-from esipp.catalog import HOUSE
-from esipp.cli import _parser, check_run
-from esipp.in_pod import credentials, job, keep, sonobuoy
-from esipp.in_pod.command import JOB, NAMESPACE
-from esipp.in_pod.state import KEEPER, RUNNER
+from esipp.app.cli import _parser, check_run
+from esipp.app.in_cluster import credentials, job, keep, sonobuoy
+from esipp.app.in_cluster.command import JOB, NAMESPACE
+from esipp.app.in_cluster.state import KEEPER, RUNNER
+from esipp.checks.catalog import HOUSE
 from tests.incluster.test_inside import FEW, ONE
 
 Json = dict[str, Any]

@@ -8,10 +8,9 @@ import yaml
 
 from ci.cluster import echo_reference
 from ci.places import ROOT, versions
-from esipp.health.props import NOBODY
-from esipp.model import Backends
+from esipp.checks.model import HOST_BACKEND, Backends
 from esipp.probing import outside
-from esipp.topology import HOST_BACKEND
+from esipp.scenarios.health.objects import NOBODY
 from tests.unit import deployed_world as world
 from tests.unit.world import CELLS
 

@@ -9,10 +9,10 @@ import pytest
 
 from ci.cluster import echo_reference
 from ci.loadbalancer import image_reference
-from esipp.catalog import HOUSE
-from esipp.cli import main
-from esipp.deploying import images
-from esipp.errors import ExitCode
+from esipp.app.cli import main
+from esipp.base.errors import ExitCode
+from esipp.checks.catalog import HOUSE
+from esipp.testbed import images
 
 Ask = Callable[..., str]
 

@@ -6,29 +6,29 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.catalog import all_rows
-from esipp.deploying.given import given_by_rows
-from esipp.deploying.images import this_version
-from esipp.deploying.options import EFFECTS
-from esipp.deploying.provided import TAGS, internal_of
-from esipp.deploying.syntax import LONGEST_NAME, LONGEST_PREFIX, MOST_ANNOTATIONS
-from esipp.deploying.wishes import INTERNAL, Annotation, On, Toleration, Wishes
-from esipp.errors import ExitCode, PreflightError
-from esipp.labels import labels_of
+from esipp.app.customisation_options import EFFECTS
+from esipp.app.options import settings_of
+from esipp.app.plan.assumed_cluster import Asked
+from esipp.app.plan.plan import plan
+from esipp.app.plan.text import as_json, as_text
+from esipp.base.customisation import INTERNAL, Annotation, On, Toleration, Wishes
+from esipp.base.errors import ExitCode, PreflightError
+from esipp.base.labels import labels_of
+from esipp.base.object_syntax import LONGEST_NAME, LONGEST_PREFIX, MOST_ANNOTATIONS
+from esipp.checks.catalog import all_rows
+from esipp.checks.profile import Grade
+from esipp.ledger.run import Settings
 from esipp.loadbalancers.profiles.loading import named
-from esipp.loadbalancers.profiles.model import Grade
-from esipp.options import settings_of
-from esipp.planning.imagined import Asked
-from esipp.planning.plan import plan
-from esipp.planning.telling import as_json, as_text
-from esipp.run import Settings
+from esipp.loadbalancers.provider_annotations import TAGS, internal_of
+from esipp.testbed.check_metadata import given_by_rows
+from esipp.testbed.images import this_version
 
 NAME, PREFIX = "n" * LONGEST_NAME, ".".join(["p" * 62] * 4)
 
 
 def options(*words: str) -> argparse.Namespace:
     """As they are parsed; with pytest the same, by a test of the command line."""
-    from esipp.cli import _parser
+    from esipp.app.cli import _parser
 
     return _parser().parse_args(["run", "--context", "home", "--image", "example.com/echo:1", *words])
 

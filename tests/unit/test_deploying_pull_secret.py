@@ -10,19 +10,19 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from esipp import redaction
-from esipp.catalog import HOUSE
-from esipp.cluster import ApiError, Cluster, UnreachableError
-from esipp.deploying import pull_secret
-from esipp.deploying.pull_secret import KINDS, OF_A_FILE, load, manifest
-from esipp.deploying.wishes import PULL_SECRET, Wishes
-from esipp.errors import ExitCode, PreflightError
-from esipp.labels import labels_of
-from esipp.preflight import examine
-from esipp.redaction import Redactor
-from esipp.rights import Right, all_rights, of_pull_secret
-from esipp.run import Run, Settings
-from esipp.source_ranges import SourceRanges
+from esipp.base import redaction
+from esipp.base.customisation import PULL_SECRET, Wishes
+from esipp.base.errors import ExitCode, PreflightError
+from esipp.base.labels import labels_of
+from esipp.base.redaction import Redactor
+from esipp.checks.catalog import HOUSE
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.cluster.rights import Right, all_rights, of_pull_secret
+from esipp.ledger.run import Run, Settings
+from esipp.preflight.preflight import examine
+from esipp.testbed import pull_secret
+from esipp.testbed.pull_secret import KINDS, OF_A_FILE, load, manifest
+from esipp.testbed.source_ranges import SourceRanges
 from tests.unit.rights_world import Guarded, granted
 from tests.unit.test_source_ranges import arranged
 from tests.unit.world import CELLS

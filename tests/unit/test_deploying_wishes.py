@@ -6,14 +6,15 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.catalog import HOUSE
-from esipp.cluster import Cluster
-from esipp.deploying.wishes import NOTHING, PULL_SECRET, Annotation, On, Toleration, Wishes
-from esipp.dialect import dialect_of
-from esipp.labels import labels_of
-from esipp.model import Role
-from esipp.sampling import DEFAULT_NODES, sample
-from esipp.topology import cast_roles, marked, read_node
+from esipp.base.customisation import NOTHING, PULL_SECRET, Annotation, On, Toleration, Wishes
+from esipp.base.labels import labels_of
+from esipp.checks.catalog import HOUSE
+from esipp.checks.model import Role
+from esipp.cluster.client import Cluster
+from esipp.cluster.dialect import dialect_of
+from esipp.judging.topology import cast_roles, marked, read_node
+from esipp.ledger.run import DEFAULT_NODES
+from esipp.testbed.sampling import sample
 from tests.unit import deployed_world as world
 
 Json = dict[str, Any]

@@ -5,21 +5,12 @@ from typing import Any
 
 import pytest
 
-from esipp.judge import judge
-from esipp.model import (
-    AddressClass,
-    Claim,
-    EntryKind,
-    Family,
-    Path,
-    Port,
-    Protocol,
-    TrafficPolicy,
-)
-from esipp.observation import Observation, Outcome, Verdict, Witness
-from esipp.report.diagnosis import diagnose
+from esipp.checks.check import Level, Status
+from esipp.checks.model import AddressClass, Claim, EntryKind, Family, Path, Port, Protocol, TrafficPolicy
+from esipp.checks.observation import Observation, Outcome, Verdict, Witness
+from esipp.judging.diagnosis import diagnose
+from esipp.judging.paths import judge
 from esipp.report.shared import common_factor
-from esipp.rows import Level, Status
 from tests.unit.recorded_world import told_rows
 from tests.unit.world import (
     SAMPLES,

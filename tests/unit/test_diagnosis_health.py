@@ -2,10 +2,10 @@
 
 import pytest
 
-from esipp.health.model import About, Answer, QuestionRow
-from esipp.observation import Outcome
-from esipp.report.diagnosis import where_to_look
-from esipp.rows import Status
+from esipp.checks.check import Status
+from esipp.checks.health import About, Answer, QuestionRow
+from esipp.checks.observation import Outcome
+from esipp.judging.diagnosis import where_to_look
 from tests.unit.health_world import BY_ID, SAMPLES, answering, no_answer, say, verdict
 
 ROW = BY_ID["healthcheck.one-pod.ipv4.outside-1-to-bare-node.status"]

@@ -8,20 +8,21 @@ from typing import Any
 
 import pytest
 
-from esipp import manifests
-from esipp.cluster import NOT_THERE, ApiError, Cluster
-from esipp.convergence import Budget
-from esipp.dialect import ALPHA, BETA, NEWEST, Dialect, dialect_of, read_version
-from esipp.health import lifecycle
-from esipp.health.lifecycle import LifeCycle
-from esipp.health.lifecycle_claims import CLAIMS
-from esipp.health.model import Answer, Place
-from esipp.health.seen import Fact, Seen
-from esipp.model import Family
-from esipp.observation import Outcome
-from esipp.preflight import _external_ips, _service_families
-from esipp.stop import Stop
-from esipp.versions import needs_kubernetes
+from esipp.base.interrupt import Stop
+from esipp.base.kubernetes_version import read_version
+from esipp.base.waiting import Budget
+from esipp.checks.health import Answer, Place
+from esipp.checks.model import Family
+from esipp.checks.observation import Outcome
+from esipp.checks.versions import needs_kubernetes
+from esipp.cluster.client import NOT_THERE, ApiError, Cluster
+from esipp.cluster.dialect import ALPHA, BETA, NEWEST, Dialect, dialect_of
+from esipp.judging.health.evidence import Fact, Seen
+from esipp.judging.health.port_lifecycle import CLAIMS
+from esipp.preflight.preflight import _external_ips, _service_families
+from esipp.scenarios.health import port_lifecycle as lifecycle
+from esipp.scenarios.health.port_lifecycle import LifeCycle
+from esipp.testbed import manifests
 from tests.unit.health_world import NAMESPACE, TRIALS, differing, say
 from tests.unit.old_api_server import HIGH, LOW, NAMES, OldServer, record, serving
 

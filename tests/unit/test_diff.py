@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esipp.comparing.diff import Diff, compare
-from esipp.comparing.rows import FAILING, Kind
-from esipp.errors import ExitCode
-from esipp.observation import Verdict
-from esipp.report.reading import RecordedRun
-from esipp.rows import Binding, Level, Status
+from esipp.base.errors import ExitCode
+from esipp.checks.check import Binding, Level, Status
+from esipp.checks.observation import Verdict
+from esipp.ledger.reading import RecordedRun
+from esipp.report.comparing.checks import FAILING, Kind
+from esipp.report.comparing.diff import Diff, compare
 from tests.unit.comparing_world import OTHER_NODES, one, run_of, said, told_row
 
 P, F, FLAKY, K = Status.PASS, Status.FAIL, Status.FLAKY, Status.KNOWN

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from esipp.cli import main
-from esipp.comparing import diff_report
-from esipp.comparing.diff import compare
-from esipp.comparing.page import as_html
-from esipp.comparing.paper import MOST_IDS, Paper, Section, Table, as_markdown, as_text
+from esipp.app.cli import main
+from esipp.checks.check import Level, Status
+from esipp.ledger.reading import RecordedRun
+from esipp.report.comparing import diff_report
+from esipp.report.comparing.diff import compare
+from esipp.report.comparing.document import MOST_IDS, Paper, Section, Table, as_markdown, as_text
+from esipp.report.comparing.page import as_html
 from esipp.report.matrix import WIDTH
-from esipp.report.reading import RecordedRun
-from esipp.rows import Level, Status
 from tests.unit.comparing_world import run_of, said
 from tests.unit.report_world import HOSTILE, failing, made, some_rows, write
 from tests.unit.test_diff_times import joined, probed

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esipp.comparing.diff import compare
-from esipp.comparing.statistics import ALPHA, LEAST, Compared, compare_samples, correct
-from esipp.comparing.times import CONVERGENCE, FLIPS, GAPS, HEALTH, PROBES, Times, compare_times, samples
-from esipp.errors import ExitCode
-from esipp.report.reading import RecordedRun
-from esipp.rows import Status
+from esipp.base.errors import ExitCode
+from esipp.checks.check import Status
+from esipp.ledger.reading import RecordedRun
+from esipp.report.comparing.diff import compare
+from esipp.report.comparing.statistics import ALPHA, LEAST, Compared, compare_samples, correct
+from esipp.report.comparing.times import CONVERGENCE, FLIPS, GAPS, HEALTH, PROBES, Times, compare_times, samples
 from tests.unit.comparing_world import path_row, probe, run_of, said
 
 SAMPLES = st.lists(st.floats(0.001, 10), min_size=LEAST, max_size=20)
@@ -187,5 +187,6 @@ def test_evidence_of_another_shape_is_left_out_and_hinders_nothing() -> None:
 
 
 def test_other_commands_do_not_load_what_the_test_needs() -> None:
-    code = "import sys, esipp.cli, esipp.comparing.diff; sys.exit('scipy' in sys.modules or 'numpy' in sys.modules)"
+    loaded = "sys.exit('scipy' in sys.modules or 'numpy' in sys.modules)"
+    code = f"import sys, esipp.app.cli, esipp.report.comparing.diff; {loaded}"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

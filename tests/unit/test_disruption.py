@@ -11,20 +11,21 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
-from esipp.cluster import Cluster
-from esipp.convergence import Budget
-from esipp.disruption import deeds, disruptor, restarts, services, shell
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop, StoppedError
+from esipp.base.waiting import Budget
+from esipp.checks.disruption import LONGEST, Disruption, Proof, feature_of
+from esipp.checks.health import Place, Situation
+from esipp.cluster.client import Cluster
+from esipp.cluster.namespaces import owner
+from esipp.disruption import actions as deeds
+from esipp.disruption import disruptor, restarts, services, shell
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import CORDONED_BY, RefusedError
-from esipp.disruption.model import LONGEST, Disruption, Proof, feature_of
-from esipp.errors import HarnessError
-from esipp.health.asking import Asker as HealthAsker
-from esipp.health.cordon import ask_cordoned
-from esipp.health.model import Place, Situation
-from esipp.health.props import service_name
-from esipp.namespaces import owner
-from esipp.preflight import Findings
-from esipp.stop import Stop, StoppedError
+from esipp.preflight.preflight import Findings
+from esipp.scenarios.health.cordon import ask_cordoned
+from esipp.scenarios.health.objects import service_name
+from esipp.scenarios.health.probes import Asker as HealthAsker
 from fixtures.session import undisturbed
 from tests.unit.fake_nodes import EXCLUDED, FakeNode, FakeNodes
 

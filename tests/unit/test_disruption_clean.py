@@ -13,19 +13,21 @@ from typing import Any
 
 import pytest
 
-from esipp import leases, leftovers, sweeping
-from esipp.cluster import Cluster
+from esipp.base.errors import PreflightError
+from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL
+from esipp.checks.disruption import Disruption
+from esipp.cluster import leases
+from esipp.cluster.client import Cluster
+from esipp.cluster.namespaces import owner
+from esipp.disruption import cleanup as sweeping
 from esipp.disruption import marks, services, shell
-from esipp.disruption.containers import matches, nodes_of, proven
-from esipp.disruption.features import disruption_features
 from esipp.disruption.marks import Mark
-from esipp.disruption.model import Disruption
-from esipp.errors import PreflightError
-from esipp.labels import MANAGED_BY, OWNER, RUN_LABEL
-from esipp.namespaces import owner
-from esipp.preflight import Findings
+from esipp.judging.topology import Node, family_of, parse_address
+from esipp.preflight.disruptions import disruption_features
+from esipp.preflight.preflight import Findings
+from esipp.probing.node_containers import matches, nodes_of, proven
 from esipp.probing.outside import find_network
-from esipp.topology import Node, family_of, parse_address
+from esipp.testbed import leftovers
 from tests.unit.fake_nodes import EXCLUDED, FakeNode, FakeNodes
 
 DEAD = "elsewhere/1"

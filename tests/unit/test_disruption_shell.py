@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from esipp.base.errors import HarnessError
+from esipp.checks.disruption import Disruption
 from esipp.disruption import shell
 from esipp.disruption.marks import RefusedError
-from esipp.disruption.model import Disruption
-from esipp.errors import HarnessError
 from tests.unit.fake_nodes import FakeNode
 
 STOPPED = {Disruption.KUBELET: ("kubelet", "inactive", "active"), Disruption.API_SERVER: ("api", "T", "S")}

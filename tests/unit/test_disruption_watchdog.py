@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from esipp.catalog import HOUSE
-from esipp.cluster import Cluster
-from esipp.convergence import Budget, Reading, converge
+from esipp.base.errors import HarnessError
+from esipp.base.waiting import Budget, Reading, converge
+from esipp.checks.catalog import HOUSE
+from esipp.checks.disruption import Disruption
+from esipp.cluster.client import Cluster
 from esipp.disruption import marks, shell
-from esipp.disruption.leash import Leash
 from esipp.disruption.marks import Mark
-from esipp.disruption.model import Disruption
-from esipp.disruption.undo import Undo, in_order, undo_all
+from esipp.disruption.rollback import Undo, in_order, undo_all
 from esipp.disruption.watchdog import watch
-from esipp.errors import HarnessError
+from esipp.disruption.watchdog_client import Leash
 from tests.unit.fake_nodes import FakeNode, FakeNodes
 
 SOON = Budget("the watchdog's work", 40.0, need=1, spacing=0.05)
@@ -29,8 +29,8 @@ CORDON = Undo(Mark.CORDONED.value, "a", "host/1")
 
 RUN = """
 import json, sys, time
-from esipp.disruption.leash import Leash
-from esipp.disruption.undo import Undo
+from esipp.disruption.watchdog_client import Leash
+from esipp.disruption.rollback import Undo
 leash = Leash("home", sys.argv[1], None)
 numbers = [leash.note(Undo.from_json(each)) for each in json.loads(sys.argv[2])]
 for number in json.loads(sys.argv[3]):

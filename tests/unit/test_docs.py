@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from esipp.catalog import HOUSE
+from esipp.checks.catalog import HOUSE
+from esipp.checks.check import Level
 from esipp.report.pages import rows_page
-from esipp.rows import Level
 from tests.unit.world import CELLS
 
 PAGES = sorted(

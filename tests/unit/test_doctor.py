@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from esipp.cli import main
-from esipp.deploying.wishes import Wishes
-from esipp.doctor.examination import clean_command, examine_all
-from esipp.doctor.model import Grade
-from esipp.doctor.telling import age, as_json, as_text
-from esipp.errors import PreflightError
-from esipp.namespaces import owner
-from esipp.rights import OF_SUITES, SLICES, all_rights
-from esipp.rows import HOST_NETWORK, Level
+from esipp.app.cli import main
+from esipp.app.doctor.examination import clean_command, examine_all
+from esipp.app.doctor.model import Grade
+from esipp.app.doctor.text import age, as_json, as_text
+from esipp.base.customisation import Wishes
+from esipp.base.errors import PreflightError
+from esipp.checks.check import HOST_NETWORK, Level
+from esipp.cluster.namespaces import owner
+from esipp.cluster.rights import OF_SUITES, SLICES, all_rights
 from tests.unit.doctor_world import (
     HOME,
     IMAGE,
@@ -189,7 +189,7 @@ def test_an_outside_that_is_not_there_is_said_once(monkeypatch: pytest.MonkeyPat
     def refuse(*_: object) -> None:
         raise PreflightError("There is no docker network 'x'.", "known: none.")
 
-    monkeypatch.setattr("esipp.fitness.standing.resolve", refuse)
+    monkeypatch.setattr("esipp.preflight.steps.standing.resolve", refuse)
     check = the(examined(monkeypatch, Asked(), replace(HOME, outside="docker:x")), "outside")
     assert (check.grade, check.sentence) == (Grade.NO, "There is no docker network 'x'.")
 
@@ -251,9 +251,9 @@ def test_a_cluster_without_agents_is_asked_less(monkeypatch: pytest.MonkeyPatch)
 
 # ------------------------------------------------------------ left-overs
 def test_what_earlier_runs_left_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("esipp.doctor.left.time.time", lambda: 1_800_000_000.0)
+    monkeypatch.setattr("esipp.app.doctor.leftovers.time.time", lambda: 1_800_000_000.0)
     # by its command line a worker of pytest's is nobody of ours
-    monkeypatch.setattr("esipp.leftovers.is_alive", lambda told: told == owner())
+    monkeypatch.setattr("esipp.testbed.leftovers.is_alive", lambda told: told == owner())
     old = of_run("0101-000000-aaaa", "2027-01-15T05:00:00Z", "elsewhere/1")  # three hours before
     mine = of_run("0101-000000-bbbb", "2027-01-15T08:00:00Z", owner())
     report = examined(monkeypatch, Asked(lists={"/api/v1/namespaces": [named("default"), old, mine]}))
@@ -283,7 +283,7 @@ def test_the_command_that_would_run_is_told_whole(monkeypatch: pytest.MonkeyPatc
         seen.append(report.command)
         return report
 
-    monkeypatch.setattr("esipp.doctor.command.examine_all", examine)
+    monkeypatch.setattr("esipp.app.doctor.command.examine_all", examine)
     words = ["--samples", "20", "--seed", "7", "--junit", "a b.xml", "--suite", "source_ip", "nodeport.local"]
     assert main(["doctor", "--context", "c", "--kubeconfig", "/nowhere", "--image", IMAGE, *words]) == 4
     assert seen == [

@@ -5,15 +5,17 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.cluster import NOT_THERE, ApiError, Cluster
-from esipp.deploying.wishes import Toleration, Wishes
-from esipp.doctor import admission, here, nodes, surroundings
-from esipp.doctor.model import Check, Grade
-from esipp.manifests import agent_pod
-from esipp.model import Role
-from esipp.planning.plan import Made
-from esipp.rights import WELCOME
-from esipp.topology import cast_roles, read_node
+from esipp.app.doctor import admission, nodes
+from esipp.app.doctor import environment as surroundings
+from esipp.app.doctor import machine as here
+from esipp.app.doctor.model import Check, Grade
+from esipp.app.plan.plan import Made
+from esipp.base.customisation import Toleration, Wishes
+from esipp.checks.model import Role
+from esipp.cluster.client import NOT_THERE, ApiError, Cluster
+from esipp.cluster.rights import WELCOME
+from esipp.judging.topology import cast_roles, read_node
+from esipp.testbed.manifests import agent_pod
 from tests.unit.doctor_world import IMAGE, ROWS, Asked, cordoned, named, refusal
 from tests.unit.rights_world import node
 

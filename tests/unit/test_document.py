@@ -9,10 +9,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from esipp.checks.check import Feature, Status
+from esipp.ledger.reading import read_run
+from esipp.ledger.run import Run
 from esipp.report.document import SCHEMA, document, render
-from esipp.report.reading import read_run
-from esipp.rows import Feature, Status
-from esipp.run import Run
 from tests.unit.report_world import HOSTILE, failing, made, measured, some_rows, validate, verdict, write
 
 

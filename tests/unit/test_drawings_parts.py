@@ -2,13 +2,13 @@
 
 import pytest
 
+from esipp.checks.check import Level, Status
 from esipp.report.drawings import sections
-from esipp.report.drawings.flips import Shown, steady
 from esipp.report.drawings.health import said
 from esipp.report.drawings.markup import counted, esc, joined, number, quantile, summed, table
+from esipp.report.drawings.policy_change import Shown, steady
 from esipp.report.drawings.svg import Drawing, Scale, nice, scale_of, short, staggered
 from esipp.report.drawings.windows import key
-from esipp.rows import Level, Status
 from tests.unit.drawings_world import (
     api,
     continuity,

@@ -5,12 +5,13 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.errors import HarnessError
-from esipp.health import everywhere
-from esipp.health.everywhere import Everywhere, Stretch, joined, slices
-from esipp.moves.bystanders import Bystanders, bystanders_of
+from esipp.base.clock import Clock
+from esipp.base.errors import HarnessError
 from esipp.probing.jobs import Job
-from esipp.probing.prober import Clock, Line
+from esipp.probing.prober import Line
+from esipp.scenarios.endpoint_change.other_nodes import Bystanders, bystanders_of
+from esipp.scenarios.health import every_node as everywhere
+from esipp.scenarios.health.every_node import Everywhere, Stretch, joined, slices
 
 Json = dict[str, Any]
 NODES = {f"n{number}": f"192.0.2.{number + 1}" for number in range(7)}

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from esipp.catalog import all_rows
-from esipp.cli import _parser
-from esipp.deciding import give_verdict
-from esipp.errors import ExitCode, PreflightError
-from esipp.excluding import as_words, features_of, read_exclusions
-from esipp.judge import Evidence, judge
-from esipp.observation import Verdict
-from esipp.options import settings_of
-from esipp.report.conclusion import conclude
+from esipp.app.cli import _parser
+from esipp.app.options import settings_of
+from esipp.base.errors import ExitCode, PreflightError
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import CARRIES, Feature, Level, Row, Status, missing_features
+from esipp.checks.exclusions import as_words, features_of, read_exclusions
+from esipp.checks.observation import Verdict
+from esipp.judging.frame import give_verdict
+from esipp.judging.paths import Evidence, judge
+from esipp.judging.topology import Topology
+from esipp.ledger.conclusion import conclude
+from esipp.ledger.run import Run
 from esipp.report.profiles import missing
-from esipp.rows import CARRIES, Feature, Level, Row, Status, missing_features
-from esipp.run import Run
-from esipp.topology import Topology
 from tests.unit.report_world import made, some_rows
 from tests.unit.world import CELLS
 

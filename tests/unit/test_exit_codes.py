@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from esipp.catalog import HOUSE
-from esipp.cli import _parser
-from esipp.errors import ExitCode
+from esipp.app.cli import _parser
+from esipp.base.errors import ExitCode
+from esipp.checks.catalog import HOUSE
 
 ROW = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
 NODE = f"suites/source_ip/test_source_ip.py::test_source_ip[{ROW}]"
@@ -144,7 +144,7 @@ def test_no_row_selected_is_5(tmp_path: Path) -> None:
 
 
 def test_a_fault_of_ours_is_3_and_not_pythons_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    from esipp import cli
+    from esipp.app import cli
 
     def broken(_options: object) -> int:
         raise RuntimeError("nobody thought of this; token=abcdef0123456789")
@@ -157,7 +157,7 @@ def test_a_fault_of_ours_is_3_and_not_pythons_1(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_sigterm_ends_any_command_with_2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from esipp import cli
+    from esipp.app import cli
 
     before = signal.getsignal(signal.SIGTERM)
 

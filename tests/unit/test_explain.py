@@ -2,11 +2,10 @@
 
 import pytest
 
-from esipp.explain import WIDTH, explain, meaning_for
-from esipp.model import AddressClass
-from esipp.picture import ARROW, BLOCKED, picture
-from esipp.rows import Level
-from esipp.topology import POD_BACKEND
+from esipp.checks.check import Level
+from esipp.checks.explain import WIDTH, explain, meaning_for
+from esipp.checks.model import POD_BACKEND, AddressClass
+from esipp.checks.picture import ARROW, BLOCKED, picture
 from tests.unit.world import CELLS, by_id
 
 HAIRPIN = AddressClass.HAIRPIN

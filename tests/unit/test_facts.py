@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from esipp.facts import PROXY_CONFIG, listener_facts, read_proxy_config
-from esipp.model import AddressClass, EntryKind, Family, Vantage
+from esipp.checks.model import AddressClass, EntryKind, Family, Vantage
+from esipp.preflight.facts import PROXY_CONFIG, listener_facts, read_proxy_config
 from tests.unit.world import CELLS, show, topology
 
 

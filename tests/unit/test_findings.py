@@ -7,20 +7,20 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.catalog import all_rows
-from esipp.claims import Sight, by_claim, sights
-from esipp.health.judge import judge
-from esipp.health.model import About, Place, Question, Situation
-from esipp.health.props import _situations, service_name
-from esipp.health.seen import Followed, Seen
-from esipp.interoperability.judge import judge as judge_interop
-from esipp.manifests import TCP
-from esipp.model import Family
-from esipp.observation import Verdict
-from esipp.props import Ground
-from esipp.rows import Status
-from suites.cast import OUTSIDE_1
-from suites.findings import COUNTED_TWICE
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import Status
+from esipp.checks.health import About, Place, Question, Situation
+from esipp.checks.known_differences import Sight, by_claim, sights
+from esipp.checks.model import Family
+from esipp.checks.observation import Verdict
+from esipp.judging.health.evidence import Followed, Seen
+from esipp.judging.health.judge import judge
+from esipp.judging.interoperability.judge import judge as judge_interop
+from esipp.scenarios.health.objects import _situations, service_name
+from esipp.testbed.manifests import TCP
+from esipp.testbed.objects import Ground
+from suites.clients import OUTSIDE_1
+from suites.known_differences.findings import COUNTED_TWICE
 from tests.unit import health_world as health
 from tests.unit import interop_world as interop
 

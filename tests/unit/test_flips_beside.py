@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from esipp.flips.asking import read_kept, read_port
-from esipp.flips.beside import FLIPS
-from esipp.flips.judging import judge
-from esipp.flips.model import BesideHealthRow, BesideRow, FlippedRow
-from esipp.flips.props import NEIGHBOURS, props
-from esipp.flips.seen import Neighbour, Seen, Window
-from esipp.flips.telling import section
-from esipp.flips.timeline import Flip
-from esipp.model import AddressClass, Family, Path, Role
-from esipp.moves.samples import Sample, Stream
-from esipp.observation import Observation
-from esipp.probing.prober import Clock
-from esipp.props import Ground
-from esipp.rows import Feature, Status
-from suites.compatibility.beside import CELLS
+from esipp.base.clock import Clock
+from esipp.checks.check import Feature, Status
+from esipp.checks.model import AddressClass, Family, Path, Role
+from esipp.checks.observation import Observation
+from esipp.checks.policy_change import BesideHealthRow, BesideRow, FlippedRow
+from esipp.judging.endpoint_change.samples import Sample, Stream
+from esipp.judging.policy_change.evidence import Neighbour, Seen, Window
+from esipp.judging.policy_change.judge import judge
+from esipp.judging.policy_change.timeline import Flip
+from esipp.report.lines.policy_change import section
+from esipp.scenarios.policy_change.isolation import FLIPS
+from esipp.scenarios.policy_change.objects import NEIGHBOURS, props
+from esipp.scenarios.policy_change.probes import read_kept, read_port
+from esipp.testbed.objects import Ground
+from suites.compatibility.isolation import CELLS
 from tests.unit.flips_world import CLUSTER, LOCAL, World, frozen
 from tests.unit.world import FEATURES as CELL_FEATURES
 from tests.unit.world import NODES, ROLES, show, topology
@@ -59,7 +59,7 @@ def neighbour(first: float) -> Neighbour:
 
 
 def window(**observations: list[Observation]) -> Window:
-    from esipp.judge import Evidence
+    from esipp.judging.paths import Evidence
 
     evidence = Evidence(healthy() | observations, topology(), FEATURES, SAMPLES)
     clocks = {name: Clock(2.0, 0.001) for name in topology().stands}

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.flips.judging import judge
-from esipp.flips.model import At, FlippedRow, Flipping
-from esipp.flips.timeline import STAYS
-from esipp.model import Family
-from esipp.rows import Feature, Level, Status
-from suites.compatibility.beside import CELLS
+from esipp.checks.check import Feature, Level, Status
+from esipp.checks.model import Family
+from esipp.checks.policy_change import At, FlippedRow, Flipping
+from esipp.judging.policy_change.judge import judge
+from esipp.judging.policy_change.timeline import STAYS
+from suites.compatibility.isolation import CELLS
 from tests.unit.flips_world import BARE, CLUSTER, EVERY, HOME, LOCAL, World
 from tests.unit.world import FINE
 

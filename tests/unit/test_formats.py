@@ -5,8 +5,8 @@ from unittest import mock
 
 import pytest
 
+from esipp.ledger.reading import read_run
 from esipp.report.formats import FORMATS, Format, write_reports, written
-from esipp.report.reading import read_run
 from tests.unit.test_reading import made
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from esipp.model import AddressClass
+from esipp.checks.check import Level, Status
+from esipp.checks.model import AddressClass
 from esipp.report import github
 from esipp.report.github import Fold, annotations, append_summary, command, runs_here
-from esipp.rows import Level, Status
 from tests.unit.report_world import made, some_rows, verdict
 
 CORE = [row for row in some_rows() if row.level is Level.CORE]

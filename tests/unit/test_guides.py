@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ci.tables import DOCS, planned_at, rewritten
-from esipp.catalog import HOUSE
-from esipp.cli import check_run, understood
+from esipp.app.cli import check_run, understood
+from esipp.checks.catalog import HOUSE
 from esipp.loadbalancers.profiles.loading import names, provider
 
 FOLDER = DOCS / "guides"

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from esipp.catalog import all_rows
-from esipp.convergence import Budget
-from esipp.health.asking import MOST_AT_ONCE, SAMPLES, TIMEOUT, Asker
-from esipp.health.model import About, Place, QuestionRow, Situation
-from esipp.health.props import service_name
-from esipp.health.seen import Seen
-from esipp.model import Family, Role
-from esipp.observe import ANSWER_TIMEOUT
+from esipp.base.waiting import Budget
+from esipp.checks.catalog import all_rows
+from esipp.checks.health import About, Place, QuestionRow, Situation
+from esipp.checks.model import Family, Role
+from esipp.judging.health.evidence import Seen
+from esipp.judging.topology import Node
 from esipp.probing.jobs import Job
-from esipp.topology import Node
+from esipp.scenarios.health.objects import service_name
+from esipp.scenarios.health.probes import MOST_AT_ONCE, SAMPLES, TIMEOUT, Asker
+from esipp.scenarios.paths import ANSWER_TIMEOUT
 
 ROLES = {Role.ENDPOINT_NODE: "a", Role.BARE_NODE: "b", Role.OTHER_NODE: "b"}
 
@@ -100,7 +100,7 @@ def test_what_answered_in_time_once_has_longer_in_the_window() -> None:
 
 
 def test_what_never_answered_in_time_has_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("esipp.health.asking.SETTLED", Budget("every health check", 0.0, need=1))
+    monkeypatch.setattr("esipp.scenarios.health.probes.SETTLED", Budget("every health check", 0.0, need=1))
     rows = questions()
     asker, prober = asking_for(rows)
     prober.result = {"outcome": "timeout"}

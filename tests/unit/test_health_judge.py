@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from esipp.health.judge import document, judge
-from esipp.health.model import About, Answer, Place, Question, Situation
-from esipp.health.props import OUTSIDE
-from esipp.health.seen import WATCHER, Fact, Followed, Leaving, Round, Seen
-from esipp.health.show import section
-from esipp.model import Family
-from esipp.observation import Observation, Outcome
-from esipp.rows import Feature, Level, Status
-from esipp.vantage import Counts
-from suites.cast import OUTSIDE_1, POD_ON_OTHER_NODE
-from suites.health_checks.cells import CELLS
+from esipp.checks.check import Feature, Level, Status
+from esipp.checks.health import About, Answer, Place, Question, Situation
+from esipp.checks.model import OUTSIDE, Family
+from esipp.checks.observation import Observation, Outcome
+from esipp.judging.controls import Counts
+from esipp.judging.health.evidence import WATCHER, Fact, Followed, Leaving, Round, Seen
+from esipp.judging.health.judge import document, judge
+from esipp.scenarios.health.record import section
+from suites.clients import OUTSIDE_1, POD_ON_OTHER_NODE
+from suites.health_checks.checks import CELLS
 from tests.unit.health_world import (
     BY_ID,
     FEATURES,

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from esipp.convergence import Budget
-from esipp.health import lifecycle
-from esipp.health.lifecycle import LifeCycle
-from esipp.health.seen import Fact, Seen
-from esipp.rows import Status
-from esipp.stop import Stop, StoppedError
+from esipp.base.interrupt import Stop, StoppedError
+from esipp.base.waiting import Budget
+from esipp.checks.check import Status
+from esipp.judging.health.evidence import Fact, Seen
+from esipp.scenarios.health import port_lifecycle as lifecycle
+from esipp.scenarios.health.port_lifecycle import LifeCycle
 from tests.unit.fake_api_server import HIGH, LOW, FakeApi
 from tests.unit.health_world import NAMESPACE, TRIALS, differing
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from esipp.catalog import HOUSE
-from esipp.convergence import Budget
-from esipp.health import placement
-from esipp.health.model import Answer, Place
-from esipp.health.placement import AFTER, ROUNDS, Board, Placement, Slot
-from esipp.health.seen import Followed, Node
-from esipp.model import Family
-from esipp.observation import Outcome
-from esipp.stop import Stop, StoppedError
+from esipp.base.interrupt import Stop, StoppedError
+from esipp.base.waiting import Budget
+from esipp.checks.catalog import HOUSE
+from esipp.checks.health import Answer, Place
+from esipp.checks.model import Family
+from esipp.checks.observation import Outcome
+from esipp.judging.health.evidence import Followed, Node
+from esipp.scenarios.health import placement
+from esipp.scenarios.health.placement import AFTER, ROUNDS, Board, Placement, Slot
 from tests.unit.health_world import no_answer, say
 
 PLACES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_PLANE)

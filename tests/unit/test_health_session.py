@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from esipp.cluster import ApiError
-from esipp.errors import HarnessError
-from esipp.health.seen import Seen
-from esipp.run import Run, Settings
-from esipp.stop import Stop, StoppedError
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop, StoppedError
+from esipp.cluster.client import ApiError
+from esipp.judging.health.evidence import Seen
+from esipp.ledger.run import Run, Settings
 from fixtures.trials import kept, side_by_side
 
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from esipp.observation import Witness
+from esipp.checks.check import Feature, Level, Status
+from esipp.checks.observation import Witness
+from esipp.ledger.reading import Component, Fact, Phase, Probe, RecordedRun
 from esipp.report.html import HERE, render, script_of_the_page
 from esipp.report.html.embedded import MOST_PROBES
 from esipp.report.html.references import linked
 from esipp.report.html.trouble import troubles_of
-from esipp.report.reading import Component, Fact, Phase, Probe, RecordedRun
-from esipp.rows import Feature, Level, Status
 from tests.unit.html_world import EVIL, LOCAL, Page, data_of, page, probes, the_run, verdicts
 from tests.unit.recorded_world import recorded
 from tests.unit.world import SOURCE_IP as CELLS

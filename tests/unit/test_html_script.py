@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from esipp.observation import Witness
+from esipp.checks.observation import Witness
 from esipp.report.html import HERE, SCRIPTS, render, script_of_the_page
 from tests.unit.html_world import Page, page, probes, verdicts
 from tests.unit.recorded_world import recorded

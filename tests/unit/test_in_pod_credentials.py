@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from esipp.cli import _parser, main
-from esipp.cluster import ApiError, Cluster, kubeconfig_arguments
-from esipp.errors import ExitCode, PreflightError
-from esipp.in_pod import credentials
-from esipp.in_pod.credentials import CONTEXT, HOST, NO_CLIENT_OUTSIDE, PORT, config_of, named
-from esipp.options import settings_of
-from esipp.preflight import _of_a_pod
-from esipp.probing import standing
-from esipp.probing.places import Kind, Place
-from esipp.redaction import redact
-from esipp.run import Settings
+from esipp.app.cli import _parser, main
+from esipp.app.in_cluster import credentials
+from esipp.app.in_cluster.credentials import CONTEXT, HOST, PORT, config_of, named
+from esipp.app.options import settings_of
+from esipp.base.client_places import Kind, Place
+from esipp.base.errors import ExitCode, PreflightError
+from esipp.base.redaction import redact
+from esipp.cluster.client import ApiError, Cluster, kubeconfig_arguments
+from esipp.ledger.run import Settings
+from esipp.preflight import outside_clients as standing
+from esipp.preflight.outside_clients import NO_CLIENT_OUTSIDE
+from esipp.preflight.preflight import _of_a_pod
 
 IN_POD = {HOST: "10.96.0.1", PORT: "443"}
 FIRST, SECOND = "eyJhbGciOiJSUzI1NiJ9.first.signature", "eyJhbGciOiJSUzI1NiJ9.second.signature"

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from esipp.cli import main
-from esipp.cluster import ApiError, UnreachableError
-from esipp.errors import EsippError, ExitCode, HarnessError, PreflightError
-from esipp.in_pod import fetch
-from esipp.in_pod.job import ARCHIVE, PARCEL
-from esipp.in_pod.keep import FETCHED
-from esipp.in_pod.parcel import Parcel, pack, read, unpack
-from esipp.in_pod.state import Stage, state_of
+from esipp.app.cli import main
+from esipp.app.in_cluster import fetch
+from esipp.app.in_cluster.archive import Parcel, pack, read, unpack
+from esipp.app.in_cluster.job import ARCHIVE, PARCEL
+from esipp.app.in_cluster.keep import FETCHED
+from esipp.app.in_cluster.state import Stage, state_of
+from esipp.base.errors import EsippError, ExitCode, HarnessError, PreflightError
+from esipp.cluster.client import ApiError, UnreachableError
 from tests.unit.report_world import failing, made, some_rows
 
 Json = dict[str, Any]
@@ -321,7 +321,7 @@ def test_fetching_ends_as_the_run_did(
             return "v1.36.3"
 
     told: list[tuple[object, ...]] = []
-    monkeypatch.setattr("esipp.cluster.Cluster", Answers)
+    monkeypatch.setattr("esipp.cluster.client.Cluster", Answers)
     monkeypatch.setattr(fetch, "bring", lambda _cluster, *words: told.append(words) or tmp_path / "run")
     assert main(["fetch", "--context", "c", "--wait", "9"]) == ExitCode.NOT_CONFORMANT
     assert told == [("esipp-account", "esipp", 9, None)]

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from esipp.catalog import HOUSE
-from esipp.in_pod import sonobuoy
-from esipp.in_pod.job import ARCHIVE, PARCEL
-from esipp.in_pod.keep import FETCHED
-from esipp.in_pod.parcel import read
+from esipp.app.in_cluster import sonobuoy
+from esipp.app.in_cluster.archive import read
+from esipp.app.in_cluster.job import ARCHIVE, PARCEL
+from esipp.app.in_cluster.keep import FETCHED
+from esipp.checks.catalog import HOUSE
 
 RUN = """
 import sys, pathlib
@@ -45,7 +45,7 @@ def stands_in(folder: Path, script: str) -> None:
 
 @contextmanager
 def container(module: str, folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", f"esipp.in_pod.{module}", "--folder", str(folder), *options]
+    command = [sys.executable, "-m", f"esipp.app.in_cluster.{module}", "--folder", str(folder), *options]
     with subprocess.Popen(
         command, cwd=HOUSE, env={**os.environ, "PYTHONPATH": str(HOUSE)}, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -126,7 +126,7 @@ def test_what_a_run_leaves_to_the_first_process_is_waited_for_in_bounds() -> Non
     """In a pod the watchdog of a killed run is the first process's child, and undoes what the run did to nodes."""
     script = (
         "import subprocess, sys, time\n"
-        "from esipp.in_pod.job import await_orphans\n"
+        "from esipp.app.in_cluster.job import await_orphans\n"
         "children = [subprocess.Popen(['sleep', each]) for each in sys.argv[2:]]\n"
         "began = time.monotonic()\n"
         "await_orphans(float(sys.argv[1]))\n"

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from esipp.errors import HarnessError
-from esipp.intact import Cast, Harm, NodeState, compare, node_states
-from esipp.model import Client, Path, Role, Vantage
-from esipp.pods import identity
+from esipp.base.errors import HarnessError
+from esipp.checks.model import Client, Path, Role, Vantage
+from esipp.cluster.pods import identity
+from esipp.testbed.integrity import Cast, Harm, NodeState, compare, node_states
 from tests.unit.test_pods import EVICTED, Json, pod
 from tests.unit.world import CELLS, NODES, ROLES, by_id
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.health.model import Place
-from esipp.interoperability.judge import LEAST, judge
-from esipp.interoperability.model import Kind
-from esipp.interoperability.seen import Seen
-from esipp.model import Family, Role
-from esipp.observation import Outcome
-from esipp.rows import Feature, Status
-from esipp.vantage import Counts
+from esipp.checks.check import Feature, Status
+from esipp.checks.health import Place
+from esipp.checks.interoperability import Kind
+from esipp.checks.model import Family, Role
+from esipp.checks.observation import Outcome
+from esipp.judging.controls import Counts
+from esipp.judging.interoperability.evidence import Seen
+from esipp.judging.interoperability.judge import LEAST, judge
 from tests.unit.interop_world import (
     ANOTHER_POD,
     BROKEN_PROBER,

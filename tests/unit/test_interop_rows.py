@@ -6,22 +6,23 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.cluster import ApiError, Cluster
-from esipp.interoperability import crowd, dns
-from esipp.interoperability.model import MANY_SERVICES, Kind
-from esipp.interoperability.names import CLUSTER_DOMAIN, say, say_addresses
-from esipp.interoperability.props import props
-from esipp.judge import judge
-from esipp.model import NO_ANSWER, AddressClass, Backends, EntryKind, Family, Role, TrafficPolicy, Vantage
-from esipp.observation import Observation, Outcome
-from esipp.picture import picture
-from esipp.props import Ground
+from esipp.checks.check import Level, Status
+from esipp.checks.interoperability import MANY_SERVICES, Kind
+from esipp.checks.model import NO_ANSWER, AddressClass, Backends, EntryKind, Family, Role, TrafficPolicy, Vantage
+from esipp.checks.observation import Observation, Outcome
+from esipp.checks.picture import picture
+from esipp.cluster.client import ApiError, Cluster
+from esipp.judging.paths import judge
+from esipp.preflight import cluster_dns as dns
 from esipp.report.matrix import WIDTH
 from esipp.report.pages import rows_page
 from esipp.report.terminal import summary
-from esipp.rows import Level, Status
+from esipp.scenarios.interoperability import scale_services as crowd
+from esipp.scenarios.interoperability.dns import CLUSTER_DOMAIN, say, say_addresses
+from esipp.scenarios.interoperability.objects import props
+from esipp.testbed.objects import Ground
 from suites.interoperability import inside, trials
-from suites.interoperability.cells import CELLS as ALL
+from suites.interoperability.checks import CELLS as ALL
 from tests.unit.recorded_world import recorded
 from tests.unit.world import (
     CELLS,

@@ -11,24 +11,25 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from esipp.cluster import ApiError
-from esipp.convergence import Budget
-from esipp.errors import HarnessError
-from esipp.health.asking import Asker
-from esipp.health.model import Answer, Place
-from esipp.health.seen import Node
-from esipp.interoperability import many, neighbours
-from esipp.interoperability.crowd import manifest
-from esipp.interoperability.listening import listen
-from esipp.interoperability.model import Kind
-from esipp.interoperability.seen import Many
-from esipp.model import Family, Protocol, Role
-from esipp.node_ports import BY_NUMBER
-from esipp.observation import Observation, Outcome
-from esipp.observe import ANSWER_TIMEOUT, JUDGED_TIMEOUT
+from esipp.base.clock import Clock
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop, StoppedError
+from esipp.base.waiting import Budget
+from esipp.checks.health import Answer, Place
+from esipp.checks.interoperability import Kind
+from esipp.checks.model import Family, Protocol, Role
+from esipp.checks.observation import Observation, Outcome
+from esipp.cluster.client import ApiError
+from esipp.cluster.node_ports import BY_NUMBER
+from esipp.judging.health.evidence import Node
+from esipp.judging.interoperability.evidence import Many
 from esipp.probing.jobs import Job
-from esipp.probing.prober import Clock
-from esipp.stop import Stop, StoppedError
+from esipp.scenarios.health.probes import Asker
+from esipp.scenarios.interoperability import isolation as neighbours
+from esipp.scenarios.interoperability import scale as many
+from esipp.scenarios.interoperability.controls import listen
+from esipp.scenarios.interoperability.scale_services import manifest
+from esipp.scenarios.paths import ANSWER_TIMEOUT, JUDGED_TIMEOUT
 from tests.unit.health_world import no_answer
 from tests.unit.world import ROLES, topology
 

@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.cell import Spread
-from esipp.judge import judge, say_bound
-from esipp.model import NO_ANSWER, AddressClass, EntryKind, Family, Path
-from esipp.observation import Observation, Outcome
-from esipp.rows import Level, Status
-from esipp.topology import PAIR_BACKEND, POD_BACKEND
+from esipp.checks.check import Level, Status
+from esipp.checks.model import NO_ANSWER, PAIR_BACKEND, POD_BACKEND, AddressClass, EntryKind, Family, Path
+from esipp.checks.observation import Observation, Outcome
+from esipp.checks.path import Spread
+from esipp.judging.paths import judge, say_bound
 from tests.unit.world import (
     CELLS,
     CLIENT_ADDRESSES,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from esipp.model import AddressClass, Claim
-from esipp.observation import Observation, Outcome
-from esipp.rows import Status
+from esipp.checks.check import Status
+from esipp.checks.model import AddressClass, Claim
+from esipp.checks.observation import Observation, Outcome
 from tests.unit.world import CLIENT_ADDRESSES, GATEWAYS, NODES, VIP, answer, by_id, group, header, show, verdict
 
 LOOPBACK = "169.254.42.1"

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.cell import Cell
-from esipp.judge import judge
-from esipp.model import AddressClass, EntryKind, Family, Path
-from esipp.observation import Observation, Outcome, Witness
-from esipp.rows import Status
+from esipp.checks.check import Status
+from esipp.checks.model import AddressClass, EntryKind, Family, Path
+from esipp.checks.observation import Observation, Outcome, Witness
+from esipp.checks.path import Cell
+from esipp.judging.paths import judge
 from tests.unit.world import (
     CLIENT_ADDRESSES,
     SAMPLES,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from esipp.cell import Cell
-from esipp.model import Claim, Family
-from esipp.observation import Observation
-from esipp.rows import Status
+from esipp.checks.check import Status
+from esipp.checks.model import Claim, Family
+from esipp.checks.observation import Observation
+from esipp.checks.path import Cell
 from tests.unit.world import (
     CLIENT_ADDRESSES,
     VIP,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from esipp.model import AddressClass, EntryKind, Family
-from esipp.rows import Feature, Status
+from esipp.checks.check import Feature, Status
+from esipp.checks.model import AddressClass, EntryKind, Family
 from tests.unit.world import (
     CELLS,
     FEATURES,

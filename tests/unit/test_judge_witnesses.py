@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.cell import Cell, Override
-from esipp.model import NO_ANSWER, AddressClass, Family, Path
-from esipp.observation import Observation, Outcome, Witness
-from esipp.rows import Status
+from esipp.checks.check import Status
+from esipp.checks.model import NO_ANSWER, AddressClass, Family, Path
+from esipp.checks.observation import Observation, Outcome, Witness
+from esipp.checks.path import Cell, Override
 from tests.unit.world import (
     CLIENT_ADDRESSES,
     by_id,

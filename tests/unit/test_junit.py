@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from esipp.cli import main
-from esipp.errors import EsippError, ExitCode, HarnessError, PreflightError
-from esipp.observation import Verdict
+from esipp.app.cli import main
+from esipp.base.errors import EsippError, ExitCode, HarnessError, PreflightError
+from esipp.checks.check import Binding, Level, Status
+from esipp.checks.observation import Verdict
+from esipp.ledger.conclusion import conclude
+from esipp.ledger.reading import RecordedRun, read_run
 from esipp.report import junit
-from esipp.report.conclusion import conclude
-from esipp.report.reading import RecordedRun, read_run
-from esipp.rows import Binding, Level, Status
 from tests.unit.test_reading import made
 
 

@@ -1,11 +1,11 @@
 """The figures of docs/large-clusters.md are those of the code, and what was measured is as it tells."""
 
 from ci import records
-from esipp.catalog import HOUSE
-from esipp.health import everywhere
-from esipp.moves.gather import MOST_NODES
-from esipp.sampling import DEFAULT_NODES
-from esipp.sampling import MOST_NODES as MOST_AGENTS
+from esipp.checks.catalog import HOUSE
+from esipp.ledger.run import DEFAULT_NODES
+from esipp.scenarios.endpoint_change.run import MOST_NODES
+from esipp.scenarios.health import every_node as everywhere
+from esipp.testbed.sampling import MOST_NODES as MOST_AGENTS
 from tests.large.page import MEASURED, table
 
 FOUND = records.read(MEASURED)

@@ -6,12 +6,13 @@ from typing import Any, cast
 
 import pytest
 
-from esipp import leases, manifests
-from esipp.cluster import ApiError, Cluster, UnreachableError
-from esipp.labels import MANAGED_BY, RUN_LABEL
-from esipp.leases import NAME, Heartbeat, fresh_until, lease, path_of
-from esipp.namespaces import owner
-from esipp.stage import Stage
+from esipp.base.labels import MANAGED_BY, RUN_LABEL
+from esipp.cluster import leases
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.cluster.leases import NAME, Heartbeat, fresh_until, lease, path_of
+from esipp.cluster.namespaces import owner
+from esipp.testbed import manifests
+from esipp.testbed.testbed import Stage
 from tests.unit.test_stage import ROLES
 from tests.unit.world import topology
 
@@ -143,8 +144,8 @@ def test_renewals_that_fail_are_noted_once_it_has_ended_and_once_only(monkeypatc
 
 def test_the_stage_holds_one_from_the_namespace_on_until_it_is_struck(monkeypatch: pytest.MonkeyPatch) -> None:
     at_removal: list[int] = []
-    monkeypatch.setattr("esipp.stage.wait_for_account", lambda cluster, name: None)
-    monkeypatch.setattr("esipp.stage.remove_namespace", lambda *_: at_removal.append(len(beating())))
+    monkeypatch.setattr("esipp.testbed.testbed.wait_for_account", lambda cluster, name: None)
+    monkeypatch.setattr("esipp.testbed.testbed.remove_namespace", lambda *_: at_removal.append(len(beating())))
     monkeypatch.setattr(Stage, "pods_for", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))  # SIGINT, or SIGTERM
     server = Server()
     stage = Stage(cast(Cluster, server), RUN, "image", topology().nodes, ROLES, hosted=False)
@@ -168,5 +169,5 @@ def test_a_machine_without_proc_is_unknown(monkeypatch: pytest.MonkeyPatch) -> N
     def gone(*_: object, **__: object) -> str:
         raise FileNotFoundError
 
-    monkeypatch.setattr("esipp.leases.Path.read_text", gone)
+    monkeypatch.setattr("esipp.cluster.leases.Path.read_text", gone)
     assert leases.machine() == ""

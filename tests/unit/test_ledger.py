@@ -8,14 +8,14 @@ from typing import Any
 import jsonschema
 import pytest
 
-from esipp.cell import Cell
-from esipp.errors import HarnessError, PreflightError
-from esipp.judge import judge
-from esipp.model import AddressClass
-from esipp.observation import Witness
-from esipp.report.ledger import SCHEMA, SCHEMA_VERSION, Ledger, read_ledger
-from esipp.rows import Binding, Level
-from esipp.run import Run, Settings
+from esipp.base.errors import HarnessError, PreflightError
+from esipp.checks.check import Binding, Level
+from esipp.checks.model import AddressClass
+from esipp.checks.observation import Witness
+from esipp.checks.path import Cell
+from esipp.judging.paths import judge
+from esipp.ledger.file import SCHEMA, SCHEMA_VERSION, Ledger, read_ledger
+from esipp.ledger.run import Run, Settings
 from tests.unit.world import CELLS, evidence, group, show, topology, verdict
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))

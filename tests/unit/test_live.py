@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from esipp.catalog import HOUSE
-from esipp.progress import Phase, Progress, Standing, Wait
+from esipp.checks.catalog import HOUSE
+from esipp.checks.check import Status
+from esipp.ledger.progress import Phase, Progress, Standing, Wait
 from esipp.report.live import Display, Lines, Outlet, Ticker, done_line, frame, wants_live
-from esipp.rows import Status
 
 BUSY = Standing(
     rows=3491,
@@ -231,8 +231,8 @@ def test_what_the_encoding_lacks_is_replaced() -> None:
 SCRIPT = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell put into the background
-from esipp.convergence import Budget, Reading, converge, told_to
-from esipp.progress import Progress
+from esipp.base.waiting import Budget, Reading, converge, told_to
+from esipp.ledger.progress import Progress
 from esipp.report.live import Display, Outlet
 
 progress = Progress()

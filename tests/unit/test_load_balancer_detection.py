@@ -9,10 +9,17 @@ from typing import Any, cast
 import pytest
 
 from ci import lane_file
-from esipp.cluster import ApiError, Cluster
-from esipp.excusing import Steer
-from esipp.loadbalancers.contradictions import (
-    ABOUT,
+from esipp.checks.model import AddressClass, Family
+from esipp.checks.observation import Observation, Outcome
+from esipp.checks.profile import ABOUT
+from esipp.cluster.client import ApiError, Cluster
+from esipp.disruption.cleanup import REMOVED, removal_budget
+from esipp.judging.endpoint_change.health_probes import Checking
+from esipp.judging.excuses import Steer
+from esipp.ledger.run import Run
+from esipp.loadbalancers.detection import BOUND, Detected, detect, find, look_again, platform_of
+from esipp.loadbalancers.objects import objects_of
+from esipp.loadbalancers.profile_findings import (
     Behaviour,
     behaviour,
     class_of,
@@ -23,19 +30,12 @@ from esipp.loadbalancers.contradictions import (
     of_vips,
     of_words,
 )
-from esipp.loadbalancers.detection import BOUND, Detected, detect, find, look_again, platform_of
-from esipp.loadbalancers.objects import objects_of
-from esipp.loadbalancers.patience import USUAL, patience_of, steering_of
 from esipp.loadbalancers.profiles.loading import all_profiles, named
-from esipp.loadbalancers.running import as_it_runs
-from esipp.model import AddressClass, Family
-from esipp.moves.checks import Checking
-from esipp.observation import Observation, Outcome
+from esipp.loadbalancers.settings import as_it_runs
+from esipp.loadbalancers.timeouts import USUAL, patience_of, steering_of
 from esipp.report.markdown import render as markdown
 from esipp.report.terminal import summary
-from esipp.run import Run
-from esipp.stage import Stage
-from esipp.sweeping import REMOVED, removal_budget
+from esipp.testbed.testbed import Stage
 from fixtures.balancer import seen_behaviour, settle_balancer, steers_of
 from images.loadbalancer.balancer.settings import parse
 from tests.unit.report_world import made

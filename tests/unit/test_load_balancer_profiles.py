@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from esipp.catalog import HOUSE
-from esipp.cli import check_run, main
-from esipp.errors import PreflightError
-from esipp.loadbalancers.profiles import model
+from esipp.app.cli import check_run, main
+from esipp.base.errors import PreflightError
+from esipp.checks import profile as model
+from esipp.checks.catalog import HOUSE
+from esipp.checks.endpoint_change import What
+from esipp.checks.model import AddressClass
+from esipp.checks.profile import Check, Class, Grade, LoadBalancer
+from esipp.ledger.run import Settings
 from esipp.loadbalancers.profiles.listing import as_text, in_full, told_of
 from esipp.loadbalancers.profiles.loading import FOLDER, all_profiles, named, names, provider, read_file
-from esipp.loadbalancers.profiles.model import Check, Class, Grade, LoadBalancer
 from esipp.loadbalancers.profiles.page import SECTIONS, render
 from esipp.loadbalancers.profiles.words import bound, span, takes
-from esipp.model import AddressClass
-from esipp.moves.rows import What
-from esipp.run import Settings
 
 PAGE = HOUSE / "docs" / "load-balancers.md"
 

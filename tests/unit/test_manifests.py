@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from esipp import manifests
-from esipp.agents import daemon_set
-from esipp.manifests import BACKEND_LABEL, PAIR_LABEL, Numbers
-from esipp.model import Backends, Balancer, Path, Port, Protocol, ServiceType, TrafficPolicy
+from esipp.checks.model import Backends, Balancer, Path, Port, Protocol, ServiceType, TrafficPolicy
 from esipp.probing.jobs import Job
+from esipp.testbed import manifests
+from esipp.testbed.agents import daemon_set
+from esipp.testbed.manifests import BACKEND_LABEL, PAIR_LABEL, Numbers
 from tests.unit.world import CELLS
 
 RUN = "0101-000000-abcd"

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from esipp.cell import Cell
-from esipp.deploying.wishes import INTERNAL
-from esipp.report.conclusion import LEVELS
+from esipp.base.customisation import INTERNAL
+from esipp.checks.check import Binding, Level, Status
+from esipp.checks.path import Cell
+from esipp.ledger.conclusion import LEVELS
+from esipp.ledger.reading import read_run
+from esipp.ledger.run import Run
 from esipp.report.escaping import block, cell, code, one_line, prose
 from esipp.report.markdown import MOST_CAUSES, MOST_FACTS, render
-from esipp.report.reading import read_run
-from esipp.rows import Binding, Level, Status
-from esipp.run import Run
 from tests.unit.report_world import HOSTILE, failing, made, measured, some_rows, verdict, write
 from tests.unit.world import CELLS
 

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esipp.cli import main
-from esipp.comparing.merge_reasons import TITLE
-from esipp.comparing.merge_report import document, marks, matters, paper
-from esipp.comparing.merging import agreed, merge, merge_shards
-from esipp.comparing.page import as_html
-from esipp.comparing.paper import as_markdown, as_text
-from esipp.errors import ExitCode, PreflightError
-from esipp.observation import Verdict
-from esipp.report.conclusion import conclude
-from esipp.report.reading import RecordedRun
-from esipp.rows import Binding, Level, Status
+from esipp.app.cli import main
+from esipp.base.errors import ExitCode, PreflightError
+from esipp.checks.check import Binding, Level, Status
+from esipp.checks.observation import Verdict
+from esipp.ledger.conclusion import conclude
+from esipp.ledger.reading import RecordedRun
+from esipp.report.comparing.document import as_markdown, as_text
+from esipp.report.comparing.merge import agreed, merge, merge_shards
+from esipp.report.comparing.merge_reasons import TITLE
+from esipp.report.comparing.merge_report import document, marks, matters, paper
+from esipp.report.comparing.page import as_html
 from tests.unit.comparing_world import run_of, said
 from tests.unit.report_world import HOSTILE, failing, made, some_rows, write
 

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from esipp.errors import HarnessError
-from esipp.model import Balancer, Family
-from esipp.moves import drive, scene
-from esipp.moves.drive import Driver
-from esipp.moves.judging import Judge, Result
-from esipp.moves.plan import plan
-from esipp.moves.samples import Sample, Stream
-from esipp.moves.timeline import Mark
+from esipp.base.errors import HarnessError
+from esipp.checks.model import Balancer, Family
+from esipp.judging.endpoint_change.judge import Judge, Result
+from esipp.judging.endpoint_change.plan import plan
+from esipp.judging.endpoint_change.samples import Sample, Stream
+from esipp.judging.endpoint_change.timeline import Mark
+from esipp.scenarios.endpoint_change import changes as drive
+from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change.changes import Driver
 
 NODES = ("a", "b", "c")
 CLIENT = "192.0.2.9"

@@ -4,9 +4,9 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.moves import hearing as module
-from esipp.moves.hearing import Hearing
 from esipp.packets.capture import IN, REQUEST, Capture, Sighting
+from esipp.scenarios.endpoint_change import probe_capture as module
+from esipp.scenarios.endpoint_change.probe_capture import Hearing
 
 
 class Tap:

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from esipp.deciding import Decision
-from esipp.loadbalancers.promise import AS_STARTED, BY_USER, Promise
-from esipp.model import Balancer, Family
-from esipp.moves import judging
-from esipp.moves.checks import Checking, observe
-from esipp.moves.drive import CONNECTIONS
-from esipp.moves.judging import LEAST_P, LEAST_POWER, UNEVEN, Counted, Health, Judge, Result
-from esipp.moves.plan import Kind
-from esipp.moves.rows import PROXIED, REHASHED, SPREADS, WEIGHED, MoveRow, What
-from esipp.moves.samples import Sample
-from esipp.moves.statistics import power
-from esipp.moves.telling import section
-from esipp.rows import Level, Status
-from suites.convergence.cells import CELLS
+from esipp.checks.check import Level, Status
+from esipp.checks.endpoint_change import PROXIED, REHASHED, SPREADS, WEIGHED, MoveRow, What
+from esipp.checks.model import Balancer, Family
+from esipp.judging.endpoint_change import judge as judging
+from esipp.judging.endpoint_change.health_probes import Checking, observe
+from esipp.judging.endpoint_change.judge import LEAST_P, LEAST_POWER, UNEVEN, Counted, Health, Judge, Result
+from esipp.judging.endpoint_change.plan import Kind
+from esipp.judging.endpoint_change.samples import Sample
+from esipp.judging.frame import Decision
+from esipp.judging.promise import AS_STARTED, BY_USER, Promise
+from esipp.judging.statistics import power
+from esipp.report.lines.endpoint_change import section
+from esipp.scenarios.endpoint_change.changes import CONNECTIONS
+from suites.convergence.checks import CELLS
 from tests.unit.moves_world import CLIENT, EVERY, FAMILY, NODE_ADDRESS, World
 
 AT_VIP = (What.STEERS, What.PLACE, What.SOURCE, What.BLACK_HOLE, What.NO_LOSS, What.TIMES_UP, What.TIMES_DOWN)

@@ -3,11 +3,11 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from esipp.clients import Clients
-from esipp.model import Balancer, Family, Role
-from esipp.moves.gather import MOST_NODES, Gathering
-from esipp.stage import Stage
-from esipp.topology import Node
+from esipp.checks.model import Balancer, Family, Role
+from esipp.judging.topology import Node
+from esipp.scenarios.endpoint_change.run import MOST_NODES, Gathering
+from esipp.testbed.clients import Clients
+from esipp.testbed.testbed import Stage
 
 ROLES = {Role.ENDPOINT_NODE: "n00", Role.BARE_NODE: "n01", Role.OTHER_NODE: "n02"}
 SPEC = {"ports": [{"nodePort": 30001}], "healthCheckNodePort": 31000}

@@ -4,9 +4,9 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
-from esipp.model import Family
-from esipp.moves.observing import BESIDE_SPACING, PORT_SPACING, Observing, Targets
+from esipp.checks.model import Family
 from esipp.probing.jobs import Job
+from esipp.scenarios.endpoint_change.probes import BESIDE_SPACING, PORT_SPACING, Observing, Targets
 
 NODES = {node: {Family.IPV4: f"192.0.2.{n}", Family.IPV6: f"2001:db8::{n}"} for n, node in enumerate("ab", 1)}
 VIPS = {Family.IPV4: "192.0.2.100", Family.IPV6: "2001:db8::100"}

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from esipp.cluster import Cluster, UnreachableError
-from esipp.errors import HarnessError
-from esipp.model import Balancer, Role
-from esipp.moves import scene
-from esipp.moves.hearing import StrangersScope
-from esipp.moves.rows import What
-from esipp.moves.timeline import Mark
-from esipp.moves.watching import Watching
-from esipp.props import Ground
-from esipp.rows import Level
-from suites.convergence.cells import CELLS
+from esipp.base.errors import HarnessError
+from esipp.checks.check import Level
+from esipp.checks.endpoint_change import What
+from esipp.checks.model import Balancer, Role
+from esipp.cluster.client import Cluster, UnreachableError
+from esipp.judging.endpoint_change.timeline import Mark
+from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change.probe_capture import StrangersScope
+from esipp.scenarios.endpoint_change.watches import Watching
+from esipp.testbed.objects import Ground
+from suites.convergence.checks import CELLS
 
 ROLES = {Role.ENDPOINT_NODE: "a", Role.BARE_NODE: "b", Role.OTHER_NODE: "c"}
 

@@ -4,14 +4,23 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.model import Balancer
-from esipp.moves.judging import Judge
-from esipp.moves.losses import RESOLUTION, Losses, in_flight, lasting
-from esipp.moves.plan import Kind
-from esipp.moves.rows import What
-from esipp.moves.samples import Sample, Stream
-from esipp.moves.timeline import Change, Decision, Seen, Timeline, Traffic, black_hole, phases, timeline
-from esipp.rows import Status
+from esipp.checks.check import Status
+from esipp.checks.endpoint_change import What
+from esipp.checks.model import Balancer
+from esipp.judging.endpoint_change.judge import Judge
+from esipp.judging.endpoint_change.losses import RESOLUTION, Losses, in_flight, lasting
+from esipp.judging.endpoint_change.plan import Kind
+from esipp.judging.endpoint_change.samples import Sample, Stream
+from esipp.judging.endpoint_change.timeline import (
+    Change,
+    Decision,
+    Seen,
+    Timeline,
+    Traffic,
+    black_hole,
+    phases,
+    timeline,
+)
 from tests.unit.moves_world import FAMILY, World
 from tests.unit.test_moves_judging import row
 

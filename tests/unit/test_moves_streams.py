@@ -5,19 +5,19 @@ from collections import Counter
 
 import pytest
 
-from esipp.claims import claims_of
-from esipp.deciding import Decision, give_verdict
-from esipp.model import Family
-from esipp.moves.counting import places
-from esipp.moves.losses import count_losses
-from esipp.moves.places import LATE, Paths, Span, with_evidence, wrong_places
-from esipp.moves.plan import LEAST, Kind, last_open, plan
-from esipp.moves.rows import AFTER_503
-from esipp.moves.samples import Sample, Stream, read_health, read_request
-from esipp.moves.statistics import Distribution, binomial_p
-from esipp.moves.timeline import Change, Seen, timeline
-from esipp.rows import Feature, Status
-from suites.convergence.cells import CELLS
+from esipp.checks.check import Feature, Status
+from esipp.checks.endpoint_change import AFTER_503
+from esipp.checks.known_differences import claims_of
+from esipp.checks.model import Family
+from esipp.judging.endpoint_change.counting import places
+from esipp.judging.endpoint_change.expected_backends import LATE, Paths, Span, with_evidence, wrong_places
+from esipp.judging.endpoint_change.losses import count_losses
+from esipp.judging.endpoint_change.plan import LEAST, Kind, last_open, plan
+from esipp.judging.endpoint_change.samples import Sample, Stream, read_health, read_request
+from esipp.judging.endpoint_change.timeline import Change, Seen, timeline
+from esipp.judging.frame import Decision, give_verdict
+from esipp.judging.statistics import Distribution, binomial_p
+from suites.convergence.checks import CELLS
 
 
 def ok(seq: int, at: float, pod: str = "p", node: str = "n") -> Sample:

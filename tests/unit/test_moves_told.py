@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from esipp.cluster import ApiError, UnreachableError
-from esipp.convergence import Budget
-from esipp.errors import HarnessError
-from esipp.model import Balancer, Family
-from esipp.moves import scene, told
-from esipp.moves.gather import Gathering
-from esipp.moves.rows import What
-from esipp.moves.told import EXCLUDED, ReferenceWord
-from esipp.topology import MARKS, Node
-from suites.convergence.cells import CELLS
+from esipp.base.errors import HarnessError
+from esipp.base.waiting import Budget
+from esipp.checks.endpoint_change import What
+from esipp.checks.model import Balancer, Family
+from esipp.cluster.client import ApiError, UnreachableError
+from esipp.judging.topology import MARKS, Node
+from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change import reference_state as told
+from esipp.scenarios.endpoint_change.reference_state import EXCLUDED, ReferenceWord
+from esipp.scenarios.endpoint_change.run import Gathering
+from suites.convergence.checks import CELLS
 from tests.unit.test_moves_drive import LiveWorld, driven
 
 BOTH = {Family.IPV4: "192.0.2.1", Family.IPV6: "2001:db8::1"}

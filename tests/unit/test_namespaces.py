@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from esipp import namespaces
-from esipp.cluster import ApiError, Cluster, UnreachableError
-from esipp.convergence import Budget
-from esipp.errors import HarnessError
-from esipp.namespaces import insist, remove_namespace
+from esipp.base.errors import HarnessError
+from esipp.base.waiting import Budget
+from esipp.cluster import namespaces
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.cluster.namespaces import insist, remove_namespace
 
 QUICK = Budget("something", 0.2, need=1, spacing=0.001)
 

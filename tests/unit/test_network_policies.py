@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.cluster import ApiError, Cluster, UnreachableError
-from esipp.errors import HarnessError
-from esipp.labels import labels_of
-from esipp.model import Family, Protocol
-from esipp.network_policies import OURS, beyond_us, check, denied, direct, lift, unseen
-from esipp.observation import Observation, Outcome
+from esipp.base.errors import HarnessError
+from esipp.base.labels import labels_of
+from esipp.checks.model import Family, Protocol
+from esipp.checks.observation import Observation, Outcome
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.testbed.network_policies import OURS, beyond_us, check, denied, direct, lift, unseen
 from tests.unit.world import by_id
 
 

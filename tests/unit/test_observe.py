@@ -6,12 +6,15 @@ from typing import cast
 
 import pytest
 
-from esipp import observe
-from esipp.convergence import Budget
-from esipp.errors import HarnessError
-from esipp.model import Client, Path, Protocol
-from esipp.observation import Observation, Outcome
-from esipp.observe import (
+from esipp.base.errors import HarnessError
+from esipp.base.waiting import Budget
+from esipp.checks.check import Level
+from esipp.checks.model import Client, Path, Protocol
+from esipp.checks.observation import Observation, Outcome
+from esipp.probing.jobs import Job
+from esipp.probing.prober import Prober, ProberLostError
+from esipp.scenarios import paths as observe
+from esipp.scenarios.paths import (
     ANSWER_TIMEOUT,
     JOBS_AT_ONCE,
     JUDGED_TIMEOUT,
@@ -25,9 +28,6 @@ from esipp.observe import (
     must_answer,
     plan,
 )
-from esipp.probing.jobs import Job
-from esipp.probing.prober import Prober, ProberLostError
-from esipp.rows import Level
 from tests.unit.world import CELLS, by_id
 
 OUTSIDE = [by_id(f"nodeport.local.{p}.ipv4.outside-1-to-endpoint-node") for p in ("tcp", "udp", "sctp")]

@@ -3,10 +3,10 @@
 import pytest
 from _pytest.outcomes import Failed, Skipped, XFailed
 
-from esipp.errors import HarnessError
-from esipp.observation import Verdict
+from esipp.base.errors import HarnessError
+from esipp.checks.check import Level, Status
+from esipp.checks.observation import Verdict
 from esipp.report.outcome import enforce
-from esipp.rows import Level, Status
 
 ENDS = {
     Status.FAIL: Failed,

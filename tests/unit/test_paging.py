@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from esipp.api_errors import ApiError
-from esipp.cluster import Cluster
-from esipp.paging import PAGE, listed
+from esipp.cluster.client import Cluster
+from esipp.cluster.errors import ApiError
+from esipp.cluster.paging import PAGE, listed
 
 Json = dict[str, Any]
 

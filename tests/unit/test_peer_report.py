@@ -10,7 +10,7 @@ import pytest
 from ci.peer_tests import report
 from ci.peer_tests.report import Outcome, SpecResult
 from ci.peer_tests.specs import BY_NAME, SPECS, spec_of
-from esipp.catalog import all_rows
+from esipp.checks.catalog import all_rows
 
 SOURCE = "Services should preserve source pod IP for traffic thru service cluster IP"
 LOCAL = "LoadBalancers ExternalTrafficPolicy: Local should work for type=LoadBalancer"

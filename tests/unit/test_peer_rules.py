@@ -7,7 +7,7 @@ import pytest
 
 from ci.peer_tests import everywhere
 from ci.peer_tests.everywhere import Backend, Seen
-from esipp.model import Family
+from esipp.checks.model import Family
 from tests.broken.nodes import Rule
 
 NODES: Any = SimpleNamespace(

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from esipp.cli import main
-from esipp.errors import ExitCode, PreflightError
-from esipp.model import Family
-from esipp.probing import hosts, landing, ssh, standing
+from esipp.app.cli import main
+from esipp.base.client_places import Kind, Place, most_clients, place_of, read_places
+from esipp.base.errors import ExitCode, PreflightError
+from esipp.checks.check import OUTSIDE, RAW_SOCKETS, TWO_ADDRESSES, missing_features
+from esipp.checks.model import Family
+from esipp.judging.topology import parse_address
+from esipp.preflight import outside_clients as standing
+from esipp.probing import hosts, landing, ssh
 from esipp.probing.hosts import Landed
-from esipp.probing.places import Kind, Place, most_clients, place_of, read_places
 from esipp.probing.prober import Prober
-from esipp.rows import OUTSIDE, RAW_SOCKETS, TWO_ADDRESSES, missing_features
-from esipp.topology import parse_address
 from tests.unit.world import by_id, topology
 
 MACHINE = Place(Kind.MACHINE)

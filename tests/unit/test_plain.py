@@ -6,14 +6,15 @@ from itertools import product
 
 import pytest
 
-from esipp.catalog import all_rows
-from esipp.cell import Cell
-from esipp.deciding import Decision, give_verdict
-from esipp.observation import Verdict
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import Difference, Feature, Level, Row, Status
+from esipp.checks.observation import Verdict
+from esipp.checks.path import Cell
+from esipp.checks.patterns import patterns
+from esipp.judging.frame import Decision, give_verdict
 from esipp.report.matrix import WIDTH
-from esipp.report.plain import explain_row, failures, patterns
+from esipp.report.plain import explain_row, failures
 from esipp.report.terminal import summary
-from esipp.rows import Difference, Feature, Level, Row, Status
 from tests.unit.recorded_world import recorded, told_rows, with_looks
 
 OTHERS = [row for row in all_rows() if not isinstance(row, Cell)]

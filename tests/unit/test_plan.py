@@ -6,22 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.catalog import all_rows
-from esipp.cli import main
-from esipp.deciding import give_verdict, undecided
-from esipp.errors import PreflightError
-from esipp.loadbalancers.carrying import features_of
+from esipp.app.cli import main
+from esipp.app.plan.assumed_cluster import Asked, imagine
+from esipp.app.plan.limits import limited
+from esipp.app.plan.plan import Plan, plan, work_of
+from esipp.app.plan.text import as_json, as_text
+from esipp.base.errors import PreflightError
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import CARRIES, Feature, Level, Row, Status, missing_features
+from esipp.checks.endpoint_change import MoveRow
+from esipp.checks.model import Family
+from esipp.checks.profile import Limit, LoadBalancer, Outcome
+from esipp.judging.frame import give_verdict, undecided
+from esipp.ledger.run import DEFAULT_NODES
+from esipp.loadbalancers.capabilities import features_of
 from esipp.loadbalancers.profiles.loading import all_profiles, named
-from esipp.loadbalancers.profiles.model import Limit, LoadBalancer, Outcome
-from esipp.model import Family
-from esipp.moves.rows import MoveRow
-from esipp.planning.imagined import Asked, imagine
-from esipp.planning.limits import limited
-from esipp.planning.plan import Plan, plan, work_of
-from esipp.planning.telling import as_json, as_text
-from esipp.props import Ground
-from esipp.rows import CARRIES, Feature, Level, Row, Status, missing_features
-from esipp.sampling import DEFAULT_NODES
+from esipp.testbed.objects import Ground
 from tests.unit import deployed_world as world
 
 ROWS = all_rows()

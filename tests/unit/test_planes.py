@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.claims import Claim
-from esipp.comparing.planes import What, differing, plane_of, reference_for
-from esipp.model import AddressClass
-from esipp.report.reading import RecordedRun
-from esipp.rows import Level, Nature, Status
+from esipp.checks.check import Level, Nature, Status
+from esipp.checks.known_differences import Claim
+from esipp.checks.model import AddressClass
+from esipp.ledger.reading import RecordedRun
+from esipp.report.comparing.data_planes import What, differing, plane_of, reference_for
 from tests.unit.comparing_world import run_of, said, told_row
 
 FACTS = {

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from esipp.catalog import all_rows
+from esipp.app.plan.assumed_cluster import Asked
+from esipp.app.plan.plan import plan
+from esipp.app.plan.text import as_text
+from esipp.base.plural import counted, form
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import Binding, Level, Status
+from esipp.ledger.conclusion import conclude
 from esipp.loadbalancers.profiles.loading import named
-from esipp.planning.imagined import Asked
-from esipp.planning.plan import plan
-from esipp.planning.telling import as_text
-from esipp.plural import counted, form
 from esipp.report import github, junit, markdown
-from esipp.report.conclusion import conclude
 from esipp.report.terminal import summary
-from esipp.rows import Binding, Level, Status
 from tests.unit.report_world import failing, made, some_rows, verdict
 
 WRONG = re.compile(

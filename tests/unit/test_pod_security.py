@@ -4,13 +4,13 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.catalog import all_rows
-from esipp.cell import Cell, paths_of
-from esipp.cluster import NOT_THERE, ApiError, Cluster, UnreachableError
-from esipp.manifests import SECURITY_LEVEL
-from esipp.model import AddressClass, Backends, EntryKind, Vantage
-from esipp.pod_security import host_network_feature
-from esipp.rows import HOST_NETWORK, Feature, missing_features, say_missing
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import HOST_NETWORK, Feature, missing_features, say_missing
+from esipp.checks.model import AddressClass, Backends, EntryKind, Vantage
+from esipp.checks.path import Cell, paths_of
+from esipp.cluster.client import NOT_THERE, ApiError, Cluster, UnreachableError
+from esipp.testbed.manifests import SECURITY_LEVEL
+from esipp.testbed.pod_security import host_network_feature
 
 
 class Api:

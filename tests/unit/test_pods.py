@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from esipp.errors import HarnessError
-from esipp.pods import changed, harm, identity, is_ready
+from esipp.base.errors import HarnessError
+from esipp.cluster.pods import changed, harm, identity, is_ready
 
 Json = dict[str, Any]
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from esipp.power import each_alpha, missed, most_unseen, say_run, say_share
+from esipp.checks.power import each_alpha, missed, most_unseen, say_run, say_share
 
 
 def test_the_rule_of_three() -> None:

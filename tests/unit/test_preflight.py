@@ -4,22 +4,22 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.catalog import all_rows
-from esipp.cluster import ApiError, Cluster, UnreachableError
+from esipp.app.plan.assumed_cluster import Asked, imagine
+from esipp.base.errors import PreflightError
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import HEALTH_VIEW, HOST_NETWORK, OWN_REFERENCE, Feature, is_instrument
+from esipp.checks.health import Place
+from esipp.checks.model import Family, Role
+from esipp.checks.profile import LoadBalancer
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.cluster.rights import all_rights
 from esipp.disruption.marks import CORDONED_BY
-from esipp.errors import PreflightError
-from esipp.health.model import Place
-from esipp.health.props import places_of
+from esipp.judging.topology import MARKS, Node, read_node
+from esipp.ledger.run import Settings
 from esipp.loadbalancers.profiles.loading import all_profiles
-from esipp.loadbalancers.profiles.model import LoadBalancer
 from esipp.loadbalancers.views import CLOUDS, cloud_of
-from esipp.model import Family, Role
-from esipp.planning.imagined import Asked, imagine
-from esipp.preflight import Findings, _features, _service_families, examine, health_view_feature, role_of
-from esipp.rights import all_rights
-from esipp.rows import HEALTH_VIEW, HOST_NETWORK, OWN_REFERENCE, Feature, is_instrument
-from esipp.run import Settings
-from esipp.topology import MARKS, Node, read_node
+from esipp.preflight.preflight import Findings, _features, _service_families, examine, health_view_feature, role_of
+from esipp.scenarios.health.objects import places_of
 from tests.unit import rights_world
 from tests.unit.world import NODES, ROLES, topology
 
@@ -161,7 +161,7 @@ def test_whether_the_own_balancer_can_be_asked(
     present: bool,
     ours: bool,
 ) -> None:
-    monkeypatch.setattr("esipp.preflight.shutil.which", lambda name: f"/bin/{name}" if on_path else None)
+    monkeypatch.setattr("esipp.preflight.preflight.shutil.which", lambda name: f"/bin/{name}" if on_path else None)
     nodes = [Node(name, {}, frozenset(), provider_id=f"{scheme}://x/{name}") for name in "ab"]
     found = health_view_feature(nodes, reference)
     assert (found.present, found.ours) == (present, ours)
@@ -173,7 +173,7 @@ def test_whether_the_own_balancer_can_be_asked(
 def test_a_run_and_a_plan_ask_the_same_load_balancers_for_their_view(
     monkeypatch: pytest.MonkeyPatch, profile: LoadBalancer, scheme: str
 ) -> None:
-    monkeypatch.setattr("esipp.preflight.shutil.which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr("esipp.preflight.preflight.shutil.which", lambda name: f"/bin/{name}")
     nodes = [Node(name, {}, frozenset(), provider_id=f"{scheme}://x/{name}" if scheme else "") for name in "ab"]
     planned = imagine(Asked(profile, all_rows())).features[HEALTH_VIEW]
     found = health_view_feature(nodes, {}, profile)

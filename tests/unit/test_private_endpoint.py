@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from esipp.clients import Clients
-from esipp.cluster import Cluster, kubeconfig_arguments
-from esipp.errors import PreflightError
+from esipp.base.errors import PreflightError
+from esipp.cluster.client import Cluster, kubeconfig_arguments
+from esipp.testbed.clients import Clients
 from tests.unit.private_world import NAME, VERSION, Private, private_server
 
 pytestmark = pytest.mark.skipif(

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from esipp.again.past import read_observation
-from esipp.catalog import HOUSE
-from esipp.errors import HarnessError
-from esipp.model import Claim, Family, Port, Protocol
-from esipp.observation import Observation, Outcome
+from esipp.base.errors import HarnessError
+from esipp.checks.catalog import HOUSE
+from esipp.checks.model import Claim, Family, Port, Protocol
+from esipp.checks.observation import Observation, Outcome
+from esipp.ledger.recorded_run import read_observation
 from esipp.probing import prober as module
 from esipp.probing import transports
 from esipp.probing.jobs import CLAIMED, Job, job_on, read_result

@@ -4,12 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from esipp.catalog import all_rows
-from esipp.cell import Cell
-from esipp.convergence import Budget, Reading, converge, told_to
-from esipp.durations import PHASES, expected, pace, part_of
-from esipp.progress import Phase, Progress, SlowSteps, Standing, Wait, plain, say_left, say_seconds
-from esipp.rows import Row, Status
+from esipp.base.waiting import Budget, Reading, converge, told_to
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import Row, Status
+from esipp.checks.durations import PHASES, expected, pace, part_of
+from esipp.checks.path import Cell
+from esipp.ledger.progress import Phase, Progress, SlowSteps, Standing, Wait, plain, say_left, say_seconds
 from tests.unit.world import by_id
 
 ROWS: list[Row] = [by_id(f"nodeport.local.{p}.ipv4.outside-1-to-endpoint-node") for p in ("tcp", "udp")]

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from esipp.errors import PreflightError
+from esipp.app.options import MOST_BOUND, check_numbers
+from esipp.base.errors import PreflightError
+from esipp.checks.profile import Grade, LoadBalancer, Told
+from esipp.judging.promise import AS_STARTED, BY_USER, promise_of, promise_of_reference
+from esipp.ledger.run import Settings
 from esipp.loadbalancers.bound import bound_of
 from esipp.loadbalancers.detection import detect
-from esipp.loadbalancers.patience import USUAL, patience_of, slowest, steering_of
 from esipp.loadbalancers.profiles.loading import all_profiles, named, read_file
-from esipp.loadbalancers.profiles.model import Grade, LoadBalancer, Told
-from esipp.loadbalancers.promise import AS_STARTED, BY_USER, promise_of, promise_of_reference
-from esipp.options import MOST_BOUND, check_numbers
-from esipp.run import Settings
+from esipp.loadbalancers.timeouts import USUAL, patience_of, slowest, steering_of
 
 
 def reported(profile: LoadBalancer) -> LoadBalancer:

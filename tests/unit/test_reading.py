@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from esipp.cell import Cell
-from esipp.cli import main
-from esipp.errors import ExitCode, PreflightError
-from esipp.judge import judge
-from esipp.model import AddressClass
-from esipp.report.reading import MOST_TROUBLE, RecordedRun, read_run
+from esipp.app.cli import main
+from esipp.base.errors import ExitCode, PreflightError
+from esipp.checks.model import AddressClass
+from esipp.checks.path import Cell
+from esipp.judging.paths import judge
+from esipp.ledger.reading import MOST_TROUBLE, RecordedRun, read_run
+from esipp.ledger.run import Run, Settings
 from esipp.report.terminal import summary
-from esipp.run import Run, Settings
 from tests.unit.world import CELLS, evidence, show, topology, verdict
 
 SOME: list[Cell] = [cell for number, cell in enumerate(CELLS) if number % 60 == 0]

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from esipp.catalog import all_rows
-from esipp.errors import HarnessError
-from esipp.redaction import (
+from esipp.base.errors import HarnessError
+from esipp.base.redaction import (
     KNOWN,
     Redactor,
     hide_forms,
@@ -18,7 +17,8 @@ from esipp.redaction import (
     learn_kubeconfig,
     redact,
 )
-from esipp.report.told_rows import row_record
+from esipp.checks.catalog import all_rows
+from esipp.ledger.recorded_checks import row_record
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl"  # noqa: S105 - made up, like all that follow
 BODY = "MIIEowIBAAKCAQEA0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL\nMIIEowIBAAKCAQEA9876543210"

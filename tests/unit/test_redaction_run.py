@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from esipp import redaction
-from esipp.artefacts import Collector, RowEvidence, collect, write_rows
-from esipp.catalog import HOUSE
-from esipp.cluster import ApiError, Cluster
-from esipp.collectors import cluster_collectors
-from esipp.redaction import Redactor
+from esipp.base import redaction
+from esipp.base.redaction import Redactor
+from esipp.checks.catalog import HOUSE
+from esipp.cluster.client import ApiError, Cluster
+from esipp.ledger.file import read_ledger
+from esipp.ledger.run import Run, Settings
 from esipp.report.formats import FORMATS
-from esipp.report.ledger import read_ledger
-from esipp.run import Run, Settings
+from esipp.testbed.artefacts import Collector, RowEvidence, collect, write_rows
+from esipp.testbed.collectors import cluster_collectors
 from fixtures.session import keep_fault
 from tests.unit import secrets_world
 from tests.unit.secrets_world import CLOUD_IDS, CONTEXT, EVIDENCE, PLANTED, Answers, assert_clean, leaks, serving
@@ -123,8 +123,8 @@ def begun(out: Path, **more: Any) -> Run:
 
 
 def test_a_ledger_a_fault_and_its_reports_hold_no_secret(tmp_path: Path, known: Redactor) -> None:
+    from esipp.ledger.reading import read_run
     from esipp.report.formats import write_reports
-    from esipp.report.reading import read_run
 
     redaction.learn_kubeconfig({"users": [{"user": {"token": PLANTED["token of the kubeconfig"]}}]})
     made = begun(tmp_path / "run")

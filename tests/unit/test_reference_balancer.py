@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from esipp.errors import HarnessError
+from esipp.base.errors import HarnessError
+from esipp.checks.model import Family
 from esipp.loadbalancers import reference
 from esipp.loadbalancers.reference import Reference, find
-from esipp.model import Family
 
 PATIENCE = 10.0
 

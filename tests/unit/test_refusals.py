@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from esipp.cluster import ApiError
-from esipp.continuity import scene as continuity
-from esipp.interoperability.model import MANY_SERVICES
-from esipp.manifests import CPU, TIMED_CPU
-from esipp.moves.scene import MOVES_LABEL
-from esipp.refusals import ASKS_FOR, BALANCERS, EACH, PODS, SERVICES, hint_for
-from esipp.rows import HOST_NETWORK
+from esipp.checks.check import HOST_NETWORK
+from esipp.checks.interoperability import MANY_SERVICES
+from esipp.cluster.client import ApiError
+from esipp.scenarios.continuity import objects as continuity
+from esipp.scenarios.endpoint_change.objects import MOVES_LABEL
+from esipp.testbed.manifests import CPU, TIMED_CPU
+from esipp.testbed.refusals import ASKS_FOR, BALANCERS, EACH, PODS, SERVICES, hint_for
 from tests.unit import deployed_world as world
 
 

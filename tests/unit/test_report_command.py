@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from esipp.cli import main
-from esipp.errors import HarnessError
+from esipp.app.cli import main
+from esipp.base.errors import HarnessError
+from esipp.checks.check import Status
+from esipp.ledger.reading import RecordedRun, read_run
 from esipp.report.formats import FORMATS
-from esipp.report.reading import RecordedRun, read_run
-from esipp.rows import Status
 from tests.unit.report_world import failing, made, some_rows, verdict, write
 
 ALL = {form.file for form in FORMATS.values()}

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from esipp.catalog import all_rows
-from esipp.cli import main
-from esipp.doctor.model import Grade
-from esipp.doctor.surroundings import of_required
-from esipp.errors import ExitCode, PreflightError
-from esipp.observation import Verdict
-from esipp.preflight import Findings
-from esipp.report.reading import read_run
-from esipp.requiring import check_required, counts, lacking, read_required
-from esipp.rows import Feature, Level, Status
-from esipp.run import Run, Settings
+from esipp.app.cli import main
+from esipp.app.doctor.environment import of_required
+from esipp.app.doctor.model import Grade
+from esipp.base.errors import ExitCode, PreflightError
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import Feature, Level, Status
+from esipp.checks.observation import Verdict
+from esipp.checks.required_features import check_required, counts, lacking, read_required
+from esipp.ledger.reading import read_run
+from esipp.ledger.run import Run, Settings
+from esipp.preflight.preflight import Findings
 from tests.unit.report_world import some_rows, verdict
 
 KNOWN = list(counts(all_rows()))
@@ -115,7 +115,7 @@ def test_one_that_is_there_changes_nothing(tmp_path: Path) -> None:
 
 
 def _probe(run: Run) -> dict[str, object]:
-    from esipp.observation import Observation, Outcome
+    from esipp.checks.observation import Observation, Outcome
 
     (row,) = run.cells
     return Observation(row.path.key, 0, Outcome.ANSWERED, count=20).as_json()

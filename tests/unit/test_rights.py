@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.catalog import all_rows, suite_names
-from esipp.cluster import Cluster
-from esipp.errors import PreflightError
-from esipp.preflight import Findings, examine
-from esipp.rights import OF_DISRUPTIONS, OF_FEATURES, WELCOME, Right, all_rights, needed
-from esipp.run import Settings
+from esipp.base.errors import PreflightError
+from esipp.checks.catalog import all_rows, suite_names
+from esipp.cluster.client import Cluster
+from esipp.cluster.rights import OF_DISRUPTIONS, OF_FEATURES, WELCOME, Right, all_rights, needed
+from esipp.ledger.run import Settings
+from esipp.preflight.preflight import Findings, examine
 from tests.unit.rights_world import LESS, PAGE, ROLES, Guarded, documents, granted, rules
 
 RULES = rules(PAGE)

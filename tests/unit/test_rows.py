@@ -5,11 +5,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from esipp.catalog import suite_names
-from esipp.cell import Cell, Spread
-from esipp.explain import explain
-from esipp.model import AddressClass, Backends, Claim, EntryKind, Family, Path, Protocol, Role, TrafficPolicy, Vantage
-from esipp.rows import KUBERNETES, Level
+from esipp.checks.catalog import suite_names
+from esipp.checks.check import KUBERNETES, Level
+from esipp.checks.explain import explain
+from esipp.checks.model import (
+    AddressClass,
+    Backends,
+    Claim,
+    EntryKind,
+    Family,
+    Path,
+    Protocol,
+    Role,
+    TrafficPolicy,
+    Vantage,
+)
+from esipp.checks.path import Cell, Spread
 from tests.unit.world import CELLS, SOURCE_IP, by_id
 
 JSON_FIELDS = (

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.model import Role
-from esipp.sampling import DEFAULT_NODES, sample
-from esipp.topology import Node
+from esipp.checks.model import Role
+from esipp.judging.topology import Node
+from esipp.ledger.run import DEFAULT_NODES
+from esipp.testbed.sampling import sample
 
 ROLES = {
     Role.ENDPOINT_NODE: "n000", Role.BARE_NODE: "n001", Role.OTHER_NODE: "n002", Role.CONTROL_PLANE: "z-control",

@@ -6,8 +6,8 @@ from types import FrameType
 
 import pytest
 
-from esipp.errors import EsippError, HarnessError
-from esipp.run import Run, Settings
+from esipp.base.errors import EsippError, HarnessError
+from esipp.ledger.run import Run, Settings
 from fixtures.session import ENDING, told, undisturbed
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from esipp.errors import PreflightError
-from esipp.model import Family
-from esipp.run import Settings
-from esipp.sampling import sample
-from esipp.source_ranges import NOBODY_THERE, SourceRanges, decide, is_open, limit, read
-from esipp.topology import Node, Pod
+from esipp.base.errors import PreflightError
+from esipp.checks.model import Family
+from esipp.judging.topology import Node, Pod
+from esipp.ledger.run import Settings
+from esipp.testbed.sampling import sample
+from esipp.testbed.source_ranges import NOBODY_THERE, SourceRanges, decide, is_open, limit, read
 from tests.unit import deployed_world as world
 
 BOTH = (Family.IPV4, Family.IPV6)
@@ -125,8 +125,8 @@ def arranged(
     stage: Any = world.stage(raw=False, ranges=ranges)
     stage.cluster, stage.learn, stage.pull_secret = Recording(), learn, pull_secret
     asked, paths = world.rows(sctp=True)
-    monkeypatch.setattr("esipp.stage.wait_for_account", lambda *_: None)
-    monkeypatch.setattr("esipp.stage.network_policies.lift", lambda *_: [])
+    monkeypatch.setattr("esipp.testbed.testbed.wait_for_account", lambda *_: None)
+    monkeypatch.setattr("esipp.testbed.testbed.network_policies.lift", lambda *_: [])
     for name in ("_wait_for_services", "_keep_identities", "_read_listeners"):
         monkeypatch.setattr(type(stage), name, lambda *_: None)
 

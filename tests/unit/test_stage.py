@@ -7,17 +7,18 @@ from typing import Any, cast
 
 import pytest
 
-from esipp import announcing, manifests
-from esipp.agents import waited_for
-from esipp.batches import batches
-from esipp.cluster import ApiError, Cluster
-from esipp.convergence import Budget
-from esipp.errors import HarnessError
-from esipp.manifests import Numbers
-from esipp.model import Family, Path, Protocol
-from esipp.props import Props
-from esipp.rows import Row
-from esipp.stage import Stage
+from esipp.base.errors import HarnessError
+from esipp.base.waiting import Budget
+from esipp.checks.check import Row
+from esipp.checks.model import Family, Path, Protocol
+from esipp.cluster.client import ApiError, Cluster
+from esipp.testbed import announced as announcing
+from esipp.testbed import manifests
+from esipp.testbed.agents import waited_for
+from esipp.testbed.batches import batches
+from esipp.testbed.manifests import Numbers
+from esipp.testbed.objects import Props
+from esipp.testbed.testbed import Stage
 from tests.unit.world import BACKEND_ADDRESSES, CELLS, NODES, ROLES, VIP, by_id, topology
 
 RUN = "0101-000000-abcd"
@@ -281,9 +282,9 @@ def arranged(cluster: Creating, monkeypatch: pytest.MonkeyPatch, parallel: int |
     """A stage after it was arranged for these paths and a prop of another suite; pods are left out."""
     rows: list[Row] = [cell for cell in CELLS if cell.path in [*VIP_PATHS, NODE_PORT_PATH]]
     monkeypatch.setattr(Stage, "pods_for", lambda *_: [])
-    monkeypatch.setattr("esipp.stage.wait_for_account", lambda *_: None)
-    monkeypatch.setattr("esipp.stage.network_policies.lift", lambda *_: [])
-    monkeypatch.setattr("esipp.stage.COUNTED", Budget("quota", 0.05, need=1, spacing=0.01))
+    monkeypatch.setattr("esipp.testbed.testbed.wait_for_account", lambda *_: None)
+    monkeypatch.setattr("esipp.testbed.testbed.network_policies.lift", lambda *_: [])
+    monkeypatch.setattr("esipp.testbed.testbed.COUNTED", Budget("quota", 0.05, need=1, spacing=0.01))
     for name in ("_wait_for_pods", "_read_listeners", "_keep_identities"):
         monkeypatch.setattr(Stage, name, lambda *_: None)
     made = Stage(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from esipp.report.reading import read_run
+from esipp.checks.check import Binding, Level, Status
+from esipp.ledger.reading import read_run
 from esipp.report.statement import PREDICATE_TYPE, STATEMENT_TYPE, render, statement
-from esipp.rows import Binding, Level, Status
 from tests.unit.report_world import COMPONENTS, DIGEST, HOSTILE, failing, made, some_rows, verdict, write
 
 

@@ -2,19 +2,19 @@
 
 import pytest
 
-from esipp import sidecars
-from esipp.agents import daemon_set
-from esipp.catalog import all_rows
-from esipp.compatibility.model import EditRow
-from esipp.continuity import scene
-from esipp.deciding import Decision, give_verdict
-from esipp.health.model import About, HealthTrialRow, QuestionRow
-from esipp.intact import Cast
-from esipp.judge import judge
-from esipp.manifests import NO_SIDECAR, echo_pod
-from esipp.model import AddressClass
-from esipp.observation import Observation
-from esipp.rows import SURROUNDINGS, Row, Status
+from esipp.checks.api import EditRow
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import SURROUNDINGS, Row, Status
+from esipp.checks.health import About, HealthTrialRow, QuestionRow
+from esipp.checks.model import AddressClass
+from esipp.checks.observation import Observation
+from esipp.judging.frame import Decision, give_verdict
+from esipp.judging.paths import judge
+from esipp.scenarios.continuity import objects as scene
+from esipp.testbed import sidecars
+from esipp.testbed.agents import daemon_set
+from esipp.testbed.integrity import Cast
+from esipp.testbed.manifests import NO_SIDECAR, echo_pod
 from tests.unit.world import CELLS, FEATURES, NODES, ROLES, SAMPLES, by_id, changed_evidence, show
 
 CAST = Cast(ROLES, {node: f"agent-{node}" for node in NODES})

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ci import records
-from esipp.catalog import HOUSE
-from esipp.errors import ExitCode
+from esipp.base.errors import ExitCode
+from esipp.checks.catalog import HOUSE
 from tests.hostile import page
 from tests.hostile.tried import KEPT, Tried, steady
 

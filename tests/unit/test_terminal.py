@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from esipp.cell import Cell
-from esipp.judge import judge
-from esipp.model import AddressClass, EntryKind, Family, Path, Protocol
-from esipp.observation import Observation, Outcome, Verdict, Witness
+from esipp.checks.check import Feature, Level, Status
+from esipp.checks.model import AddressClass, EntryKind, Family, Path, Protocol
+from esipp.checks.observation import Observation, Outcome, Verdict, Witness
+from esipp.checks.path import Cell
+from esipp.judging.paths import judge
 from esipp.report.matrix import WIDTH, matrix
 from esipp.report.terminal import failures, summary
-from esipp.rows import Feature, Level, Status
 from tests.unit.recorded_world import recorded, told_rows, with_looks
 from tests.unit.world import FEATURES, SAMPLES, by_id, changed_evidence, numbered, show
 from tests.unit.world import SOURCE_IP as CELLS

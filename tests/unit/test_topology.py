@@ -4,19 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.clients import second_addresses, tell_apart
-from esipp.errors import HarnessError
-from esipp.model import AddressClass, Backends, Family, Role
-from esipp.topology import (
-    BACKENDS,
-    Node,
-    backends_of,
-    cast_roles,
-    family_of,
-    parse_address,
-    read_node,
-    without_shared,
-)
+from esipp.base.errors import HarnessError
+from esipp.checks.model import BACKENDS, AddressClass, Backends, Family, Role, backends_of
+from esipp.judging.topology import Node, cast_roles, family_of, parse_address, read_node, without_shared
+from esipp.testbed.clients import second_addresses, tell_apart
 from tests.unit.world import BACKEND_ADDRESSES, CELLS, NODES, by_id, topology
 
 PATH = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").path

@@ -7,21 +7,31 @@ from itertools import pairwise
 
 import pytest
 
-from esipp import listing
-from esipp.catalog import all_rows, rows_of, suite_names
-from esipp.cell import Cell, paths_of
-from esipp.cli import main
-from esipp.deciding import Decision, give_verdict
-from esipp.dialect import REMARKS, dialect_of, read_version
-from esipp.errors import ExitCode, PreflightError
-from esipp.judge import Evidence, judge
-from esipp.preflight import left_out
+from esipp.app import list as listing
+from esipp.app.cli import main
+from esipp.base.errors import ExitCode, PreflightError
+from esipp.base.kubernetes_version import read_version
+from esipp.checks.catalog import all_rows, rows_of, suite_names
+from esipp.checks.check import KUBERNETES, Feature, Level, Row, Status, missing_features, say_missing
+from esipp.checks.path import Cell, paths_of
+from esipp.checks.versions import (
+    OF_FEATURES,
+    OF_PATHS,
+    OF_ROWS,
+    Need,
+    check_age,
+    dated,
+    needs_kubernetes,
+    version_features,
+)
+from esipp.cluster.dialect import REMARKS, dialect_of
+from esipp.judging.frame import Decision, give_verdict
+from esipp.judging.paths import Evidence, judge
+from esipp.judging.topology import Topology
+from esipp.preflight.preflight import left_out
 from esipp.report.pages import rows_page
 from esipp.report.plain import explain_row
 from esipp.report.terminal import by_reason
-from esipp.rows import KUBERNETES, Feature, Level, Row, Status, missing_features, say_missing
-from esipp.topology import Topology
-from esipp.versions import OF_FEATURES, OF_PATHS, OF_ROWS, Need, check_age, dated, needs_kubernetes, version_features
 from tests.unit.test_plain import Plain
 
 ROWS = {row.id: row for row in all_rows()}

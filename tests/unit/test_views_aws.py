@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from esipp.judging.health_view import State, Unavailable, Why
 from esipp.loadbalancers.views.aws import FAIL_OPEN, TOOL, AmazonView
-from esipp.loadbalancers.views.model import State, Unavailable, Why
 from tests.unit.views_world import AWS, Fake, Given, asked, names, places, recorded, refused
 
 NLB = "k8s-shop-web-1a2b3c4d5e-bbbb.elb.eu-west-1.amazonaws.com"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from esipp.judging.health_view import State, Unavailable, Why
 from esipp.loadbalancers.views.azure import MOST_SERIES, TOOL, AzureView
-from esipp.loadbalancers.views.model import State, Unavailable, Why
 from tests.unit.views_world import AZURE, Fake, Given, asked, names, places, recorded, refused
 
 VIP = "203.0.113.10"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from esipp.judging.health_view import Unavailable, Why
 from esipp.loadbalancers.views import CLOUDS, cli, provider_of, view_for
 from esipp.loadbalancers.views.aws import TOOL as AWS_TOOL
 from esipp.loadbalancers.views.azure import TOOL as AZURE_TOOL
 from esipp.loadbalancers.views.cli import PAUSES, Cli, Tool
 from esipp.loadbalancers.views.gcloud import TOOL as GCLOUD_TOOL
-from esipp.loadbalancers.views.model import Unavailable, Why
 from esipp.loadbalancers.views.octavia import TOOL as OPENSTACK_TOOL
 from tests.unit.views_world import AWS, AZURE, GCE, KIND, OPENSTACK, Fake, Given, is_gone, refused
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from esipp.judging.health_view import Places, State, Unavailable, Why
 from esipp.loadbalancers.views.gcloud import TOOL, GoogleView
-from esipp.loadbalancers.views.model import Places, State, Unavailable, Why
 from tests.unit.views_world import GCE, Fake, Given, asked, names, places, recorded, refused
 
 LEGACY, RBS, INGRESS = "198.51.100.10", "198.51.100.11", "198.51.100.12"

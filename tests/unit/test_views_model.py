@@ -2,7 +2,7 @@
 
 import pytest
 
-from esipp.loadbalancers.views.model import Asked, Member, Places, State, Unavailable, View, Why
+from esipp.judging.health_view import Asked, Member, Places, State, Unavailable, View, Why
 from tests.unit.views_world import AZURE, GCE, KIND, OPENSTACK, places
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from esipp.loadbalancers.views.model import State, Unavailable, Why
+from esipp.judging.health_view import State, Unavailable, Why
 from esipp.loadbalancers.views.octavia import TOOL, OctaviaView
 from tests.unit.views_world import OPENSTACK, Fake, Given, asked, names, places, recorded, refused
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from esipp.errors import HarnessError
-from esipp.loadbalancers.views.model import State, Unavailable, Why
+from esipp.base.errors import HarnessError
+from esipp.checks.endpoint_change import What
+from esipp.checks.model import Balancer, Family
+from esipp.judging.health_view import State, Unavailable, Why
 from esipp.loadbalancers.views.reference import ReferenceView
-from esipp.model import Balancer, Family
-from esipp.moves import scene
-from esipp.moves.rows import What
-from esipp.moves.told import ReferenceWord
+from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change.reference_state import ReferenceWord
 from tests.unit.views_world import KIND, asked, places
 
 

@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.clients import Clients
-from esipp.errors import HarnessError
-from esipp.model import AddressClass, Family, Protocol
-from esipp.observation import Observation, Outcome, Witness
+from esipp.base.errors import HarnessError
+from esipp.checks.model import AddressClass, Family, Protocol
+from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.packets.capture import IN, OUT, REQUEST, Capture, Sighting
-from esipp.packets.watch import Watch, endpoints_of
+from esipp.scenarios.packet_watch import Watch, endpoints_of
+from esipp.testbed.clients import Clients
 from tests.unit.test_stage import set_stage
 from tests.unit.world import CLIENT_ADDRESSES, NODE_ADDRESSES, NODES, by_id, show, verdict
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from esipp import cluster as module
-from esipp.cluster import ApiError, Cluster, UnreachableError
-from esipp.moves.watching import Watching
+from esipp.cluster import client as module
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.scenarios.endpoint_change.watches import Watching
 
 PODS = "/api/v1/namespaces/ns/pods"
 

@@ -6,15 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.catalog import all_rows
-from esipp.clients import Clients
-from esipp.deciding import Decision, give_verdict
-from esipp.learning import reference_listeners
-from esipp.model import AddressClass, Client, Family, Protocol, Vantage
-from esipp.observation import Observation, Outcome, Verdict
-from esipp.rows import Feature, Status
-from esipp.topology import IPAddress, Stand, parse_address
-from esipp.whereabouts import (
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import Feature, Status
+from esipp.checks.model import AddressClass, Client, Family, Protocol, Vantage
+from esipp.checks.observation import Observation, Outcome, Verdict
+from esipp.judging.client_addresses import (
     Answer,
     Finding,
     Owners,
@@ -27,7 +23,11 @@ from esipp.whereabouts import (
     features,
     told_apart,
 )
-from esipp.whereabouts import find as decide
+from esipp.judging.client_addresses import find as decide
+from esipp.judging.frame import Decision, give_verdict
+from esipp.judging.topology import IPAddress, Stand, parse_address
+from esipp.testbed.client_discovery import reference_listeners
+from esipp.testbed.clients import Clients
 from tests.unit.world import NODES, ROLES, by_id, show, topology, verdict
 from tests.unit.world import answer as made_answer
 

@@ -3,7 +3,7 @@
 import pytest
 import urllib3
 
-from esipp.wire import plain_words
+from esipp.cluster.wire import plain_words
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from esipp.checks.model import Family
+from esipp.judging.health_view import Asked, Places
+from esipp.judging.topology import Node, parse_address
 from esipp.loadbalancers.views.cli import Cli, Tool
-from esipp.loadbalancers.views.model import Asked, Places
-from esipp.model import Family
-from esipp.topology import Node, parse_address
 
 RECORDED = Path(__file__).with_name("recorded") / "views"
 

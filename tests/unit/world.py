@@ -5,24 +5,28 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from esipp.catalog import all_cells
-from esipp.cell import Cell
-from esipp.judge import Evidence, judge
-from esipp.model import AddressClass, Backends, Balancer, Claim, EntryKind, Family, Path, Role, Vantage
-from esipp.observation import Observation, Outcome, Verdict
-from esipp.rows import Feature, Level, Status
-from esipp.topology import (
+from esipp.checks.catalog import all_cells
+from esipp.checks.check import Feature, Level, Status
+from esipp.checks.model import (
     CONTROL_BACKEND,
     HOST_BACKEND,
     PAIR_BACKEND,
     POD_BACKEND,
     UNREADY_BACKEND,
-    Node,
-    Pod,
-    Stand,
-    Topology,
-    parse_address,
+    AddressClass,
+    Backends,
+    Balancer,
+    Claim,
+    EntryKind,
+    Family,
+    Path,
+    Role,
+    Vantage,
 )
+from esipp.checks.observation import Observation, Outcome, Verdict
+from esipp.checks.path import Cell
+from esipp.judging.paths import Evidence, judge
+from esipp.judging.topology import Node, Pod, Stand, Topology, parse_address
 
 CELLS = tuple(all_cells())
 SOURCE_IP = tuple(cell for cell in CELLS if cell.suite == "source_ip")

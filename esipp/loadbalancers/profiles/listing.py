@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from esipp.loadbalancers.profiles.model import Check, LoadBalancer, Source, Told
+from esipp.checks.profile import Check, LoadBalancer, Source, Told
 from esipp.loadbalancers.profiles.words import OF_STEERING, asks, bound, seconds, sources_seen, span
 
 WIDTH, LABEL = 100, 16

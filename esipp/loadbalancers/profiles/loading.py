@@ -8,8 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from esipp.errors import PreflightError
-from esipp.loadbalancers.profiles.model import (
+from esipp.base.errors import PreflightError
+from esipp.checks.model import Family, Protocol
+from esipp.checks.profile import (
     Annotation,
     Asks,
     Check,
@@ -41,7 +42,6 @@ from esipp.loadbalancers.profiles.values import (
     span,
     url_path,
 )
-from esipp.model import Family, Protocol
 
 FOLDER = Path(__file__).parent
 HINT = "docs/load-balancers.md says what a profile may have; 'esipp load-balancers' lists those that are there."

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from esipp.loadbalancers.profiles.model import Check, Grade, LoadBalancer, Marks, Source, Told
+from esipp.checks.profile import Check, Grade, LoadBalancer, Marks, Source, Told
 from esipp.loadbalancers.profiles.words import OF_STEERING, asks, bound, seconds, sources_seen, span
 
 HEAD = """# Load balancers

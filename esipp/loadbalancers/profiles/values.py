@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from ipaddress import ip_network
 from typing import Any, TypeVar
 
-from esipp.model import AddressClass
+from esipp.checks.model import AddressClass
 
 T = TypeVar("T")
 

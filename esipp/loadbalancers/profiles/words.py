@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from esipp.loadbalancers.profiles.model import Check, LoadBalancer, Steering, Target
-from esipp.model import AddressClass
+from esipp.checks.model import AddressClass
+from esipp.checks.profile import Check, LoadBalancer, Steering, Target
 
 OF_SOURCE = {
     AddressClass.CLIENT: "the client",

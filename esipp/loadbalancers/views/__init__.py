@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from esipp.loadbalancers.profiles.model import LoadBalancer
+from esipp.checks.profile import LoadBalancer
+from esipp.judging.health_view import HealthView, Places
+from esipp.judging.topology import Node
 from esipp.loadbalancers.views.aws import AmazonView
 from esipp.loadbalancers.views.azure import AzureView
 from esipp.loadbalancers.views.cli import Cli
 from esipp.loadbalancers.views.cloud import CloudView
 from esipp.loadbalancers.views.gcloud import GoogleView
-from esipp.loadbalancers.views.model import HealthView, Places
 from esipp.loadbalancers.views.octavia import OctaviaView
-from esipp.topology import Node
 
 CLOUDS: Mapping[str, type[CloudView[Any]]] = {
     view.provider: view for view in (GoogleView, AzureView, AmazonView, OctaviaView)

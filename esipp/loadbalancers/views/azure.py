@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from esipp.judging.health_view import Asked, Json, Member, State, Unavailable, Why, as_address
 from esipp.loadbalancers.views.cli import Tool, as_list, as_object
 from esipp.loadbalancers.views.cloud import CloudView
-from esipp.loadbalancers.views.model import Asked, Json, Member, State, Unavailable, Why, as_address
 
 READS = frozenset(
     {("network", "lb", "list"), ("network", "public-ip", "list"), ("monitor", "metrics", "list")}

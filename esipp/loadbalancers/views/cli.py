@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from esipp.loadbalancers.views.model import Unavailable, Why
+from esipp.judging.health_view import Unavailable, Why
 
 SECONDS = 60.0
 """For one command. The tools are slow to start, and try again by themselves when throttled."""

@@ -4,8 +4,8 @@ import time
 from abc import ABC, abstractmethod
 from typing import ClassVar, Generic, TypeVar
 
+from esipp.judging.health_view import Asked, Member, Places, Unavailable, View, Why
 from esipp.loadbalancers.views.cli import Cli, Tool
-from esipp.loadbalancers.views.model import Asked, Member, Places, Unavailable, View, Why
 
 Found = TypeVar("Found")
 

@@ -8,9 +8,9 @@ those of python-octaviaclient and the Octavia API v2 (``/v2/lbaas/loadbalancers/
 
 from typing import Any, NamedTuple
 
+from esipp.judging.health_view import Asked, Json, Member, State
 from esipp.loadbalancers.views.cli import Tool, as_list, as_object
 from esipp.loadbalancers.views.cloud import CloudView
-from esipp.loadbalancers.views.model import Asked, Json, Member, State
 
 READS = frozenset(
     {

@@ -2,9 +2,9 @@
 
 import time
 
-from esipp.errors import HarnessError
+from esipp.base.errors import HarnessError
+from esipp.judging.health_view import Asked, Member, Places, State, Unavailable, View, Why
 from esipp.loadbalancers.reference import Reference
-from esipp.loadbalancers.views.model import Asked, Member, Places, State, Unavailable, View, Why
 
 
 class ReferenceView:

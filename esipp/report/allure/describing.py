@@ -11,11 +11,11 @@ import allure_commons
 import pytest
 from allure_commons.types import AttachmentType, ParameterMode
 
-from esipp.observation import Verdict
+from esipp.checks.check import Level, Status
+from esipp.checks.observation import Verdict
+from esipp.ledger.reading import RecordedRun
+from esipp.ledger.recorded_checks import ToldRow
 from esipp.report.allure.links import links
-from esipp.report.reading import RecordedRun
-from esipp.report.told_rows import ToldRow
-from esipp.rows import Level, Status
 
 SEVERITIES = {
     Level.CORE: allure.severity_level.CRITICAL,

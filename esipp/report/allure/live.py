@@ -6,14 +6,14 @@ from pathlib import Path
 import allure_commons
 import pytest
 
-from esipp.errors import PreflightError
-from esipp.observation import Verdict
+from esipp.base.errors import PreflightError
+from esipp.checks.check import Row, Status
+from esipp.checks.observation import Verdict
+from esipp.ledger.reading import RecordedRun, read_run
+from esipp.ledger.recorded_checks import ToldRow, read_row, row_record
+from esipp.ledger.run import Run
 from esipp.report.allure.describing import Describer
-from esipp.report.allure.surroundings import write_surroundings
-from esipp.report.reading import RecordedRun, read_run
-from esipp.report.told_rows import ToldRow, read_row, row_record
-from esipp.rows import Row, Status
-from esipp.run import Run
+from esipp.report.allure.environment import write_surroundings
 
 MOST_READS = 5
 """How often the ledger is read again for a path that it did not know before: a suite observes all its paths at once."""

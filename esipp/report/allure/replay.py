@@ -15,13 +15,13 @@ from typing import Any
 import allure_commons
 import pytest
 
-from esipp.errors import ExitCode, HarnessError, PreflightError
-from esipp.observation import Verdict
+from esipp.base.errors import ExitCode, HarnessError, PreflightError
+from esipp.checks.observation import Verdict
+from esipp.ledger.reading import RecordedRun
+from esipp.ledger.recorded_checks import ToldRow
 from esipp.report.allure.describing import Describer
-from esipp.report.allure.surroundings import write_surroundings
+from esipp.report.allure.environment import write_surroundings
 from esipp.report.outcome import enforce
-from esipp.report.reading import RecordedRun
-from esipp.report.told_rows import ToldRow
 
 SECONDS = 600.0
 """The session may take so long; a hundred thousand observations take it a few seconds."""

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 
-from esipp.report.drawings import compatibility, continuity, convergence, flips, health, interoperability
+from esipp.ledger.reading import RecordedRun
+from esipp.report.drawings import api as compatibility
+from esipp.report.drawings import continuity, health, interoperability
+from esipp.report.drawings import endpoint_change as convergence
+from esipp.report.drawings import policy_change as flips
 from esipp.report.drawings.markup import Html, Section, attempt, joined, paragraph
-from esipp.report.reading import RecordedRun
 
 __all__ = ["Section", "sections"]
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from esipp.ledger.reading import RecordedRun
 from esipp.report.drawings.markup import (
     Html,
     details,
@@ -18,7 +19,6 @@ from esipp.report.drawings.markup import (
 )
 from esipp.report.drawings.responses import strip
 from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, scale_of
-from esipp.report.reading import RecordedRun
 
 SUITE = "convergence"
 LEFT = 220.0

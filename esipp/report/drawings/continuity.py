@@ -1,7 +1,8 @@
 """The section on continuity: what was done when, and what became of steady traffic on each way meanwhile."""
 
-from esipp.plural import counted as many
-from esipp.plural import form
+from esipp.base.plural import counted as many
+from esipp.base.plural import form
+from esipp.ledger.reading import RecordedRun
 from esipp.report.drawings.gaps import longest, zooms
 from esipp.report.drawings.markup import (
     NOTHING,
@@ -19,7 +20,6 @@ from esipp.report.drawings.markup import (
 )
 from esipp.report.drawings.svg import MUTED, WIDTH, Drawing, Scale
 from esipp.report.drawings.windows import LEFT, SUITE, Evidence, Way, judged, key, mark
-from esipp.report.reading import RecordedRun
 
 ID = "continuity"
 TITLE = "Continuity"

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from esipp.plural import counted as many
+from esipp.base.plural import counted as many
+from esipp.ledger.reading import RecordedRun
 from esipp.report.drawings.bounds import SUITE, Bound, bounds
 from esipp.report.drawings.markup import Html, details, figure, joined, number, real, shorten, table
 from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, staggered
-from esipp.report.reading import RecordedRun
 
 LEFT = 150.0
 BEFORE = 0.5

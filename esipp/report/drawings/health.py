@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from esipp.plural import counted as many
+from esipp.base.plural import counted as many
+from esipp.ledger.reading import RecordedRun
 from esipp.report.drawings.markup import (
     NOTHING,
     Html,
@@ -25,7 +26,6 @@ from esipp.report.drawings.markup import (
     tag,
 )
 from esipp.report.drawings.svg import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, scale_of
-from esipp.report.reading import RecordedRun
 
 ID = "health"
 TITLE = "Health checks by node"

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from esipp.plural import counted as many
+from esipp.base.plural import counted as many
+from esipp.ledger.reading import RecordedRun
 from esipp.report.drawings.markup import (
     NOTHING,
     Html,
@@ -20,7 +21,6 @@ from esipp.report.drawings.markup import (
     summed,
     table,
 )
-from esipp.report.reading import RecordedRun
 
 ID = "interoperability"
 TITLE = "Inter-operation"

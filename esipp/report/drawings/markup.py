@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from esipp.plural import counted as many
+from esipp.base.plural import counted as many
 
 NOTHING = "\u2013"
 """What stands where there is no number."""

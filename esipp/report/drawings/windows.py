@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from esipp.plural import counted as many
+from esipp.base.plural import counted as many
+from esipp.ledger.reading import RecordedRun
 from esipp.report.drawings.markup import number, real
 from esipp.report.drawings.svg import BAD, INK, Drawing, Scale
-from esipp.report.reading import RecordedRun
 
 SUITE = "continuity"
 LEFT = 200.0

@@ -13,6 +13,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from esipp.ledger.reading import RecordedRun
 from esipp.report.drawings import sections
 from esipp.report.html import legend, references
 from esipp.report.html.embedded import embedded
@@ -20,7 +21,6 @@ from esipp.report.html.head import head_of
 from esipp.report.html.listing import suites_of
 from esipp.report.html.marks import MARKS, WORDS, said_of
 from esipp.report.html.trouble import instrument_of, missing_of, troubles_of
-from esipp.report.reading import RecordedRun
 
 HERE = Path(__file__).parent
 SCRIPTS = ("page.js", "filters.js", "drawer.js", "way.js", "strip.js", "start.js")

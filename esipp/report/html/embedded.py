@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from esipp.observation import Witness
+from esipp.checks.observation import Witness
+from esipp.ledger.reading import LEDGER, Probe, RecordedRun
+from esipp.ledger.recorded_checks import ToldRow
 from esipp.report.causes import TROUBLE
 from esipp.report.html import references
 from esipp.report.html.marks import MARKS, WORDS, letters, said_of
-from esipp.report.reading import LEDGER, Probe, RecordedRun
-from esipp.report.told_rows import ToldRow
 
 COLUMNS = (
     "id", "suite", "level", "profile", "verdict", "requirement", "expect", "expected", "observed", "letters",

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from esipp.errors import ExitCode
-from esipp.plural import form
-from esipp.report.conclusion import (
+from esipp.base.errors import ExitCode
+from esipp.base.plural import form
+from esipp.checks.check import Level, Profile, Status
+from esipp.ledger.conclusion import (
     CONFORMANT,
     EMPTY,
     INCONCLUSIVE,
@@ -18,9 +19,8 @@ from esipp.report.conclusion import (
     WITH_DIFFERENCES,
     is_defect,
 )
+from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.report.html.marks import Count, counts
-from esipp.report.reading import LEDGER, RecordedRun
-from esipp.rows import Level, Profile, Status
 
 NAMES = {
     "kubernetes": "Kubernetes",

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from esipp.observation import Verdict
+from esipp.checks.observation import Verdict
+from esipp.checks.patterns import patterns
+from esipp.ledger.reading import RecordedRun
+from esipp.ledger.recorded_checks import ToldRow
 from esipp.report.html.marks import MARKS, WORDS, Count, counts, letters, said_of, worst
 from esipp.report.matrix import grid
 from esipp.report.pages import TITLES
-from esipp.report.plain import patterns
-from esipp.report.reading import RecordedRun
-from esipp.report.told_rows import ToldRow
 
 NAMES = {"source_ip": "Source IP", **TITLES}
 

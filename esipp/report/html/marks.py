@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from esipp.observation import Verdict
-from esipp.report.conclusion import WORST_FIRST
+from esipp.checks.check import Status
+from esipp.checks.observation import Verdict
+from esipp.ledger.conclusion import WORST_FIRST
+from esipp.ledger.recorded_checks import ToldRow
 from esipp.report.matrix import LETTERS
-from esipp.report.told_rows import ToldRow
-from esipp.rows import Status
 
 UNJUDGED = "unjudged"
 

@@ -2,14 +2,14 @@
 
 from typing import Any, NamedTuple
 
-from esipp.observation import Verdict
+from esipp.checks.check import Level, Status
+from esipp.checks.observation import Verdict
+from esipp.ledger.reading import RecordedRun
+from esipp.ledger.recorded_checks import ToldRow
 from esipp.report.causes import causes_of_others, causes_of_paths, one_of, reasons
 from esipp.report.html.head import repeat
 from esipp.report.html.marks import MARKS, WORDS, counts
-from esipp.report.reading import RecordedRun
 from esipp.report.shared import common_factor
-from esipp.report.told_rows import ToldRow
-from esipp.rows import Level, Status
 
 
 class Trouble(NamedTuple):

@@ -4,9 +4,9 @@ Ours did so by mistake: a new HAProxy takes the check port that the last one's s
 Cluster nobody answers there, and no node is left to it.
 """
 
-from esipp.continuity.rows import ContinuityRow, Phase, What
-from esipp.model import Balancer
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.continuity import ContinuityRow, Phase, What
+from esipp.checks.model import Balancer
 from tests.broken.balancing import OWN, PROFILE, fault
 from tests.broken.breakage import Asked, Break, Group
 

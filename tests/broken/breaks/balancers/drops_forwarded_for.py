@@ -1,6 +1,6 @@
 """A proxy that does not tell who the client is."""
 
-from esipp.model import Claim
+from esipp.checks.model import Claim
 from tests.broken.balancing import HEADERS, fault, told_in
 from tests.broken.breakage import Break, Group
 

@@ -1,6 +1,6 @@
 """A load balancer that flaps."""
 
-from esipp.moves.rows import What
+from esipp.checks.endpoint_change import What
 from tests.broken.balancing import LATE, MOVING, fault, forwarder
 from tests.broken.breakage import Break, Group
 

@@ -1,7 +1,7 @@
 """A proxy that never answers some of the connections that it takes."""
 
-from esipp.cell import Cell
-from esipp.model import EntryKind
+from esipp.checks.model import EntryKind
+from esipp.checks.path import Cell
 from tests.broken.balancing import OWN, PROFILE, fault
 from tests.broken.breakage import CILIUM, KUBE_PROXY, Asked, Break, Group, cells
 from tests.broken.ways import by_a_proxy

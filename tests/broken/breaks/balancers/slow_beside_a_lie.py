@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from esipp.model import Balancer
-from esipp.moves.rows import MoveRow, What
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.endpoint_change import MoveRow, What
+from esipp.checks.model import Balancer
 from tests.broken.balancing import LATE, MOVING, fault, forwarder
 from tests.broken.breakage import Break, Group
 from tests.broken.health_proxies import health_ports, health_proxies, redirected

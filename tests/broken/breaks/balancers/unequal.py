@@ -1,6 +1,6 @@
 """A load balancer that prefers nodes."""
 
-from esipp.moves.rows import What
+from esipp.checks.endpoint_change import What
 from tests.broken.balancing import MOVING, fault, forwarder
 from tests.broken.breakage import Break, Group
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from esipp.moves.rows import What
+from esipp.checks.endpoint_change import What
 from tests.broken.balancing import MOVING, fault, forwarder
 from tests.broken.breakage import Break, Group
 

@@ -1,8 +1,8 @@
 """A load balancer whose VIPs go from node to node, though nothing changes."""
 
-from esipp.continuity.rows import ContinuityRow, Phase, Way, What
-from esipp.model import Balancer, TrafficPolicy
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.continuity import ContinuityRow, Phase, Way, What
+from esipp.checks.model import Balancer, TrafficPolicy
 from tests.broken.balancing import PROFILE, fault
 from tests.broken.breakage import Asked, Break, Group
 

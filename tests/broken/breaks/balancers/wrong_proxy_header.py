@@ -1,6 +1,6 @@
 """A proxy whose PROXY protocol headers are wrong."""
 
-from esipp.model import Claim
+from esipp.checks.model import Claim
 from tests.broken.balancing import HEADERS, fault, told_in
 from tests.broken.breakage import Break, Group
 

@@ -2,8 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.health.model import HealthTrialRow
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.health import HealthTrialRow
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.controllers import controller
 from tests.broken.health_proxies import claims

@@ -2,10 +2,10 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.cell import Cell
-from esipp.manifests import OLD_ANNOTATIONS
-from esipp.model import OldForm
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.model import OldForm
+from esipp.checks.path import Cell
+from esipp.testbed.manifests import OLD_ANNOTATIONS
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.controllers import controller
 from tests.broken.nodes import Json, Nodes, Placed

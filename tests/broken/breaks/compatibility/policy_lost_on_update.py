@@ -1,7 +1,7 @@
 """The external traffic policy is lost with every update."""
 
-from esipp.compatibility.model import HEALTH_PORT, POLICY
-from esipp.rows import Row
+from esipp.checks.api import HEALTH_PORT, POLICY
+from esipp.checks.check import Row
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.controllers import losing
 from tests.broken.edits import wants_after_an_update

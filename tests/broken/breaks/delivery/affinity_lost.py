@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
-from esipp.cell import Spread
-from esipp.model import Role
-from esipp.topology import family_of
+from esipp.checks.model import Role
+from esipp.checks.path import Spread
+from esipp.judging.topology import family_of
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.matching import AT_THE_NODE, hands_to, to_port, vips
 from tests.broken.nodes import Json, Live, Nodes, Placed, Rule

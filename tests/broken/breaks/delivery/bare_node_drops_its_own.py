@@ -6,10 +6,10 @@ As the nftables mode did before Kubernetes 1.34 (kubernetes/kubernetes#131765).
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
-from esipp.cell import Cell
-from esipp.model import Balancer, EntryKind, Family, Role, TrafficPolicy
-from esipp.rows import Level
-from esipp.topology import family_of
+from esipp.checks.check import Level
+from esipp.checks.model import Balancer, EntryKind, Family, Role, TrafficPolicy
+from esipp.checks.path import Cell
+from esipp.judging.topology import family_of
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.forwarding import internal_addresses
 from tests.broken.matching import DROP, to_port, vips

@@ -1,6 +1,6 @@
 """The bare node hands on what clients outside send to Local nodePorts, while it serves its own pods."""
 
-from esipp.model import Vantage
+from esipp.checks.model import Vantage
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.forwarding import HANDS_ON, forwarding_bare_node, refused_at_bare_node
 

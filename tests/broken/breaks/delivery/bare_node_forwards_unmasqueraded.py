@@ -1,6 +1,6 @@
 """The bare node hands traffic to Local nodePorts on as it is: silent to the client, and only packets tell."""
 
-from esipp.model import Vantage
+from esipp.checks.model import Vantage
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.forwarding import HANDS_ON, forwarding_bare_node, refused_at_bare_node
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
 
-from esipp.continuity.rows import NODEPORT, ContinuityRow, Phase, Way, What
-from esipp.model import TrafficPolicy
-from esipp.rows import Row
-from esipp.topology import family_of
+from esipp.checks.check import Row
+from esipp.checks.continuity import NODEPORT, ContinuityRow, Phase, Way, What
+from esipp.checks.model import TrafficPolicy
+from esipp.judging.topology import family_of
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.breaks.delivery.one_connection_lost import rolling
 from tests.broken.flipping import beside

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
-from esipp.cell import Cell
-from esipp.model import EntryKind, Role, TrafficPolicy, Vantage
-from esipp.topology import family_of
+from esipp.checks.model import EntryKind, Role, TrafficPolicy, Vantage
+from esipp.checks.path import Cell
+from esipp.judging.topology import family_of
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.forwarding import internal_addresses
 from tests.broken.masquerading import CLIENT, NAMES_THE_NODE

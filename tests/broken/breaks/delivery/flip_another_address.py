@@ -5,9 +5,9 @@ It is one of the node's own range of pods, so that answers come back to it.
 
 from contextlib import AbstractContextManager
 
-from esipp.flips.model import At, FlipClaim, Flipping
-from esipp.model import TrafficPolicy
-from esipp.topology import family_of, parse_address
+from esipp.checks.model import TrafficPolicy
+from esipp.checks.policy_change import At, FlipClaim, Flipping
+from esipp.judging.topology import family_of, parse_address
 from tests.broken.breakage import Break, Group
 from tests.broken.flipping import OF_FLIPS, after_each_flip, flips
 from tests.broken.matching import came_by

@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.flips.model import At, FlipClaim, Flipping
+from esipp.checks.policy_change import At, FlipClaim, Flipping
 from tests.broken.breakage import Break, Group
 from tests.broken.flipping import OF_FLIPS, flips
 from tests.broken.forwarding import handed_on

@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.model import Family, Role
+from esipp.checks.model import Family, Role
 from tests.broken.breakage import Break, Group
 from tests.broken.flipping import OF_FLIPS, STEADY, disturbed_by_neighbours, steady_at
 from tests.broken.matching import AT_THE_NODE, to_port

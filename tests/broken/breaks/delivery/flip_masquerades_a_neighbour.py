@@ -2,9 +2,9 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.flips.model import BesideRow
-from esipp.model import Family, Role
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.model import Family, Role
+from esipp.checks.policy_change import BesideRow
 from tests.broken.breakage import Break, Group
 from tests.broken.flipping import OF_FLIPS, STEADY, disturbed_by_neighbours, steady_at
 from tests.broken.masquerading import CLIENT

@@ -4,9 +4,9 @@ import shlex
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from esipp.cell import Cell
-from esipp.model import Family, Protocol, Vantage
-from esipp.rows import Level
+from esipp.checks.check import Level
+from esipp.checks.model import Family, Protocol, Vantage
+from esipp.checks.path import Cell
 from tests.broken.breakage import CILIUM, KUBE_PROXY, Asked, Break, Group, cells
 from tests.broken.masquerading import grouped
 from tests.broken.nodes import Live, Nodes, Placed, new_mark

@@ -2,9 +2,9 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.cell import Cell
-from esipp.model import EntryKind, TrafficPolicy
-from esipp.topology import family_of
+from esipp.checks.model import EntryKind, TrafficPolicy
+from esipp.checks.path import Cell
+from esipp.judging.topology import family_of
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.matching import hands_to, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule

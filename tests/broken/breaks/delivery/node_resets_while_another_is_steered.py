@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from threading import Event
 
-from esipp.cell import Cell
-from esipp.model import Balancer, EntryKind, Protocol, Role, TrafficPolicy, Vantage
-from esipp.topology import family_of
+from esipp.checks.model import Balancer, EntryKind, Protocol, Role, TrafficPolicy, Vantage
+from esipp.checks.path import Cell
+from esipp.judging.topology import family_of
 from tests.broken.balancing import OWN, PROFILE
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.flipping import beside

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Event
 
-from esipp.continuity.rows import NODEPORT, ContinuityRow, Phase, Way, What
-from esipp.continuity.scene import DEPLOYMENT, ROLLED, service_name
-from esipp.model import Balancer, Family, TrafficPolicy
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.continuity import NODEPORT, ContinuityRow, Phase, Way, What
+from esipp.checks.model import Balancer, Family, TrafficPolicy
+from esipp.scenarios.continuity.objects import DEPLOYMENT, ROLLED, service_name
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.flipping import beside
 from tests.broken.matching import AT_THE_NODE

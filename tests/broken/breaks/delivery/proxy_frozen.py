@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from esipp.flips.model import At, FlipClaim, Flipping
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.policy_change import At, FlipClaim, Flipping
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.flipping import flips
 from tests.broken.nodes import LONGEST, Live, Nodes, Placed

@@ -2,8 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.flips.model import At, FlipClaim, FlippedRow, Flipping
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.policy_change import At, FlipClaim, FlippedRow, Flipping
 from tests.broken.breakage import Break, Group
 from tests.broken.flipping import OF_FLIPS
 from tests.broken.nodes import Nodes, Placed

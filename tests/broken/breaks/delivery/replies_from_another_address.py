@@ -6,9 +6,9 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from esipp.model import EntryKind, Family, Path, Role, Vantage
-from esipp.topology import parse_address
-from suites.words import NODE_PORT_LOCAL
+from esipp.checks.model import EntryKind, Family, Path, Role, Vantage
+from esipp.judging.topology import parse_address
+from suites.path_checks import NODE_PORT_LOCAL
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.forwarding import internal_addresses
 from tests.broken.nodes import Live, Nodes, Placed, new_mark

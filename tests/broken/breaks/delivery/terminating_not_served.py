@@ -5,9 +5,9 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from esipp.health.model import HealthTrialRow
-from esipp.model import Family, Role
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.health import HealthTrialRow
+from esipp.checks.model import Family, Role
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.flipping import arranged, beside, seen
 from tests.broken.matching import AT_THE_NODE, DROP, to_port

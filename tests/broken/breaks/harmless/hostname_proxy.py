@@ -4,8 +4,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from esipp.cell import Cell
-from esipp.model import Balancer, EntryKind, Protocol, TrafficPolicy
+from esipp.checks.model import Balancer, EntryKind, Protocol, TrafficPolicy
+from esipp.checks.path import Cell
 from tests.broken.balancing import HOSTNAME_PROXY, WITH_PROXY
 from tests.broken.breakage import KNOWN, Asked, Break, Group, cells
 from tests.broken.nodes import Nodes, Placed

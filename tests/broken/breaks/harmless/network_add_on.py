@@ -2,8 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.cell import Cell
-from esipp.model import Backends, Role, Vantage
+from esipp.checks.model import Backends, Role, Vantage
+from esipp.checks.path import Cell
 from tests.broken.breakage import KNOWN, Asked, Break, Group, cells
 from tests.broken.forwarding import refused_at_bare_node
 from tests.broken.masquerading import CLIENT, pod_addresses

@@ -1,6 +1,6 @@
 """Health checks in the words of another service proxy: the same status, and a document with less in it."""
 
-from esipp.health.model import About
+from esipp.checks.health import About
 from tests.broken.breakage import KNOWN, Asked, Break, Group
 from tests.broken.health_proxies import asks, lying
 

@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.model import Family, Role
+from esipp.checks.model import Family, Role
 from tests.broken.breakage import Asked, Break, Group, nobody
 from tests.broken.matching import AT_THE_NODE, to_port
 from tests.broken.nodes import Json, Live, Nodes, Placed, Rule

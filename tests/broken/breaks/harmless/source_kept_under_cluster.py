@@ -2,9 +2,9 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.cell import Cell
-from esipp.model import Role, TrafficPolicy, Vantage
-from esipp.topology import family_of
+from esipp.checks.model import Role, TrafficPolicy, Vantage
+from esipp.checks.path import Cell
+from esipp.judging.topology import family_of
 from tests.broken.breakage import KNOWN, Asked, Break, Group, cells
 from tests.broken.masquerading import NODE
 from tests.broken.matching import came_by

@@ -1,6 +1,6 @@
 """A load balancer that splits by the weights which health checks ask for."""
 
-from esipp.moves.rows import What
+from esipp.checks.endpoint_change import What
 from tests.broken.balancing import MOVING, forwarder, options
 from tests.broken.breakage import KNOWN, Break, Group
 

@@ -1,6 +1,6 @@
 """Every health check says 200."""
 
-from esipp.rows import Row
+from esipp.checks.check import Row
 from tests.broken.breakage import Break, Group
 from tests.broken.health_proxies import TOLD, asked, at_rest, lying
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from esipp.flips.model import FlipClaim, Flipping
+from esipp.checks.policy_change import FlipClaim, Flipping
 from tests.broken.breakage import Break, Group
 from tests.broken.flipping import OF_FLIPS, flips
 from tests.broken.health_proxies import health_proxies, redirected

@@ -2,10 +2,10 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.interoperability.model import InteropRow
-from esipp.interoperability.props import A, B
-from esipp.model import Family
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.interoperability import InteropRow
+from esipp.checks.model import Family
+from esipp.scenarios.interoperability.objects import A, B
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.matching import AT_THE_NODE
 from tests.broken.nodes import Live, Nodes, Placed, Rule

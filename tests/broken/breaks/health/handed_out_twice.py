@@ -3,9 +3,9 @@
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from esipp.health.model import About, QuestionRow, Situation
-from esipp.health.props import service_name
-from esipp.rows import Level, Row
+from esipp.checks.check import Level, Row
+from esipp.checks.health import About, QuestionRow, Situation
+from esipp.scenarios.health.objects import service_name
 from tests.broken.breakage import Break, Group
 from tests.broken.health_proxies import TOLD, at_rest, redirected
 from tests.broken.nodes import Live, Nodes, Placed, Rule

@@ -1,8 +1,8 @@
 """Health checks are answered in IPv4 only."""
 
-from esipp.health.model import About
-from esipp.model import Family
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.health import About
+from esipp.checks.model import Family
 from tests.broken.breakage import Break, Group
 from tests.broken.health_proxies import READ, asked, at_rest, refusing
 

@@ -1,6 +1,6 @@
 """No health check tells a weight."""
 
-from esipp.health.model import About
+from esipp.checks.health import About
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.health_proxies import asks, lying
 

@@ -2,10 +2,10 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.health.model import About, Place, Situation
-from esipp.health.props import service_name
-from esipp.model import Role
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.health import About, Place, Situation
+from esipp.checks.model import Role
+from esipp.scenarios.health.objects import service_name
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.health_proxies import CLOSED, asked, redirected
 from tests.broken.nodes import Live, Nodes, Placed, Rule

@@ -1,7 +1,7 @@
 """No node listens for health checks."""
 
-from esipp.health.model import About
-from esipp.model import Family
+from esipp.checks.health import About
+from esipp.checks.model import Family
 from tests.broken.breakage import Break, Group
 from tests.broken.health_proxies import asks, at_rest, reads, refusing
 

@@ -1,6 +1,6 @@
 """Every health check answers later than anybody waits."""
 
-from esipp.health.model import About
+from esipp.checks.health import About
 from tests.broken.breakage import Break, Group
 from tests.broken.health_proxies import asks, at_rest, lying, reads
 

@@ -2,8 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.flips.model import At, FlipClaim, Flipping
-from esipp.model import Family, Role, TrafficPolicy
+from esipp.checks.model import Family, Role, TrafficPolicy
+from esipp.checks.policy_change import At, FlipClaim, Flipping
 from tests.broken.breakage import Break, Group
 from tests.broken.flipping import OF_FLIPS, after_the_first_flip, flips
 from tests.broken.matching import MASQUERADE, came_by

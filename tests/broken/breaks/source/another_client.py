@@ -2,8 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.model import Path, Role, TrafficPolicy
-from suites.cast import OUTSIDE_1, OUTSIDE_2
+from esipp.checks.model import Path, Role, TrafficPolicy
+from suites.clients import OUTSIDE_1, OUTSIDE_2
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import CLIENT, grouped
 from tests.broken.nodes import Live, Nodes, Placed, Rule

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from esipp.cell import Cell
-from esipp.model import Balancer, EntryKind, Protocol, TrafficPolicy
-from esipp.topology import family_of
+from esipp.checks.model import Balancer, EntryKind, Protocol, TrafficPolicy
+from esipp.checks.path import Cell
+from esipp.judging.topology import family_of
 from tests.broken.balancing import HOSTNAME_PROXY, WITH_PROXY, balancer_addresses
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import grouped

@@ -2,9 +2,9 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.cell import Cell
-from esipp.model import Backends, EntryKind, Path, Role, Vantage
-from esipp.topology import family_of
+from esipp.checks.model import Backends, EntryKind, Path, Role, Vantage
+from esipp.checks.path import Cell
+from esipp.judging.topology import family_of
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import CLIENT
 from tests.broken.matching import MASQUERADE

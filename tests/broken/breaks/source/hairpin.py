@@ -2,8 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.model import AddressClass, Role
-from esipp.topology import family_of
+from esipp.checks.model import AddressClass, Role
+from esipp.judging.topology import family_of
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import pod_addresses
 from tests.broken.nodes import Live, Nodes, Placed, Rule

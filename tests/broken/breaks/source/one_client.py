@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager
 
-from suites.cast import OUTSIDE_1
+from suites.clients import OUTSIDE_1
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import (
     NAMES_THE_NODE,

@@ -2,9 +2,9 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.cell import Cell
-from esipp.model import Family, Role
-from suites.words import NODE_PORT_LOCAL
+from esipp.checks.model import Family, Role
+from esipp.checks.path import Cell
+from suites.path_checks import NODE_PORT_LOCAL
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import CLIENT, NAMES_THE_NODE
 from tests.broken.matching import MASQUERADE, SENT_ON_HERE, came_by

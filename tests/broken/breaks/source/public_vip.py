@@ -2,8 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.cell import Cell
-from esipp.model import EntryKind, Family, TrafficPolicy, Vantage
+from esipp.checks.model import EntryKind, Family, TrafficPolicy, Vantage
+from esipp.checks.path import Cell
 from tests.broken.balancing import ONLY_POOL, PROFILE, PUBLIC
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import CLIENT

@@ -2,8 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.cell import Cell
-from esipp.model import Role
+from esipp.checks.model import Role
+from esipp.checks.path import Cell
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import CLIENT, NAMES_THE_NODE, PROXY, pod_addresses
 from tests.broken.matching import MASQUERADE, SENT_ON_HERE

@@ -1,6 +1,6 @@
 """Only over SCTP is masqueraded what enters the pod network."""
 
-from esipp.model import Protocol
+from esipp.checks.model import Protocol
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import NAMES_THE_NODE, changed_into_pod_network, into_own_pods
 

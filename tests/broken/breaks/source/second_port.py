@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.model import Family, Port
+from esipp.checks.model import Family, Port
 from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import NAMES_THE_NODE
 from tests.broken.matching import MASQUERADE, came_by, vips

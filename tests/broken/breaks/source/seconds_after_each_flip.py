@@ -2,9 +2,9 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.flips.model import At, FlipClaim, FlippedRow, Flipping
-from esipp.model import Family, Role, TrafficPolicy
-from esipp.rows import Row
+from esipp.checks.check import Row
+from esipp.checks.model import Family, Role, TrafficPolicy
+from esipp.checks.policy_change import At, FlipClaim, FlippedRow, Flipping
 from tests.broken.breakage import Break, Group
 from tests.broken.flipping import OF_FLIPS, after_each_flip, flips
 from tests.broken.matching import MASQUERADE, came_by

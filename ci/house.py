@@ -1,0 +1,148 @@
+"""How wide the house is: `python -m ci.house [TREE…]` prints rooms, modules outside of rooms, knots, files and lines.
+
+A tree is a checkout of this project, by default this one. Two trees beside each other show what a change did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci.places import ROOT
+
+PRODUCT = ("esipp", "suites", "fixtures")
+
+
+@dataclass(frozen=True)
+class House:
+    """A tree, measured.
+
+    Args:
+        rooms: packages directly in `esipp/`.
+        loose: modules directly in `esipp/`, which lie in no room.
+        upward: imports from a lower room to a higher one; None where the tree names no order.
+        knot: the largest set of rooms and loose modules that all import each other, by way of others too.
+        files: Python files of the product.
+        lines: their lines.
+    """
+
+    rooms: tuple[str, ...]
+    loose: tuple[str, ...]
+    upward: int | None
+    knot: tuple[str, ...]
+    files: int
+    lines: int
+
+    @property
+    def figures(self) -> dict[str, str]:
+        """The figures, by their names."""
+        return {
+            "rooms": str(len(self.rooms)),
+            "modules without a room": str(len(self.loose)),
+            "upward imports": "no order is named" if self.upward is None else str(self.upward),
+            "largest knot": str(len(self.knot)),
+            "files": str(self.files),
+            "lines": f"{self.lines:,}",
+        }
+
+
+def measure(tree: Path) -> House:
+    """Measure a checkout."""
+    sources = {_module(path, tree): path for top in PRODUCT for path in sorted((tree / top).rglob("*.py"))}
+    imports = {name: set(_imports(path, sources)) for name, path in sources.items()}
+    packages = {path.parent.name for path in (tree / "esipp").glob("*/*.py")}
+    loose = {path.stem for path in (tree / "esipp").glob("*.py")} - {"__init__", "__main__"}
+    between = {(_room(one), _room(other)) for one, others in imports.items() for other in others}
+    rooms_only = {(one, other) for one, other in between if one != other and {one, other} <= packages | loose}
+    files = list(sources.values())
+    return House(
+        tuple(sorted(packages)),
+        tuple(sorted(loose)),
+        _upward(tree, imports),
+        max(_knots(rooms_only), key=len, default=()),
+        len(files),
+        sum(len(path.read_text().splitlines()) for path in files),
+    )
+
+
+def _module(path: Path, tree: Path) -> str:
+    name = ".".join(path.relative_to(tree).with_suffix("").parts)
+    return name.removesuffix(".__init__")
+
+
+def _imports(path: Path, known: Collection[str]) -> Iterator[str]:
+    """The modules of ours that a file imports, at its top or later."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            named = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            named = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in named:
+            found = name if name in known else name.rpartition(".")[0]
+            if found in known:
+                yield found
+
+
+def _room(module: str) -> str:
+    top, _, rest = module.partition(".")
+    return rest.partition(".")[0] if top == "esipp" else top
+
+
+def _upward(tree: Path, imports: Mapping[str, Iterable[str]]) -> int | None:
+    """Imports that run against the layers in pyproject.toml."""
+    tools = tomllib.loads((tree / "pyproject.toml").read_text())["tool"]
+    contracts = tools.get("importlinter", {}).get("contracts", [])
+    layers = next((each["layers"] for each in contracts if each["type"] == "layers"), None)
+    if layers is None:
+        return None
+    floor = {name.strip(): number for number, layer in enumerate(layers) for name in layer.split("|")}
+    pairs = [(_room(one), _room(other)) for one, others in imports.items() for other in others]
+    return sum(floor[one] > floor[other] for one, other in pairs if one in floor and other in floor)
+
+
+def _knots(arrows: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
+    """Sets of nodes that all reach each other, of two or more."""
+    after: dict[str, set[str]] = {}
+    for one, other in arrows:
+        after.setdefault(one, set()).add(other)
+        after.setdefault(other, set())
+    reached = {node: _reach(node, after) for node in after}
+    knots = {
+        tuple(other for other in sorted(after) if other == node or _mutual(node, other, reached)) for node in after
+    }
+    return [knot for knot in knots if len(knot) > 1]
+
+
+def _mutual(one: str, other: str, reached: Mapping[str, set[str]]) -> bool:
+    return other in reached[one] and one in reached[other]
+
+
+def _reach(start: str, after: Mapping[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    todo = [start]
+    while todo:
+        for other in after[todo.pop()] - found:
+            found.add(other)
+            todo.append(other)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the figures of one tree, or of several beside each other."""
+    parser = argparse.ArgumentParser(prog="python -m ci.house", description="How wide the house is.")
+    parser.add_argument("tree", nargs="*", type=Path, default=[ROOT], help="a checkout (this one)")
+    houses = [measure(tree) for tree in parser.parse_args(arguments).tree]
+    for name in houses[0].figures:
+        print(f"{name:<24}" + "".join(f"{house.figures[name]:>22}" for house in houses))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

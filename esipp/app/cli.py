@@ -1,0 +1,320 @@
+"""The command ``esipp``: run, doctor, plan, list, explain, load-balancers, images, clean, judge, report, summary."""
+
+import argparse
+import contextlib
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from esipp import __version__
+from esipp.app import list as listing
+from esipp.app.compare import add_diff, add_merge
+from esipp.app.doctor.command import add_doctor, add_run_arguments
+from esipp.app.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CLEANING, OF_ROWS
+from esipp.app.in_cluster import credentials as in_pod
+from esipp.app.in_cluster.command import add_fetch, add_in_cluster
+from esipp.app.load_balancers import add_load_balancers
+from esipp.app.options import settings_of
+from esipp.app.plan.command import add_plan
+from esipp.app.report import add_parsers as add_report_commands
+from esipp.base.errors import EsippError, ExitCode, PreflightError
+from esipp.base.output_guard import open_standard_streams, whatever_becomes_of_stdout
+from esipp.base.redaction import redact
+from esipp.checks.catalog import HOUSE, SUITES, all_rows, suite_names
+from esipp.checks.check import Row
+from esipp.checks.exclusions import as_words
+from esipp.ledger.run import Asked
+from esipp.report.pages import rows_page
+from esipp.report.plain import explain_row
+from esipp.testbed.images import add_images
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    open_standard_streams()
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        with _ended_by_sigterm(), whatever_becomes_of_stdout() as lost:  # 'esipp summary | head' keeps its exit code
+            code = int(options.command(options))
+        if lost:
+            print(f"esipp: standard output could not be written: {lost[0]}.", file=sys.stderr)
+            return code if options.command is _run else code or int(ExitCode.HARNESS)  # a run has its folder
+        return code
+    except EsippError as error:
+        print(f"esipp: {error}", file=sys.stderr)
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        print("esipp: interrupted", file=sys.stderr)
+        return int(ExitCode.INTERRUPTED)
+    except Exception:  # Python's own exit code would be 1, and that says something of the cluster
+        print(redact(traceback.format_exc()), file=sys.stderr)
+        print("esipp: this is a fault of esipp's own; please report it.", file=sys.stderr)
+        return int(ExitCode.HARNESS)
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end a command as Ctrl-C does; a run has handlers of its own, once it has begun."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Usage errors exit with 4, as everywhere in this suite."""
+
+    def error(self, message: str) -> Any:
+        self.print_usage(sys.stderr)
+        self.exit(int(ExitCode.USAGE), f"{self.prog}: {message}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="esipp",
+        description="Qualifies a Kubernetes cluster: does the client's source IP survive where Kubernetes says so?",
+        epilog=OF_A_RUN,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"esipp {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+
+    run = commands.add_parser(
+        "run", help="qualify a cluster", epilog=OF_A_RUN, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_run_arguments(run, suite_names())
+    run.set_defaults(command=_run)
+
+    listed = commands.add_parser(
+        "list",
+        help="the rows; needs no cluster",
+        epilog=OF_ROWS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    listed.add_argument("rows", nargs="*", metavar="ROW", help="ids of rows, or parts of them")
+    listed.add_argument(
+        "--format",
+        choices=["text", "json", "markdown"],
+        default="text",
+        help="json: one object a row; markdown: docs/cells.md",
+    )
+    listed.add_argument(
+        "--kubernetes",
+        default=None,
+        metavar="VERSION",
+        help="what would be asked of a server of that version (1.5, v1.28.3), and how it would be spoken to",
+    )
+    listed.add_argument(
+        "--features", action="store_true", help="the features that rows need, and how many rows need each"
+    )
+    listed.set_defaults(command=_list)
+    add_images(commands)
+
+    explaining = commands.add_parser(
+        "explain",
+        help="what a row requires, why, and how it is asked; needs no cluster",
+        epilog=OF_ROWS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    explaining.add_argument("rows", nargs="+", metavar="ROW", help="ids of rows, or parts of them")
+    explaining.set_defaults(command=_explain)
+    add_load_balancers(commands)
+    add_plan(commands, select, suite_names())
+    add_doctor(commands, select, suite_names())
+
+    clean = commands.add_parser(
+        "clean",
+        help="undo and remove what killed runs left in a cluster and beside it",
+        epilog=OF_CLEANING,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    clean.add_argument("--context", default=None, metavar="NAME", help="kubeconfig context of the cluster; required")
+    clean.add_argument("--kubeconfig", default=None, metavar="FILE")
+    add_in_cluster(clean.add_argument)
+    clean.add_argument("--run", default=None, metavar="ID", help="only this run's; it stands in the namespace's name")
+    clean.add_argument("--force", action="store_true", help="also what belongs to a run that is at work anywhere")
+    clean.add_argument("--dry-run", action="store_true", help="only say what would be undone and removed")
+    clean.set_defaults(command=_clean)
+    _add_judge(commands)
+    add_report_commands(commands)
+    add_diff(commands)
+    add_merge(commands)
+    add_fetch(commands)
+    return parser
+
+
+def _add_judge(commands: Any) -> None:
+    """``esipp judge``."""
+    judging = commands.add_parser(
+        "judge",
+        help="judge a run of the past again, by the rows of today; needs no cluster",
+        epilog=OF_A_JUDGEMENT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    judging.add_argument("run", metavar="RUN", help="the run's folder, or its ledger.jsonl")
+    judging.add_argument(
+        "rows",
+        nargs="*",
+        metavar="ROW",
+        help="ids of rows, or parts of them (default: those that the run had, and others for which it saw enough)",
+    )
+    judging.add_argument("--out", default=None, metavar="DIR", help="write a ledger with the new verdicts there")
+    judging.set_defaults(command=_judge)
+
+
+def _judge(options: argparse.Namespace) -> int:
+    from esipp.app.judge import command
+
+    named = {row.id for row in select(options.rows)} if options.rows else set()
+    return command(Path(options.run), all_rows(), named, Path(options.out) if options.out else None)
+
+
+def select(patterns: Sequence[str]) -> list[Row]:
+    """The rows whose id is one of the patterns, or contains one where none is that id; all rows for no pattern.
+
+    Raises:
+        PreflightError: a pattern fits no row.
+    """
+    rows = all_rows()
+    chosen: dict[str, Row] = {}
+    for pattern in patterns:
+        fitting = [row for row in rows if row.id == pattern] or [row for row in rows if pattern in row.id]
+        if not fitting:
+            raise PreflightError(f"No row's id is or contains '{pattern}'.", "'esipp list' prints them all.")
+        chosen |= {row.id: row for row in fitting}
+    return [row for row in rows if not patterns or row.id in chosen]
+
+
+def rows_named(arguments: Sequence[str]) -> list[str]:
+    """The rows that options of ``esipp run`` name.
+
+    Raises:
+        SystemExit: there is no such option.
+    """
+    return list(understood(["run", *arguments]).rows)
+
+
+def understood(arguments: Sequence[str]) -> argparse.Namespace:
+    """What a command line says, without doing it.
+
+    Raises:
+        SystemExit: there is no such command or option.
+    """
+    return _parser().parse_args(arguments)
+
+
+def check_run(arguments: Sequence[str]) -> None:
+    """Refuse what ``esipp run`` would refuse of its command line, without a cluster.
+
+    Raises:
+        PreflightError: a value makes no sense, or no row is called so.
+        SystemExit: there is no such option.
+    """
+    options = understood(["run", *arguments])
+    settings_of(options)
+    select(options.rows)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from esipp.report.allure.live import check_results
+    from esipp.report.junit import promised
+
+    with promised(options.junit):
+        check_results(options.alluredir)
+        return _qualify(options)
+
+
+def _qualify(options: argparse.Namespace) -> int:
+    import pytest
+
+    from esipp.cluster.client import Cluster
+    from esipp.preflight.preflight import examine
+    from esipp.preflight.steps import check_without_cluster
+
+    settings = settings_of(options)
+    check_without_cluster(settings)
+    chosen = [row for row in select(options.rows) if not options.suite or row.suite in options.suite]
+    if not chosen:
+        print(f"esipp: none of these rows is of {' or '.join(options.suite)}", file=sys.stderr)
+        return int(ExitCode.NOTHING_SELECTED)
+    suites = [SUITES / name for name in options.suite or suite_names()]
+    # told here, a misfit leaves no run folder
+    examine(Cluster(settings.context, settings.kubeconfig, settings.wishes), settings, {row.suite for row in chosen})
+    arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=no", "-r", "N", f"--rootdir={HOUSE}"]
+    arguments += ["-p", "no:hypothesispytest"]  # where our own tests' packages are, it would cost a second at the end
+    arguments += ["-c", str(HOUSE / "pyproject.toml"), f"--image={settings.image}"]
+    arguments += ["--in-cluster"] if settings.in_cluster else [f"--context={settings.context}"]
+    arguments += [f"--lane={settings.lane}", f"--outside={settings.outside}", f"--samples={settings.samples}"]
+    arguments += [f"--moves={settings.moves}", f"--seed={settings.seed}", f"--sample-nodes={settings.sample_nodes}"]
+    arguments += [f"--fail-on={settings.fail_on.value}", *(f"--without={name}" for name in settings.without)]
+    arguments += [f"--exclude={word}" for word in as_words(settings.exclude)]
+    arguments += ["--accept-known-defects"] if settings.accept_known_defects else []
+    arguments += [f"--require={name}" for name in settings.require]
+    most = settings.parallel_load_balancers
+    arguments += [f"--parallel-load-balancers={most}"] if most is not None else []
+    arguments += ["--allow-disruptive"] if settings.allow_disruptive else []
+    arguments += [f"--source-ranges={settings.source_ranges}"]
+    arguments += [f"--provider={settings.provider}"] if settings.provider else []
+    arguments += ["--redact-cloud-ids"] if settings.redact_cloud_ids else []
+    arguments += settings.wishes.words()
+    arguments += [f"--implementation={name}={value}" for name, value in settings.implementation]
+    arguments += [f"--kubeconfig={settings.kubeconfig}"] if settings.kubeconfig and not settings.in_cluster else []
+    arguments += [f"--out={settings.out}"] if settings.out else []
+    arguments += [f"--junit={options.junit}"] if options.junit else []
+    arguments += [f"--alluredir={options.alluredir}"] if options.alluredir else []
+    if options.rows:
+        arguments += [f"{SUITES / c.suite / f'test_{c.suite}.py'}::test_{c.suite}[{c.id}]" for c in chosen]
+    else:
+        arguments += [str(path) for path in suites]
+    asked = [f"--suite={name}" for name in options.suite] + options.rows
+    return int(pytest.main(arguments, plugins=[Asked(tuple(asked))]))
+
+
+def _list(options: argparse.Namespace) -> int:
+    rows, version = select(options.rows), options.kubernetes
+    if options.features:
+        if version is not None or options.format == "markdown":
+            raise PreflightError("--features goes with --format text and json only.", "leave the other options out.")
+        for line in listing.features_as_json(rows) if options.format == "json" else listing.features_as_text(rows):
+            print(line)
+        return int(ExitCode.CONFORMANT)
+    if options.format == "markdown":
+        if version is not None:
+            raise PreflightError("--format markdown is the page of all rows.", "--kubernetes goes with text and json.")
+        print(rows_page(rows), end="")
+        return int(ExitCode.CONFORMANT)
+    if options.format == "json":
+        lines = listing.as_json(rows) if version is None else listing.json_for(version, rows)
+    else:
+        lines = listing.as_text(rows) if version is None else listing.text_for(version, rows)
+    for line in lines:
+        print(line)
+    return int(ExitCode.CONFORMANT)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    print("\n\n".join(explain_row(row) for row in select(options.rows)))
+    return int(ExitCode.CONFORMANT)
+
+
+def _clean(options: argparse.Namespace) -> int:
+    from esipp.cluster.client import Cluster
+    from esipp.disruption.cleanup import clean
+
+    cluster = Cluster(*in_pod.named(options.context, options.kubeconfig, options.in_cluster))
+    clean(cluster, options.run, options.force, print, dry_run=options.dry_run)
+    return int(ExitCode.CONFORMANT)

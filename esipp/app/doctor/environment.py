@@ -1,0 +1,183 @@
+"""Checks of what preflight found: rights, families, data plane, clients outside, load balancers. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from esipp.app.doctor.model import Check, no, ok, warn
+from esipp.base.customisation import Pairs
+from esipp.base.kubernetes_version import read_version
+from esipp.base.plural import counted
+from esipp.checks.check import HEALTH_VIEW, OUTSIDE, TWO_ADDRESSES, Row
+from esipp.checks.model import Family
+from esipp.checks.required_features import lacking, refusal
+from esipp.cluster.dialect import NEWEST_RUN, dialect_of
+from esipp.cluster.rights import OF_DISRUPTIONS, OF_EVERY_RUN, OF_FEATURES, WELCOME, Right, needed_by
+from esipp.judging.promise import promise_of
+from esipp.loadbalancers.detection import Detected
+from esipp.loadbalancers.profile_findings import class_of, of_words
+from esipp.loadbalancers.profiles.words import bound
+from esipp.preflight.preflight import Findings
+from esipp.preflight.steps import HINT_RIGHTS
+from esipp.testbed.source_ranges import FACT, decide
+
+UNKNOWN = "unknown"
+
+
+def of_version(version: str, server: str) -> Check:
+    """Whether a server is one of those that we know, by its minor version; one that is too old was told before."""
+    name, number = "API server", read_version(version)
+    if number is None:
+        return warn(name, f"{server} is {version}, which is no version that can be read", "it is taken for a new one.")
+    if number > NEWEST_RUN:
+        newest = "{}.{}".format(*NEWEST_RUN)
+        return warn(
+            name, f"{server} is {version}; the newest that a whole run was made on is {newest}", "expect surprises."
+        )
+    remarks = dialect_of(version).remarks
+    if remarks:
+        return warn(name, f"{server} is {version}: {'; '.join(remarks)}", f"esipp list --kubernetes {version}")
+    return ok(name, f"{server} is {version}")
+
+
+# ------------------------------------------------------------------------------------------------------------- rights
+def of_rights(missing: Sequence[Right], rows: Iterable[Row]) -> Check:
+    """The rights that are lacking of those without which nothing begins, with the rows that they are for."""
+    if not missing:
+        return ok("rights", "the account holds all that a run needs")
+    suites = [row.suite for row in rows]
+    grouped: dict[str, list[str]] = defaultdict(list)
+    for right in missing:
+        grouped[_for_what(right, suites)].append(str(right))
+    said = "; ".join(f"{', '.join(rights)} (for {what})" for what, rights in grouped.items())
+    return no("rights", f"the account lacks {said}", HINT_RIGHTS)
+
+
+def _for_what(right: Right, suites: Sequence[str]) -> str:
+    if right in OF_EVERY_RUN:
+        return f"all {counted(len(suites), 'row')}" if len(suites) > 1 else "the row"
+    of = [f"{suite}, {counted(count, 'row')}" for suite in needed_by(right) if (count := suites.count(suite))]
+    return "; ".join([*of, *(["--allow-disruptive"] if right in OF_DISRUPTIONS else [])])
+
+
+WISHED = (*(right for rights in OF_FEATURES.values() for right in rights), *WELCOME)
+"""Rights that a run does without."""
+
+
+def of_welcome(missing: Sequence[Right], rows: Iterable[Row]) -> Check:
+    """The rights that a run does without, and less is told for it."""
+    name = "more rights"
+    if not missing:
+        return ok(name, "the account holds those, too, without which less is told")
+    lost = {feature for feature, rights in OF_FEATURES.items() if set(rights) & set(missing)}
+    count = sum(bool(lost & row.features) for row in rows)
+    said = f"without {', '.join(map(str, missing))} "
+    said += (
+        counted(count, "row is unsupported", "rows are unsupported")
+        if count
+        else "facts are unknown, and less explains a failure"
+    )
+    return warn(name, said, "docs/rights.md says what each is for.")
+
+
+# --------------------------------------------------------------------------------------------------------- data plane
+def of_required(found: Findings, required: Sequence[str]) -> list[Check]:
+    """Whether what --require names is there, as far as that is known before a run."""
+    if not required:
+        return []
+    name, missing = "required", lacking(required, found.features)
+    if missing:
+        error = refusal(missing)
+        return [no(name, error.sentence, error.hint)]
+    later = [each for each in required if each not in found.features]
+    if later:
+        told = f"only a run can tell whether there is {', '.join(later)}"
+        return [warn(name, told, "it ends with exit code 4 where one is missing.")]
+    return [ok(name, f"{', '.join(required)}: as far as can be told before a run")]
+
+
+def of_families(found: Findings) -> Check:
+    """The families that nodes and Services have."""
+    name, features = "families", {family: found.features[f"family.{family.value.lower()}"] for family in Family}
+    there = [family.value for family, feature in features.items() if feature.present]
+    absent = [f"no {family.value}: {feature.why}" for family, feature in features.items() if not feature.present]
+    if not there:
+        return no(name, "; ".join(absent), "the nodes that play a part must have an InternalIP, or an ExternalIP.")
+    return ok(name, "; ".join([" and ".join(there), *absent]))
+
+
+def of_proxy(found: Findings) -> Check:
+    """What forwards Services on nodes, as far as Kubernetes tells it."""
+    facts = found.facts
+    names = ("service-proxy", "proxy-mode", "network-add-on", "node-port-addresses")
+    said = ", ".join(f"{name} {facts.get(name, UNKNOWN)}" for name in names)
+    unknown = [name for name in ("service-proxy", "proxy-mode") if facts.get(name, UNKNOWN) == UNKNOWN]
+    if unknown:
+        why = "; ".join(dict.fromkeys(found.decided.get(name, "") for name in unknown))
+        return warn("data plane", f"{said} ({why})", "known differences that rest on it count as failures, then.")
+    return ok("data plane", said)
+
+
+def of_outside(found: Findings) -> Check:
+    """Where clients outside stand; whether nodes are reached from there shows only once pods listen."""
+    name, first, second = "outside", found.features[OUTSIDE], found.features[TWO_ADDRESSES]
+    if not first.present:
+        return warn(name, first.why, "--outside machine, or ssh:USER@HOST; docs/outside.md says what they need.")
+    lost = sorted(n for n, f in found.features.items() if n.startswith(f"{OUTSIDE}.") and not f.present)
+    where = f"{first.why}; whether nodes and VIPs are reached from there is known once pods listen"
+    if lost:
+        why = "; ".join(dict.fromkeys(found.features[each].why for each in lost))
+        hint = "another machine: --outside machine,ssh:USER@HOST." if not second.present else "docs/outside.md"
+        return warn(name, f"{where}; {why}", hint)
+    return ok(name, where)
+
+
+# ------------------------------------------------------------------------------------------------------ load balancers
+def of_balancer(found: Findings, text: str, internal: Pairs = (), promised: float | None = None) -> Iterator[Check]:
+    """What the cluster's own is taken for, what contradicts that, and who may use the VIPs.
+
+    Args:
+        found: what preflight found.
+        text: what ``--source-ranges`` says.
+        internal: the annotations that make load balancers internal, where that is wanted.
+        promised: what ``--bound`` says.
+    """
+    name, detected = "load balancer", found.balancer
+    fact, platform = detected.fact, detected.platform
+    if fact.value == UNKNOWN:
+        said = f"unknown: {fact.decided}; nodes of {platform.value} ({platform.decided})"
+        hint = "--provider NAME, or a profile of your own, says how long to wait; --without load-balancer asks none."
+        yield warn(name, said, hint)
+    else:
+        yield ok(name, f"{fact.value} ({fact.decided}): {_traits(detected)}")
+    yield ok("bound", promise_of(detected.profiles, sure=detected.told, bound=promised).words)
+    for finding in of_words(detected):
+        yield warn(name, finding.sentence, "name the right one with --provider, or none.")
+    ranges = decide(text, {**found.facts, FACT: ""})
+    whom = "the run's own clients" if ranges.clients else ", ".join(ranges.given) or "everybody"
+    made = ", ".join(f"{key}={value}" for key, value in internal)
+    yield ok("VIPs", f"admit {whom} ({ranges.why})" + (f"; internal, by {made}" if made else ""))
+
+
+def _traits(detected: Detected) -> str:
+    bounds = sorted({bound(each.local) for each in detected.profiles})
+    return f"class {class_of(detected, 'none').value}, bound {' or '.join(bounds)}"
+
+
+def of_reference(found: Findings) -> Check:
+    """The reference load balancer, which stands beside kind's nodes only."""
+    name = "reference"
+    if found.reference:
+        return ok(name, f"{found.facts['load-balancer.reference']} (container {found.reference.container})")
+    said = "no reference load balancer stands beside the nodes: its rows are unsupported"
+    if found.facts.get("provider") == "kind":
+        return warn(name, said, "./ci/conformance --keep brings a cluster with one.")
+    return ok(name, said)
+
+
+def of_view(found: Findings) -> Check:
+    """Whether the cluster's own load balancer can be asked what it thinks of nodes."""
+    feature = found.features[HEALTH_VIEW]
+    if feature.present:
+        return ok("health view", feature.why)
+    hint = "put it there, and log in." if feature.ours else "docs/health-views.md says whose are known."
+    return warn("health view", feature.why, hint)

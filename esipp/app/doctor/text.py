@@ -1,0 +1,107 @@
+"""A report as text, and as one JSON object; neither holds a secret."""
+
+import json
+from collections.abc import Iterator
+
+from esipp.app.doctor.model import LeftOver, Report
+from esipp.app.plan.plan import Work
+from esipp.app.plan.text import Json, left, levels_of, line, things, time_lines, waits, work_as_json
+from esipp.base.plural import counted as many
+from esipp.base.redaction import KNOWN, redact
+
+GRADE, NAME = 5, 17
+
+
+def as_text(report: Report) -> Iterator[str]:
+    """For a person: a line a check, then what a run would do."""
+    yield from map(redact, _lines(report))
+
+
+def _lines(report: Report) -> Iterator[str]:
+    for check in report.checks:
+        yield f"{check.grade.value:<{GRADE}}{check.name:<{NAME}}{_one_line(check.sentence)}"
+        if check.hint:
+            yield f"{'':<{GRADE + NAME}}hint: {_one_line(check.hint)}"
+    yield ""
+    if report.work:
+        yield from _work(report, report.work)
+    else:
+        yield from line("rows", f"what would be asked is not known: {report.why_no_work}")
+    for each in report.left_over:
+        yield from line("left over", _of_left_over(each))
+    yield from line("run it", report.command) if report.fit else ()
+    counts = ", ".join(f"{count} {grade}" for grade, count in counted(report).items())
+    yield from line("all in all", f"{'fit' if report.fit else 'not fit'} ({counts}); nothing was created")
+
+
+def counted(report: Report) -> dict[str, int]:
+    """How many checks there are of each grade."""
+    grades = [check.grade.value for check in report.checks]
+    return {grade: grades.count(grade) for grade in dict.fromkeys(("ok", "warn", "no"))}
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _work(report: Report, work: Work) -> Iterator[str]:
+    yield from line("rows", f"{len(work.asked)} of {work.rows} would be asked: {levels_of(work.asked)}")
+    if report.left_out:
+        told = many(report.left_out, "core row is", "core rows are")
+        yield from line("", f"PARTIAL at best: {told} left out on our side (options, clients, rights)")
+    for why, rows in sorted(work.unsupported.items(), key=lambda each: -len(each[1])):
+        yield from line("unsupported", f"{len(rows)} ({levels_of(rows)}) {why}")
+    for limit, hit in work.limited:
+        yield from line(limit.outcome.value, f"{len(hit)} ({levels_of(hit)}) {limit.why}")
+    yield from line("waiting", "; ".join(waits(work)))
+    yield from line("made at once", ", ".join([*things(work), *report.created]))
+    yield from time_lines(work)
+    for text in left(work, report.clean):
+        yield from line("if killed", text)
+    yield from line("known later", "; ".join(report.later))
+
+
+def age(seconds: float | None) -> str:
+    """How old something is: ``3 h``; empty where nobody knows."""
+    if seconds is None:
+        return ""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _of_left_over(each: LeftOver) -> str:
+    old = f", {age(each.age)} old" if each.age is not None else ""
+    whose = f" of run {each.run}" if each.run else ""
+    if each.alive:
+        return f"{each.what}{whose}{old}: its run may be at work"
+    return f"{each.what}{whose}{old}: {each.command}"
+
+
+def as_json(report: Report) -> str:
+    """For a program: one line."""
+    told: Json = {
+        "fit": report.fit,
+        "checks": [
+            {"name": check.name, "grade": check.grade.value, "sentence": check.sentence, "hint": check.hint}
+            for check in report.checks
+        ],
+        "work": _work_as_json(report),
+        "core_rows_left_out": report.left_out,
+        "why_no_work": report.why_no_work,
+        "known_later": report.later,
+        "left_over": [vars(each) for each in report.left_over],
+        "command": report.command,
+    }
+    return KNOWN.line(json.dumps(told))
+
+
+def _work_as_json(report: Report) -> Json | None:
+    if report.work is None:
+        return None
+    told = work_as_json(report.work, report.clean)
+    for group, rows in zip(told["unsupported"], report.work.unsupported.values(), strict=True):
+        levels = [row.level.value for row in rows]
+        group["levels"] = {level: levels.count(level) for level in dict.fromkeys(levels)}
+    return {**told, "made_besides": report.created}

@@ -1,0 +1,115 @@
+"""The first container of the Job: runs esipp, and packs the report for the container that keeps it (keep.py).
+
+``python3 -m esipp.app.in_cluster.job [--folder DIR] -- OPTION…``; what follows ``--`` is for ``esipp run``.
+
+It is the pod's init container, and the only one with the account's token. It ends with 0 once there is a
+report, whatever the verdict is, and with the run's exit code if there is none.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
+
+from esipp.app.in_cluster.archive import pack
+from esipp.base.errors import ExitCode
+
+FOLDER = Path("/report")
+ARCHIVE, PARCEL = "report.tar.gz", "parcel.json"
+ORPHANS_SECONDS, LOOK_SECONDS = 60.0, 0.2
+ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+class Asking:
+    """``esipp run`` as a child, to which the signals that end us are handed on: it removes what it made.
+
+    Within the context no signal is lost; ``ended`` says that one came. The first process of a container is not ended by
+    one for which it has no handler.
+    """
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._kept: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._kept = {number: signal.signal(number, self._end) for number in ENDING}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._kept.items():
+            signal.signal(number, handler)
+
+    def run(self, options: Sequence[str], folder: Path) -> tuple[int, Path | None]:
+        """Run it in a folder; returns its exit code, and the run's folder if it made one."""
+        before = set(_runs(folder))
+        command = [sys.executable, "-m", "esipp", "run", "--in-cluster", *options]
+        self._process = subprocess.Popen(command, cwd=folder)
+        if self.ended:  # it came while the child was started
+            self._process.terminate()
+        code = self._process.wait()
+        made = [run for run in _runs(folder) if run not in before]
+        return code if code >= 0 else int(ExitCode.HARNESS), made[-1] if made else None
+
+    def _end(self, _number: int, _frame: FrameType | None) -> None:
+        self.ended = True
+        if self._process is not None:
+            self._process.terminate()
+
+
+def _runs(folder: Path) -> list[Path]:
+    """The folders of runs, the newest last."""
+    ledgers = (folder / "runs").glob("*/ledger.jsonl")
+    return sorted({each.parent.resolve() for each in ledgers}, key=lambda run: run.stat().st_mtime)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run and pack; see the module."""
+    own, options = _split(sys.argv[1:] if arguments is None else arguments)
+    told = _parser().parse_args(own)
+    with Asking() as asking:
+        code, run = asking.run(options, told.folder)
+        await_orphans(ORPHANS_SECONDS)
+        if run is None:
+            return code or int(ExitCode.HARNESS)  # it was refused, and the log says why
+        parcel = pack(run, told.folder / ARCHIVE, code)
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    parcel.write(told.folder / PARCEL)
+    return code if asking.ended else 0
+
+
+def await_orphans(seconds: float) -> None:
+    """Wait, so long at most, for what the run left to us: a watchdog may still undo what a killed run did to nodes.
+
+    A container's other processes are killed as soon as its first one ends.
+    """
+    until, pause = time.monotonic() + seconds, threading.Event()
+    while time.monotonic() < until:
+        try:
+            ended, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if not ended:
+            pause.wait(LOOK_SECONDS)
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    return list(arguments[:at]), list(arguments[at + 1 :])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python3 -m esipp.app.in_cluster.job", allow_abbrev=False)
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where all is written (%(default)s)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

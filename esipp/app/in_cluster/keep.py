@@ -1,0 +1,62 @@
+"""The second container of the Job: keeps the report until it is fetched. It has no token.
+
+``python3 -m esipp.app.in_cluster.keep [--linger SECONDS] [--folder DIR]``.
+
+A pod's emptyDir is gone with its containers. So this one stays, ready (``parcel.json`` is there), until ``esipp fetch``
+writes ``fetched``, or the time is over. It ends with the exit code of the run.
+"""
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from esipp.app.in_cluster.archive import read
+from esipp.app.in_cluster.job import ENDING, FOLDER, PARCEL
+from esipp.base.errors import EsippError, ExitCode
+
+FETCHED = "fetched"
+LINGER_SECONDS = 24 * 3600
+LOOK_SECONDS = 1.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Wait; returns the run's exit code."""
+    told = _parser().parse_args(arguments)
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        parcel = read((told.folder / PARCEL).read_text(encoding="utf-8"))
+    except (OSError, EsippError) as broken:
+        print(f"There is no report to keep: {broken}", flush=True)
+        return int(ExitCode.HARNESS)
+    print(
+        f"The report is ready, {parcel.size} bytes; 'esipp fetch --context …' fetches it. "
+        f"This container ends then, or after {told.linger} s.",
+        flush=True,
+    )
+    fetched = wait_for(told.folder / FETCHED, told.linger)
+    print("The report was fetched." if fetched else "Nobody fetched the report.", flush=True)
+    return parcel.exit_code
+
+
+def wait_for(path: Path, seconds: float) -> bool:
+    """Wait until a file is there, so long at most; a signal that ends us, which has to be blocked, ends that."""
+    deadline = time.monotonic() + seconds
+    while not path.exists():
+        left = deadline - time.monotonic()
+        if left <= 0 or signal.sigtimedwait(ENDING, min(LOOK_SECONDS, left)) is not None:
+            return False
+    return True
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python3 -m esipp.app.in_cluster.keep", allow_abbrev=False)
+    parser.add_argument("--linger", type=int, default=LINGER_SECONDS, help="seconds (%(default)s)")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where all was written (%(default)s)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

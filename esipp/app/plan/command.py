@@ -1,0 +1,94 @@
+"""``esipp plan``: its options, and what it prints."""
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from esipp.app.exit_codes import OF_LOAD_BALANCERS
+from esipp.app.options import add_bound, add_parallel, check_numbers
+from esipp.app.plan.assumed_cluster import Asked
+from esipp.app.plan.plan import plan
+from esipp.app.plan.text import as_json, as_text
+from esipp.base.errors import ExitCode, PreflightError
+from esipp.checks.check import Row
+from esipp.checks.model import Family
+from esipp.ledger.run import DEFAULT_MOVES, DEFAULT_NODES, DEFAULT_SAMPLES
+from esipp.loadbalancers.profiles.loading import provider
+
+Select = Callable[[Sequence[str]], list[Row]]
+
+
+def add_plan(commands: Any, select: Select, suites: Sequence[str]) -> None:
+    """Add the command to the parser's.
+
+    Args:
+        commands: the parser's.
+        select: the rows that words name.
+        suites: the names of all suites.
+    """
+    parser = commands.add_parser(
+        "plan",
+        help="what a run would ask, make and cost where some load balancer is; needs no cluster",
+        epilog=OF_LOAD_BALANCERS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("rows", nargs="*", metavar="ROW", help="ids of rows, or parts of them (default: all rows)")
+    add(
+        "--provider", required=True, metavar="NAME|FILE.toml", help="the load balancer: 'esipp load-balancers' has them"
+    )
+    add_bound(add)
+    add("--suite", action="append", default=[], choices=suites, help="only this suite; repeatable")
+    add("--nodes", type=int, default=3, metavar="N", help="nodes that take pods (default: 3)")
+    add(
+        "--family",
+        action="append",
+        default=[],
+        choices=[family.value for family in Family],
+        help="a family of nodes and Services; repeatable (default: all that the load balancer carries)",
+    )
+    add(
+        "--kubernetes",
+        default="",
+        metavar="VERSION",
+        help="version of the API server (default: one that has everything)",
+    )
+    add("--without", action="append", default=[], metavar="FEATURE", help="take a feature as missing; repeatable")
+    add("--samples", type=int, default=DEFAULT_SAMPLES, metavar="N", help="as of 'esipp run'")
+    add("--moves", type=int, default=DEFAULT_MOVES, metavar="N", help="as of 'esipp run'")
+    add("--sample-nodes", type=int, default=DEFAULT_NODES, metavar="N", help="as of 'esipp run'")
+    add_parallel(add)
+    add("--seed", type=int, default=None, metavar="N", help="as of 'esipp run'")
+    add("--internal", action="store_true", help="as of 'esipp run'")
+    add("--allow-disruptive", action="store_true", help="as of 'esipp run'")
+    add("--format", choices=["text", "json"], default="text")
+    parser.set_defaults(command=lambda options: _plan(options, select))
+
+
+def _plan(options: argparse.Namespace, select: Select) -> int:
+    rows = [row for row in select(options.rows) if not options.suite or row.suite in options.suite]
+    if not rows:
+        raise PreflightError("None of these rows is of these suites.", "'esipp list' prints them all.")
+    check_numbers(options)
+    made = plan(
+        Asked(
+            provider(options.provider),
+            rows,
+            options.nodes,
+            tuple(Family(each) for each in dict.fromkeys(options.family)),
+            options.kubernetes,
+            tuple(options.without),
+            options.allow_disruptive,
+            options.samples,
+            options.moves,
+            options.sample_nodes,
+            options.seed,
+            options.internal,
+            options.bound,
+            options.parallel_load_balancers,
+        )
+    )
+    lines = [json.dumps(as_json(made))] if options.format == "json" else as_text(made)
+    print("\n".join(lines))
+    return int(ExitCode.CONFORMANT)

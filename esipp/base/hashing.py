@@ -1,0 +1,30 @@
+"""What something made of files is called: by their content, so that the same name is always the same thing."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+
+def key_of(*inputs: object) -> str:
+    """Hash inputs: text, lists and mappings by value, files and folders by their paths and content."""
+    digest = hashlib.sha256()
+    for thing in inputs:
+        if isinstance(thing, Path):
+            files = sorted(p for p in thing.rglob("*") if p.is_file()) if thing.is_dir() else [thing]
+            for path in files:
+                if "__pycache__" not in path.parts:
+                    name = str(path.relative_to(thing)) if path != thing else path.name
+                    digest.update(f"{name}\0{oct(path.stat().st_mode & 0o111)}\0".encode() + path.read_bytes())
+        else:
+            digest.update(json.dumps(thing, sort_keys=True).encode())
+        digest.update(b"\0\0")
+    return digest.hexdigest()[:16]
+
+
+def file_name(identity: str) -> str:
+    """An id as the name of a file: letters, digits, dots, dashes; two ids never share one."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", identity).lstrip(".-")
+    if plain and plain == identity and len(plain) <= 120:
+        return plain
+    return f"{plain[:110]}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"

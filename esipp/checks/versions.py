@@ -1,0 +1,222 @@
+"""From which Kubernetes on a row can be asked. Pure, no I/O.
+
+It follows from what the row uses: its services' fields, its paths, its trial. The rules are data, and the only place
+where this is said; a row may say a later version itself (``Row.since``). A version is the first in which every cluster
+has it unless somebody switched it off: that a gate is on by default as beta is enough, alpha is not.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+from esipp.base.errors import PreflightError
+from esipp.base.kubernetes_version import OLDEST, read_version
+from esipp.checks.check import KUBERNETES, Feature, Row
+from esipp.checks.model import (
+    Backends,
+    Balancer,
+    EntryKind,
+    Family,
+    Path,
+    Protocol,
+    ServiceType,
+    TrafficPolicy,
+    Vantage,
+)
+from esipp.checks.path import paths_of
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+@dataclass(frozen=True)
+class Need:
+    """A version, and what came with it."""
+
+    since: str
+    because: str
+
+    @cached_property
+    def number(self) -> tuple[int, int]:
+        """The version, to compare.
+
+        Raises:
+            ValueError: it is none.
+        """
+        number = read_version(self.since)
+        if number is None or self.since != "{}.{}".format(*number):
+            raise ValueError(f"'{self.since}' is no version such as 1.28")
+        return number
+
+
+IPV6 = Need("1.9", "KEP-508: IPv6 clusters")
+FAMILIES = Need("1.21", "KEP-563: dual-stack services, beta")
+GATES = Need("1.12", "KEP-580: readiness gates, beta")
+CLASSES = Need("1.22", "KEP-1959: spec.loadBalancerClass, beta")
+SLICES = Need("1.21", "KEP-752: discovery.k8s.io/v1")
+TERMINATING = Need("1.26", "KEP-1669: serving terminating endpoints, beta")
+SCTP = Need("1.19", "KEP-614: SCTP services, beta")
+DOCUMENT = Need("1.7", "kubernetes/kubernetes#44053: health checks answer with a JSON document")
+AFFINITY = Need("1.8", "kubernetes/kubernetes#49850: sessionAffinityConfig")
+AFFINITY_CLAIMS = ("default-seconds", "zero", "more-than-a-day")
+IP_MODE = Need("1.30", "KEP-1860: status.loadBalancer.ingress.ipMode, beta")
+PROXIES = (Balancer.PROXY, Balancer.PROXY_FORWARDED_FOR, Balancer.PROXY_V1, Balancer.PROXY_V2)
+FIELD_RULES = Need(
+    "1.7", "kubernetes/kubernetes#41162: the port is a field, and is validated when a Service is created"
+)
+
+
+def _is_local(path: Path, *types: ServiceType) -> bool:
+    service = path.service
+    return service is not None and service.policy is TrafficPolicy.LOCAL and service.type in types
+
+
+def _is_short_cut(path: Path) -> bool:
+    """Whether a host process dials a Local service in a way that its own node cuts short."""
+    own = path.entry.kind is EntryKind.NODE_PORT and path.entry.role is path.client.role
+    return (
+        path.client.vantage is Vantage.NODE
+        and (own or path.entry.kind is EntryKind.VIP)
+        and _is_local(path, ServiceType.NODE_PORT, ServiceType.LOAD_BALANCER)
+    )
+
+
+def _is_sent_to_a_proxy(path: Path) -> bool:
+    """Whether a client in the cluster is to reach a proxy by its VIP, and not be served by its own node instead."""
+    inside = path.client.vantage is not Vantage.OUTSIDE and path.entry.kind is EntryKind.VIP
+    return inside and path.service is not None and path.service.balancer in PROXIES
+
+
+OF_PATHS: tuple[tuple[Callable[[Path], bool], Need], ...] = (
+    (lambda p: _is_local(p, ServiceType.NODE_PORT), Need("1.5", "the Local policy on type NodePort; tutorial of 1.5")),
+    (lambda p: p.family is Family.IPV6, IPV6),
+    (lambda p: bool(p.service and p.service.backends is Backends.NOT_READY), GATES),
+    (
+        _is_short_cut,
+        Need("1.15", "kubernetes/kubernetes#77523: a node's own traffic to a VIP takes the service's chain"),
+    ),
+    (lambda p: bool(p.service and p.protocol is Protocol.SCTP), SCTP),
+    (lambda p: bool(p.service and p.service.families), FAMILIES),
+    (lambda p: bool(p.service and p.service.internal), Need("1.22", "KEP-2086: internalTrafficPolicy, beta")),
+    (lambda p: bool(p.service and p.service.balancer is not Balancer.DEFAULT), CLASSES),
+    (_is_sent_to_a_proxy, IP_MODE),
+    (
+        lambda p: bool(p.service and p.service.old_form),
+        Need("1.8", "kubernetes/kubernetes#50224: the annotations are removed"),
+    ),
+    (
+        lambda p: bool(p.service and p.service.external_ips and p.service.policy),
+        Need("1.29", "kubernetes/kubernetes#119150: an external policy on Services with externalIPs"),
+    ),
+)
+"""What paths use: of a row's own path, and of its controls'."""
+
+OF_FEATURES: tuple[tuple[str, Need], ...] = (
+    ("family.ipv6", IPV6),
+    ("families.dual", FAMILIES),
+    *((f"load-balancer.{each.value}", CLASSES) for each in Balancer if each is not Balancer.DEFAULT),
+)
+"""What a row's other features imply."""
+
+_HEALTH, _CONVERGENCE, _INTEROP = "health_checks", "convergence", "interoperability"
+_CONTINUITY, _COMPATIBILITY = "continuity", "compatibility"
+HEARD = ("prompt", "chosen", "kept", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion")
+"""Steps in a port's life at which the nodes must name the Service that they answer for, which is in the document."""
+
+OF_ROWS: tuple[tuple[Mapping[str, str], Need], ...] = (
+    ({"suite": _HEALTH, "about": "document"}, DOCUMENT),
+    ({"suite": _HEALTH, "about": "count"}, DOCUMENT),
+    ({"suite": _HEALTH, "claim": "count"}, DOCUMENT),
+    *(({"suite": _HEALTH, "trial": "lifecycle", "claim": claim}, DOCUMENT) for claim in HEARD),
+    ({"suite": _HEALTH, "about": "proxy"}, Need("1.27", "kubernetes/kubernetes#111661: serviceProxyHealthy")),
+    ({"suite": _HEALTH, "about": "weight"}, Need("1.28", "kubernetes/kubernetes#118999: the weight header")),
+    ({"suite": _HEALTH, "situation": "unready-pod"}, GATES),
+    ({"suite": _HEALTH, "situation": "published-unready-pod"}, GATES),
+    ({"suite": _HEALTH, "trial": "placement"}, GATES),
+    ({"suite": _HEALTH, "trial": "stable"}, GATES),
+    ({"suite": _HEALTH, "trial": "terminating", "claim": "serves"}, TERMINATING),
+    ({"suite": _HEALTH, "trial": "terminating", "claim": "source"}, TERMINATING),
+    ({"suite": _HEALTH, "claim": "refused-with-cluster"}, FIELD_RULES),
+    ({"suite": _HEALTH, "claim": "refused-for-nodeport"}, FIELD_RULES),
+    (
+        {"suite": _HEALTH, "claim": "kept-on-update"},
+        Need(
+            "1.23", "kubernetes/kubernetes#103532: what an update leaves out is carried over; also in late 1.20 to 1.22"
+        ),
+    ),
+    ({"suite": _HEALTH, "claim": "kept-on-apply"}, Need("1.16", "KEP-555: server-side apply, beta")),
+    ({"suite": _INTEROP, "trial": "neighbours"}, GATES),
+    # a class of nobody's: else the cluster's own balancer would serve them
+    ({"suite": _INTEROP, "trial": "neighbours"}, CLASSES),
+    ({"suite": _INTEROP, "trial": "many"}, CLASSES),
+    ({"suite": _INTEROP, "claim": "document"}, DOCUMENT),
+    ({"suite": _INTEROP, "trial": "names"}, SLICES),
+    ({"suite": _CONVERGENCE}, SLICES),
+    ({"suite": _CONVERGENCE, "what": "no-loss-on-graceful-deletion"}, TERMINATING),
+    ({"suite": _CONTINUITY}, SLICES),
+    ({"suite": _CONTINUITY, "what": "terminating-serves"}, TERMINATING),
+    *(({"suite": _CONTINUITY, "phase": phase}, TERMINATING) for phase in ("rolling-update", "deleted", "drain")),
+    ({"suite": _COMPATIBILITY, "claim": "external-name.health-port"}, FIELD_RULES),
+    ({"suite": _COMPATIBILITY, "claim": "health-port.clusterip"}, FIELD_RULES),
+    *(({"suite": _COMPATIBILITY, "claim": f"affinity.{claim}"}, AFFINITY) for claim in AFFINITY_CLAIMS),
+)
+"""What the rows of a suite use that are no paths, by what they are about."""
+
+_TRAITS = ("suite", "about", "trial", "claim", "what", "phase")
+
+
+def needs_kubernetes(row: Row) -> Need | None:
+    """The latest version that a row needs, and for what; None where every one will do that can be spoken to."""
+    needs = [need for path in paths_of(row) for uses, need in OF_PATHS if uses(path)]
+    needs += [need for name, need in OF_FEATURES if name in row.features]
+    rules = [(wanted, need) for wanted, need in OF_ROWS if wanted["suite"] == row.suite]
+    if rules:
+        traits = {name: str(getattr(row, name, "")) for name in _TRAITS}
+        traits["situation"] = str(getattr(getattr(row, "question", None), "situation", ""))
+        needs += [need for wanted, need in rules if all(traits[name] == value for name, value in wanted.items())]
+    needs += [Need(row.since, row.since_why)] if row.since else []
+    return max(needs, key=lambda need: need.number, default=None)
+
+
+def dated(row: AnyRow) -> AnyRow:
+    """The same row with the version that it needs, as a feature and to be told."""
+    need = needs_kubernetes(row)
+    if need is None:
+        return row
+    feature = f"{KUBERNETES}{need.since}"
+    return replace(row, features=row.features | {feature}, since=need.since, since_why=need.because)
+
+
+def version_features(git_version: str, rows: Iterable[Row]) -> dict[str, Feature]:
+    """Whether a server has what each version brought that some row needs; one whose version is unread has all."""
+    names = {name for row in rows for name in row.features if name.startswith(KUBERNETES)}
+    numbers = {name: read_version(name.removeprefix(KUBERNETES)) or OLDEST for name in names}
+    has = read_version(git_version)
+    why = f"the server is {git_version.removeprefix('v')}"
+    return {name: Feature(has is None or has >= numbers[name], why) for name in sorted(names, key=numbers.__getitem__)}
+
+
+def asked_version(text: str) -> tuple[int, int]:
+    """The version that a user names.
+
+    Raises:
+        PreflightError: it is none, or one to which nothing can be spoken.
+    """
+    version = read_version(text)
+    if version is None:
+        raise PreflightError(f"'{text}' is no Kubernetes version.", "it looks like 1.28 or v1.28.3.")
+    check_age(version)
+    return version
+
+
+def check_age(version: tuple[int, int]) -> None:
+    """Make sure that a server is not older than what the suite is about.
+
+    Raises:
+        PreflightError: it is.
+    """
+    if version < OLDEST:
+        raise PreflightError(
+            "Kubernetes {}.{} cannot preserve the client's source in any form.".format(*version),
+            "that came with 1.4, as alpha annotations.",
+        )

@@ -1,0 +1,444 @@
+"""The one module that imports the kubernetes client.
+
+Manifests go in as dicts and answers come out as raw JSON: the client's generated models are stricter than the API
+server (a null where they want a list raises), and a suite that reports what it saw must not stumble over its own types.
+The client contributes what is hard: kubeconfig, credentials, TLS.
+"""
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import urllib3
+import yaml
+from kubernetes import client, config
+from kubernetes.config import kube_config
+from kubernetes.config.config_exception import ConfigException
+
+from esipp.base.customisation import NOTHING, Wishes
+from esipp.base.errors import PreflightError
+from esipp.base.redaction import learn_authorization, learn_environment, learn_kubeconfig
+from esipp.cluster.calls import ApiCalls
+from esipp.cluster.dialect import Dialect, dialect_of
+from esipp.cluster.errors import NOT_THERE as NOT_THERE
+from esipp.cluster.errors import ApiError as ApiError
+from esipp.cluster.errors import UnreachableError as UnreachableError
+from esipp.cluster.errors import refusal, too_old
+from esipp.cluster.paging import listed
+from esipp.cluster.proxy import account_at, proxy_for, proxy_hint
+from esipp.cluster.wire import lines_of, plain_words
+
+Json = dict[str, Any]
+
+VERSION = "/version"
+CONNECT_TIMEOUT = 5.0
+READ_TIMEOUT = 30.0
+UNAUTHORIZED = 401
+GONE = 410
+"""What a server answers that no longer knows what happened since some version."""
+
+REOPEN_SECONDS = 0.2
+"""Pause before a watch that the server closed is opened again."""
+
+LONGEST_WATCH = 1800.0
+"""Seconds after which a watch is opened anew where it ended, at the latest; API servers end theirs after 30 to 60
+minutes, too (``--min-request-timeout``)."""
+
+
+class Cluster:
+    """A cluster by its kubeconfig context.
+
+    ``calls`` counts what it was asked.
+
+    Args:
+        context: name of the context; there is no default, so that nothing is run against a cluster by accident.
+        kubeconfig: the file, or None for $KUBECONFIG and then ~/.kube/config.
+        wishes: what everything that is created carries.
+
+    Raises:
+        PreflightError: no such file, no such context, or unusable credentials.
+    """
+
+    def __init__(self, context: str, kubeconfig: str | None = None, wishes: Wishes = NOTHING) -> None:
+        self.context = context
+        self.kubeconfig = kubeconfig
+        self.wishes = wishes
+        try:
+            # not list_kube_config_contexts: it fails on a file without a current-context, which we have no use for
+            merged = kube_config.KubeConfigMerger(kubeconfig or kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
+            learn_kubeconfig(merged.value if merged else {})
+            learn_environment(os.environ)
+            names = sorted(str(each["name"]) for each in (merged.value if merged else {}).get("contexts") or [])
+        except (ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError, KeyError) as broken:
+            why = " ".join(str(broken).split()).rstrip(".")
+            raise PreflightError(
+                f"The kubeconfig {kubeconfig or '($KUBECONFIG or ~/.kube/config)'} cannot be used: {why}.",
+                "name the file with --kubeconfig or $KUBECONFIG.",
+            ) from None
+        if context not in names:
+            raise PreflightError(
+                f"There is no context '{context}' in the kubeconfig.",
+                f"it knows: {', '.join(names) or 'none'}; ./ci/conformance --keep makes kind-esipp.",
+            )
+        self._api = self._log_in()
+        self._logging_in = threading.Lock()
+        self.server = str(self._api.configuration.host)
+        self._dialect: Dialect | None = None
+        self.calls = ApiCalls()
+
+    def _log_in(self) -> client.ApiClient:
+        """Load server, credentials and proxy from the kubeconfig; a plugin that makes credentials is asked anew."""
+        settings = client.Configuration(proxy="", no_proxy="")  # which one is asked is not the library's to say
+        try:
+            config.load_kube_config(
+                config_file=self.kubeconfig, context=self.context, client_configuration=settings, persist_config=False
+            )
+            settings.retries = urllib3.Retry(0)  # a lost request is told at once; whoever may wait, waits by itself
+            settings.proxy = settings.proxy or proxy_for(str(settings.host), os.environ)
+            if settings.proxy and account_at(settings.proxy):
+                settings.proxy_headers = urllib3.make_headers(proxy_basic_auth=account_at(settings.proxy))
+            return client.ApiClient(configuration=settings)
+        except (ConfigException, OSError, ValueError, TypeError, ImportError, urllib3.exceptions.HTTPError) as broken:
+            raise PreflightError(
+                f"The server, credentials or proxy of context '{self.context}' cannot be used: {broken}.",
+                f"does 'kubectl --context {self.context} get nodes' work?",
+            ) from None
+
+    def _log_in_again(self, refused: client.ApiClient) -> bool:
+        """After credentials were refused: whether there are others by now, in the file or from its plugin."""
+        with self._logging_in:
+            if self._api is refused:  # no other thread was here before
+                with contextlib.suppress(PreflightError):
+                    self._api = self._log_in()
+            with contextlib.suppress(OSError):  # a certificate's file was taken away
+                return _credentials(self._api) != _credentials(refused)
+            return False
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Json | None = None,
+        query: Mapping[str, str] | None = None,
+        read_timeout: float = READ_TIMEOUT,
+        content: str = "application/json",
+        warnings: list[str] | None = None,
+    ) -> Json:
+        """One request, one JSON answer; ``content`` is the media type of the body, ``warnings`` gets the server's.
+
+        Objects go out and come back as those of today's Kubernetes, whatever the server's age (dialect.py).
+
+        Raises:
+            ApiError: the server refused, or is too old for such a request, which then was not sent.
+            UnreachableError: no answer.
+            PreflightError: the server does not tell its version; ``version`` would have said so before.
+        """
+        dialect = dialect_of("") if path == VERSION else self.dialect
+        if query and "dryRun" in query and not dialect.dry_runs:
+            raise too_old(dialect, "dry run, and would create the object", f"{method} {path}")
+        if "apply-patch" in content and not dialect.applies:
+            raise too_old(dialect, "server-side apply", f"{method} {path}")
+        body = self.wishes.on(method, path, body, content)
+        out = None if body is None else dialect.out(method, path, body)
+        try:
+            response = self._send(method, path, out, query, read_timeout, content=content)
+        except ApiError as refused:
+            raise ApiError(
+                refused.status, refused.reason, dialect.refusal(refused.message), f"{method} {path}"
+            ) from None
+        if warnings is not None:
+            warnings += response.headers.getlist("Warning")
+        return dialect.back(path, dict(json.loads(response.data or b"{}")))
+
+    def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
+        """GET something that is not JSON, such as a pod's log."""
+        return bytes(self._send("GET", path, None, query, READ_TIMEOUT).data).decode(errors="replace")
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Json | None,
+        query: Mapping[str, str] | None,
+        read_timeout: float,
+        stream: bool = False,
+        content: str = "application/json",
+    ) -> urllib3.BaseHTTPResponse:
+        """Send a request; once more with fresh credentials, if those at hand are not accepted any more."""
+        api = self._api
+        try:
+            return self._send_by(api, method, path, body, query, read_timeout, stream, content)
+        except ApiError as refused:
+            if refused.status != UNAUTHORIZED or not self._log_in_again(api):
+                raise
+        return self._send_by(self._api, method, path, body, query, read_timeout, stream, content)
+
+    def _send_by(
+        self,
+        api: client.ApiClient,
+        method: str,
+        path: str,
+        body: Json | None,
+        query: Mapping[str, str] | None,
+        read_timeout: float,
+        stream: bool,
+        content: str,
+    ) -> urllib3.BaseHTTPResponse:
+        arguments = api.param_serialize(
+            method,
+            path,
+            query_params=list((query or {}).items()),
+            header_params={"Accept": "application/json", "Content-Type": content},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        learn_authorization(str(arguments[2].get("authorization") or ""))
+        self.calls.add(method, path, query)
+        try:
+            response: urllib3.BaseHTTPResponse = api.call_api(
+                *arguments, _request_timeout=(CONNECT_TIMEOUT, read_timeout)
+            ).response
+            if response.status >= 400:
+                raise refusal(response, f"{method} {path}")
+            if not stream:
+                response.read(cache_content=True)
+        except (urllib3.exceptions.HTTPError, OSError) as broken:
+            raise UnreachableError(plain_words(broken)) from None
+        return response
+
+    def create(self, collection: str, manifest: Json) -> Json:
+        """POST an object to a collection such as ``/api/v1/namespaces/x/pods``."""
+        return self.request("POST", collection, body=manifest)
+
+    def patch(self, path: str, body: Json, how: str = "strategic-merge-patch") -> Json:
+        """PATCH an object; ``how`` is ``strategic-merge-patch``, ``merge-patch`` or ``apply-patch`` (with a query)."""
+        return self.request("PATCH", path, body=body, content=f"application/{how}+json")
+
+    def list(self, collection: str, **query: str) -> list[Json]:
+        """The items of a collection, in pages (paging.py); ``labelSelector="a=b"`` and the like narrow it."""
+        return listed(lambda page: self.request("GET", collection, query=page), query)
+
+    def delete(self, path: str, *, grace: int | None = None) -> None:
+        """DELETE an object; one that is gone already is fine."""
+        body: Json = {"propagationPolicy": "Background"}
+        if grace is not None:
+            body["gracePeriodSeconds"] = grace
+        try:
+            self.request("DELETE", path, body=body)
+        except ApiError as refused:
+            if refused.status != 404:
+                raise
+
+    def watch(
+        self,
+        collection: str,
+        *,
+        budget: float,
+        waits: bool = True,
+        known: dict[str, Json] | None = None,
+        **query: str,
+    ) -> Iterator[tuple[str, Json]]:
+        """First the present objects as ``ADDED``, then changes, for at most ``budget`` seconds (``math.inf``: no end).
+
+        Yields ``(event type, object)``; ``EMPTY`` with a nameless object says that the snapshot had none. Ends
+        silently when the budget is used up: whoever watches knows what is still missing and says it. A watch that the
+        server closes goes on where it ended. One that breaks is opened again with a new snapshot, also after a while
+        in which no server answered: an object that is not in that snapshot any more, or is another one of the same
+        name, comes as ``DELETED`` in its last known state. A caller who goes by the time at which events arrive sets
+        ``waits`` to False, and the watch then does not outlive a server that is away. ``known`` keeps the last states
+        for a caller who watches again after a refusal.
+
+        Raises:
+            ApiError: the server refused.
+            UnreachableError: none answers, and the budget is used up or nobody waits.
+        """
+        deadline = time.monotonic() + budget
+        pause = threading.Event()
+        known = {} if known is None else known
+        while True:
+            try:
+                snapshot = self.request("GET", collection, query=query)
+            except UnreachableError:
+                if not waits or time.monotonic() >= deadline:
+                    raise
+                pause.wait(REOPEN_SECONDS)
+                continue
+            items = {_name_of(item): item for item in snapshot.get("items") or []}
+            gone = [each for name, each in known.items() if name not in items or _uid_of(items[name]) != _uid_of(each)]
+            for item in gone:
+                yield "DELETED", item
+            known.clear()
+            known.update(items)
+            for item in items.values():
+                yield "ADDED", item
+            if not items:
+                yield "EMPTY", {"metadata": {"name": ""}}
+            version = str(snapshot.get("metadata", {}).get("resourceVersion", ""))
+            while True:  # as long as the server ends each part of the watch in good order
+                left = min(deadline - time.monotonic(), LONGEST_WATCH)
+                if left <= 0:
+                    return
+                whole = False
+                opened = {**query, "watch": "1", "resourceVersion": version, "timeoutSeconds": str(max(1, int(left)))}
+                try:
+                    response = self._send("GET", collection, None, opened, left + 1, stream=True)
+                    try:
+                        for line in lines_of(response):
+                            event = json.loads(line)
+                            if event["type"] == "ERROR":
+                                break
+                            item = self.dialect.back(collection, event["object"])
+                            version = str(item["metadata"].get("resourceVersion") or version)
+                            if event["type"] == "DELETED":
+                                known.pop(_name_of(item), None)
+                            else:
+                                known[_name_of(item)] = item
+                            yield str(event["type"]), item
+                        else:
+                            whole = bool(version)
+                    finally:
+                        response.close()
+                except ApiError as refused:
+                    if refused.status != GONE:
+                        raise
+                except (UnreachableError, urllib3.exceptions.HTTPError, OSError):
+                    if time.monotonic() >= deadline:
+                        return
+                if not whole:
+                    break
+                pause.wait(REOPEN_SECONDS)  # a server that closes at once is not asked without end
+            pause.wait(REOPEN_SECONDS)
+
+    def wait_for(
+        self,
+        collection: str,
+        done: Callable[[Json], bool],
+        names: set[str],
+        *,
+        budget: float,
+        tell: Callable[[str], None] = lambda _state: None,
+        key: Callable[[Json], str] = lambda item: str(item["metadata"]["name"]),
+        **query: str,
+    ) -> dict[str, Json]:
+        """Watch until every named object is ``done``, the budget is used up, or one of them is deleted.
+
+        Returns the last seen state of each object; those that are not there are missing from it. ``tell`` is called
+        with how many are left, whenever something has changed. ``key`` says by what name an object is waited for.
+        """
+        last: dict[str, Json] = {}
+        right: set[str] = set()
+        for kind, item in self.watch(collection, budget=budget, waits=True, known=None, **query):
+            name = key(item)
+            if name not in names:
+                continue
+            if kind == "DELETED":
+                last.pop(name, None)
+                break
+            last[name] = item
+            right.discard(name)
+            right |= {each for each in names - right if each in last and done(last[each])}
+            tell(f"{len(names - right)} of {len(names)} are left")
+            if right == names:
+                break
+        return last
+
+    def exists(self, path: str) -> bool:
+        """Whether an object is there."""
+        try:
+            self.request("GET", path)
+        except ApiError as refused:
+            if refused.status == 404:
+                return False
+            raise
+        return True
+
+    def wait_gone(self, path: str, *, budget: float) -> bool:
+        """Wait until an object is deleted; False if it is still there when the budget is used up."""
+        collection, _, name = path.rpartition("/")
+        for kind, _ in self.watch(collection, budget=budget, fieldSelector=f"metadata.name={name}"):
+            if kind in ("DELETED", "EMPTY"):
+                return True
+        return not self.exists(path)
+
+    def version(self) -> str:
+        """``gitVersion`` of the API server.
+
+        Raises:
+            PreflightError: the server does not answer or refuses us.
+        """
+        try:
+            version = str(self.request("GET", VERSION, read_timeout=10)["gitVersion"])
+        except UnreachableError as silent:
+            raise PreflightError(
+                f"The API server {self.server} of context '{self.context}' does not answer: {silent}.",
+                "is the cluster up, and is this machine on its network (for one that ci/conformance made: ./ci/enter)?"
+                + proxy_hint(os.environ),
+            ) from None
+        except ApiError as refused:
+            raise PreflightError(
+                f"The API server {self.server} refuses the credentials of context '{self.context}': {refused.message}.",
+                f"does 'kubectl --context {self.context} get nodes' work?",
+            ) from None
+        self._dialect = dialect_of(version)
+        return version
+
+    def date(self) -> str:
+        """The server's clock as the ``Date`` of an answer (RFC 9110) says it, in whole seconds; empty if none does."""
+        return str(self._send("GET", VERSION, None, None, READ_TIMEOUT).headers.get("Date") or "")
+
+    @property
+    def dialect(self) -> Dialect:
+        """What is spoken to this server; chosen by its version, once.
+
+        Raises:
+            PreflightError: as ``version`` does.
+        """
+        if self._dialect is None:
+            self.version()
+        assert self._dialect is not None
+        return self._dialect
+
+    def may(
+        self, verb: str, resource: str, *, group: str = "", namespace: str | None = None, name: str | None = None
+    ) -> bool:
+        """Whether we hold a right; ``resource`` may name a subresource (``pods/exec``), ``name`` the one object."""
+        resource, _, subresource = resource.partition("/")
+        attributes: Json = {"verb": verb, "resource": resource, "subresource": subresource, "group": group}
+        if namespace:
+            attributes["namespace"] = namespace
+        if name:
+            attributes["name"] = name
+        review = {
+            "apiVersion": f"authorization.k8s.io/{self.dialect.access_review}",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        answer = self.create(f"/apis/{review['apiVersion']}/selfsubjectaccessreviews", review)
+        return bool(answer.get("status", {}).get("allowed"))
+
+
+def _name_of(item: Json) -> str:
+    metadata = item["metadata"]
+    return f"{metadata.get('namespace', '')}/{metadata['name']}"
+
+
+def _uid_of(item: Json) -> str:
+    return str(item["metadata"].get("uid", ""))
+
+
+def kubeconfig_arguments(context: str, kubeconfig: str | None) -> list[str]:
+    """The arguments that point kubectl at the same cluster."""
+    return ["--context", context, *(["--kubeconfig", str(Path(kubeconfig))] if kubeconfig else [])]
+
+
+def _credentials(api: client.ApiClient) -> tuple[Any, ...]:
+    """What we prove with who we are; certificates by their content, as their files are temporary."""
+    settings = api.configuration
+    files = [Path(each).read_bytes() for each in (settings.cert_file, settings.key_file) if each]
+    return settings.api_key.get("BearerToken"), settings.username, settings.password, *files

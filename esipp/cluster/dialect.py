@@ -1,0 +1,266 @@
+"""How a Kubernetes API server of some age is spoken to, so that the rest of the suite speaks as to one of today.
+
+The suite writes and reads ``spec.externalTrafficPolicy`` and ``spec.healthCheckNodePort``; servers before 1.7 have
+annotations for them. ``Cluster`` lets every Service and Pod pass through here, on the way out and on the way back, and
+nobody else knows. Pure, no I/O.
+
+What each server does was read in its source, by version: pkg/api/service/annotations.go (1.4, 1.5, 1.6),
+pkg/api/service/util.go (1.7) and pkg/registry/core/service/rest.go (1.6, 1.7); upstream.md §3. No such server can be
+run here: tests/unit/recorded/ holds what they would say.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+
+from esipp.base.kubernetes_version import read_version
+
+Json = dict[str, Any]
+
+ALPHA, BETA = "service.alpha.kubernetes.io", "service.beta.kubernetes.io"
+VALUES = {"Local": "OnlyLocal", "Cluster": "Global"}
+"""What ``external-traffic`` says for a policy; anything else goes out as it is, for the server to judge."""
+_FIELDS = {VALUES[policy]: policy for policy in VALUES}
+
+NEWEST = (9999, 0)
+"""What a server is taken for whose version cannot be read: one of today."""
+
+NEWEST_RUN = (1, 36)
+"""The newest on which whole runs were made."""
+
+FIELDS_SINCE, ANNOTATIONS_UNTIL = (1, 7), (1, 8)
+DRY_RUN_SINCE, APPLY_SINCE = (1, 13), (1, 16)
+"""On by default: dry run as beta in 1.13 (before 1.12 a server ignores the parameter, and creates the object), server-
+side apply as beta in 1.16 (KEP-555)."""
+REVIEW_SINCE = (1, 6)
+"""authorization.k8s.io/v1; v1beta1 before."""
+POD_IPS_SINCE, CLUSTER_IPS_SINCE, SCTP_SINCE = (1, 20), (1, 21), (1, 19)
+"""Lists of addresses and families for every pod and Service without a feature gate (KEP-563: 1.21 beta, and the
+environment's ``status.podIPs`` with it); SCTP as a port's protocol (KEP-614: 1.19 beta)."""
+
+_SERVICES = re.compile(r"^/api/v1/(namespaces/[^/]+/)?services(/[^/]+)?(/status)?$")
+_PODS = re.compile(r"^/api/v1/(namespaces/[^/]+/)?pods(/[^/]+)?(/status)?$")
+_DAEMON_SETS = re.compile(r"^/apis/apps/[^/]+/namespaces/[^/]+/daemonsets$")
+_REFUSED = re.compile(
+    r'metadata\.annotations: Invalid value: "service\.(?:alpha|beta)\.kubernetes\.io/healthcheck-nodeport"'
+)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What is spoken to a server of a version.
+
+    Args:
+        version: the server's.
+        writes: the prefix of the annotations that carry the policy and the port; None where fields do.
+        reads: the prefixes that the server itself looks at, in its order, before it looks at any field.
+    """
+
+    version: tuple[int, int]
+    writes: str | None
+    reads: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The dialect in a few words."""
+        if self.writes:
+            grade = "alpha" if self.writes == ALPHA else "beta"
+            return f"{grade} annotations ({self.writes}/external-traffic, …/healthcheck-nodeport)"
+        return "fields (spec.externalTrafficPolicy, spec.healthCheckNodePort)"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What else is different with a server of this age, for whoever means to run the suite there."""
+        return tuple(text for before, text in REMARKS if self.version < before)
+
+    @property
+    def dry_runs(self) -> bool:
+        """Whether a dry run leaves nothing behind."""
+        return self.version >= DRY_RUN_SINCE
+
+    @property
+    def applies(self) -> bool:
+        """Whether there is server-side apply."""
+        return self.version >= APPLY_SINCE
+
+    @property
+    def access_review(self) -> str:
+        """The version of authorization.k8s.io that is sure to be served."""
+        return "v1" if self.version >= REVIEW_SINCE else "v1beta1"
+
+    def cares_for(self, path: str) -> bool:
+        """Whether what goes to and comes from a path is another form than today's."""
+        return self.version < CLUSTER_IPS_SINCE and bool(_SERVICES.match(path) or _PODS.match(path))
+
+    # -------------------------------------------------------------------------------------------------- on the way out
+    def out(self, method: str, path: str, body: Json) -> Json:
+        """A body as this server understands it: an object (POST, PUT) or a merge patch of one (PATCH)."""
+        if self.version < CLUSTER_IPS_SINCE and _DAEMON_SETS.match(path):
+            return body | {"spec": {**body["spec"], "template": self._pod_out(body["spec"]["template"])}}
+        if not self.cares_for(path):
+            return body
+        if _PODS.match(path):
+            return self._pod_out(body)
+        return self._service_out(body, patch=method == "PATCH")
+
+    def _service_out(self, body: Json, *, patch: bool) -> Json:
+        """The policy and the port as annotations; in a patch null stays null, which removes them."""
+        spec = body.get("spec")
+        if self.writes is None or not isinstance(spec, Mapping):
+            return body
+        spec, said = dict(spec), {}
+        if "externalTrafficPolicy" in spec:
+            policy = spec.pop("externalTrafficPolicy")
+            said["external-traffic"] = VALUES.get(policy, policy)
+        if "healthCheckNodePort" in spec:
+            port = spec.pop("healthCheckNodePort")
+            said["healthcheck-nodeport"] = str(port) if port else None
+        if not patch:  # an object says what it has; what is left out is removed anyway
+            said = {name: value for name, value in said.items() if value is not None}
+        if not said:
+            return body | {"spec": spec}
+        metadata = dict(body.get("metadata") or {})
+        theirs = dict(metadata.get("annotations") or {})
+        metadata["annotations"] = theirs | {f"{self.writes}/{name}": value for name, value in said.items()}
+        patched = body | {"metadata": metadata, "spec": spec}
+        if patch and not spec:
+            del patched["spec"]
+        return patched
+
+    def _pod_out(self, body: Json) -> Json:
+        """A pod without what such a server refuses; fields that it does not know it drops without a word."""
+        spec = body.get("spec")
+        if not isinstance(spec, Mapping) or "containers" not in spec:
+            return body
+        return body | {"spec": {**spec, "containers": [self._container_out(each) for each in spec["containers"]]}}
+
+    def _container_out(self, container: Json) -> Json:
+        made = dict(container)
+        if self.version < SCTP_SINCE and "ports" in made:
+            made["ports"] = [port for port in made["ports"] if port.get("protocol") != "SCTP"]
+        if self.version < POD_IPS_SINCE and "env" in made:
+            made["env"] = [_one_address(each) for each in made["env"]]
+        return made
+
+    # ------------------------------------------------------------------------------------------------- on the way back
+    def back(self, path: str, answer: Json) -> Json:
+        """An answer as today's server would give it: an object, or a list of objects."""
+        if not self.cares_for(path):
+            return answer
+        item = self._pod_back if _PODS.match(path) else self._service_back
+        if isinstance(answer.get("items"), list):
+            return answer | {"items": [item(each) for each in answer["items"]]}
+        return item(answer)
+
+    def _service_back(self, service: Json) -> Json:
+        """Fields in place of annotations; lists of addresses and families from the only one there is.
+
+        The annotations that were turned into fields are taken away: who changes a field and sends the object back must
+        not send the old word beside the new one.
+        """
+        if not isinstance(service.get("spec"), Mapping):
+            return service  # a Status
+        spec, metadata = dict(service["spec"]), dict(service.get("metadata") or {})
+        notes = metadata.get("annotations") or {}
+        if self.writes and notes:
+            metadata["annotations"] = {name: text for name, text in notes.items() if name not in self._own}
+        if self.reads and spec.get("type") in ("NodePort", "LoadBalancer"):
+            policy = _first(notes, self.reads, "external-traffic", _FIELDS)
+            if policy:
+                spec["externalTrafficPolicy"] = policy
+                _put(spec, "healthCheckNodePort", self._port(spec, policy, notes))
+            elif self.writes:
+                spec["externalTrafficPolicy"] = "Cluster"  # as today's servers say where nobody chose
+        address = spec.get("clusterIP")
+        if address and "clusterIPs" not in spec:
+            spec["clusterIPs"] = [address]
+        family = _family(address)
+        if family and not spec.get("ipFamilies"):
+            spec["ipFamilies"] = [family]
+        return service | {"metadata": metadata, "spec": spec}
+
+    @property
+    def _own(self) -> frozenset[str]:
+        """The annotations that stand for fields."""
+        return frozenset(
+            f"{each}/{name}" for each in self.reads for name in ("external-traffic", "healthcheck-nodeport")
+        )
+
+    def _port(self, spec: Json, policy: str, notes: Mapping[str, str]) -> int | None:
+        """The port counts only where the server takes it for one: on type LoadBalancer with OnlyLocal.
+
+        Where no annotation names one it is that of the field, if there is such a field: 1.7 mixes the forms so.
+        """
+        if spec["type"] != "LoadBalancer" or policy != "Local":
+            return None
+        told = (notes.get(f"{prefix}/healthcheck-nodeport", "") for prefix in self.reads)
+        named = next((int(port) for port in told if port.isdecimal() and int(port)), None)
+        return named or spec.get("healthCheckNodePort")
+
+    def _pod_back(self, pod: Json) -> Json:
+        status = pod.get("status")
+        if not isinstance(status, Mapping) or not status.get("podIP") or status.get("podIPs"):
+            return pod
+        return pod | {"status": {**status, "podIPs": [{"ip": status["podIP"]}]}}
+
+    def refusal(self, message: str) -> str:
+        """The words of a refusal, with the field named where such a server names the annotation."""
+        return _REFUSED.sub("spec.healthCheckNodePort: Invalid value", message) if self.writes else message
+
+
+def dialect_of(git_version: str) -> Dialect:
+    """The dialect for a server, by its version; today's where that cannot be read.
+
+    1.7 has both forms, and looks at the beta annotation first. It is spoken to in fields: they are generally available
+    there, they are what 1.8 and later know, and none of our objects carries an annotation that would come before them.
+    What other people's Services say with beta annotations is still read there as that server reads it.
+    """
+    version = read_version(git_version) or NEWEST
+    if version >= ANNOTATIONS_UNTIL:
+        return Dialect(version, None, ())
+    if version >= FIELDS_SINCE:
+        return Dialect(version, None, (BETA,))
+    if version >= (1, 5):  # the server looks at the alpha annotations first, and writes beta ones
+        return Dialect(version, BETA, (ALPHA, BETA))
+    return Dialect(version, ALPHA, (ALPHA,))
+
+
+REMARKS: tuple[tuple[tuple[int, int], str], ...] = (
+    ((1, 5), "the API server and kube-proxy need --feature-gates=AllowExtTrafficLocalEndpoints=true: it was alpha"),
+    ((1, 8), "nothing was run on such a server: this form is held against recorded server behaviour only"),
+    ((1, 19), "pods get no seccompProfile, which the server drops, and declare no SCTP ports, which it refuses"),
+    ((1, 21), "kubectl is made for servers one version older or younger: have one of this age on PATH"),
+    ((1, 21), "Services and pods have one family, that of the ClusterIPs"),
+    ((1, 22), "spec.loadBalancerClass is dropped: what is to have no load balancer gets the cluster's own"),
+)
+"""Before which version what is to be kept in mind."""
+
+
+def _first(notes: Mapping[str, str], prefixes: tuple[str, ...], name: str, meanings: Mapping[str, str]) -> str | None:
+    """The meaning of the first annotation of a name that means something, as the servers look for it."""
+    told = (meanings.get(notes.get(f"{prefix}/{name}", "")) for prefix in prefixes)
+    return next((meaning for meaning in told if meaning), None)
+
+
+def _put(spec: Json, name: str, value: int | None) -> None:
+    """Set a field, or make sure that it is not there."""
+    spec.pop(name, None)
+    if value is not None:
+        spec[name] = value
+
+
+def _family(address: Any) -> str | None:
+    try:
+        return f"IPv{ip_address(str(address)).version}"
+    except ValueError:  # none yet, or None of a headless Service
+        return None
+
+
+def _one_address(variable: Json) -> Json:
+    """An environment variable that asks for all addresses of the pod, asking for its only one."""
+    source = (variable.get("valueFrom") or {}).get("fieldRef") or {}
+    if source.get("fieldPath") != "status.podIPs":
+        return variable
+    return variable | {"valueFrom": {"fieldRef": {**source, "fieldPath": "status.podIP"}}}

@@ -1,1 +1,0 @@
-"""Backward compatibility: see suites/compatibility."""

@@ -1,1 +1,0 @@
-"""Continuity: see suites/continuity."""

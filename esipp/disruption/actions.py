@@ -1,0 +1,137 @@
+"""Disruptions through the API: cordon, exclude, drain."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop
+from esipp.base.labels import RUN_LABEL
+from esipp.base.waiting import Budget, Reading, converge
+from esipp.cluster.client import ApiError, Cluster
+from esipp.disruption import marks
+from esipp.disruption.marks import UNSCHEDULABLE_TAINT, Mark
+from esipp.disruption.rollback import Undo
+
+Json = dict[str, Any]
+
+UNTAINTED = Budget("a node without the taint of a cordon", 60.0, need=1, spacing=0.2)
+EVICTED = Budget("our pods being evicted", 60.0, need=1, spacing=0.5)
+
+
+@dataclass
+class Marked:
+    """A change to a Node object that bears our mark."""
+
+    cluster: Cluster
+    node: str
+    owner: str
+    mark: Mark = field(init=False)
+
+    @property
+    def undos(self) -> tuple[Undo, ...]:
+        """What undoes it."""
+        return (Undo(self.mark.value, self.node, self.owner),)
+
+    def do(self) -> None:
+        """Make the change."""
+        marks.change(self.cluster, self.node, self.mark, self.owner)
+
+    def prove(self, stop: Stop) -> str:
+        """The API server shows it."""
+        stop.check()
+        return self._shown("it is not")
+
+    def lasts(self) -> str:
+        """It still does."""
+        self._shown("it did not stay so")
+        return "it lasted"
+
+    def back(self) -> str:
+        """The API server does not show it any more."""
+        node = marks.read(self.cluster, self.node)
+        if marks.is_so(node, self.mark):
+            raise HarnessError(f"Node {self.node} is {self.mark.name.lower()} again.", "who else does that?")
+        return "undone"
+
+    def _shown(self, otherwise: str) -> str:
+        node = marks.read(self.cluster, self.node)
+        if not marks.is_so(node, self.mark) or marks.owner_of(node, self.mark) != self.owner:
+            raise HarnessError(f"Node {self.node} should be {self.mark.name.lower()}: {otherwise}.", "who else works?")
+        return f"the Node object is {self.mark.name.lower()}, by us"
+
+
+class Cordon(Marked):
+    """A node takes no new pods."""
+
+    mark = Mark.CORDONED
+
+    def back(self) -> str:
+        """Neither the field nor the taint that the node controller makes of it is there."""
+        said = super().back()
+
+        def look() -> Reading:
+            tainted = marks.is_tainted(marks.read(self.cluster, self.node), UNSCHEDULABLE_TAINT)
+            return Reading(not tainted, "tainted" if tainted else "no taint")
+
+        waited = converge(look, UNTAINTED)
+        if not waited.held:
+            raise HarnessError(f"Node {self.node} keeps the taint of a cordon: {waited}", "the controller manager?")
+        return said
+
+
+class Exclude(Marked):
+    """A node has the label that keeps it out of external load balancers."""
+
+    mark = Mark.EXCLUDED
+
+
+@dataclass
+class Drain(Cordon):
+    """A cordon, and the eviction of our run's pods that a selector names; nobody else's."""
+
+    run: str
+    selector: str
+    evicted: dict[str, str] = field(default_factory=dict)
+
+    def prove(self, stop: Stop) -> str:
+        """The node is cordoned, and each pod that was there is gone, or is told to end."""
+        said = super().prove(stop)
+        selector = ",".join(part for part in (f"{RUN_LABEL}={self.run}", self.selector) if part)
+        where = {"labelSelector": selector, "fieldSelector": f"spec.nodeName={self.node}"}
+        there = self.cluster.list(self._pods, **where)
+        self.evicted = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in there}
+        if not self.evicted:
+            raise HarnessError(f"Node {self.node} has no pod to evict ({selector}).", "where is the workload?")
+        waiting = dict(self.evicted)
+
+        def attempt() -> Reading:
+            refusals = [f"{name}: {why}" for name in list(waiting) if (why := self._evict(name, waiting))]
+            return Reading(not waiting, "; ".join(refusals) or "all evicted")
+
+        waited = stop.converge(attempt, EVICTED)
+        if not waited.held:
+            raise HarnessError(f"Pods of node {self.node} are not evicted: {waited}", "a disruption budget of others?")
+        return f"{said}; evicted {', '.join(sorted(self.evicted))}"
+
+    @property
+    def _pods(self) -> str:
+        return f"/api/v1/namespaces/esipp-{self.run}/pods"
+
+    def _evict(self, name: str, waiting: dict[str, str]) -> str:
+        """Ask for one eviction; why it was refused for now. A pod that ends, or is another by now, waits no more."""
+        path = f"{self._pods}/{name}"
+        body: Json = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+        try:
+            self.cluster.request("POST", f"{path}/eviction", body=body)
+            pod = self.cluster.request("GET", path)["metadata"]
+        except ApiError as refused:
+            if refused.status not in (404, 429):
+                raise
+            if refused.status == 429:  # a disruption budget: allowed a little later
+                return refused.message
+            del waiting[name]
+            return ""
+        if pod["uid"] == waiting[name] and not pod.get("deletionTimestamp"):
+            return "it was not told to end"
+        del waiting[name]
+        return ""

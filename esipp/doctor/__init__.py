@@ -1,1 +1,0 @@
-"""``esipp doctor``: all that can be told of a run before anything is created; and nothing is created."""

@@ -1,1 +1,0 @@
-"""esipp in a pod: the pod's own credentials, the report that waits there to be fetched, and who fetches it."""

@@ -1,1 +1,0 @@
-"""Inter-operation: see suites/interoperability."""

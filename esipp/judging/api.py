@@ -1,0 +1,175 @@
+"""(row, answers of its chain) -> decision. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from esipp.checks.api import (
+    Answer,
+    EditRow,
+    Is,
+    Quiet,
+    Ref,
+    Refused,
+    Same,
+    Want,
+    Warned,
+    at,
+    is_absent,
+    say_path,
+    say_value,
+)
+from esipp.checks.check import Feature, Row, Status
+from esipp.checks.observation import Verdict
+from esipp.judging.course import Course
+from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
+
+NOT_OF_THE_API = (401, 403, 429, 503, 504)
+"""Refusals by who may do what, by quota and by a server that is busy: they say nothing about the rules for Services."""
+
+OF_OTHERS = ("webhook", "denied request", "etcdserver", "context deadline exceeded")
+"""In the words of a refusal, whatever its status: a cluster's own policies (a ValidatingAdmissionPolicy denies as 422
+Invalid, a webhook that fails is an InternalError), and a server that cannot reach what it stores in.
+"""
+
+QUIET = ("refused", "timed out")
+"""What a port says where nobody answers."""
+
+Answers = Mapping[str, Answer]
+
+
+@dataclass
+class Seen(Course):
+    """Everything that was seen: the answers of each chain's steps, by name."""
+
+    answers: dict[str, dict[str, Answer]] = field(default_factory=dict)
+
+
+class _OpenError(Exception):
+    """What was seen does not decide it."""
+
+
+def judge(row: Row, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
+    """The verdict on a row about the API."""
+    assert isinstance(row, EditRow)
+    return give_verdict(row, features, facts, lambda: decide(row, seen), row.differences)
+
+
+def decide(row: EditRow, seen: Seen) -> Decision:
+    """Whether everything that is wanted holds; one thing that does not is told."""
+    cut_short = seen.cut_short(row)
+    if cut_short:
+        return cut_short
+    answers = seen.answers.get(row.trial)
+    if answers is None:
+        return ours_failed(row, "nothing", "the row was selected but its steps were never made")
+    observed = []
+    try:
+        for given in row.given:
+            holds, words = _holds(given, answers)
+            itself = given.step in {want.step for want in row.wants}
+            if not holds and not (itself and answers[given.step].refused):  # a refusal is told as what it is, below
+                return undecided(row, f"it proves nothing: after {given.step} there is {words}", words)
+        for want in row.wants:
+            holds, words = _holds(want, answers)
+            if not holds:
+                return Decision(Status.FAIL, row.expected, words, f"after {want.step}", words)
+            observed.append(words)
+    except _OpenError as why:
+        return undecided(row, str(why), "; ".join(observed) or "nothing")
+    return Decision(Status.PASS, row.expected, "; ".join(observed))
+
+
+def _holds(want: Want, answers: Answers) -> tuple[bool, str]:
+    """Whether a thing is as wanted, and what was seen.
+
+    Raises:
+        _OpenError: what was seen does not tell.
+    """
+    answer = answers.get(want.step)
+    if answer is None:
+        raise _OpenError(f"the trial did not come to step {want.step}")
+    if answer.trouble:
+        raise _OpenError(answer.trouble)
+    said = _said(answer) if answer.refused else ""
+    if isinstance(want, Refused):
+        if answer.refused is None:
+            return False, "taken: " + _shown(answer, _named_by(want))
+        status, reason, message = answer.refused
+        right = status in want.statuses and reason in want.reasons
+        return right and all(text.lower() in message.lower() for text in want.says), said
+    if answer.refused is not None:
+        return False, said
+    if isinstance(want, Warned):
+        warned = any(want.text.lower() in each.lower() for each in answer.warnings)
+        return warned is not want.absent, "; ".join(answer.warnings) or "no warning"
+    if isinstance(want, Quiet):
+        return _quiet(answer)
+    wrong = [
+        _one(answer, path) + (f", it was {say_value(wanted)}" if isinstance(value, Same) else "")
+        for path, value in want.fields
+        if not _equals(at(answer.object, path), wanted := _wanted(path, value, answers))
+    ]
+    paths = [path for path, _ in want.fields]
+    return not wrong, ", ".join(wrong) or _shown(answer, paths)
+
+
+def _said(answer: Answer) -> str:
+    """A refusal in words.
+
+    Raises:
+        _OpenError: it has nothing to do with the API's rules.
+    """
+    assert answer.refused is not None
+    status, reason, message = answer.refused
+    if status in NOT_OF_THE_API or any(text in message for text in OF_OTHERS):
+        raise _OpenError(f"refused for another reason, {reason} ({status}): {message}")
+    return f"refused as {reason} ({status}): {message}"
+
+
+def _wanted(path: str, value: Any, answers: Answers) -> Any:
+    if isinstance(value, Ref):
+        return at(answers.get(value.step, Answer()).object, value.path)
+    if not isinstance(value, Same):
+        return value
+    before = answers.get(value.step, Answer())
+    had = at(before.object, path)
+    if is_absent(had):
+        raise _OpenError(f"after step {value.step} there was no {say_path(path)} that could be kept")
+    return had
+
+
+def _equals(found: Any, wanted: Any) -> bool:
+    if isinstance(wanted, Is):
+        return is_absent(found) is (wanted is Is.ABSENT)
+    return bool(found == wanted) and isinstance(found, bool) is isinstance(wanted, bool)
+
+
+def _one(answer: Answer, path: str) -> str:
+    found = at(answer.object, path)
+    return f"no {say_path(path)}" if is_absent(found) else f"{say_path(path)} {say_value(found)}"
+
+
+def _shown(answer: Answer, paths: list[str]) -> str:
+    return ", ".join(_one(answer, path) for path in paths) or "taken"
+
+
+def _named_by(want: Refused) -> list[str]:
+    return [text for text in want.says if text.startswith("spec.") and "[" not in text]
+
+
+def _quiet(answer: Answer) -> tuple[bool, str]:
+    """Nobody answers at the one port, while every node is heard at the other.
+
+    A port that is dropped is as quiet as one that is refused: kube-proxy opens a node's own firewall for the ports of
+    health checks, so that all others may be closed by it (kubernetes/kubernetes#97824).
+    """
+    silent, control = answer.object["silent"], answer.object["control"]
+    for node, words in {**control, **silent}.items():
+        if words.startswith("error"):
+            raise _OpenError(f"a prober failed at {node}: {words}")
+    deaf = [node for node, words in control.items() if words not in ("200", "503")]
+    if deaf or not control:
+        raise _OpenError(f"silence proves nothing: {deaf[0] if deaf else 'no node'} is not heard at another's port")
+    loud = [f"{node}: {words}" for node, words in silent.items() if words not in QUIET]
+    return not loud, loud[0] if loud else f"no answer on {len(silent)} node addresses"

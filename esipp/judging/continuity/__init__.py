@@ -1,0 +1,1 @@
+"""Steady traffic while something is done to its pods, nodes or the cluster, judged."""

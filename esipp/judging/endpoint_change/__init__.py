@@ -1,0 +1,1 @@
+"""Pods that come and go behind a load balancer, judged."""

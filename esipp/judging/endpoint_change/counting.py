@@ -1,0 +1,77 @@
+"""Decisions that follow from counting alone: which changes were followed, who answered, whom pods saw. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from esipp.checks.check import Status
+from esipp.checks.endpoint_change import AFTER_503, EXPECTED, What
+from esipp.checks.model import Family
+from esipp.judging.endpoint_change.expected_backends import Wrong
+from esipp.judging.endpoint_change.plan import Kind
+from esipp.judging.endpoint_change.rest import Rest
+from esipp.judging.endpoint_change.timeline import Change, Timeline
+from esipp.judging.frame import Decision
+from esipp.judging.topology import parse_address
+
+
+def all_followed(due: Sequence[Timeline], late: Sequence[Timeline], what: str, row: What) -> Decision:
+    """Whether each of the changes that were due was followed."""
+    if not due:
+        return Decision(Status.INCONCLUSIVE, EXPECTED[row], "nothing", "no move had to be followed")
+    ups = sum(1 for line in due if line.change.up)
+    said = f"{what} in {len(due) - len(late)} of {len(due)} changes ({ups} up, {len(due) - ups} down)"
+    first = ", ".join(name_of(line.change) for line in late[:4]) + (" …" if len(late) > 4 else "")
+    return Decision(Status.FAIL if late else Status.PASS, EXPECTED[row], said, first and f"not in: {first}")
+
+
+def with_rest(followed: Decision, rest: Rest) -> Decision:
+    """The same, with what was lost while no pod moved, and what a control lost meanwhile.
+
+    A balancer that keeps a removed node for one connection in fifty loses few while pods move, as others do by chance.
+    """
+    followed = replace(followed, observed=f"{followed.observed}; {rest.words}") if rest.asked else followed
+    if rest.blames:
+        why = "requests are lost while no pod moves, and the control lost fewer"
+        reason = f"{followed.reason}; {why}" if followed.reason else why
+        return replace(followed, status=Status.FAIL, reason=reason)
+    if rest.open and followed.status is Status.PASS:
+        why = f"{rest.lost} requests were lost while no pod moved, and too few of a control were asked to compare with"
+        return replace(followed, status=Status.INCONCLUSIVE, reason=why)
+    return followed
+
+
+def name_of(change: Change) -> str:
+    """A change in words."""
+    direction = f" {'up' if change.up else 'down'}" if change.kind is Kind.ELSEWHERE else ""
+    return f"move {change.number} ({change.kind.value}{direction}, {change.node})"
+
+
+def places(wrong: Sequence[Wrong], requests: int) -> Decision:
+    """Whether nobody answered who may not."""
+    said = f"{len(wrong)} of {requests} requests were answered by a forbidden pod"
+    reason = f"{wrong[0].why} ({wrong[0].stream})" if wrong else ""
+    excused = [each for each in wrong if each.evidence]
+    seen = AFTER_503 if wrong and len(excused) == len(wrong) else ""
+    reason += f"; {excused[0].evidence}" if seen else ""
+    return Decision(Status.FAIL if wrong else Status.PASS, EXPECTED[What.PLACE], said, reason, seen)
+
+
+def sources(samples: Mapping[Family, Iterable[Iterable[object]]], allowed: Mapping[Family, frozenset[str]]) -> Decision:
+    """Whether every answer shows an allowed source."""
+    right: dict[str, int] = {}
+    wrong: dict[str, int] = {}
+    for family, streams in samples.items():
+        good = {parse_address(each) for each in allowed.get(family, ())}
+        for stream in streams:
+            for sample in stream:
+                source = getattr(sample, "source", "")
+                if source:
+                    into = right if parse_address(source) in good else wrong
+                    into[source] = into.get(source, 0) + 1
+    total = sum(right.values()) + sum(wrong.values())
+    said = f"the right source in {sum(right.values())} of {total} answers"
+    if not total:
+        return Decision(Status.INCONCLUSIVE, EXPECTED[What.SOURCE], said, "nothing was answered")
+    others = ", ".join(f"{source} x{count}" for source, count in sorted(wrong.items()))
+    reason = f"also seen: {others}" if wrong else ""
+    return Decision(Status.FAIL if wrong else Status.PASS, EXPECTED[What.SOURCE], said, reason)

@@ -1,0 +1,97 @@
+"""The balancer's own health checks, as packets at the nodes show them: how often it asks, and how often until it acts.
+
+Pure: arrivals in, numbers out.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from esipp.checks.model import Family
+from esipp.judging.endpoint_change.timeline import Timeline
+from esipp.judging.statistics import Distribution
+
+LEAST_CHECKS = 3
+"""A source counts as the balancer's if it asked at least so many times."""
+
+
+class Arrival(NamedTuple):
+    """A SYN to a health-check node port, when it reached the node, on our clock."""
+
+    at: float
+    node: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Checking:
+    """How a balancer checks the nodes.
+
+    ``period`` in seconds, ``failures`` checks in a row until it steers away. Either may be unknown.
+    """
+
+    period: float | None = None
+    failures: int | None = None
+
+    @property
+    def bound(self) -> float | None:
+        """(N+1) x period: the design's worst case after a node lost its last endpoint."""
+        if self.period is None or self.failures is None:
+            return None
+        return (self.failures + 1) * self.period
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What packets show: the gaps between the checks of a node, and the failed ones before each steering away."""
+
+    sources: tuple[str, ...] = ()
+    gaps: Distribution = field(default_factory=Distribution)
+    failures: tuple[int, ...] = ()
+
+    @property
+    def checking(self) -> Checking:
+        """The usual gap, and the most failures that any steering took."""
+        period = self.gaps.quantile(0.5) if self.gaps.samples else None
+        return Checking(period, max(self.failures) if self.failures else None)
+
+    def as_json(self) -> dict[str, Any]:
+        """What was observed, as the ledger keeps it."""
+        return {"sources": list(self.sources), "gaps": self.gaps.as_json(), "failures": list(self.failures)}
+
+
+def observe(arrivals: Sequence[Arrival], lines: Iterable[Timeline]) -> Observed:
+    """Period and failures, from the checks that reached the nodes.
+
+    Args:
+        arrivals: of one service's health-check node port, none of our own among them.
+        lines: what became of the moves.
+    """
+    by_node: dict[tuple[str, str], list[float]] = {}
+    for each in sorted(arrivals):
+        by_node.setdefault((each.node, each.source), []).append(each.at)
+    known = {key: times for key, times in by_node.items() if len(times) >= LEAST_CHECKS}
+    gaps = [after - before for times in known.values() for before, after in pairwise(times)]
+    counts = [_failures(line, family, known) for line in lines for family in line.traffic]
+    sources = sorted({source for _, source in known})
+    return Observed(tuple(sources), Distribution.of(gaps), tuple(count for count in counts if count))
+
+
+def _failures(line: Timeline, family: Family, known: Mapping[tuple[str, str], Sequence[float]]) -> int:
+    """The checks of a family that met a node's 503 until the balancer steered away from it; 0 if it did not."""
+    seen = line.traffic[family]
+    told = line.health.get(family)
+    if line.change.up or told is None:
+        return 0
+    acted = seen.decision
+    if acted is None and seen.used and seen.steady:
+        acted = seen.at
+    if acted is None:
+        return 0
+    checks = [
+        times
+        for (node, source), times in known.items()
+        if node == line.change.node and (":" in source) is (family is Family.IPV6)
+    ]
+    return max((sum(1 for at in times if told < at <= acted) for times in checks), default=0)

@@ -1,0 +1,161 @@
+"""Which observations of a path a known difference covers, and by what evidence. Pure.
+
+A difference covers the connections whose evidence it has, and no others (docs/excuses.md).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from esipp.checks.model import AddressClass, Family, Path
+from esipp.checks.observation import Observation
+from esipp.checks.path import Cell, Override, Proof
+from esipp.judging.ingress import held, is_told, why_not_its_own
+from esipp.judging.reading import Reading
+from esipp.judging.topology import IPAddress, parse_address
+
+if TYPE_CHECKING:
+    from esipp.judging.paths import Evidence
+
+UNKNOWN_SOURCES = frozenset({AddressClass.LOAD_BALANCER, AddressClass.OTHER})
+"""Classes of a proxy's own address: a VIP, or one that is nobody's whom we know."""
+
+
+@dataclass(frozen=True)
+class Steer:
+    """That the reference load balancer changed the routes of a Service, and when by our clock."""
+
+    service: str
+    family: Family
+    at: float
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Which observations a known difference covers, in their order; and what was seen of these, in words.
+
+    ``alone`` are those that only its special evidence covers, and no class that it accepts.
+    """
+
+    covered: Sequence[bool]
+    alone: Sequence[bool]
+    words: str = ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether it covers all of them."""
+        return all(self.covered)
+
+
+def cover(cell: Cell, override: Override, evidence: Evidence) -> Cover:
+    """What a known difference covers of a row's own path."""
+    readings, made = evidence.readings(cell.path), evidence.observations.get(cell.path.key, ())
+    special = _Special(cell, override, evidence)
+    fits = [special.fits(each, seen) for each, seen in zip(readings, made, strict=True)]
+    alone = [not fit and special.explains(each, seen) for each, seen, fit in zip(readings, made, fits, strict=True)]
+    covered = [fit or other for fit, other in zip(fits, alone, strict=True)]
+    return Cover(covered, alone, "; ".join(dict.fromkeys(special.said)))
+
+
+class _Special:
+    """The evidence that an override asks for, held against single observations."""
+
+    def __init__(self, cell: Cell, override: Override, evidence: Evidence) -> None:
+        self.cell, self.override, self.evidence = cell, override, evidence
+        self.said: list[str] = []
+        self._balancers = self._own_addresses() if override.proof is Proof.BALANCER else frozenset()
+
+    def fits(self, reading: Reading, seen: Observation) -> bool:
+        """Whether the source is of a class that the difference accepts, and, where more is asked, the very address."""
+        sound = not reading.product_fault and not reading.harness_fault
+        if not sound or not reading.classes & self.override.accept:
+            return False
+        if self.override.proof is Proof.OWN_NODE:
+            return seen.seen is not None and parse_address(seen.seen[0]) in self._own_node()
+        if self.override.proof is Proof.FACT:
+            name = f"{self.override.names}.{self.cell.path.family.value.lower()}"
+            named = self.evidence.facts.get(name)
+            return bool(named) and seen.seen is not None and parse_address(seen.seen[0]) == parse_address(str(named))
+        return True
+
+    def explains(self, reading: Reading, seen: Observation) -> bool:
+        """Whether what happened to the connection itself is what the difference is about."""
+        known = self.override
+        return (
+            (known.forwarded and reading.misdirected)
+            or (known.proof is Proof.BALANCER and self._by_the_balancer(reading, seen))
+            or (known.resets and reading.reset and self._rerouted(seen))
+            or (known.hangs and reading.hung and self._shared(seen))
+            or (known.collides and self._collided(seen))
+        )
+
+    def _own_node(self) -> frozenset[IPAddress]:
+        """The addresses of the client's own node."""
+        stand = self.evidence.topology.stands.get(self.cell.path.client.name)
+        node = self.evidence.topology.nodes.get(stand.node) if stand and stand.node else None
+        return node.addresses if node else frozenset()
+
+    # ---------------------------------------------------------------------------------------------- a proxy's address
+    def _own_addresses(self) -> frozenset[str]:
+        """The addresses that can be those of the Service's load balancer, by all that came by its VIP."""
+        evidence, path = self.evidence, self.cell.path
+        others = held(evidence.topology) | evidence.clients
+        sources = {at: n for at, n in evidence.sources_at(path).items() if parse_address(at) not in others}
+        if why_not_its_own(sources, others, told=is_told(evidence.facts)):
+            return frozenset()
+        shown = ", ".join(sorted(sources)[:3])
+        self.said.append(f"the Service's pods saw {shown} in {sum(sources.values())} connections")
+        return frozenset(sources)
+
+    def _by_the_balancer(self, reading: Reading, seen: Observation) -> bool:
+        sound = not reading.product_fault and not reading.harness_fault
+        of_it = seen.seen is not None and seen.seen[0] in self._balancers
+        return sound and of_it and reading.classes <= UNKNOWN_SOURCES
+
+    # ------------------------------------------------------------------------------------------- single connections
+    def _rerouted(self, seen: Observation) -> bool:
+        """Whether the routes of this very Service changed while each of the connections was open."""
+        path, ahead = self.cell.path, self.evidence.clocks.get(self.cell.path.client.name)
+        if ahead is None or not seen.spans or len(seen.spans) != seen.count:
+            return False
+        of = [each for each in self.evidence.steers if (each.service, each.family) == (path.object_name, path.family)]
+        found = [next((s for s in of if began <= s.at + ahead <= ended), None) for began, ended in seen.spans]
+        if None in found:
+            return False
+        self.said += [f"routes of {path.object_name} changed while they were open ({len(found)})"]
+        return True
+
+    def _shared(self, seen: Observation) -> bool:
+        """Whether packets show the address and port of a hung connection, and another Service's had them as well."""
+        if seen.count > 1:
+            return False
+        told = self.evidence.witnesses.get(self.cell.path.key, ())
+        came = next((each.delivered for each in told if each.seq == seen.seq and not each.doubt), None)
+        words = self.evidence.ports.shared(self.cell.path, came, seen) if came else ""
+        self.said += [words] if words else []
+        return bool(words)
+
+    def _collided(self, seen: Observation) -> bool:
+        found = self.evidence.ports.collided(self.cell.path, seen, self.evidence.topology)
+        self.said += [found.words] if found.words else []
+        return found.explained
+
+
+def stem(path: Path) -> str:
+    """How the keys of all paths begin that lead to one Service in one family, but for who dials and where."""
+    assert path.service is not None
+    return f"{path.service.slug}.{path.protocol.value.lower()}.{path.family.value.lower()}."
+
+
+def sources_at(path: Path, observations: Mapping[str, Sequence[Observation]]) -> Counter[str]:
+    """The sources that pods saw of everything that came by the VIP of a path's Service, in its family."""
+    found: Counter[str] = Counter()
+    for key, made in observations.items():
+        if key.startswith(stem(path)) and "-to-vip" in key:
+            for each in made:
+                if each.seen:
+                    found[each.seen[0]] += each.count
+    return found

@@ -1,0 +1,97 @@
+"""The judge's frame for rows that are no paths: pure, the same for every suite.
+
+A suite only decides what was seen (``Decision``); whether the row could be asked at all, and whether what was seen is
+a known difference, is the same for all of them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from esipp.checks.check import (
+    Difference,
+    Feature,
+    Level,
+    Row,
+    Status,
+    holds,
+    is_instrument,
+    missing_features,
+    say_missing,
+    surrounded,
+    unproven_at_vips,
+)
+from esipp.checks.ingress import facts_at
+from esipp.checks.observation import Verdict
+from esipp.judging.ingress import in_doubt
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a suite says of one row from what was seen.
+
+    ``expected`` and ``observed`` are words for people, ``seen`` the one word by which a known difference is told.
+    ``tally`` counts what was seen. ``sees`` is what the check can and cannot see, with the resolution reached.
+    ``foreign``: all that was wrong are source addresses that are no node's, no pod's and no client's; NAT before the
+    cluster may have put them there.
+    """
+
+    status: Status
+    expected: str
+    observed: str
+    reason: str = ""
+    seen: str = ""
+    tally: Mapping[str, int] = field(default_factory=dict)
+    sees: str = ""
+    foreign: bool = False
+
+
+def undecided(row: Row, why: str, observed: str = "nothing") -> Decision:
+    """The row cannot be decided, through no fault of the product that was shown."""
+    return Decision(Status.INCONCLUSIVE, row.expected, observed, why)
+
+
+def ours_failed(row: Row, observed: str, why: str) -> Decision:
+    """The row cannot be decided because something of ours failed."""
+    return Decision(Status.ERROR, row.expected, observed, why)
+
+
+def give_verdict(
+    row: Row,
+    features: Mapping[str, Feature],
+    facts: Mapping[str, str],
+    look: Callable[[], Decision],
+    differences: Iterable[Difference] = (),
+) -> Verdict:
+    """The verdict on a row: unsupported, or what ``look`` decides; a row of level ``record`` is recorded."""
+    blank = Verdict(
+        row.id, row.level, Status.UNSUPPORTED, row.expected, "nothing", instrument=is_instrument(row, facts)
+    )
+    missing = missing_features(row, features)
+    if missing:
+        ours = any(feature.ours for feature in missing.values())
+        return replace(blank, reason=say_missing(row, missing), left_out=ours, missing=tuple(missing))
+    decided = look()
+    status, reason, reference, nature = decided.status, decided.reason, "", ""
+    if row.level is Level.RECORD and status in (Status.PASS, Status.FAIL, Status.FLAKY):
+        status = Status.RECORDED
+    unproven = unproven_at_vips(row, facts) if decided.foreign else ""
+    there = facts_at(row.own_service, facts)
+    if status is Status.FAIL:
+        for known in differences:
+            if known.seen == decided.seen and holds(known.when, known.before, there) and not in_doubt(unproven, there):
+                status, reason, reference, nature = Status.KNOWN, known.reason, known.reference, known.nature.value
+    if status in (Status.FAIL, Status.FLAKY) and unproven:
+        status, reason = Status.INCONCLUSIVE, unproven
+    if status in (Status.FAIL, Status.FLAKY) and (why := surrounded(row, facts)):
+        status, reason = Status.INCONCLUSIVE, f"{why} (seen: {decided.reason or decided.observed})"
+    return replace(
+        blank,
+        status=status,
+        expected=decided.expected,
+        observed=decided.observed,
+        reason=reason,
+        tally=dict(decided.tally),
+        reference=reference,
+        sees=decided.sees,
+        nature=nature,
+    )

@@ -1,0 +1,376 @@
+"""(row, what was seen) -> verdict, for health checks. Pure."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from esipp.checks.check import Feature, Row, Status
+from esipp.checks.health import EACH_TARGET, NOT_TOLD, TWICE, About, Answer, HealthTrialRow, Place, QuestionRow
+from esipp.checks.model import Family
+from esipp.checks.observation import Observation, Outcome, Verdict
+from esipp.checks.timing import PROMPT, Blur, Held, hold, say_unknown
+from esipp.judging.controls import Counts, Vantage, excused
+from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
+from esipp.judging.health.evidence import WATCHER, Followed, Leaving, Node, Seen
+from esipp.judging.health.port_lifecycle import CLAIMS
+from esipp.judging.paths import say_bound, say_observed
+
+SILENT = (Outcome.TIMEOUT, Outcome.UNREACHABLE)
+SILENT_WORDS = {"timed out", Outcome.UNREACHABLE.value}
+REACHES_NOTHING = "{} does not reach that node at all: its reference listener is silent, too"
+
+
+def judge(row: Row, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
+    """The verdict on a row of this suite."""
+    if isinstance(row, QuestionRow):
+        return give_verdict(row, features, facts, lambda: decide_question(row, seen), row.differences)
+    assert isinstance(row, HealthTrialRow)
+    return give_verdict(row, features, facts, lambda: decide_trial(row, seen), row.differences)
+
+
+def tally(answers: Iterable[Answer], say: Callable[[Answer], str]) -> Counter[str]:
+    """How often which answer, in words."""
+    found: Counter[str] = Counter()
+    for answer in answers:
+        found[say(answer)] += answer.count
+    return found
+
+
+def all_of(row: Row, wanted: str, found: Counter[str], proof: str = "") -> Decision:
+    """Every answer as wanted: pass; some: flaky; none: fail."""
+    total, good = found.total(), found[wanted]
+    if not total:
+        return undecided(row, "there was no answer that could be read; see the status row")
+    observed = say_observed(found)
+    worst = next((words for words, _ in found.most_common() if words != wanted), "")
+    if good == total:
+        return Decision(Status.PASS, row.expected, observed, proof, wanted, found, sees=say_bound(total))
+    if good:
+        reason = f"{total - good} of {total} answers differ"
+        return Decision(Status.FLAKY, row.expected, observed, reason, worst, found)
+    alone = worst if len(found) == 1 else ""  # a known difference explains no other one beside it
+    return Decision(Status.FAIL, row.expected, observed, "", alone, found)
+
+
+def doubled(decided: Decision, wanted: str, seen: str = TWICE) -> Decision:
+    """The same decision; where every answer was ``wanted``, a count of each pod's addresses, it says so."""
+    only = decided.status is Status.FAIL and set(decided.tally) == {wanted}
+    return replace(decided, seen=seen) if only else decided
+
+
+def our_own(row: Row, answers: Iterable[Answer]) -> Decision | None:
+    """The decision where a prober failed: its trouble is not the product's."""
+    answers = list(answers)
+    for answer in answers:
+        if answer.outcome is Outcome.ERROR:
+            return ours_failed(row, say_observed(tally(answers, _words)), f"the prober: {answer.detail}")
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------- questions
+def decide_question(row: QuestionRow, seen: Seen) -> Decision:
+    """A row about the answers to one question."""
+    question = row.question
+    if question.key in seen.obstacles:
+        return undecided(row, seen.obstacles[question.key])
+    answers = seen.answers.get(question.key, ())
+    if not answers:
+        return ours_failed(row, "nothing", "the row was selected but its question was never asked")
+    ours = our_own(row, answers)
+    if ours is not None:
+        return ours
+    at_all = tally(answers, _words)
+    if row.about is About.STATUS:
+        silent = all(answer.outcome in SILENT for answer in answers)
+        if silent and seen.unreached(question.client.name, question.place, question.family):
+            return undecided(row, REACHES_NOTHING.format(question.client.name), say_observed(at_all))
+        decided = all_of(row, row.expected, at_all)
+        return _beyond_the_way(row, decided, seen.way(question.client.name, question.family))
+    if not any(answer.outcome is Outcome.ANSWERED for answer in answers):
+        return undecided(row, "there was no HTTP answer that could be read; see the status row", say_observed(at_all))
+    if row.about is About.TRUTH:
+        return _truth(row, seen, at_all)
+    return _contract(row, seen, [answer for answer in answers if answer.outcome is Outcome.ANSWERED])
+
+
+def _beyond_the_way(row: Row, decided: Decision, control: Counts) -> Decision:
+    """The same decision; undecided where answers are only missing, and the client's own way loses as many."""
+    missing = Counter({words: count for words, count in decided.tally.items() if words in SILENT_WORDS})
+    others = set(decided.tally) - SILENT_WORDS
+    if decided.status is not Status.FLAKY or len(others) != 1 or not missing:
+        return decided
+    why = excused(Counts(missing.total(), sum(decided.tally.values())), control)
+    return undecided(row, why, decided.observed) if why else decided
+
+
+def _words(answer: Answer) -> str:
+    return answer.words
+
+
+def document(answer: Answer) -> Mapping[str, Any]:
+    """The body as a JSON object; empty where it is none."""
+    try:
+        read = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def say_count(answer: Answer) -> str:
+    """What an answer says of the number of endpoints: a JSON number, told from a text or a truth value."""
+    if answer.outcome is not Outcome.ANSWERED:
+        return answer.words
+    return f"localEndpoints {json.dumps(document(answer).get('localEndpoints'))}"
+
+
+def _contract(row: QuestionRow, seen: Seen, answers: list[Answer]) -> Decision:
+    """What the answer says besides its status."""
+    pods = row.question.local_pods
+
+    def weight(answer: Answer) -> str:
+        told = answer.headers.get("x-load-balancing-endpoint-weight")
+        return "no weight header" if told is None else f"weight {told}"
+
+    def healthy(answer: Answer) -> str:
+        told = document(answer)
+        if "service" in told and "serviceProxyHealthy" not in told:
+            return NOT_TOLD
+        return f"serviceProxyHealthy {json.dumps(told.get('serviceProxyHealthy'))}"
+
+    def names(answer: Answer) -> str:
+        kind = answer.headers.get("content-type", "no Content-Type").partition(";")[0].strip()
+        service = document(answer).get("service")
+        if not isinstance(service, dict):
+            return f"{kind}, no service in it"
+        return f"{kind}, {service.get('namespace')}/{service.get('name')}"
+
+    say, wanted = {
+        About.COUNT: (say_count, f"localEndpoints {pods}"),
+        About.WEIGHT: (weight, f"weight {pods}"),
+        About.PROXY: (healthy, "serviceProxyHealthy true"),
+        About.DOCUMENT: (names, "application/json, " + "/".join(seen.services[row.question.situation])),
+    }[row.about]
+    decided = all_of(row, wanted, tally(answers, say))
+    backends = 2 * pods * row.question.targets
+    counted = {About.COUNT: f"localEndpoints {backends}", About.WEIGHT: f"weight {backends}"}.get(row.about)
+    seen_as = TWICE if row.question.targets == 1 else EACH_TARGET
+    return doubled(decided, counted, seen_as) if counted and pods else decided
+
+
+def _truth(row: QuestionRow, seen: Seen, answers: Counter[str]) -> Decision:
+    """Whether the health check and the data path of the same node say the same."""
+    question = row.question
+    dialled = seen.served.get(question.key, ())
+    found: Counter[str] = Counter()
+    for each in dialled:
+        found[_say_dialled(each, seen.nodes.get(question.place))] += each.count
+    observed = f"health check {say_observed(answers)}; nodePort {say_observed(found)}"
+    if not dialled:
+        return ours_failed(row, observed, "the nodePort was never dialled")
+    ours = next((each for each in dialled if each.outcome is Outcome.ERROR), None)
+    if ours is not None:
+        return ours_failed(row, observed, f"the prober: {ours.detail}")
+    if set(answers) not in ({"200"}, {"503"}):
+        return undecided(row, "the health check says neither 200 nor 503 alone; see the status row", observed)
+    quiet = sum(found[words] for words in _QUIET)
+    if quiet and quiet != found.total():
+        reason = "the nodePort answers now and then"
+        return Decision(Status.FLAKY, row.expected, observed, reason, "now and then", found)
+    if set(answers) == {"200"}:
+        if set(found) == {"served"}:
+            return Decision(Status.PASS, row.expected, observed, "", "", found, sees=say_bound(answers.total()))
+        status = Status.FLAKY if found["served"] else Status.FAIL
+        lie = "it says 200 and hands on to another node" if found[_ELSEWHERE] else "it says 200 and does not serve"
+        return Decision(status, row.expected, observed, lie, lie, found)
+    if not quiet:
+        serves = found["served"] or found[_ELSEWHERE]
+        lie = "it says 503 and serves" if serves else "it says 503 and accepts connections"
+        return Decision(Status.FAIL, row.expected, observed, lie, lie, found)
+    if seen.unreached(question.client.name, question.place, question.family):
+        return undecided(row, REACHES_NOTHING.format(question.client.name), observed)
+    if not any(each.outcome is Outcome.ANSWERED for each in seen.served.get(question.control.key, ())):
+        why = "silence proves nothing: the same client is not answered where one pod is, either"
+        return undecided(row, why, observed)
+    return Decision(Status.PASS, row.expected, observed, "", "", found, sees=say_bound(answers.total()))
+
+
+_QUIET = ("no answer", Outcome.UNREACHABLE.value, Outcome.REFUSED.value)
+
+
+_ELSEWHERE = "served by another node"
+
+
+def _say_dialled(each: Observation, node: str | None) -> str:
+    """What came of dialling; a connection that is accepted and then stays silent is an answer."""
+    if each.outcome is Outcome.ANSWERED:
+        return "served" if None in (node, each.node) or each.node == node else _ELSEWHERE
+    if each.outcome is Outcome.TIMEOUT:
+        return "no answer" if each.connected is None else "accepted, then silence"
+    return each.outcome.value
+
+
+# ---------------------------------------------------------------------------------------------------------- trials
+def decide_trial(row: HealthTrialRow, seen: Seen) -> Decision:
+    """A row about what a trial saw."""
+    cut_short = seen.cut_short(row)
+    if cut_short:
+        return cut_short
+    if row.trial == "lifecycle" and row.claim == "prompt":
+        return _ports_prompt(row, seen)
+    if row.trial == "lifecycle":
+        fact = seen.life.get(row.claim)
+        if fact is None:
+            return undecided(row, "the trial did not come to this step")
+        if fact.trouble:
+            return undecided(row, fact.trouble, fact.words)
+        holds, observed = CLAIMS[row.claim](fact)
+        sees = "one service of its kind, once" if holds else ""
+        return Decision(Status.PASS if holds else Status.FAIL, row.expected, observed, "", observed, sees=sees)
+    assert row.family is not None
+    assert row.place is not None
+    node = (row.place, row.family)
+    if row.trial == "stable":
+        return _stable(row, seen, node)
+    if row.trial == "placement":
+        return _placement_prompt(row, seen, node) if row.claim == "prompt" else _placement(row, seen, node)
+    if row.trial == "cordoned":
+        answers = seen.cordoned.get(node, ())
+        wanted = "200" if row.place is Place.ENDPOINT_NODE else "503"
+        if not answers:
+            return undecided(row, "no node could be cordoned")
+        return our_own(row, answers) or all_of(row, wanted, tally(answers, _words))
+    return _leaving(row, seen.leaving.get(row.family), row.family)
+
+
+def _stable(row: HealthTrialRow, seen: Seen, node: Node) -> Decision:
+    answers = seen.stable.get(node, ())
+    found = tally(answers, _words)
+    if not found:
+        return ours_failed(row, "nothing", "the health check was never asked")
+    ours = our_own(row, answers)
+    if ours is not None:
+        return ours
+    if not seen.changes:
+        return undecided(row, "no pod of another service came or went meanwhile", say_observed(found))
+    if set(found) <= SILENT_WORDS and seen.unreached(WATCHER, *node):
+        return undecided(row, REACHES_NOTHING.format(WATCHER), say_observed(found))
+    wanted = "200" if row.place is Place.ENDPOINT_NODE else "503"
+    proof = f"{found.total()} answers in a row, while pods of another service came and went {seen.changes} times"
+    decided = all_of(row, wanted, found, proof)
+    return _beyond_the_way(row, decided, seen.vantage(node[1]).counts([(-inf, inf)]))
+
+
+Lag = tuple[str, float, float, float]
+"""What was followed, from when on, for how many seconds, and our own longest time between two looks."""
+
+
+def _soon(row: HealthTrialRow, lags: Sequence[Lag], vantages: Sequence[Vantage]) -> Decision:
+    """Whether everything was followed promptly, as far as that was measured well enough."""
+    took = sorted(seconds for _, _, seconds, _ in lags)
+    observed = f"{len(lags)} changes, {took[len(took) // 2]:.2f} s in the middle, {took[-1]:.2f} s at most"
+    observed += f"; bound {PROMPT:.0f} s"
+    unknown, worst = list[tuple[str, Blur]](), Blur()
+    for words, began, seconds, gap in lags:
+        slow = min((vantage.slow(began, began + seconds) for vantage in vantages), default=0.0)
+        blur = Blur(gap, slow)
+        worst = max(worst, blur, key=lambda each: each.seconds)
+        held = hold(seconds, PROMPT, blur)
+        if held is Held.OVER:
+            return Decision(Status.FAIL, row.expected, observed, f"{words}: {seconds:.2f} s; {blur.words}", "late")
+        unknown += [(words, blur)] if held is Held.UNKNOWN else []
+    if unknown:
+        words, blur = max(unknown, key=lambda each: each[1].seconds)
+        return undecided(row, f"{words}: {say_unknown(PROMPT, blur)}", observed)
+    sees = f"{len(lags)} changes; {worst.words}; a node that is late more seldom is not seen"
+    return Decision(Status.PASS, row.expected, observed, sees=sees)
+
+
+def _ports_prompt(row: HealthTrialRow, seen: Seen) -> Decision:
+    """How soon every node opened or closed the ports of the steps that came to an end."""
+    made = [(fact.words, fact.began, fact.seconds, fact.gap) for fact in seen.life.values() if fact.seconds is not None]
+    if not made:
+        return undecided(row, "no change of a port was followed by every node; see the rows about that")
+    return _soon(row, made, [seen.vantage(family) for family in Family])
+
+
+def _placement_prompt(row: HealthTrialRow, seen: Seen, node: Node) -> Decision:
+    """How soon a node's status followed each round."""
+    made = [
+        (f"round {each.number} ({each.done})", each.began, told.seconds, told.gap)
+        for each in seen.rounds
+        if (told := each.status.get(node)) is not None and told.seconds is not None
+    ]
+    if not made:
+        return undecided(row, "no round was followed; see the row about that")
+    return _soon(row, made, [seen.vantage(node[1])])
+
+
+def _placement(row: HealthTrialRow, seen: Seen, node: Node) -> Decision:
+    rounds = [(each, (each.status if row.claim == "status" else each.count).get(node)) for each in seen.rounds]
+    asked = [(each, followed) for each, followed in rounds if followed is not None]
+    if not asked:
+        return undecided(row, "no round was played")
+    late = [f"round {each.number} ({each.done}): {_say(followed)}" for each, followed in asked if not _right(followed)]
+    took = sorted(followed.seconds for _, followed in asked if followed.seconds is not None)
+    figures = f"after {took[len(took) // 2]:.2f} s in the middle, {took[-1]:.2f} s at most" if took else "never"
+    observed = f"{len(asked) - len(late)} of {len(asked)} rounds right, {figures}"
+    if not late:
+        sees = f"{len(asked)} changes by one seed, each looked at for a second after it was followed"
+        return Decision(Status.PASS, row.expected, observed, sees=sees)
+    said = {words for _, followed in asked for words in (followed.last, *followed.after)}
+    if Outcome.ERROR.value in said:
+        return ours_failed(row, observed, f"a prober failed: {late[0]}")
+    if not took and said <= {"", *SILENT_WORDS} and seen.unreached(WATCHER, *node):
+        return undecided(row, REACHES_NOTHING.format(WATCHER), observed)
+    status = Status.FAIL if len(took) < len(asked) else Status.FLAKY
+    twice = row.claim == "count" and all(
+        _right(followed) or _is_twice(followed, each.truth.get(node[0], 0)) for each, followed in asked
+    )
+    return Decision(status, row.expected, observed, "; ".join(late[:3]), TWICE if twice else "wrong")
+
+
+def _is_twice(followed: Followed, pods: int) -> bool:
+    """Whether a node came to twice the true count, and nothing else.
+
+    Before it did, it may have been taken for right: where one pod became two, the old count twice over is the new one.
+    """
+    said = {words for words in (followed.last, *followed.after) if words not in ("", "right")}
+    return pods > 0 and said == {f"localEndpoints {2 * pods}"}
+
+
+def _right(followed: Followed) -> bool:
+    return followed.seconds is not None and set(followed.after) <= {"right"}
+
+
+def _say(followed: Followed) -> str:
+    if followed.seconds is None:
+        return f"still {followed.last} when the budget was used up"
+    return f"right after {followed.seconds:.2f} s, then {say_observed(followed.after)}"
+
+
+def _leaving(row: HealthTrialRow, window: Leaving | None, family: Family) -> Decision:
+    if window is None:
+        return undecided(row, f"the trial was not played over {family.value}")
+    if window.trouble:
+        return undecided(row, window.trouble)
+    ours = our_own(row, window.answers)
+    if row.claim == "status":
+        return ours or all_of(row, "503", tally(window.answers, _words))
+    if row.claim == "count":
+        answered = [answer for answer in window.answers if answer.outcome is Outcome.ANSWERED]
+        return ours or all_of(row, "localEndpoints 0", tally(answered, say_count))
+    dialled = Counter(dict(window.dialled))
+    if dialled[Outcome.ERROR.value]:
+        return ours_failed(row, say_observed(dialled), "a prober failed")
+    if row.claim == "serves":
+        return all_of(row, "served by the leaving pod", dialled)
+    served = dialled["served by the leaving pod"]
+    if not served:
+        return undecided(row, "nothing was served; see the row that says so", say_observed(dialled))
+    if window.disbelieved:
+        return undecided(row, window.disbelieved, say_observed(dialled))
+    sources = Counter({"the client's own": served - window.foreign, "another address": window.foreign})
+    return all_of(row, "the client's own", +sources)

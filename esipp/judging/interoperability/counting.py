@@ -1,0 +1,58 @@
+"""How many were as required, in words: what the judges of all inter-operation trials share. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from esipp.checks.check import Row, Status
+from esipp.checks.model import AddressClass
+from esipp.judging.controls import Counts, excused
+from esipp.judging.frame import Decision, ours_failed, undecided
+from esipp.judging.paths import say_bound, say_observed
+from esipp.judging.reading import Reading
+
+CLIENT_ONLY = frozenset({AddressClass.CLIENT})
+NODE_ONLY = frozenset({AddressClass.NODE})
+ANSWERED = CLIENT_ONLY | NODE_ONLY
+DROPPED = frozenset({AddressClass.DROPPED})
+
+
+def all_right(row: Row, right: Mapping[str, int], wrong: Mapping[str, int], proof: str = "") -> Decision:
+    """All as required: pass; none: fail; some: flaky. Both are counted in words."""
+    tally = Counter(right) + Counter(wrong)
+    good, total = sum(right.values()), tally.total()
+    if not total:
+        return undecided(row, "nothing was seen of it")
+    observed = say_observed(tally)
+    if good == total:
+        return Decision(Status.PASS, row.expected, observed, proof, "", tally, sees=say_bound(total))
+    worst = max(wrong, key=lambda words: wrong[words])
+    if good:
+        return Decision(Status.FLAKY, row.expected, observed, f"{total - good} of {total} differ", worst, tally)
+    return Decision(Status.FAIL, row.expected, observed, "", worst, tally)
+
+
+def beyond_the_way(row: Row, decided: Decision, readings: Iterable[Reading], control: Counts) -> Decision:
+    """The same decision; undecided where answers are only missing, and the client's own way loses as many."""
+    made = list(readings)
+    missing = sum(each.count for each in made if each.classes == DROPPED and not each.product_fault)
+    wrong = sum(each.count for each in made if each.product_fault)
+    if decided.status is not Status.FLAKY or not missing or wrong:
+        return decided
+    why = excused(Counts(missing, sum(each.count for each in made)), control)
+    return undecided(row, why, decided.observed) if why else decided
+
+
+def held_against(readings: Iterable[Reading], accept: frozenset[AddressClass]) -> tuple[Counter[str], Counter[str]]:
+    """Readings counted in words: those that are as required, and those that are not."""
+    right: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    for each in readings:
+        fits = not each.product_fault and each.classes & accept
+        (right if fits else wrong)[each.words] += each.count
+    return right, wrong
+
+
+def harness(row: Row, readings: Iterable[Reading]) -> Decision | None:
+    """The decision where a prober or our own echo server failed."""
+    fault = next((each.harness_fault for each in readings if each.harness_fault), "")
+    return ours_failed(row, "nothing that can be used", fault) if fault else None

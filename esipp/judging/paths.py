@@ -1,0 +1,546 @@
+"""(row, observations, topology) -> verdict. Pure: it can judge an old run again with new rows.
+
+The order of questions is the order of trust: can the row be asked here, is the harness whole, do both witnesses agree,
+do the controls hold, what did the backend see.
+"""
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import comb
+from typing import Any
+
+from esipp.checks.check import (
+    Feature,
+    Level,
+    Status,
+    holds,
+    is_instrument,
+    missing_features,
+    say_missing,
+    unproven_at_vips,
+)
+from esipp.checks.ingress import facts_at
+from esipp.checks.model import NO_ANSWER, AddressClass, Claim, Path, Vantage
+from esipp.checks.observation import Observation, Outcome, Verdict, Witness
+from esipp.checks.path import Cell, Control, Override, Proof, Spread
+from esipp.checks.power import missed, most_unseen, say_share
+from esipp.judging.collisions import Ports
+from esipp.judging.excuses import Cover, Steer, cover, sources_at
+from esipp.judging.ingress import held, in_doubt
+from esipp.judging.reading import Reading, read, told_address
+from esipp.judging.topology import IPAddress, Topology, family_of, parse_address
+
+REMAIN = 0.95
+"""The share of a path's connections that must be left when those in doubt are set aside.
+
+A connection in doubt is one that our own harness spoilt: its prober failed, its echo document contradicts itself, its
+packets contradict its echo, or it had the source port of another. In the one of 13 runs that had such connections it
+was one a path. With one in twenty fewer, the power that the verdict tells is nearly the same; with more, something is
+wrong with the harness itself.
+"""
+
+MOST_CONTRADICTED = 1
+"""Sampled connections of a path on which the echo server and the packets may contradict each other.
+
+One may be set aside where they agree on another one. Two are no accident: packets are joined by the nonce, so either
+the echo server lies or the captures do, and what they say of all the other connections is worth nothing.
+"""
+
+MOSTLY_CONTROL = 0.95
+"""The share of a control's connections that must be right; of the others none may show a wrong address.
+
+A control proves that silence is not ours, or that nobody rewrites the client's address before the cluster. One lost
+connection of 200 disproves neither. What a Service loses is judged in its path's own row, which is flaky then; where
+no row has that path, all connections must be right. What is lost where no Service is in the way, the verdict tells.
+"""
+
+BY_CHANCE = 0.05
+"""The chance below which a row's losses are more than those of its controls, where no Service is in the way."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that is known when rows are judged.
+
+    Args:
+        observations: the judged window, by path key; a row looks at its own path and those of its controls.
+        topology: who owned which address.
+        features: what the cluster and its surroundings offer, by name.
+        samples: how many probes every path must have.
+        facts: what was found about the cluster, for overrides (``pod-to-node.ipv4`` and the like).
+        obstacles: why a path could not be dialled at all, by path key.
+        witnesses: what packets tell of the sampled connections, by path key.
+        blind: why there are no packets; empty where there are.
+        steers: when the reference load balancer changed the routes of our Services.
+        clocks: seconds that each client's clock is ahead of ours; times of others are no evidence.
+        doubts: what in the cluster's surroundings may explain that a path is not as it must be, by path key.
+        windows: how often a path was observed, by path key, where it was in several windows.
+    """
+
+    observations: Mapping[str, Sequence[Observation]]
+    topology: Topology
+    features: Mapping[str, Feature]
+    samples: int
+    facts: Mapping[str, str] = field(default_factory=dict)
+    obstacles: Mapping[str, str] = field(default_factory=dict)
+    witnesses: Mapping[str, Sequence[Witness]] = field(default_factory=dict)
+    blind: str = "no packets were captured"
+    steers: Sequence[Steer] = ()
+    clocks: Mapping[str, float] = field(default_factory=dict)
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    windows: Mapping[str, int] = field(default_factory=dict)
+    _read: dict[str, list[Reading]] = field(default_factory=dict, compare=False)
+    _ports: list[Ports] = field(default_factory=list, compare=False)
+    _sound: "dict[str, _Sound]" = field(default_factory=dict, compare=False, init=False, repr=False)
+    _clients: list[frozenset[IPAddress]] = field(default_factory=list, compare=False)
+
+    def readings(self, path: Path) -> list[Reading]:
+        """The path's observations, each read once."""
+        if path.key not in self._read:
+            made = self.observations.get(path.key, ())
+            self._read[path.key] = [read(path, each, self.topology) for each in made]
+        return self._read[path.key]
+
+    @property
+    def ports(self) -> Ports:
+        """Whose connections came from which ports; read once, and only where a known difference asks."""
+        if not self._ports:
+            self._ports.append(Ports(self.observations.values(), self.clocks))
+        return self._ports[0]
+
+    @property
+    def clients(self) -> frozenset[IPAddress]:
+        """The addresses of all sockets that connections were made from."""
+        if not self._clients:
+            made = (each for observations in self.observations.values() for each in observations)
+            self._clients.append(frozenset(parse_address(each.source[0]) for each in made if each.source))
+        return self._clients[0]
+
+    def sources_at(self, path: Path) -> Mapping[str, int]:
+        """The sources that pods saw at the VIP of a path's Service, in its family."""
+        return sources_at(path, self.observations)
+
+    def sound(self, path: Path) -> "_Sound":
+        """What can be believed of a path, and what was set aside; found once."""
+        if path.key not in self._sound:
+            self._sound[path.key] = _sound(path, self)
+        return self._sound[path.key]
+
+    def without_doubtful(self, paths: Sequence[Path]) -> "Evidence":
+        """The same, without the connections of these paths that are in doubt."""
+        changed = {path.key: self.sound(path) for path in paths if self.sound(path).aside}
+        if not changed:
+            return self
+        kept = {key: sound.observations for key, sound in changed.items()}
+        read = {key: list(sound.readings) for key, sound in changed.items()}
+        return replace(self, observations={**self.observations, **kept}, _read={**self._read, **read})
+
+    def backends(self, path: Path) -> set[str]:
+        """The pods that answered on a path, by their own word."""
+        return {each.backend for each in self.observations.get(path.key, ()) if each.backend}
+
+
+@dataclass(frozen=True)
+class _Sound:
+    """What can be believed of a path.
+
+    Args:
+        observations, readings: those that can be believed, a reading each.
+        aside: how many connections are in doubt, by the reason.
+        broken: why nothing can be believed of it, through no fault of the product; or an empty string.
+    """
+
+    observations: tuple[Observation, ...] = ()
+    readings: tuple[Reading, ...] = ()
+    aside: Mapping[str, int] = field(default_factory=dict)
+    broken: str = ""
+
+    def told(self, total: int) -> str:
+        """What was set aside, in words; or an empty string."""
+        count = sum(self.aside.values())
+        return f"{count} of {total} set aside: {'; '.join(sorted(self.aside))}" if count else ""
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What every verdict of a row says, whatever it is."""
+
+    expected: str
+    observed: str = "not asked"
+    tally: Mapping[str, int] = field(default_factory=dict)
+    shown: tuple[AddressClass, ...] = ()
+    ports: str = ""
+    change: str = ""
+    witnesses: str = ""
+
+
+def judge(cell: Cell, evidence: Evidence) -> Verdict:
+    """Judge one row."""
+    words = _Words(say_expected(cell, evidence.topology))
+
+    limits = ""
+
+    def verdict(status: Status, reason: str = "", **more: Any) -> Verdict:
+        more["sees"] = "; ".join(filter(None, (more.get("sees", ""), limits)))
+        return Verdict(
+            cell.id, cell.level, status, words.expected, words.observed, reason, words.tally, shown=words.shown,
+            ports=words.ports, change=words.change, witnesses=words.witnesses,
+            instrument=is_instrument(cell, evidence.facts), **more,
+        )  # fmt: skip
+
+    missing = missing_features(cell, evidence.features)
+    if missing:
+        ours = any(feature.ours for feature in missing.values())
+        return verdict(Status.UNSUPPORTED, say_missing(cell, missing), left_out=ours, missing=tuple(missing))
+    for path in cell.paths:
+        if path.key in evidence.obstacles:
+            return verdict(Status.INCONCLUSIVE, evidence.obstacles[path.key])
+
+    readings = evidence.readings(cell.path)
+    if not readings:
+        return verdict(Status.ERROR, "the row was selected but its path was never probed")
+    words = _words(cell, evidence, words.expected)
+    for path in cell.paths:
+        broken = evidence.sound(path).broken
+        if broken:
+            return verdict(Status.ERROR, broken if path == cell.path else f"{broken} (on {path.key}, a control)")
+    aside = [(path, evidence.sound(path).told(evidence.samples)) for path in dict.fromkeys(cell.paths)]
+    limits = "; ".join(
+        f"{told}{'' if path == cell.path else f' (on {path.key}, a control)'}" for path, told in aside if told
+    )
+    evidence = evidence.without_doubtful(cell.paths)
+    for control in cell.controls:
+        doubt = _doubt(control, evidence)
+        if doubt:
+            return verdict(Status.INCONCLUSIVE, doubt)
+    limits = "; ".join(filter(None, (limits, _say_lost(cell, evidence))))
+    said = _decide(cell, evidence, evidence.readings(cell.path), verdict)
+    if said.status in (Status.FAIL, Status.FLAKY):
+        doubts = [evidence.doubts[path.key] for path in cell.paths if path.key in evidence.doubts]
+        if doubts:
+            return verdict(Status.INCONCLUSIVE, f"{doubts[0]} (seen: {said.reason or said.observed})")
+        if why := _lost_without_a_service(cell, evidence):
+            return verdict(Status.INCONCLUSIVE, why)
+    return said
+
+
+def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict: Callable[..., Verdict]) -> Verdict:
+    """What was seen can be believed: is it what was required?"""
+    if cell.level is Level.RECORD:
+        return verdict(Status.RECORDED)
+    total = sum(reading.count for reading in readings)
+    mistold = [_mistold(cell, each, evidence) for each in evidence.observations[cell.path.key]]
+    fitting = (r.count for r, lie in zip(readings, mistold, strict=True) if not lie and _fits(r, cell.accept))
+    good = sum(fitting)
+    aside = _aside(cell, evidence) or next(filter(None, mistold), "")
+    if good == total and not aside:
+        band = f"preserved out of band, in {cell.told.value}" if cell.told is not Claim.NOTHING else ""
+        one_flow = f"0 of {total} datagrams of one flow differ"
+        return verdict(Status.PASS, band, sees=one_flow if cell.path.one_socket else say_bound(total))
+    facts = facts_at(cell.own_service, evidence.facts)
+    unproven = unproven_at_vips(cell, evidence.facts)
+    mixture = ""
+    for override in cell.overrides:
+        if not applies(override, facts) or (aside and not override.forwarded):
+            continue
+        if override.of_single_connections and not good:
+            continue  # what befalls single connections leaves others as they must be
+        if override.proof is Proof.BALANCER and in_doubt(unproven, facts):
+            continue
+        covers = cover(cell, override, evidence)
+        if covers.whole:
+            known = {"reference": override.reference, "nature": override.nature.value}
+            return verdict(Status.KNOWN, override.reason, sees=covers.words or override.evidence, **known)
+        mixture = mixture or _mixture(override, covers, readings)
+    if not aside and unproven and _of_nobody(cell, evidence, readings):
+        return verdict(Status.INCONCLUSIVE, unproven)
+    faults = "; ".join(sorted({r.product_fault for r in readings if r.product_fault} | {aside} - {""}))
+    if good and good < total:
+        return verdict(Status.FLAKY, f"{total - good} of {total} differ" + (f": {faults}" if faults else ""))
+    if mixture:
+        return verdict(Status.FLAKY, "; ".join(filter(None, (mixture, faults))))
+    return verdict(Status.FAIL, faults)
+
+
+def _mixture(override: Override, covers: Cover, readings: Sequence[Reading]) -> str:
+    """That only some connections of a path show the load balancer's own address, which is neither way; or nothing."""
+    if override.proof is not Proof.BALANCER or not any(covers.alone):
+        return ""
+    by_it = sum(each.count for each, alone in zip(readings, covers.alone, strict=True) if alone)
+    total = sum(each.count for each in readings)
+    return f"{by_it} of {total} show the load balancer's own address, and the others do not"
+
+
+def _of_nobody(cell: Cell, evidence: Evidence, readings: Sequence[Reading]) -> bool:
+    """Whether all that is not as it should be may be NAT before the load balancer: addresses of nobody that we know.
+
+    Where only the client's own address is let in, NAT looks like silence, too. The address of a node, a pod or another
+    client is no NAT's.
+    """
+    others = held(evidence.topology) | evidence.clients
+    made = evidence.observations[cell.path.key]
+    wrong = [(each, seen) for each, seen in zip(readings, made, strict=True) if not _fits(each, cell.accept)]
+    named = cell.path.service is not None and bool(cell.path.service.ranges)
+    nobodys = frozenset({AddressClass.OTHER}) | (NO_ANSWER if named else frozenset())
+    foreign = (seen.seen is None or parse_address(seen.seen[0]) not in others for _, seen in wrong)
+    return all(each.classes <= nobodys and not each.product_fault for each, _ in wrong) and all(foreign)
+
+
+def _aside(cell: Cell, evidence: Evidence) -> str:
+    """What else is required of all observations together, and does not hold: backends, packets; or nothing."""
+    backends = evidence.backends(cell.path)
+    if cell.spread is Spread.ONE and len(backends) > 1:
+        return f"answered by {len(backends)} backends ({', '.join(sorted(backends))}), not by one"
+    if cell.is_negative:
+        answered = {o.seq for o in evidence.observations.get(cell.path.key, ()) if o.outcome is Outcome.ANSWERED}
+        for witness in evidence.witnesses.get(cell.path.key, ()):
+            if witness.delivered and witness.seq not in answered:
+                view = "; ".join(" ".join(line.split()) for line in witness.words.splitlines())
+                return f"nothing answered, but packets went to a backend: {view}"
+    return ""
+
+
+def _mistold(cell: Cell, observation: Observation, evidence: Evidence) -> str:
+    """What is wrong with the address that a backend was told out of band, or nothing."""
+    if cell.told is Claim.NOTHING or not observation.echo:
+        return ""
+    if not observation.source:
+        return "the client did not tell its own address, so nothing told can be held against it"
+    told = told_address(observation, cell.told)
+    own = str(evidence.topology.shown(cell.path.client.name, observation.source[0]))
+    with contextlib.suppress(ValueError):  # a balancer may put anything into a header
+        if told and parse_address(told) == parse_address(own):
+            return ""
+        # A pod that its network add-on masquerades reaches the balancer as its node: that is what it has to tell.
+        ways = (f"pod-to-{there}.{cell.path.family.value.lower()}" for there in ("node", "outside"))
+        masqueraded = any(evidence.facts.get(way) == "masqueraded" for way in ways)
+        if told and masqueraded and cell.path.client.vantage is Vantage.POD:
+            stand = evidence.topology.stands.get(cell.path.client.name)
+            node = evidence.topology.nodes.get(stand.node) if stand and stand.node else None
+            if node and parse_address(told) in node.addresses:
+                return ""
+    return f"the backend was told {told or 'no address'} in {cell.told.value}, the client is {own}"
+
+
+def _words(cell: Cell, evidence: Evidence, expected: str) -> _Words:
+    readings = evidence.readings(cell.path)
+    tally: Counter[str] = Counter()
+    for reading in readings:
+        tally[reading.words] += reading.count
+    witnesses = evidence.witnesses.get(cell.path.key, ())
+    return _Words(
+        expected,
+        say_observed(tally),
+        dict(tally),
+        tuple(sorted({_foremost(reading, cell.accept) for reading in evidence.sound(cell.path).readings or readings})),
+        say_ports(evidence.observations.get(cell.path.key, ())),
+        "; ".join(sorted({each.change for each in witnesses if each.change})),
+        _say_witnesses(witnesses, evidence.blind, sum(tally.values())),
+    )
+
+
+def _foremost(reading: Reading, accept: frozenset[AddressClass]) -> AddressClass:
+    """The one class to show where an address fits several: an expected one, and of these the one that says more."""
+    fitting = reading.classes & accept or reading.classes or {AddressClass.OTHER}
+    for most in (AddressClass.HAIRPIN, AddressClass.NODE):
+        if most in fitting:
+            return most
+    return min(fitting)
+
+
+def _fits(reading: Reading, accept: frozenset[AddressClass]) -> bool:
+    return not reading.product_fault and not reading.harness_fault and bool(reading.classes & accept)
+
+
+def applies(override: Override, facts: Mapping[str, str]) -> bool:
+    """Whether a known difference is to be expected on this cluster."""
+    return holds(override.when, override.before, facts)
+
+
+def _sound(path: Path, evidence: Evidence) -> _Sound:
+    """Set the connections of a path aside that are in doubt, through no fault of the product.
+
+    Each costs itself. Where too many are, or too many of those that packets were to witness, the path is ``broken``.
+    """
+    readings, made = evidence.readings(path), evidence.observations.get(path.key, ())
+    total = sum(reading.count for reading in readings)
+    asked = evidence.samples * evidence.windows.get(path.key, 1)
+    if readings and total != asked:
+        return _Sound(broken=f"{total} probes were made where {asked} were asked")
+    witnesses = evidence.witnesses.get(path.key, ())
+    contradicted = {each.seq: each.contradiction for each in witnesses if each.contradiction}
+    agreed = any(each.seen and not each.contradiction for each in witnesses)
+    if contradicted and (not agreed or len(contradicted) > MOST_CONTRADICTED):
+        return _Sound(broken=next(iter(contradicted.values())))
+    kept: list[tuple[Observation, Reading]] = []
+    aside: Counter[str] = Counter()
+    had: set[int] = set()
+    for reading, each in zip(readings, made, strict=True):
+        doubt = reading.harness_fault or ("" if each.ports else contradicted.get(each.seq, ""))
+        if doubt:
+            aside[doubt] += each.count
+            continue
+        own = each if path.one_socket else _without_ports(each, had)
+        if own.count < each.count:
+            aside[PORT_AGAIN] += each.count - own.count
+            reading = replace(reading, count=own.count)
+        if own.count:
+            kept.append((own, reading))
+    if sum(aside.values()) > (1 - REMAIN) * total:
+        return _Sound(broken=_say_broken(aside, total))
+    return _Sound(tuple(each for each, _ in kept), tuple(reading for _, reading in kept), aside)
+
+
+PORT_AGAIN = "the source port of an earlier one, so no connection of its own"
+
+
+def _without_ports(observation: Observation, had: set[int]) -> Observation:
+    """An observation without the connections that had one of these source ports again; its own are added to them."""
+    left = []
+    for pair in observation.port_pairs:
+        if pair[0] not in had:
+            left.append(pair)
+        if pair[0]:  # 0: this host never let it begin
+            had.add(pair[0])
+    again = len(observation.port_pairs) - len(left)
+    ports = tuple(left) if observation.ports else ()
+    return replace(observation, count=observation.count - again, ports=ports) if again else observation
+
+
+def _say_broken(aside: Mapping[str, int], total: int) -> str:
+    """Why a path cannot be believed: the reason alone where it is that of all."""
+    worst, count = max(aside.items(), key=lambda each: each[1])
+    if worst == PORT_AGAIN:
+        return f"{total} probes had only {total - count} source ports: they were not as many connections"
+    return worst if count == total else f"{sum(aside.values())} of {total} are in doubt, among them: {worst}"
+
+
+def _say_lost(cell: Cell, evidence: Evidence) -> str:
+    """What the controls of a row lost although they hold, in words; or an empty string."""
+    told = []
+    for path in dict.fromkeys(control.path for control in cell.controls):
+        readings = evidence.readings(path)
+        if lost := sum(each.count for each in readings if _is_loss(each)):
+            told.append(f"{lost} of {sum(each.count for each in readings)} lost (on {path.key}, a control)")
+    return "; ".join(told)
+
+
+def _is_loss(reading: Reading) -> bool:
+    """Whether a connection came to nothing, which says nothing of addresses."""
+    return reading.reset or reading.hung or (bool(reading.classes) and reading.classes <= NO_ANSWER)
+
+
+def _doubt(control: Control, evidence: Evidence) -> str:
+    """Why a control does not hold, or an empty string."""
+    readings = evidence.readings(control.path)
+    if not readings:
+        return f"{control.why}, but {control.path.key} was never probed"
+    accept = control.accept or frozenset(AddressClass) - NO_ANSWER - {AddressClass.OTHER}
+    wrong = [each for each in readings if not _fits(each, accept)]
+    total, missed = (sum(each.count for each in some) for some in (readings, wrong))
+    least = 1.0 if control.unjudged else MOSTLY_CONTROL
+    if not all(_is_loss(each) for each in wrong) or total - missed < least * total:
+        tally: Counter[str] = Counter()
+        for reading in readings:
+            tally[reading.words] += reading.count
+        what = f"{control.why}, but {control.path.key} showed {say_observed(tally)}"
+        return f"{what}; no row judges what that Service loses" if control.unjudged else what
+    if control.spread is Spread.SEVERAL and len(evidence.backends(control.path)) < 2:
+        return f"{control.why}, but only {', '.join(evidence.backends(control.path))} answered"
+    return ""
+
+
+def _lost_without_a_service(cell: Cell, evidence: Evidence) -> str:
+    """Why a row's losses say nothing of the product: paths without any Service lose as many; or an empty string.
+
+    Only where connections were lost and nothing else is wrong, and not more of them than those of the controls let
+    expect: the chance to see as many or more of all losses on this path is ``BY_CHANCE`` or more.
+    """
+    if _aside(cell, evidence) or any(_mistold(cell, each, evidence) for each in evidence.observations[cell.path.key]):
+        return ""
+    readings = evidence.readings(cell.path)
+    wrong = [each for each in readings if not _fits(each, cell.accept)]
+    plain = list({control.path.key: control.path for control in cell.controls if control.path.service is None}.values())
+    without = [each for path in plain for each in evidence.readings(path)]
+    lost, lost_without = (sum(each.count for each in some if _is_loss(each)) for some in (wrong, without))
+    if not lost or not lost_without or not all(_is_loss(each) for each in wrong):
+        return ""
+    total, total_without = (sum(each.count for each in some) for some in (readings, without))
+    share, all_lost = total / (total + total_without), lost + lost_without
+    chance = sum(comb(all_lost, k) * share**k * (1 - share) ** (all_lost - k) for k in range(lost, all_lost + 1))
+    if chance < BY_CHANCE:
+        return ""
+    where = ", ".join(path.key for path in plain)
+    return (
+        f"{lost} of {total} were lost, and {lost_without} of {total_without} where no Service is in the way "
+        f"({where}): it is not the Service that loses them"
+    )
+
+
+def say_expected(cell: Cell, topology: Topology) -> str:
+    """The expectation as a sentence, resolved to this cluster's addresses."""
+    if cell.level is Level.RECORD:
+        return "nothing: what is seen is recorded"
+    if cell.is_negative:
+        return "no answer (dropped or refused)"
+    said = " or ".join(_say_class(each, cell.path, topology) for each in sorted(cell.accept))
+    said += f", and the client's own in {cell.told.value}" if cell.told is not Claim.NOTHING else ""
+    return said + (", one backend for all" if cell.spread is Spread.ONE else "")
+
+
+def _say_class(wanted: AddressClass, path: Path, topology: Topology) -> str:
+    if wanted is AddressClass.CLIENT:
+        stand = topology.stands.get(path.client.name)
+        addresses = sorted(
+            str(a) for a in (stand.addresses if stand else ()) if family_of(a) is path.family and not a.is_loopback
+        )
+        whose = "its node's" if path.client.vantage is Vantage.NODE else "its own"
+        return f"{path.client.name}, by {whose} address" + (f" ({', '.join(addresses[:4])})" if addresses else "")
+    if wanted is AddressClass.NODE:
+        return "an address of another node" if path.client.vantage is Vantage.NODE else "an address of a node"
+    if wanted is AddressClass.HAIRPIN:
+        return "an address of the backend's own node"
+    return wanted.value.replace("_", " ")
+
+
+def say_observed(tally: Mapping[str, int]) -> str:
+    """The multiset of what was seen, most frequent first."""
+    ordered = sorted(tally.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{words} x{count}" for words, count in ordered) or "nothing"
+
+
+def say_bound(count: int) -> str:
+    """What ``count`` equal answers can and cannot say about others of the same client, entry, payload and moment.
+
+    The bound is the rule of three, exactly, at 95 % confidence; the power is the chance to have met a defect of one
+    connection in a hundred, if each is as likely to be hit as the next.
+    """
+    return (
+        f"0 of {count} differ: at most {say_share(most_unseen(count))} of connections like these do, at 95 % "
+        f"confidence; a defect of 1 % of them had a chance of {say_share(missed(count))} to be missed"
+    )
+
+
+def say_ports(observations: Sequence[Observation]) -> str:
+    """Whether the client's source port reached the backend; recorded, never judged."""
+    pairs = [pair for each in observations for pair in each.port_pairs if pair[1] is not None]
+    kept = sum(1 for own, seen in pairs if own == seen)
+    if not pairs:
+        return ""
+    return f"kept {kept} of {len(pairs)}" if kept else f"rewritten {len(pairs)} of {len(pairs)}"
+
+
+def _say_witnesses(witnesses: Sequence[Witness], blind: str, total: int) -> str:
+    """On whose word a verdict rests: packets are looked for of the sampled connections only."""
+    found, doubtful = sum(each.seen for each in witnesses), sum(bool(each.doubt) for each in witnesses)
+    if found:
+        apart = f"packets do not tell {doubtful} more apart from others" if doubtful else ""
+        return "; ".join(filter(None, (f"echo server, and packets of {found} of {total} connections", apart, blind)))
+    unseen = "its packets were not captured"
+    if doubtful:
+        unseen = f"packets do not tell {doubtful} of its connections apart from others"
+    elif witnesses:
+        unseen = "the packets captured do not show the way to a backend"
+    return f"echo server only: {blind or unseen}"

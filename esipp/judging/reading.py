@@ -1,0 +1,113 @@
+"""What one observation shows: the address classes it fits, in words, and whose fault it is where it cannot be right."""
+
+from dataclasses import dataclass
+
+from esipp.checks.model import AddressClass, Claim, EntryKind, Path, backends_of
+from esipp.checks.observation import Observation, Outcome
+from esipp.judging.topology import Topology, family_of, parse_address
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One observation, read: the classes it fits, how to say it, and for how many probes it stands."""
+
+    classes: frozenset[AddressClass]
+    words: str
+    product_fault: str = ""
+    harness_fault: str = ""
+    count: int = 1
+    misdirected: bool = False
+    reset: bool = False
+    hung: bool = False
+
+
+def contradiction(observation: Observation) -> str:
+    """Why an echo document cannot be true, or an empty string.
+
+    Catches an echo server that lies or belongs to another version: its fields must agree with each other and with
+    the probe. What only a second witness can tell is left to packets.
+    """
+    echo = observation.echo or {}
+    try:
+        told, raw = parse_address(str(echo["peer_address"])), parse_address(str(echo["peer_address_raw"]))
+        local = parse_address(str(echo["local_address"]))
+    except (KeyError, ValueError) as broken:
+        return f"its document has no readable addresses ({broken})"
+    if told != raw:
+        return f"it says the peer is {told}, but its socket saw {raw}"
+    if told.version != local.version:
+        return f"it says the peer {told} reached it at {local}, of another IP family"
+    if (echo.get("nonce") or "") != observation.nonce:  # results told as a group have none, however few they are
+        return f"it answered with nonce {echo.get('nonce')!r} instead of {observation.nonce!r}"
+    return ""
+
+
+def told_address(observation: Observation, header: Claim) -> str | None:
+    """The client's address as a proxy tells it out of band, or None.
+
+    In X-Forwarded-For only the last entry is the proxy's own word; those before it may be the client's.
+    """
+    echo = observation.echo or {}
+    if header is Claim.FORWARDED_FOR:
+        lines = echo.get("x_forwarded_for") or []
+        return str(lines[-1]).rpartition(",")[2].strip() if lines else None
+    proxied = echo.get("proxy_protocol") or {}
+    wanted = 1 if header is Claim.PROXY_V1 else 2
+    return proxied.get("source_address") if proxied.get("version") == wanted else None
+
+
+def read(path: Path, observation: Observation, topology: Topology) -> Reading:
+    """Say what one observation shows."""
+    outcome, count = observation.outcome, observation.count
+    if outcome is Outcome.ANSWERED:
+        return _read_answer(path, observation, topology)
+    if outcome is Outcome.REFUSED:
+        return Reading(frozenset({AddressClass.REFUSED}), "refused", count=count)
+    if outcome is Outcome.TIMEOUT and observation.connected is not None:
+        fault = "the connection was accepted, and nothing was ever said on it"
+        other = frozenset({AddressClass.OTHER})
+        return Reading(other, "accepted, then silence", product_fault=fault, count=count, hung=True)
+    if outcome in (Outcome.TIMEOUT, Outcome.UNREACHABLE):
+        words = "no answer" if outcome is Outcome.TIMEOUT else "unreachable"
+        return Reading(frozenset({AddressClass.DROPPED}), words, count=count)
+    if outcome is Outcome.ERROR:
+        why = observation.detail or "no reason given"
+        return Reading(frozenset(), f"probe failed: {why}", harness_fault=f"the prober failed: {why}", count=count)
+    fault = {
+        Outcome.RESET: "the connection was made and then reset",
+        Outcome.INVALID: "something that is not our echo server answered",
+        Outcome.MISDIRECTED: "the answer came from another address than the one dialled",
+    }[outcome]
+    return Reading(
+        frozenset({AddressClass.OTHER}),
+        outcome.value,
+        f"{fault} {observation.detail}".strip(),
+        count=count,
+        misdirected=outcome is Outcome.MISDIRECTED,
+        reset=outcome is Outcome.RESET,
+    )
+
+
+def _read_answer(path: Path, observation: Observation, topology: Topology) -> Reading:
+    count = observation.count
+    lie = contradiction(observation)
+    if lie:
+        words = f"the echo server contradicts itself: {lie}"
+        return Reading(frozenset(), words, harness_fault=f"echo server: {lie}", count=count)
+    assert observation.seen is not None
+    seen = observation.seen[0]
+    origin = topology.origin(path, seen, observation.source[0] if observation.source else None)
+    words, fault = f"{parse_address(seen)} = {origin.owner}", ""
+    if path.entry.kind is EntryKind.NODE_LISTENER:
+        dialled, answered = topology.roles.get(path.entry.role) if path.entry.role else None, observation.node
+        if dialled != answered:
+            fault = f"dialled the listener on node {dialled}, answered by node {answered}"
+            words = f"{words}, {fault}"
+    elif observation.backend is None:
+        return Reading(frozenset(), words, harness_fault="the echo server does not know which pod it is", count=count)
+    elif observation.backend not in backends_of(path.service):
+        fault = f"answered by pod {observation.backend}, which is no backend of this service"
+        words = f"{words}, {fault}"
+    if not fault and family_of(seen) is not path.family:
+        fault = f"the backend saw an {family_of(seen)} address on an {path.family} path"
+    return Reading(origin.classes, words, fault, count=count)

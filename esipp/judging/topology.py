@@ -1,0 +1,282 @@
+"""Who owns which address: nodes and their roles, pods, clients, VIPs. Pure: built from what others read.
+
+Addresses are compared as addresses, never as strings: v4-mapped and zero-compressed forms are the same address.
+"""
+
+import ipaddress
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from esipp.base.customisation import NOTHING, Wishes
+from esipp.checks.model import AddressClass, Client, Family, Path, Role, Vantage
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@cache
+def parse_address(text: str) -> IPAddress:
+    """Read an address; a scope is cut off and a v4-mapped IPv6 address becomes the IPv4 address it stands for.
+
+    Raises:
+        ValueError: the text is no address.
+    """
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+def family_of(address: str | IPAddress) -> Family:
+    """The IP family of an address."""
+    parsed = parse_address(address) if isinstance(address, str) else address
+    return Family.IPV4 if parsed.version == 4 else Family.IPV6
+
+
+def by_family(addresses: Iterable[str]) -> dict[Family, str]:
+    """The first address of each family, as ``status.podIPs`` and ``status.addresses`` list them."""
+    found: dict[Family, str] = {}
+    for address in addresses:
+        found.setdefault(family_of(address), address)
+    return found
+
+
+MARKS = {
+    "control-plane": "node-role.kubernetes.io/control-plane",
+    "excluded-node": "node.kubernetes.io/exclude-from-external-load-balancers",
+}
+"""Labels that say what a node is to load balancers."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node: its name, the InternalIP of each family, and every address it is known to hold.
+
+    ``only_external`` says that it has no InternalIP, and that its ExternalIPs stand for them.
+
+    ``usable`` means that a pod pinned to it can run our image (ready, Linux); ``schedulable`` also that it takes pods
+    of its own accord. ``marks`` are those of ``MARKS`` that it has. One that is not ``chosen`` by the user carries no
+    pod of ours; its addresses are a node's all the same.
+    """
+
+    name: str
+    internal: Mapping[Family, str]
+    addresses: frozenset[IPAddress]
+    schedulable: bool = True
+    usable: bool = True
+    provider_id: str = ""
+    marks: frozenset[str] = frozenset()
+    chosen: bool = True
+    only_external: bool = False
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod of ours and the addresses of ``status.podIPs``."""
+
+    name: str
+    node: str
+    addresses: Mapping[Family, str]
+
+
+@dataclass(frozen=True)
+class Stand:
+    """Where a client really stands: its addresses, and the node it is on (None outside the cluster).
+
+    ``behind_nat`` are those of its own addresses that NAT on its way to the cluster replaces, with what they become,
+    proven before anything was judged (``whereabouts``); ``addresses`` are then those that the cluster sees.
+    """
+
+    client: Client
+    addresses: frozenset[IPAddress]
+    node: str | None = None
+    behind_nat: Mapping[IPAddress, IPAddress] = field(default_factory=dict)
+
+    def shown(self, own: IPAddress) -> IPAddress:
+        """By which address the cluster sees a socket of this client."""
+        return self.behind_nat.get(own, own)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Whose address it is: the classes it fits for one client, and the owner in words."""
+
+    classes: frozenset[AddressClass]
+    owner: str
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The cluster as far as the judge needs it."""
+
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    roles: Mapping[Role, str] = field(default_factory=dict)
+    stands: Mapping[str, Stand] = field(default_factory=dict)
+    backends: Mapping[str, Pod] = field(default_factory=dict)
+    balancers: Mapping[str, frozenset[IPAddress]] = field(default_factory=dict)
+
+    def origin(self, path: Path, seen: str, source: str | None) -> Origin:
+        """Whose address a backend saw.
+
+        Args:
+            path: the path of the probe; its client decides what ``client`` means.
+            seen: the source address the backend saw.
+            source: the address of the client's own socket. For a client outside or in a pod, ``client`` is exactly
+                this one, or what NAT before the cluster makes of it; for a host process it is any address of its node,
+                as masquerading picks the outgoing one.
+        """
+        address = parse_address(seen)
+        classes: set[AddressClass] = set()
+        owners: list[str] = []
+        stand = self.stands.get(path.client.name)
+        if source is not None and self.shown(path.client.name, source) == address:
+            classes.add(AddressClass.CLIENT)
+            owners.append(f"client {path.client.name}")
+        for other in self.stands.values():
+            if other is not stand and other.client.vantage is not Vantage.NODE and address in other.addresses:
+                owners += [f"client {other.client.name}"] if other.client.name not in self.backends else []
+                if other.client.vantage is Vantage.POD:
+                    classes.add(AddressClass.POD)
+        for node in self.nodes.values():
+            if address in node.addresses:
+                owners.append(f"node {node.name}{self._remark(node.name, path)}")
+                own = stand is not None and stand.node == node.name
+                if own and path.client.vantage is Vantage.NODE:
+                    classes.add(AddressClass.CLIENT)  # and no other: else nobody could tell a rewritten source
+                elif own and path.client.name in self.backends:
+                    classes.add(AddressClass.HAIRPIN)
+                else:
+                    classes.add(AddressClass.NODE)
+        for pod in self.backends.values():
+            held = {parse_address(a) for a in pod.addresses.values()}
+            if address in held and not classes & {AddressClass.CLIENT, AddressClass.NODE, AddressClass.HAIRPIN}:
+                classes.add(AddressClass.POD)
+                owners.append(f"pod {pod.name}")
+        for name, addresses in self.balancers.items():
+            if address in addresses:
+                classes.add(AddressClass.LOAD_BALANCER)
+                owners.append(f"load balancer of {name}")
+        if not classes:
+            classes.add(AddressClass.OTHER)
+        return Origin(frozenset(classes), " or ".join(owners) or "nobody we know")
+
+    def shown(self, client: str, own: str) -> IPAddress:
+        """By which address the cluster sees a client's socket: its own, but behind NAT."""
+        stand = self.stands.get(client)
+        return stand.shown(parse_address(own)) if stand else parse_address(own)
+
+    def as_json(self) -> dict[str, Any]:
+        """The topology as the ledger keeps it."""
+        return {
+            "nodes": {
+                node.name: {
+                    "internal": {family.value: address for family, address in node.internal.items()},
+                    "addresses": sorted(str(address) for address in node.addresses),
+                }
+                for node in self.nodes.values()
+            },
+            "roles": {role.value: node for role, node in self.roles.items()},
+            "clients": {
+                name: {
+                    "vantage": stand.client.vantage.value,
+                    "node": stand.node,
+                    "addresses": sorted(str(address) for address in stand.addresses),
+                    **({"behind_nat": nat} if (nat := _pairs(stand.behind_nat)) else {}),
+                }
+                for name, stand in self.stands.items()
+            },
+            "backends": {
+                pod.name: {"node": pod.node, "addresses": sorted(pod.addresses.values())}
+                for pod in self.backends.values()
+            },
+            "balancers": {name: sorted(str(a) for a in own) for name, own in self.balancers.items() if own},
+        }
+
+    def _remark(self, node: str, path: Path) -> str:
+        """Which part a node plays on a path, so that a reader sees where the source was rewritten."""
+        parts = []
+        stand = self.stands.get(path.client.name)
+        if path.entry.role and self.roles.get(path.entry.role) == node:
+            parts.append("the node dialled")
+        if stand and stand.node == node:
+            parts.append("the client's")
+        if not parts and self.roles.get(Role.ENDPOINT_NODE) == node:
+            parts.append("the endpoint's")
+        return f" ({', '.join(parts)})" if parts else ""
+
+
+def _pairs(behind_nat: Mapping[IPAddress, IPAddress]) -> dict[str, str]:
+    return {str(own): str(seen) for own, seen in sorted(behind_nat.items(), key=str)}
+
+
+def without_shared(nodes: Mapping[str, Node]) -> dict[str, Node]:
+    """The nodes without the addresses that several of them hold (a bridge's, a local DNS cache's, an IPVS VIP).
+
+    Such an address names no node, and a source that shows it is nobody's.
+    """
+    held = Counter(address for node in nodes.values() for address in node.addresses)
+    return {
+        name: replace(node, addresses=frozenset(a for a in node.addresses if held[a] == 1))
+        for name, node in nodes.items()
+    }
+
+
+def read_node(item: Mapping[str, Any], wishes: Wishes = NOTHING) -> Node:
+    """A node from the API's JSON; pods may be scheduled on it unless it is cordoned or tainted against them.
+
+    Where it has no InternalIP at all, its ExternalIPs stand for them, as they do for Kubernetes' own components
+    (``GetNodeHostIPs``, pkg/util/node). ``wishes`` say which nodes are chosen, and which taints do no harm.
+    """
+    metadata, spec, status = item["metadata"], item.get("spec", {}), item.get("status", {})
+    listed = [a["address"] for a in status.get("addresses", []) if a["type"] in ("InternalIP", "ExternalIP")]
+    held = {a["type"] for a in status.get("addresses", [])}
+    kind = "InternalIP" if "InternalIP" in held else "ExternalIP"
+    internal = by_family(a["address"] for a in status.get("addresses", []) if a["type"] == kind)
+    repelled = wishes.repelled(spec.get("taints") or [])
+    linux = status.get("nodeInfo", {}).get("operatingSystem", "linux") == "linux"
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", []))
+    return Node(
+        name=metadata["name"],
+        internal=internal,
+        addresses=frozenset(parse_address(a) for a in listed),
+        schedulable=ready and linux and not repelled and not spec.get("unschedulable", False),
+        usable=ready and linux,
+        provider_id=spec.get("providerID", ""),
+        only_external=kind == "ExternalIP",
+        marks=frozenset(mark for mark, label in MARKS.items() if label in (metadata.get("labels") or {})),
+        chosen=wishes.takes(item),
+    )
+
+
+def marked(nodes: Iterable[Node], roles: Mapping[Role, str], mark: str) -> str | None:
+    """The first node with a mark that can run our pods and plays no role: what is true of a role's node is its own."""
+    playing = {node for role, node in roles.items() if role is not Role.CONTROL_PLANE}
+    there = (node for node in nodes if node.usable and node.chosen)
+    fit = sorted(node.name for node in there if mark in node.marks and node.name not in playing)
+    return fit[0] if fit else None
+
+
+def with_control_plane(nodes: Iterable[Node], roles: Mapping[Role, str]) -> dict[Role, str]:
+    """The roles, and that of the control plane where a node is there to play it."""
+    found = marked(nodes, roles, Role.CONTROL_PLANE.value)
+    return {**roles, **({Role.CONTROL_PLANE: found} if found else {})}
+
+
+def cast_roles(nodes: Iterable[Node]) -> dict[Role, str]:
+    """Give the schedulable nodes that are chosen their roles, by name, so that every run of a cluster is the same.
+
+    With two nodes the bare node is also where in-cluster clients stand; rows that need a third are unsupported.
+
+    Raises:
+        ValueError: fewer than two schedulable nodes.
+    """
+    names = sorted(node.name for node in nodes if node.schedulable and node.chosen)
+    if len(names) < 2:
+        raise ValueError("fewer than two schedulable nodes")
+    return {
+        Role.ENDPOINT_NODE: names[0],
+        Role.BARE_NODE: names[1],
+        Role.OTHER_NODE: names[2] if len(names) > 2 else names[1],
+    }

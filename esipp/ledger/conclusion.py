@@ -1,0 +1,315 @@
+"""From all verdicts to one word, one exit code and the sentence that counts them (design.md, laws 7, 8 and 13)."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from esipp.base.errors import ExitCode
+from esipp.base.plural import counted, form
+from esipp.checks.check import Binding, Level, Nature, Status
+from esipp.checks.observation import Verdict
+
+WORST_FIRST = (
+    Status.ERROR,
+    Status.FAIL,
+    Status.FLAKY,
+    Status.INCONCLUSIVE,
+    Status.KNOWN,
+    Status.UNSUPPORTED,
+    Status.PASS,
+    Status.RECORDED,
+)
+
+CONFORMANT = "conformant"
+WITH_DIFFERENCES = "conformant with known differences"
+KNOWN_DEFECTS = "known defects"
+NONCONFORMANT = "nonconformant"
+PARTIAL = "partial"
+INCONCLUSIVE, ERROR, EMPTY, INCOMPLETE = "inconclusive", "error", "empty", "incomplete"
+RESULTS = (
+    CONFORMANT, WITH_DIFFERENCES, PARTIAL, KNOWN_DEFECTS, NONCONFORMANT, INCONCLUSIVE, ERROR, EMPTY, INCOMPLETE,
+)  # fmt: skip
+
+MOST_UNDECIDED = 0.05
+"""The share of the extended checks asked that may stay undecided: a run that decides fewer has not qualified the data
+plane, whatever its core says. A single one may, for a machine that was busy in its moment."""
+
+LEVELS = {Level.CORE: "core", Level.EXTENDED: "extended", Level.RECORD: "informational"}
+"""What the levels are called for people."""
+
+MOST_REASONS = 4
+"""So many missing features are named in the sentence, the commonest first; the reports name all."""
+
+BOTH = (Level.CORE, Level.EXTENDED)
+FINE = (Status.PASS, Status.RECORDED)
+"""The verdicts that leave nothing to say: as required, or seen where nothing is required."""
+
+OUR_FAULT = "not judged through our own fault"
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How the checks of one level ended.
+
+    ``required`` are as required, ``recorded`` were observed where nothing is required. ``allowed``, ``defects`` and
+    ``findings`` are known differences by their nature.
+    """
+
+    required: int = 0
+    recorded: int = 0
+    allowed: int = 0
+    defects: int = 0
+    findings: int = 0
+    failed: int = 0
+    flaky: int = 0
+    undecided: int = 0
+    errors: int = 0
+    not_asked: int = 0
+
+    @property
+    def asked(self) -> int:
+        """All that were asked, decided or not."""
+        found = (self.required, self.recorded, self.known, self.failed, self.flaky, self.undecided, self.errors)
+        return sum(found)
+
+    @property
+    def judged(self) -> int:
+        """Those that something was required of."""
+        return self.asked - self.recorded
+
+    @property
+    def known(self) -> int:
+        """Known differences of any nature."""
+        return self.allowed + self.defects + self.findings
+
+    @property
+    def words(self) -> str:
+        """The counts that are not nothing, in words."""
+        natures = (
+            (self.allowed, "allowed"),
+            (self.defects, form(self.defects, "defect")),
+            (self.findings, form(self.findings, "finding")),
+        )
+        known = ", ".join(f"{count:,} {nature}" for count, nature in natures if count)
+        parts = [f"{self.required:,} of {self.judged:,} as required"] * (self.required < self.judged)
+        parts = parts or [f"all {self.required:,} as required"] * bool(self.required)
+        parts += [f"{self.recorded:,} recorded"] * bool(self.recorded)
+        parts += [f"{self.known:,} known ({known})"] * bool(self.known)
+        for count, word in (
+            (self.failed, "failed"),
+            (self.flaky, "flaky"),
+            (self.undecided, "undecided"),
+            (self.errors, OUR_FAULT),
+        ):
+            parts += [f"{count:,} {word}"] * bool(count)
+        return ", ".join(parts)
+
+    def as_json(self) -> dict[str, int]:
+        """All counts by name."""
+        return {name: getattr(self, name) for name in ("asked", *self.__dataclass_fields__)}
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """``result`` in a word or a few (``RESULTS``), the exit code, and why, in a clause.
+
+    ``lines`` are the counts behind it, a short line each. ``counts`` are the verdicts of the cluster's checks by
+    status, ``levels`` the same by level and nature. ``instrument`` counts the checks of our own reference load
+    balancer, which are outside of the result. ``catalogue`` is how many core checks there are, asked or not.
+    """
+
+    result: str
+    exit_code: ExitCode
+    why: str
+    counts: Mapping[str, int]
+    lines: Sequence[str] = ()
+    levels: Mapping[Level, Tally] = field(default_factory=dict)
+    instrument: Tally = field(default_factory=Tally)
+    catalogue: int = 0
+
+    @property
+    def headline(self) -> str:
+        """The result, and why."""
+        return f"{self.result.upper()}: {self.why}"
+
+    @property
+    def sentence(self) -> str:
+        """The headline and all counts, in one line."""
+        return "; ".join([self.headline, *self.lines])
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What a run's result hangs on: which verdicts bind, and which keep it from exit code 0.
+
+    Args:
+        fail_on: whose failures bind.
+        accept_known_defects: that the user knows of the known defects and findings.
+        own: that only checks of our instrument were selected, so that they are what the run is about.
+    """
+
+    fail_on: Binding = Binding.EXTENDED
+    accept_known_defects: bool = False
+    own: bool = False
+
+    def concerns(self, verdict: Verdict) -> bool:
+        """Whether it says something of what the run is about: the cluster, and not an instrument beside it."""
+        return self.own or not verdict.instrument
+
+    def binds(self, verdict: Verdict) -> bool:
+        """Whether the run hangs on this check: core ones always, extended ones unless ``--fail-on core``."""
+        extended = verdict.level is Level.EXTENDED and self.fail_on is Binding.EXTENDED
+        return self.concerns(verdict) and (verdict.level is Level.CORE or extended)
+
+    def spoils(self, verdict: Verdict) -> bool:
+        """Whether this verdict alone keeps a run from exit code 0; an undecided extended one does not.
+
+        Of those it takes more than ``MOST_UNDECIDED``.
+        """
+        if not self.concerns(verdict):
+            return False
+        core = verdict.level is Level.CORE
+        if verdict.status in (Status.FAIL, Status.FLAKY):
+            return self.binds(verdict)
+        if verdict.status is Status.KNOWN:
+            return core and is_defect(verdict) and not self.accept_known_defects
+        return verdict.status is Status.ERROR or (verdict.status is Status.INCONCLUSIVE and core)
+
+
+def scale_of(
+    verdicts: Iterable[Verdict], fail_on: Binding = Binding.EXTENDED, *, accept_known_defects: bool = False
+) -> Scale:
+    """The scale of a run with these verdicts."""
+    given = list(verdicts)
+    return Scale(fail_on, accept_known_defects, bool(given) and all(each.instrument for each in given))
+
+
+def is_defect(verdict: Verdict) -> bool:
+    """Whether it differs by a known defect or a finding, and not as the API allows."""
+    return verdict.status is Status.KNOWN and verdict.nature != Nature.ALLOWED
+
+
+def tally(verdicts: Iterable[Verdict]) -> Tally:
+    """How these checks ended."""
+    made = list(verdicts)
+    statuses = Counter(each.status for each in made)
+    natures = Counter(each.nature for each in made if each.status is Status.KNOWN)
+    return Tally(
+        required=statuses[Status.PASS],
+        recorded=statuses[Status.RECORDED],
+        allowed=natures[Nature.ALLOWED],
+        defects=statuses[Status.KNOWN] - natures[Nature.ALLOWED] - natures[Nature.FINDING],
+        findings=natures[Nature.FINDING],
+        failed=statuses[Status.FAIL],
+        flaky=statuses[Status.FLAKY],
+        undecided=statuses[Status.INCONCLUSIVE],
+        errors=statuses[Status.ERROR],
+        not_asked=statuses[Status.UNSUPPORTED],
+    )
+
+
+def conclude(
+    verdicts: Iterable[Verdict],
+    left_out: int,
+    fail_on: Binding = Binding.EXTENDED,
+    *,
+    accept_known_defects: bool = False,
+) -> Conclusion:
+    """Conclude a run.
+
+    Args:
+        verdicts: one for each selected check.
+        left_out: core checks about the cluster that were not selected. With those that were left out by --without, or
+            for want of a client outside, they make the best result ``partial``, never ``conformant``.
+        fail_on: whose failures make the run fail.
+        accept_known_defects: that the user knows of the known defects and findings; they are told, and the exit code
+            is 0.
+    """
+    given = list(verdicts)
+    scale = scale_of(given, fail_on, accept_known_defects=accept_known_defects)
+    ours = [each for each in given if scale.concerns(each)]
+    levels = {level: tally(each for each in ours if each.level is level) for level in Level}
+    core, extended, recorded = (levels[level] for level in (Level.CORE, Level.EXTENDED, Level.RECORD))
+    instrument = tally(each for each in given if not scale.concerns(each))
+    catalogue = core.asked + core.not_asked + left_out
+    lines = [*_levels(levels), *_asked(core, catalogue, left_out, ours), *_instrument(instrument)]
+    counts = Counter(each.status.value for each in ours)
+
+    def say(result: str, code: ExitCode, why: str) -> Conclusion:
+        return Conclusion(result, code, why, counts, lines, levels, instrument, catalogue)
+
+    if not given:
+        return say(EMPTY, ExitCode.NOTHING_SELECTED, "no check was selected")
+    wrong = Counter(each.status for each in ours if scale.binds(each))
+    failed, flaky = wrong[Status.FAIL], wrong[Status.FLAKY]
+    if failed or flaky:
+        parts = [counted(failed, "check fails", "checks fail")] * bool(failed)
+        parts += [counted(flaky, "check is flaky", "checks are flaky")] * bool(flaky)
+        return say(NONCONFORMANT, ExitCode.NOT_CONFORMANT, " and ".join(parts))
+    defects = [each for each in ours if each.level is Level.CORE and is_defect(each)]
+    if defects and not accept_known_defects:
+        return say(KNOWN_DEFECTS, ExitCode.NOT_CONFORMANT, _defects(defects))
+    if broken := core.errors + extended.errors + recorded.errors:
+        why = f"{counted(broken, 'check')} could not be judged through our own fault"
+        return say(ERROR, ExitCode.HARNESS, why)
+    if core.undecided:
+        return say(INCONCLUSIVE, ExitCode.HARNESS, f"{counted(core.undecided, 'core check')} could not be decided")
+    if fail_on is Binding.EXTENDED and extended.undecided > MOST_UNDECIDED * extended.judged:
+        why = f"{extended.undecided:,} of {extended.judged:,} extended checks could not be decided"
+        return say(INCONCLUSIVE, ExitCode.HARNESS, f"{why}, more than {MOST_UNDECIDED:.0%}")
+    missed = left_out + sum(1 for each in ours if each.left_out and each.level is Level.CORE)
+    if not core.judged and not missed:
+        return say(INCONCLUSIVE, ExitCode.HARNESS, "no core check could be asked on this cluster")
+    if defects:
+        return say(KNOWN_DEFECTS, ExitCode.CONFORMANT, f"accepted: {_defects(defects)}")
+    if missed:
+        left = counted(missed, "core check was", "core checks were")
+        return say(PARTIAL, ExitCode.CONFORMANT, f"no check that binds fails, but {left} left out")
+    if core.allowed:
+        differ = counted(core.allowed, "core check differs", "core checks differ")
+        rest = "all others are as required" if core.required else "no other could be asked"
+        return say(WITH_DIFFERENCES, ExitCode.CONFORMANT, f"{differ} as the API allows, {rest}")
+    held = f"all {core.required:,} core checks" if core.required > 1 else "the one core check"
+    verb = form(core.required, "is", "are")
+    return say(CONFORMANT, ExitCode.CONFORMANT, f"{held} that could be asked {verb} as required")
+
+
+def _defects(defects: Sequence[Verdict]) -> str:
+    """What core checks differ by, with the references, the commonest first."""
+    by = Counter(each.reference or each.reason for each in defects)
+    named = ", ".join(f"{reference} ({count:,})" for reference, count in by.most_common(MOST_REASONS))
+    more = " and others" if len(by) > MOST_REASONS else ""
+    differ = counted(len(defects), "core check differs", "core checks differ")
+    return f"{differ} by a known defect or finding: {named}{more}"
+
+
+def _levels(levels: Mapping[Level, Tally]) -> Iterable[str]:
+    """How the checks of each level ended."""
+    for level, found in levels.items():
+        if found.asked:
+            yield f"{LEVELS[level]}: {found.words}"
+
+
+def _asked(core: Tally, catalogue: int, left_out: int, verdicts: Sequence[Verdict]) -> Iterable[str]:
+    """How much of the catalogue's core was asked, and why the rest was not."""
+    if catalogue:
+        share = 100 * core.judged // catalogue  # never rounded up to all
+        yield f"asked: {core.judged:,} of the catalogue's {catalogue:,} {form(catalogue, 'core check')} ({share} %)"
+    reasons = Counter(
+        each.missing[0] if each.missing else "another reason"
+        for each in verdicts
+        if each.status is Status.UNSUPPORTED and each.level is Level.CORE
+    )
+    told = [f"{count:,} for want of {name}" for name, count in reasons.most_common(MOST_REASONS)]
+    if rest := sum(reasons.values()) - sum(count for _, count in reasons.most_common(MOST_REASONS)):
+        told.append(f"{rest:,} for want of others")
+    told += [f"{core.recorded:,} recorded only: no bound is promised"] * bool(core.recorded)
+    told += [f"{left_out:,} not selected"] * bool(left_out)
+    if told:
+        yield f"not asked: {', '.join(told)}"
+
+
+def _instrument(found: Tally) -> Iterable[str]:
+    """What our own instrument did."""
+    if found.asked:
+        yield f"our own reference load balancer, outside of this verdict: {found.words}"

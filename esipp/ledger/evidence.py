@@ -1,0 +1,77 @@
+"""What the judge of each suite is given, as the ledger keeps it: one record ``judged`` a judge."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from esipp.checks.model import Balancer
+from esipp.judging.api import Seen as Edited
+from esipp.judging.continuity.evidence import Seen as Flowed
+from esipp.judging.endpoint_change.judge import Result
+from esipp.judging.excuses import Steer
+from esipp.judging.health.evidence import Seen as Health
+from esipp.judging.interoperability.evidence import Seen as InterOperated
+from esipp.judging.paths import Evidence
+from esipp.judging.policy_change.evidence import Seen as Flipped
+from esipp.judging.topology import Topology
+from esipp.ledger.codec import decode, encode
+
+PATHS, HEALTH, INTEROPERABILITY, API = "paths", "health_checks", "interoperability", "compatibility"
+FLIPS, CONVERGENCE, CONTINUITY = "flips", "convergence", "continuity"
+
+
+@dataclass(frozen=True)
+class Window:
+    """What the judge of paths is given besides observations, witnesses, features and facts, which have records of
+    their own; see ``esipp.judge.Evidence``.
+    """
+
+    topology: Topology
+    samples: int
+    obstacles: Mapping[str, str] = field(default_factory=dict)
+    blind: str = ""
+    steers: Sequence[Steer] = ()
+    clocks: Mapping[str, float] = field(default_factory=dict)
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    windows: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What the judges of the convergence suite are given."""
+
+    results: Mapping[Balancer, Result]
+
+
+TYPES: Mapping[str, type] = {
+    PATHS: Window,
+    HEALTH: Health,
+    INTEROPERABILITY: InterOperated,
+    API: Edited,
+    FLIPS: Flipped,
+    CONVERGENCE: Moved,
+    CONTINUITY: Flowed,
+}
+"""What each judge is given, by the name that its record has."""
+
+
+def window_of(evidence: Evidence) -> Window:
+    """What of the evidence of paths has no records of its own."""
+    known = evidence.obstacles, evidence.blind, tuple(evidence.steers), evidence.clocks
+    return Window(evidence.topology, evidence.samples, *known, evidence.doubts, evidence.windows)
+
+
+def judged(suite: str, seen: object) -> dict[str, Any]:
+    """The fields of the record."""
+    of = TYPES[suite]
+    assert isinstance(seen, of), f"the judge of {suite} is given {of.__name__}"
+    return {"suite": suite, "seen": encode(seen)}
+
+
+def read_judged(suite: str, seen: Any) -> Any:
+    """What the judge of a suite was given.
+
+    Raises:
+        EvidenceError: it cannot be read.
+    """
+    return decode(seen, TYPES[suite])

@@ -1,0 +1,218 @@
+"""The numbers of the suites that measure, out of a ledger's evidence: convergence, continuity, flips, health. Pure."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:  # the reader asks here whether evidence can be read
+    from esipp.ledger.reading import RecordedRun
+
+Json = dict[str, Any]
+Made = TypeVar("Made", Json, list[Json])
+
+CONVERGENCE, CONTINUITY, COMPATIBILITY, HEALTH = "convergence", "continuity", "compatibility", "health_checks"
+
+LOSSES = ("timed_out", "refused", "reset", "wrong", "stray")
+
+
+PARTS: dict[str, "Callable[[RecordedRun], object]"] = {}
+"""What reads the evidence of each suite, by name, and raises where it cannot."""
+
+
+def _part(
+    name: str, nothing: Callable[[], Made]
+) -> "Callable[[Callable[[RecordedRun], Made]], Callable[[RecordedRun], Made]]":
+    """Makes a reader of evidence give nothing where the evidence is of another form; ``unreadable`` tells that."""
+
+    def tolerant(read: "Callable[[RecordedRun], Made]") -> "Callable[[RecordedRun], Made]":
+        PARTS[name] = read
+
+        @wraps(read)
+        def told(run: "RecordedRun") -> Made:
+            try:
+                return read(run)
+            except _ANOTHER_FORM:
+                return nothing()
+
+        return told
+
+    return tolerant
+
+
+_ANOTHER_FORM = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+
+
+def unreadable(run: "RecordedRun") -> Iterator[str]:
+    """Which evidence is not of the form that this esipp reads, a sentence for each part."""
+    for name, read in PARTS.items():
+        try:
+            read(run)
+        except _ANOTHER_FORM as broken:
+            yield f"the evidence of {name} is not of the form that is read here: {broken!r}"
+
+
+NO_ROUNDS: Json = {"rounds": 0, "answers": 0, "never": 0, "p50": None, "p95": None, "max": None}
+
+
+def pick(told: Mapping[str, Any], *names: str) -> Json:
+    """These fields, null where they are not told."""
+    return {name: told.get(name) for name in names}
+
+
+# --------------------------------------------------------------------------------------------------------- convergence
+def bound(checks: Mapping[str, Any]) -> Json:
+    """A balancer's worst case after a node lost its last endpoint, and who says so; null where nobody promises one.
+
+    By ``--bound`` or a profile (``promise``). Without that: what the balancer tells, or else what packets show.
+    """
+    if "promise" in checks:
+        return {"seconds": checks["promise"]["seconds"], "rests_on": checks["promise"]["source"]}
+    gaps, failures = checks["observed"]["gaps"], checks["observed"]["failures"]
+    seen = {"period": gaps.get("p50"), "failures": max(failures, default=None)}
+    for words, found in (("as the balancer tells", checks["told"]), ("as observed", seen)):
+        if found["period"] is not None and found["failures"] is not None:
+            return {"seconds": round((found["failures"] + 1) * found["period"], 4), "rests_on": words}
+    return {"seconds": None, "rests_on": "no health checks were told or seen"}
+
+
+@_part("convergence", lambda: [])
+def balancers(run: "RecordedRun") -> list[Json]:
+    """Each balancer that had to follow the pods, in the order in which they were told."""
+    found: dict[str, Json] = {}
+
+    def of(told: Mapping[str, Any]) -> Json:
+        empty: Json = {
+            "name": told["balancer"],
+            "obstacle": "",
+            "bound": {"seconds": None, "rests_on": "no health checks were told or seen"},
+            "told": {"period": None, "failures": None},
+            "observed": {"sources": [], "gaps": None, "failures": []},
+            "moves": {"up": 0, "down": 0},
+            "losses": {},
+            "distributions": [],
+            "balance": [],
+        }
+        return found.setdefault(told["balancer"], empty)
+
+    for told in run.of(CONVERGENCE, "obstacle"):
+        of(told)["obstacle"] = told["why"]
+    for told in run.of(CONVERGENCE, "move"):
+        _move(of(told), told)
+    for told in run.of(CONVERGENCE, "distribution"):
+        of(told)["distributions"].append(
+            pick(told, "family", "direction", "phase", "n", "p50", "p95", "max") | {"samples": told["samples"]}
+        )
+    for told in run.of(CONVERGENCE, "balance"):
+        of(told)["balance"].append(pick(told, "family", "nodes", "pods", "lost", "p_value"))
+    for told in run.of(CONVERGENCE, "checks"):
+        own, seen = of(told), told["observed"]
+        own["told"] = pick(told["told"], "period", "failures")
+        gaps = pick(seen["gaps"], "n", "p50", "p95", "max")
+        own["observed"] = {"sources": seen["sources"], "gaps": gaps, "failures": seen["failures"]}
+        own["bound"] = bound(told)
+    return list(found.values())
+
+
+def _move(own: Json, told: Mapping[str, Any]) -> None:
+    """One change, and by family what was lost meanwhile; a pod that goes elsewhere is an up and a down over one window,
+    so losses are summed over the downs only, whose they are, and over the ups of moves that are nothing else.
+    """
+    own["moves"]["up" if told["up"] else "down"] += 1
+    if told["up"] and told["move"] == "elsewhere":
+        return
+    for family, seen in told["traffic"].items():
+        sums = own["losses"].setdefault(family, dict.fromkeys(LOSSES, 0) | {"outage": 0.0, "black_hole": None})
+        for name in LOSSES:
+            sums[name] += seen[name]
+        sums["outage"] = max(sums["outage"], seen["outage"])
+        if seen["black_hole"] is not None and not told["up"]:
+            sums["black_hole"] = max(sums["black_hole"] or 0.0, seen["black_hole"])
+
+
+def response(balancer: Json) -> list[Json]:
+    """Its distributions from the first sign of a change to traffic, by family and direction."""
+    return [each for each in balancer["distributions"] if each["phase"] == "trigger to traffic"]
+
+
+# ---------------------------------------------------------------------------------------------------------- continuity
+@_part("continuity, its ways", lambda: [])
+def ways(run: "RecordedRun") -> list[Json]:
+    """The steady traffic by phase, way and family."""
+    names = ("phase", "way", "family", "requests", "lost", "late", "gap", "broken")
+    return [pick(told, *names) | {"wrong": told.get("wrong_count")} for told in run.of(CONTINUITY, "way")]
+
+
+@_part("continuity, its windows", lambda: [])
+def windows(run: "RecordedRun") -> list[Json]:
+    """What was done, and how long it took in seconds."""
+    return [
+        {
+            "phase": told["phase"],
+            "seconds": round(told["until"] - told["began"], 4),
+            **pick(told, "words", "trouble", "unsettled"),
+        }
+        for told in run.of(CONTINUITY, "window")
+    ]
+
+
+# --------------------------------------------------------------------------------------------------------------- flips
+@_part("flips", lambda: [])
+def flips(run: "RecordedRun") -> list[Json]:
+    """Every change of a policy under traffic: which service, to what, how long the API server took in seconds."""
+    return [
+        {
+            "kind": "neighbour" if kind == "neighbour-flip" else "own",
+            **pick(told, "service", "number", "to", "policy", "health_port"),
+            "seconds": round(told["answered"] - told["cause"], 4),
+        }
+        for kind in ("neighbour-flip", "flip")
+        for told in run.of(COMPATIBILITY, kind)
+    ]
+
+
+# -------------------------------------------------------------------------------------------------------------- health
+@_part("health checks", lambda: [])
+def health(run: "RecordedRun") -> list[Json]:
+    """Each question to a health check, with every answer that it got and how often."""
+    found: dict[str, list[Json]] = {}
+    for told in run.of(HEALTH, "answer"):
+        weight = {name.lower(): value for name, value in (told["headers"] or {}).items()}.get(
+            "x-load-balancing-endpoint-weight"
+        )
+        answer = pick(told, "outcome", "status", "count") | {"weight": weight}
+        found.setdefault(told["question"], []).append(answer)
+    return [_question(key) | {"answers": answers} for key, answers in found.items()]
+
+
+def _question(key: str) -> Json:
+    """A question's parts, out of its stable text form: ``one-pod.ipv4.outside-1-to-endpoint-node``."""
+    situation, _, rest = key.partition(".")
+    family, _, rest = rest.partition(".")
+    way, _, otherwise = rest.partition(".")
+    client, _, place = way.partition("-to-")
+    told = {"situation": situation, "family": family, "client": client, "place": place, "otherwise": otherwise}
+    return {"question": key} | told
+
+
+@_part("health checks, pods placed at random", lambda: dict(NO_ROUNDS))
+def rounds(run: "RecordedRun") -> Json:
+    """How long each node's health check took to follow pods that were placed at random, in seconds."""
+    followed = [each for told in run.of(HEALTH, "round") for each in told["status"].values()]
+    took = sorted(_seconds(followed))
+    return {
+        "rounds": len(run.of(HEALTH, "round")),
+        "answers": len(followed),
+        "never": len(followed) - len(took),
+        "p50": _quantile(took, 0.5),
+        "p95": _quantile(took, 0.95),
+        "max": took[-1] if took else None,
+    }
+
+
+def _seconds(followed: Iterable[Mapping[str, Any]]) -> Iterable[float]:
+    return (each["seconds"] for each in followed if each["seconds"] is not None)
+
+
+def _quantile(samples: list[float], share: float) -> float | None:
+    """As on the terminal (``health.show``), so that both say the same."""
+    return samples[min(len(samples) - 1, int(share * len(samples)))] if samples else None

@@ -1,0 +1,441 @@
+"""From a ledger to a run that can be reported: read line by line, believed only as far as it is whole.
+
+A ledger that was cut off, has lines that are none, or does not agree with its own closing record is told as
+incomplete, and can never come out as conformant.
+"""
+
+import hashlib
+import json
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from errno import EINVAL
+from functools import cached_property
+from pathlib import Path
+from sys import intern
+from typing import Any, NamedTuple
+
+from esipp.base.errors import ExitCode, PreflightError
+from esipp.base.hashing import file_name
+from esipp.base.plural import counted
+from esipp.checks.check import OWN_REFERENCE, Binding, Feature, Status
+from esipp.checks.observation import Verdict, Witness
+from esipp.checks.power import say_run
+from esipp.ledger.agreement import contradictions
+from esipp.ledger.conclusion import Conclusion, Scale, conclude, scale_of
+from esipp.ledger.file import SCHEMA_VERSION
+from esipp.ledger.numbers import unreadable
+from esipp.ledger.recorded_checks import ToldRow, read_row
+from esipp.ledger.schema import record_checks
+
+LEDGER = "ledger.jsonl"
+
+MOST_TROUBLE = 20
+"""Faults of a ledger that are told in a line each."""
+
+ONE_SOCKET = ".one-socket"
+"""In the names of paths whose datagrams have one source port."""
+
+NOT_READ = ("judged",)
+"""Records that no report says anything of."""
+
+DAMAGED = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
+"""What reading a line that is none of ours may end with."""
+
+
+class Fact(NamedTuple):
+    """What was found about the cluster, and how that was decided."""
+
+    value: str
+    decided: str
+
+
+class Component(NamedTuple):
+    """A part of what was tested, with the digest of its image where one is known."""
+
+    name: str
+    kind: str
+    image: str
+    digest: str
+    version: str
+    decided: str
+
+
+class Probe(NamedTuple):
+    """One probe of a path, or ``times`` that showed the same, as far as reports tell it.
+
+    Addresses and ports are as in ``Observation``; ``backend`` and ``node`` are who answered; ``started`` and ``ended``
+    are the prober's monotonic seconds.
+    """
+
+    seq: int
+    times: int
+    outcome: str
+    source: tuple[str, int] | None
+    dialled: tuple[str, int] | None
+    seen: tuple[str, int] | None
+    backend: str
+    node: str
+    started: float
+    ended: float
+    detail: str
+
+
+class Phase(NamedTuple):
+    """A part of the run, how long it took in seconds, and when it was over, in Unix seconds."""
+
+    name: str
+    seconds: float
+    at: float
+
+
+@dataclass
+class RecordedRun:
+    """A run as its ledger tells it.
+
+    Args:
+        folder: where the ledger is; the evidence of single rows may be below it.
+        header: what was asked.
+        rows, verdicts, judged_at: the rows in their order, what was said of each, and when, in Unix seconds, by id.
+        facts, features: what was found, by name; the last word counts.
+        obstacles: why a path could not be dialled.
+        probes, witnesses: what was seen, by path.
+        evidence: what was seen and is no path's, by suite and kind, in order.
+        sections: what suites tell on a terminal.
+        end: the closing record; None without one.
+        trouble: what is wrong with the ledger itself; empty if it is whole.
+        sha256: the hex digest of all bytes of the ledger, its closing record among them.
+    """
+
+    folder: Path
+    header: dict[str, Any]
+    rows: list[ToldRow]
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    facts: dict[str, Fact] = field(default_factory=dict)
+    features: dict[str, Feature] = field(default_factory=dict)
+    components: list[Component] = field(default_factory=list)
+    topology: dict[str, Any] = field(default_factory=dict)
+    obstacles: dict[str, str] = field(default_factory=dict)
+    settled: list[dict[str, Any]] = field(default_factory=list)
+    phases: list[Phase] = field(default_factory=list)
+    probes: dict[str, list[Probe]] = field(default_factory=dict)
+    witnesses: dict[str, list[Witness]] = field(default_factory=dict)
+    evidence: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
+    sections: dict[str, list[str]] = field(default_factory=dict)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    judged_at: dict[str, float] = field(default_factory=dict)
+    end: dict[str, Any] | None = None
+    trouble: list[str] = field(default_factory=list)
+    sha256: str = ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the ledger is all there, and agrees with itself."""
+        return self.end is not None and not self.trouble
+
+    @cached_property
+    def conclusion(self) -> Conclusion:
+        """The last word: the run's own, if the ledger is whole; else that it is incomplete, whatever its lines say."""
+        said = self.judged
+        if self.end is not None and not self.trouble:
+            code = ExitCode(self.end["exit_code"])  # _check held it against the verdicts
+            return replace(said, result=self.end["result"], exit_code=code, why=self.end["why"])
+        faults = [*self.trouble[:1], *([] if self.end else ["the run has no closing record: it was killed"])]
+        why = "; ".join(faults[:1])
+        if said.exit_code is ExitCode.NOT_CONFORMANT:
+            why += f"; as far as it goes, {said.why}"
+            return replace(said, result="incomplete", exit_code=ExitCode.NOT_CONFORMANT, why=why)
+        return replace(said, result="incomplete", exit_code=ExitCode.HARNESS, why=why)
+
+    @property
+    def judged(self) -> Conclusion:
+        """What its verdicts say by themselves."""
+        left_out, accepted = int(self.header["left_out_core_rows"]), bool(self.header["accept_known_defects"])
+        fail_on = Binding(self.header["fail_on"])
+        return conclude(self.verdicts.values(), left_out, fail_on, accept_known_defects=accepted)
+
+    @property
+    def scale(self) -> Scale:
+        """What its result hangs on."""
+        accepted = bool(self.header["accept_known_defects"])
+        return scale_of(self.verdicts.values(), Binding(self.header["fail_on"]), accept_known_defects=accepted)
+
+    @property
+    def qualified(self) -> list[ToldRow]:
+        """The rows that its verdict is about: those of the cluster."""
+        beside = {row.id for row in self.instruments}
+        return [row for row in self.rows if row.id not in beside]
+
+    @property
+    def instruments(self) -> list[ToldRow]:
+        """The rows about our own reference load balancer, which are outside of the verdict."""
+        found = [row for row in self.rows if self._is_instrument(row)]
+        return found if len(found) < len(self.rows) else []
+
+    def _is_instrument(self, row: ToldRow) -> bool:
+        verdict = self.verdicts.get(row.id)
+        if verdict is not None:
+            return verdict.instrument
+        role = self.facts.get(OWN_REFERENCE)
+        return row.instrument and (role is None or role.value != "own")
+
+    @property
+    def power(self) -> str:
+        """What it can have missed, for the whole of it: a sentence about the paths of the cluster that held.
+
+        Datagrams of one socket are one flow, and say nothing of others.
+        """
+        held = (row.path for row in self.qualified if row.path and self._held(row) and ONE_SOCKET not in row.path)
+        return say_run(sum(each.times for each in self.probes.get(path, ())) for path in dict.fromkeys(held))
+
+    def _held(self, row: ToldRow) -> bool:
+        verdict = self.verdicts.get(row.id)
+        return verdict is not None and verdict.status is Status.PASS
+
+    @property
+    def command(self) -> str:
+        """The command that repeats the run: ``header['command']`` alone is what a row's id is put behind."""
+        asked = (shlex.quote(str(word)) for word in self.header.get("asked", ()))
+        return " ".join([str(self.header["command"]), *asked])
+
+    def of(self, suite: str, kind: str) -> list[dict[str, Any]]:
+        """Evidence of one kind."""
+        return self.evidence.get((suite, kind), [])
+
+    def files(self, row: str) -> list[Path]:
+        """What was kept of a row beside the ledger, relative to the folder."""
+        kept = self.folder / "rows" / file_name(row)
+        return sorted(each.relative_to(self.folder) for each in kept.rglob("*") if each.is_file())
+
+
+def read_run(path: Path) -> RecordedRun:
+    """Read a run.
+
+    Args:
+        path: the run's folder, or its ledger.
+
+    Raises:
+        PreflightError: there is no ledger, it cannot be read at all, or it is of a version this esipp does not read.
+    """
+    ledger = path
+    try:
+        ledger = path / LEDGER if path.is_dir() else path
+        if ledger.exists() and not (ledger.is_file() or ledger.is_dir()):  # a pipe may never end
+            raise OSError(EINVAL, "it is no file")
+        with ledger.open("rb") as lines:
+            return _Reader(ledger, iter(lines)).read()
+    except OSError as broken:
+        hint = "name a run's folder, or its ledger.jsonl; 'runs/latest' is the newest."
+        raise PreflightError(f"There is no ledger to read at {ledger}: {broken.strerror}.", hint) from None
+
+
+class _Reader:
+    """Reads one ledger; ``trouble`` is told once for each kind of record and fault."""
+
+    def __init__(self, path: Path, lines: Iterator[bytes]) -> None:
+        self.path = path
+        self._lines = lines
+        self._digest = hashlib.sha256()
+        self._before = 0
+        self._number = 0
+        self._faults = 0
+        self._probed: set[tuple[str, int, float]] = set()
+
+    def read(self) -> RecordedRun:
+        run = self._begin()
+        take: dict[str, Callable[[RecordedRun, dict[str, Any]], None]] = {
+            name: getattr(self, f"_take_{name}") for name in record_checks() if name not in ("header", *NOT_READ)
+        }
+        for line in self._lines:
+            self._number += 1
+            record = self._parse(run, line)
+            if record is not None:
+                if run.end is not None:
+                    self._fault(run, "there are lines after the closing record")
+                if record["record"] == "end":
+                    self._take_end(run, record)
+                elif record["record"] not in NOT_READ:
+                    self._take(run, take[record["record"]], record)
+            self._digest.update(line)
+            self._before += 1
+        run.sha256 = self._digest.hexdigest()
+        self._check(run)
+        return run
+
+    def _begin(self) -> RecordedRun:
+        line = next(self._lines, b"")
+        self._number, self._before = 1, 1
+        self._digest.update(line)
+        hint = "the run may have been killed right at its start, or the file is none of esipp's."
+        try:
+            header = _parsed(line)
+            schema = header["schema"] if header["record"] == "header" else None
+        except DAMAGED:
+            schema = None
+        if schema is None:
+            raise PreflightError(f"{self.path} does not begin with the header of a run.", hint)
+        if schema != SCHEMA_VERSION:
+            told = f"{self.path} is of ledger schema {schema}, written by esipp {header.get('suite', '?')}"
+            raise PreflightError(f"{told}; this one reads schema {SCHEMA_VERSION}.", "use the esipp that wrote it.")
+        try:
+            fault = record_checks()["header"](header)
+            if fault:
+                raise ValueError(fault)
+            return RecordedRun(self.path.parent, header, [read_row(row) for row in header["rows"]])
+        except DAMAGED as broken:
+            raise PreflightError(f"The header of {self.path} is damaged: {broken}.", hint) from None
+
+    def _parse(self, run: RecordedRun, line: bytes) -> dict[str, Any] | None:
+        if not line.endswith(b"\n"):
+            self._fault(run, f"line {self._number} is cut off")
+            return None
+        try:
+            record = _parsed(line)
+            kind = record["record"]
+            check = record_checks()[kind]
+        except DAMAGED:
+            self._fault(run, f"line {self._number} is not a record")
+            return None
+        if kind == "header":
+            self._fault(run, f"line {self._number} is the header of another run ({record.get('run', '?')})")
+            return None
+        fault = check(record)
+        if fault:
+            self._fault(run, f"line {self._number}, a record '{kind}', is damaged: {fault}")
+            return None
+        return record
+
+    def _fault(self, run: RecordedRun, what: str) -> None:
+        self._faults += 1
+        if self._faults <= MOST_TROUBLE:
+            run.trouble.append(what)
+
+    def _take(
+        self, run: RecordedRun, take: Callable[[RecordedRun, dict[str, Any]], None], told: dict[str, Any]
+    ) -> None:
+        try:
+            take(run, told)
+        except DAMAGED as broken:
+            self._fault(run, f"line {self._number}, a record '{told['record']}', is damaged: {broken!r}")
+
+    # ---------------------------------------------------------------------------------------------- record by record
+    def _take_fact(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.facts[told["name"]] = Fact(told["value"], told["decided"])
+
+    def _take_feature(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.features[told["name"]] = Feature(told["present"], told["why"], told["ours"])
+
+    def _take_component(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.components.append(Component(*(told[name] for name in Component._fields)))
+
+    def _take_topology(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.topology = {name: value for name, value in told.items() if name not in ("record", "at")}
+
+    def _take_obstacle(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.obstacles[told["path"]] = told["why"]
+
+    def _take_settled(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.settled.append(told)
+
+    def _take_phase(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.phases.append(Phase(told["name"], float(told["seconds"]), float(told["at"])))
+
+    def _take_observation(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        path = intern(told["path"])
+        which = (path, told["seq"], told["started"])
+        if which in self._probed:
+            self._fault(run, f"line {self._number} repeats probe {told['seq']} of {path}")
+            return
+        self._probed.add(which)
+        echo = told["echo"] or {}
+        run.probes.setdefault(path, []).append(
+            Probe(
+                int(told["seq"]),
+                int(told["count"]),
+                intern(told["outcome"]),
+                _end(told["source"]),
+                _end(told["dialled"]),
+                _end(told["seen"]),
+                intern(told["backend"] or ""),
+                intern(echo.get("node") or ""),
+                float(told["started"]),
+                float(told["ended"]),
+                intern(told["detail"]),
+            )
+        )
+
+    def _take_witness(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        fields = {name: told[name] for name in Witness.__dataclass_fields__}
+        run.witnesses.setdefault(told["path"], []).append(
+            Witness(**fields | {"delivered": _end(told["delivered"])})  # JSON has no tuples
+        )
+
+    def _take_evidence(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.evidence.setdefault((told["suite"], told["kind"]), []).append(dict(told["data"]))
+
+    def _take_section(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.sections[told["suite"]] = [str(line) for line in told["lines"]]
+
+    def _take_note(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        run.notes.append((told["about"], told["note"]))
+
+    def _take_verdict(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        verdict = Verdict.from_json(told)
+        if verdict.cell in run.verdicts:
+            self._fault(run, f"line {self._number} is a second verdict on {verdict.cell}")
+        run.verdicts[verdict.cell] = verdict
+        run.judged_at[verdict.cell] = float(told["at"])
+
+    def _take_end(self, run: RecordedRun, told: dict[str, Any]) -> None:
+        if run.end is not None:
+            return
+        if told["records"] != self._before:
+            self._fault(run, f"the closing record counts {told['records']} records before it, there are {self._before}")
+        elif told["sha256"] != self._digest.hexdigest():
+            self._fault(run, "the closing record's digest is not that of the lines before it: something was changed")
+        run.end = told
+
+    # ------------------------------------------------------------------------------------------------- the whole of it
+    def _check(self, run: RecordedRun) -> None:
+        ids = [row.id for row in run.rows]
+        if len(set(ids)) < len(ids):
+            self._fault(run, "the header names a row twice")
+        strange = run.verdicts.keys() - set(ids)
+        if strange:
+            self._fault(run, f"there are verdicts on rows that the header does not name: {sorted(strange)[0]}")
+            for each in strange:
+                del run.verdicts[each]
+        if run.end is not None and run.end["result"] not in ("incomplete", "error"):
+            missing = [each for each in ids if each not in run.verdicts]
+            if missing:
+                self._fault(run, f"{counted(len(missing), 'row has', 'rows have')} no verdict, among them {missing[0]}")
+            elif not strange and (run.judged.result, run.judged.exit_code) != (
+                run.end["result"],
+                run.end["exit_code"],
+            ):
+                said = f"the closing record says {run.end['result']} ({run.end['exit_code']})"
+                self._fault(run, f"{said}, the verdicts say {run.judged.result} ({run.judged.exit_code:d})")
+        elif run.end is not None and not run.end["exit_code"]:
+            self._fault(run, f"the closing record says {run.end['result']}, and that all is well")
+        if run.end is not None and run.end["counts"] != run.judged.counts:
+            self._fault(run, "the closing record counts other verdicts than there are")
+        probed = {path: sum(each.times for each in own) for path, own in run.probes.items()}
+        for each in contradictions(run.rows, run.verdicts, probed):
+            self._fault(run, each)
+        for each in unreadable(run):
+            self._fault(run, each)
+        if self._faults > MOST_TROUBLE:
+            run.trouble.append(f"and {self._faults - MOST_TROUBLE} more faults")
+
+
+def _end(told: Any) -> tuple[str, int] | None:
+    """Address and port."""
+    return None if told is None else (intern(str(told[0])), int(told[1]))
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    """The object on a line; halves of characters that JSON allows and no file can hold are replaced."""
+    record = json.loads(line)
+    if b"\\ud" in line or b"\\uD" in line:
+        record = json.loads(json.dumps(record, ensure_ascii=False).encode(errors="replace"))
+    return record  # type: ignore[no-any-return]

@@ -1,0 +1,125 @@
+"""Rows as the ledger tells them, so that an old ledger is rendered as it was, without the rows of today.
+
+What a report says of a row is found here once, when a run begins: where it stands in the matrix, and which others are
+its siblings.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from esipp.checks.check import REFERENCE, Level, Row
+from esipp.checks.model import POD_BACKEND, Vantage
+from esipp.checks.path import Cell
+from esipp.ledger.axes import AXES, but_for
+from esipp.ledger.matrix_place import entry_name, kind_of, place_of, service_name
+
+
+def row_record(row: Row) -> dict[str, Any]:
+    """A row as the ledger's header has it: all that reports say of it."""
+    told = row.as_json() | {"profile": row.profile.value, "fails_if": row.fails_if, "asked": row.asked}
+    if not isinstance(row, Cell):
+        return told
+    path = row.path
+    return told | {
+        "controls": [{"path": each.path.key, "why": each.why} for each in row.controls],
+        "place": {
+            "service": service_name(path),
+            "entry": entry_name(path),
+            "kind": repr(kind_of(path)),
+            "order": list(place_of(path)),
+            "client": [path.client.name == POD_BACKEND, list(Vantage).index(path.client.vantage)],
+        },
+        "axes": {name: value(path) for name, value in AXES.items()},
+        "siblings": {name: but_for(name, row) for name in AXES},
+    }
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a row of a path stands in the matrix.
+
+    Args:
+        service, entry: the line's words; ``kind``: only lines of one kind may be told as one; ``order`` sorts them.
+        client, family: the column; ``client_order`` sorts columns. ``protocol`` is told where it makes a difference.
+        axes: its value on each axis on which rows are siblings; ``siblings``: what all those have in common that
+            differ from it on that axis only.
+    """
+
+    service: str
+    entry: str
+    kind: str
+    order: tuple[Any, ...]
+    client: str
+    client_order: tuple[Any, ...]
+    family: str
+    protocol: str
+    axes: Mapping[str, str] = field(default_factory=dict)
+    siblings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ToldRow:
+    """A row as a ledger tells it.
+
+    ``path`` is the path of the observations that it rests on, empty for a row that is no path's; ``place`` is None
+    then. ``expect`` is what must be seen, in a word or two. ``data`` is the whole record.
+    """
+
+    id: str
+    suite: str
+    level: Level
+    requirement: str
+    references: tuple[str, ...]
+    profile: str
+    expect: str
+    fails_if: str = ""
+    asked: str = ""
+    features: tuple[str, ...] = ()
+    path: str = ""
+    accept: frozenset[str] = frozenset()
+    place: Place | None = None
+    data: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def instrument(self) -> bool:
+        """Whether it asks by way of the reference load balancer, as ``Row.instrument``."""
+        return any(name.startswith(REFERENCE) for name in self.features)
+
+    @property
+    def way_in(self) -> str:
+        """Service and entry, as a line of the matrix names them; of a row that is no path's, its suite."""
+        return f"{self.place.service}  {self.place.entry}".rstrip() if self.place else self.suite
+
+
+def read_row(told: Mapping[str, Any]) -> ToldRow:
+    """A row of a ledger's header.
+
+    Raises:
+        KeyError, ValueError, TypeError: it is none.
+    """
+    expect = told.get("expect", "")
+    classes = frozenset(expect) if isinstance(expect, list) else frozenset()
+    place = None
+    if "place" in told:
+        where = told["place"]
+        place = Place(
+            where["service"], where["entry"], where["kind"], tuple(where["order"]), told["client"],
+            (*where["client"], told["client"]), told["family"], told["protocol"], told["axes"], told["siblings"],
+        )  # fmt: skip
+    return ToldRow(
+        told["id"],
+        told["suite"],
+        Level(told["level"]),
+        told["requirement"],
+        tuple(told["references"]),
+        told["profile"],
+        "|".join(sorted(classes)) if classes else str(expect),
+        told["fails_if"],
+        told["asked"],
+        tuple(told["features"]),
+        told["path"] if "entry" in told else "",
+        classes,
+        place,
+        told,
+    )

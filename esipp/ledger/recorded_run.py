@@ -1,0 +1,126 @@
+"""A run as its judges saw it: read from its ledger, to be judged again."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from esipp.base.errors import PreflightError
+from esipp.checks.check import Feature
+from esipp.checks.observation import Observation, Outcome
+from esipp.ledger.codec import EvidenceError
+from esipp.ledger.evidence import read_judged
+from esipp.ledger.reading import LEDGER, RecordedRun, read_run
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was known of the cluster at some moment of a run: facts by name, features by name."""
+
+    facts: Mapping[str, str] = field(default_factory=dict)
+    features: Mapping[str, Feature] = field(default_factory=dict)
+
+
+@dataclass
+class Past:
+    """A run of the past.
+
+    Args:
+        run: what reports know of it.
+        ledger: where that stands.
+        observations: of paths, each whole.
+        judged: what each judge was given, by its name; ``unread``: why one's cannot be read.
+        known: what was known when each row was judged, by its id; ``at_last``: what was known in the end.
+    """
+
+    run: RecordedRun
+    ledger: Path
+    observations: dict[str, list[Observation]] = field(default_factory=dict)
+    judged: dict[str, Any] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
+    known: dict[str, Known] = field(default_factory=dict)
+    at_last: Known = field(default_factory=Known)
+
+
+def read_past(path: Path) -> Past:
+    """Read a run, to judge it again.
+
+    Args:
+        path: the run's folder, or its ledger.
+
+    Raises:
+        PreflightError: there is no ledger, it is of a version that this esipp does not read, or it is damaged: what
+            was seen is not to be believed then. That a run was killed is no damage.
+    """
+    run = read_run(path)
+    if run.trouble:
+        more = f", and {len(run.trouble) - 1} more faults" if len(run.trouble) > 1 else ""
+        raise PreflightError(
+            f"The ledger of {path} is damaged, so nothing is judged from it: {run.trouble[0]}{more}.",
+            "'esipp report' tells what it still says.",
+        )
+    past = Past(run, path / LEDGER if path.is_dir() else path)
+    facts: dict[str, str] = {}
+    features: dict[str, Feature] = {}
+    for told in records(past.ledger):
+        kind = told["record"]
+        if kind == "observation":
+            past.observations.setdefault(told["path"], []).append(read_observation(told))
+        elif kind == "judged":
+            _take(past, told)
+        elif kind == "fact":
+            facts = facts | {told["name"]: told["value"]}
+            past.at_last = Known(facts, features)
+        elif kind == "feature":
+            features = features | {told["name"]: Feature(told["present"], told["why"], told["ours"])}
+            past.at_last = Known(facts, features)
+        elif kind == "verdict":
+            past.known[told["id"]] = past.at_last
+    return past
+
+
+def records(ledger: Path) -> Iterator[dict[str, Any]]:
+    """The records of a ledger that was found to be whole, in order."""
+    with ledger.open(encoding="utf-8") as lines:
+        for line in lines:
+            if not line.endswith("\n"):  # it is being written
+                return
+            yield json.loads(line)
+
+
+def _take(past: Past, told: Mapping[str, Any]) -> None:
+    suite = told["suite"]
+    try:
+        past.judged[suite] = read_judged(suite, told["seen"])
+    except EvidenceError as broken:
+        past.unread[suite] = str(broken)
+    except KeyError:
+        past.unread[suite] = "this esipp has no such judge"
+
+
+def read_observation(told: Mapping[str, Any]) -> Observation:
+    """The observation that ``Observation.as_json`` told."""
+    source, dialled, seen = (_end(told[name]) for name in ("source", "dialled", "seen"))
+    plain = {
+        name: told[name]
+        for name in ("path", "seq", "echo", "started", "connected", "ended", "time", "detail", "observer", "nonce")
+    }
+    return Observation(
+        **plain,
+        outcome=Outcome(told["outcome"]),
+        source=source,
+        dialled=dialled,
+        seen=seen,
+        tag=told["tag"],
+        count=told["count"],
+        ports=tuple((own, other) for own, other in told["ports"]),
+        connection=told.get("connection", 0),
+        addresses=tuple(told.get("addresses", ())),
+        moments=tuple((began, ended) for began, ended in told.get("moments", ())),
+    )
+
+
+def _end(told: Any) -> tuple[str, int] | None:
+    """Address and port."""
+    return (told[0], told[1]) if told else None

@@ -1,0 +1,330 @@
+"""One run: its settings, identity, folder, ledger and clock. No verdicts are made here, only kept."""
+
+import contextlib
+import os
+import secrets
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from esipp import __version__
+from esipp.base.client_places import keep_private, read_places
+from esipp.base.customisation import NOTHING, Wishes
+from esipp.base.echo_token import TOKEN
+from esipp.base.errors import EsippError, ExitCode, PreflightError
+from esipp.base.implementation import Pairs, as_json
+from esipp.base.redaction import KNOWN, learn_cloud, redact
+from esipp.checks.check import Binding, Feature, Row
+from esipp.checks.exclusions import Exclusions, as_words
+from esipp.checks.observation import Verdict
+from esipp.checks.path import Cell
+from esipp.checks.required_features import NOT_LOOKED_FOR, check_required, refusal
+from esipp.judging.diagnosis import where_to_look
+from esipp.ledger.conclusion import Conclusion, conclude
+from esipp.ledger.file import SCHEMA_VERSION, Ledger
+from esipp.ledger.progress import Progress
+from esipp.ledger.recorded_checks import row_record
+
+DEFAULT_NODES = 10
+DEFAULT_SAMPLES = 200
+DEFAULT_MOVES = 30
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user says of a run; ``wishes`` is what is wanted of all that it creates, and of the nodes it uses.
+
+    ``in_cluster`` says that context and kubeconfig are the own ones of the pod that the run is in. ``outside`` is where
+    clients outside stand: ``auto`` (containers on kind's docker network if the nodes are such), ``none``, or places
+    with commas between them (``probing.places``). ``without`` are features to be taken as missing, ``exclude`` rows to
+    be left out, with a reason each (excluding.py). ``samples`` is the number of connections a path gets in the judged
+    window, ``moves`` how often each load balancer has to follow a pod up, and as often down; ``seed`` chooses which.
+    ``fail_on`` says whose failures bind, ``accept_known_defects`` that known defects end with exit code 0; ``require``
+    are features without which the cluster is refused (requiring.py). ``allow_disruptive`` allows what others on the
+    cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account. ``implementation`` is
+    what the user says was tested. ``sample_nodes`` is how many nodes carry an agent, at most (sampling.py).
+    ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``provider`` is the load balancer that the
+    cluster is said to have (a profile's name or file); empty for what is found. ``bound`` is how many
+    seconds the cluster's own load balancer may take to steer away from a node, as the user says; else None.
+    ``parallel_load_balancers`` is how many Services of the cluster's own load balancer stand at the same time, at most;
+    None for all that are needed.
+    """
+
+    context: str
+    kubeconfig: str | None = None
+    image: str = ""
+    lane: str = "run"
+    out: str | None = None
+    outside: str = "auto"
+    without: tuple[str, ...] = ()
+    samples: int = DEFAULT_SAMPLES
+    fail_on: Binding = Binding.EXTENDED
+    accept_known_defects: bool = False
+    require: tuple[str, ...] = ()
+    moves: int = DEFAULT_MOVES
+    seed: int = 0
+    allow_disruptive: bool = False
+    redact_cloud_ids: bool = False
+    wishes: Wishes = NOTHING
+    implementation: Pairs = ()
+    source_ranges: str = "auto"
+    provider: str = ""
+    in_cluster: bool = False
+    exclude: Exclusions = ()
+    sample_nodes: int = DEFAULT_NODES
+    bound: float | None = None
+    parallel_load_balancers: int | None = None
+
+    @property
+    def repeat(self) -> str:
+        """The command that repeats this run, up to the rows; $ESIPP_REPEAT is its start where something wraps esipp."""
+        cluster = "--in-cluster" if self.in_cluster else f"--context {shlex.quote(self.context)}"
+        start = os.environ.get("ESIPP_REPEAT") or f"esipp run {cluster}"
+        kubeconfig = None if self.in_cluster else self.kubeconfig
+        told = {"--kubeconfig": kubeconfig, "--outside": self.outside, "--samples": str(self.samples)}
+        told["--moves"] = str(self.moves)
+        usual = {"--kubeconfig": None, "--outside": "auto", "--samples": str(DEFAULT_SAMPLES)}
+        usual["--moves"] = str(DEFAULT_MOVES)
+        told["--image"], usual["--image"] = self.image, os.environ.get("ESIPP_IMAGE", "")
+        told["--fail-on"], usual["--fail-on"] = self.fail_on.value, Binding.EXTENDED.value
+        words = [f"{name} {shlex.quote(str(value))}" for name, value in told.items() if value != usual[name]]
+        words += [f"--sample-nodes {self.sample_nodes}"] if self.sample_nodes != DEFAULT_NODES else []
+        words += ["--accept-known-defects"] if self.accept_known_defects else []
+        most = self.parallel_load_balancers
+        words += [f"--parallel-load-balancers {most}"] if most is not None else []
+        words += ["--allow-disruptive"] if self.allow_disruptive else []
+        words += [shlex.quote(word) for word in self.wishes.words()]
+        words += ["--redact-cloud-ids"] if self.redact_cloud_ids else []
+        words += [f"--implementation {shlex.quote(f'{name}={value}')}" for name, value in self.implementation]
+        words += [f"--source-ranges {self.source_ranges}"] if self.source_ranges != "auto" else []
+        words += [f"--provider {shlex.quote(self.provider)}"] if self.provider else []
+        words += [f"--bound {self.bound:g}"] if self.bound is not None else []
+        words += [f"--without {name}" for name in self.without]
+        words += [f"--require {name}" for name in self.require]
+        words += [f"--exclude {shlex.quote(word)}" for word in as_words(self.exclude)]
+        return " ".join([start, *words])
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which suites and rows were asked for, as words of ``esipp run``: handed to the pytest session as a plugin."""
+
+    words: tuple[str, ...] = ()
+
+
+def know_cloud(settings: Settings) -> None:
+    """Have cloud ids and hosts outside replaced in all that is written from now on, if that is wanted."""
+    KNOWN.cloud.wanted = settings.redact_cloud_ids
+    learn_cloud(settings.context, ())
+    with contextlib.suppress(PreflightError):  # what makes no sense is told by preflight
+        keep_private(read_places(settings.outside) or ())
+
+
+@dataclass
+class Run:
+    """A run in progress.
+
+    ``say`` prints one line of progress; ``verdicts`` are filled by the judge, ``seconds`` by ``phase``, ``sections``
+    by suites that have more to tell than verdicts; ``trouble`` is the first failure of the harness, which ends the
+    run, ``later`` are those while it ended, such as something that could not be removed. ``asked`` are the suites and
+    rows that were asked for, as on the command line. ``interrupted`` is set by SIGINT, SIGTERM and SIGHUP.
+    ``progress`` is how far it is; ``shows_phases`` that whoever shows it tells phases from there, so that they need
+    not be said. ``drawn`` says that nodes were drawn by the seed.
+    """
+
+    settings: Settings
+    say: Callable[[str], None] = print
+    id: str = ""
+    folder: Path = Path()
+    ledger: Ledger | None = None
+    asked: tuple[str, ...] = ()
+    rows: list[Row] = field(default_factory=list)
+    left_out: int = 0
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    sections: dict[str, list[str]] = field(default_factory=dict)
+    trouble: EsippError | None = None
+    later: list[EsippError] = field(default_factory=list)
+    interrupted: bool = False
+    _by_id: dict[str, Row] = field(default_factory=dict)
+    _notes: set[tuple[str, str]] = field(default_factory=set)
+    _looked_for: set[str] = field(default_factory=set)
+    progress: Progress = field(default_factory=Progress)
+    shows_phases: bool = False
+    drawn: bool = False
+
+    def begin(self, rows: list[Row], left_out: int) -> None:
+        """Open the run's folder and ledger.
+
+        Raises:
+            PreflightError: the folder cannot be written, or its disk is full.
+        """
+        self.rows, self.left_out = rows, left_out
+        self._by_id = {row.id: row for row in rows}
+        self.progress.begin(rows, self.settings.samples, self.settings.moves)
+        know_cloud(self.settings)
+        KNOWN.learn("token", TOKEN)
+        now = time.gmtime()
+        self.id = f"{time.strftime('%m%d-%H%M%S', now)}-{secrets.token_hex(2)}"
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", now)
+        runs = Path("runs")
+        self.folder = Path(self.settings.out) if self.settings.out else runs / f"{stamp}-{self.settings.lane}"
+        if not self.settings.out and self.folder.exists():
+            self.folder = self.folder.with_name(f"{self.folder.name}-{self.id[-4:]}")
+        self.ledger = Ledger(self.folder / "ledger.jsonl")
+        self.ledger.write(
+            "header",
+            schema=SCHEMA_VERSION,
+            suite=__version__,
+            run=self.id,
+            lane=self.settings.lane,
+            context=self.settings.context,
+            image=self.settings.image,
+            samples=self.settings.samples,
+            outside=self.settings.outside,
+            without=list(self.settings.without),
+            fail_on=self.settings.fail_on.value,
+            accept_known_defects=self.settings.accept_known_defects,
+            require=list(self.settings.require),
+            moves=self.settings.moves,
+            seed=self.settings.seed,
+            created_with=self.settings.wishes.words(),
+            allow_disruptive=self.settings.allow_disruptive,
+            redact_cloud_ids=self.settings.redact_cloud_ids,
+            implementation=as_json(self.settings.implementation),
+            provider=self.settings.provider,
+            bound=self.settings.bound,
+            command=self.repeat,
+            asked=list(self.asked),
+            rows=[row_record(row) for row in rows],
+            left_out_core_rows=left_out,
+        )
+        if not self.settings.out:
+            point(runs / "latest", self.folder.name)
+
+    def record(self, record: str, **fields: object) -> None:
+        """Write a record to the ledger."""
+        if self.ledger is not None:
+            self.ledger.write(record, **fields)
+
+    def fact(self, name: str, value: str, decided: str) -> None:
+        """Write down something that was found about the cluster, and how that was decided."""
+        self.record("fact", name=name, value=value, decided=decided)
+
+    def feature(self, name: str, feature: Feature) -> None:
+        """Write down whether the cluster has a feature.
+
+        Raises:
+            PreflightError: it is required, and missing.
+        """
+        self.record("feature", name=name, present=feature.present, why=feature.why, ours=feature.ours)
+        self._looked_for.add(name)
+        check_required({name} & {*self.settings.require}, {name: feature})
+
+    def note(self, about: str, note: str) -> None:
+        """Write down, and say, something on which no verdict rests; once, however often it is found."""
+        if (about, note) not in self._notes:
+            self._notes.add((about, note))
+            self.record("note", about=about, note=note)
+            self.say(f"{about}: {note}")
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The rows that are a path's."""
+        return [row for row in self.rows if isinstance(row, Cell)]
+
+    @property
+    def repeat(self) -> str:
+        """The command that repeats this run, up to the rows; with the seed, if anything was chosen by it."""
+        seeded = self.drawn or len(self.cells) < len(self.rows)
+        return self.settings.repeat + (f" --seed {self.settings.seed}" if seeded else "")
+
+    def evidence(self, suite: str, kind: str, **data: object) -> None:
+        """Write down something that was seen and is no observation of a path."""
+        self.record("evidence", suite=suite, kind=kind, data=data)
+
+    @contextlib.contextmanager
+    def phase(self, name: str, what: str) -> Iterator[None]:
+        """Tell and time a part of the run."""
+        if not self.shows_phases:
+            self.say(f"{name}: {what} ...")
+        self.progress.phase_begins(name, what)
+        began, whole = time.monotonic(), False
+        try:
+            yield
+            whole = True
+        finally:
+            spent = time.monotonic() - began
+            self.progress.phase_ends(name, whole=whole)
+            self.seconds[name] = self.seconds.get(name, 0.0) + spent
+        self.record("phase", name=name, seconds=round(spent, 3))
+        if not self.shows_phases:
+            self.say(f"{name}: done after {spent:.1f} s")
+
+    def keep(self, verdict: Verdict) -> None:
+        """Keep a verdict, once a row, with where to look first if it is not fine."""
+        row = self._by_id.get(verdict.cell)
+        verdict = replace(verdict, likely=where_to_look(row, verdict) if row else "")
+        verdict = replace(verdict, observed=redact(verdict.observed), reason=redact(verdict.reason))
+        self.verdicts[verdict.cell] = verdict
+        self.progress.judged(verdict.cell, verdict.status)
+        self.record("verdict", **verdict.as_json())
+
+    def conclude(self) -> Conclusion:
+        """What all verdicts together say, and what the harness says of itself: one word, one exit code."""
+        said = conclude(
+            self.verdicts.values(),
+            self.left_out,
+            self.settings.fail_on,
+            accept_known_defects=self.settings.accept_known_defects,
+        )
+        if len(self.verdicts) < len(self.rows):
+            failed = said.exit_code is ExitCode.NOT_CONFORMANT  # a row that failed is not undone by others left open
+            why = "not every row was judged" + (f"; as far as it goes, {said.why}" if failed else "")
+            code = said.exit_code if failed else ExitCode.HARNESS
+            said = replace(said, result="incomplete", exit_code=code, why=why)
+        trouble = self.trouble or self._never_found
+        if trouble and said.exit_code is not ExitCode.NOT_CONFORMANT:
+            result = "incomplete" if said.result == "incomplete" else "error"
+            said = replace(said, result=result, exit_code=trouble.exit_code, why=trouble.sentence)
+        if self.interrupted:
+            said = replace(said, result="incomplete", exit_code=ExitCode.INTERRUPTED, why="the run was interrupted")
+        return said
+
+    @property
+    def _never_found(self) -> EsippError | None:
+        """That a required feature was never looked for, so that nothing says whether it is there."""
+        unknown = [name for name in self.settings.require if name not in self._looked_for]
+        return refusal(dict.fromkeys(unknown, NOT_LOOKED_FOR)) if unknown else None
+
+    def end(self) -> Conclusion:
+        """Write the closing record, close the ledger, and return the conclusion."""
+        said = self.conclude()
+        if self.ledger is None:
+            return said
+        try:
+            for suite, lines in self.sections.items():
+                self.record("section", suite=suite, lines=list(lines))
+            self.ledger.seal(
+                result=said.result,
+                why=said.why,
+                counts=dict(said.counts),
+                exit_code=int(said.exit_code),
+                seconds={name: round(spent, 3) for name, spent in self.seconds.items()},
+            )
+        except EsippError as error:  # the record is lost, so the run is not whole
+            self.trouble = self.trouble or error
+            said = self.conclude()
+        self.ledger.close()
+        self.ledger = None
+        return said
+
+
+def point(link: Path, target: str) -> None:
+    """Make ``runs/latest`` point at the newest run, in one step; a file system without links goes without."""
+    fresh = link.with_name(f".latest-{secrets.token_hex(4)}")
+    with contextlib.suppress(OSError):
+        fresh.symlink_to(target)
+        fresh.replace(link)

@@ -1,0 +1,57 @@
+"""What a load balancer does not carry at all, as features that rows lack: decided here for plan, doctor and run. Pure.
+
+Only what somebody *told* (``--provider``) makes a row unsupported. What was merely found, by names and labels, may be
+wrong, and must not silence a row that can be asked: it is a prediction (planning/limits.py), such a row is asked, and
+inconclusive if no VIP comes.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+
+from esipp.checks.check import ANYTHING, CARRIES, Feature
+from esipp.checks.model import Family, Protocol
+from esipp.checks.profile import Limit, LoadBalancer, Outcome
+
+NAMES = frozenset(f"{CARRIES}{each.value.lower()}" for each in (*Protocol, *Family))
+"""What may be left out by name, also where it is carried."""
+
+
+def uncarried(profile: LoadBalancer) -> Iterator[Limit]:
+    """The limits of a profile that make rows unsupported: those that it states, and what it does not carry."""
+    protocols = frozenset(each.value for each in Protocol if each not in profile.protocols.value)
+    if protocols:
+        why = f"{profile.name} carries no {' or '.join(sorted(protocols))}"
+        yield Limit(Outcome.UNSUPPORTED, why, profile.protocols.sources, protocols=protocols)
+    families = frozenset(each.value for each in Family if each not in profile.families.value)
+    if families:
+        why = f"{profile.name} carries no {' or '.join(sorted(families))}"
+        yield Limit(Outcome.UNSUPPORTED, why, profile.families.sources, families=families)
+    yield from (limit for limit in profile.limits if limit.outcome is Outcome.UNSUPPORTED)
+
+
+def words_of(limit: Limit) -> Iterator[tuple[str, ...]]:
+    """The words of rows that a limit hits (``Row.balanced``): all words of any of these."""
+    fields = (limit.protocols, limit.families, limit.policies, limit.clients, limit.what)
+    for each in product(*(sorted(field) or [""] for field in fields)):
+        yield tuple(word.lower() for word in each if word) or (ANYTHING,)
+
+
+def features_of(told: LoadBalancer | None) -> dict[str, Feature]:
+    """What a load balancer that somebody named does not carry, as features that are missing; it lacks them, not we."""
+    limits: Iterable[Limit] = uncarried(told) if told else ()
+    return {f"{CARRIES}{'.'.join(words)}": Feature(False, limit.why) for limit in limits for words in words_of(limit)}
+
+
+def guess(found: Iterable[LoadBalancer], protocols: Iterable[str], family: Family) -> str:
+    """What is known of that which was only found, where a VIP did not come; nothing where it should carry it.
+
+    Args:
+        found: what the load balancer is taken for.
+        protocols: those of the Service that waits for its VIP.
+        family: of the VIP.
+    """
+    wanted = set(protocols)
+    for each in found:
+        if family not in each.families.value or not wanted <= {protocol.value for protocol in each.protocols.value}:
+            return f"; {each.name}, which was found, does not carry it as is known: --provider {each.name} says so"
+    return ""

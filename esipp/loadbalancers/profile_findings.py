@@ -1,0 +1,219 @@
+"""Where what was seen contradicts what a profile says: findings, a sentence each. Pure; no verdict depends on them."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+
+from esipp.base.fact import Fact
+from esipp.checks.model import AddressClass, Family, Path, TrafficPolicy, Vantage
+from esipp.checks.observation import Observation
+from esipp.checks.profile import Class, LoadBalancer
+from esipp.judging.endpoint_change.health_probes import Checking
+from esipp.judging.topology import Topology
+from esipp.loadbalancers.detection import UNKNOWN, Detected
+from esipp.loadbalancers.profiles.words import seconds, sources_seen
+
+CLASS = "load-balancer.class"
+"""The name of the fact."""
+
+PROXIED = frozenset({AddressClass.LOAD_BALANCER, AddressClass.OTHER})
+"""What a pod sees of a proxy whose address nobody told us."""
+
+OFF = 0.5
+"""How much of its documented length a health check's period may differ, before it is another one."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A contradiction: what it is about, and a sentence."""
+
+    about: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What became of packets of clients outside at VIPs of the cluster's own load balancer, by policy.
+
+    ``local`` and ``cluster`` count whose address pods saw, ``others`` are addresses of nobody's that we know.
+    """
+
+    local: Mapping[AddressClass, int] = field(default_factory=dict)
+    cluster: Mapping[AddressClass, int] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
+
+
+def behaviour(
+    observations: Mapping[str, Sequence[Observation]], paths: Iterable[Path], topology: Topology
+) -> Behaviour:
+    """What was seen of the cluster's own load balancer in a judged window."""
+    seen: dict[TrafficPolicy, Counter[AddressClass]] = {policy: Counter() for policy in TrafficPolicy}
+    others: set[str] = set()
+    for path in paths:
+        service = path.service
+        if not _is_own(path) or service is None:
+            continue
+        counted = seen[service.policy or TrafficPolicy.CLUSTER]
+        for each in observations.get(path.key, ()):
+            if each.seen and each.source:
+                classes = topology.origin(path, each.seen[0], each.source[0]).classes
+                first = next((one for one in AddressClass if one in classes), AddressClass.OTHER)
+                counted[first] += each.count
+                others |= {each.seen[0]} if first in PROXIED else set()
+    return Behaviour(seen[TrafficPolicy.LOCAL], seen[TrafficPolicy.CLUSTER], tuple(sorted(others)))
+
+
+def class_of(detected: Detected, ingress: str, seen: Behaviour | None = None) -> Fact:
+    """Forwarder or proxy: by whose address pods saw, else by the VIP's announcement, else by what it is taken for.
+
+    Args:
+        detected: what the load balancer is taken for.
+        ingress: how it is announced: VIP, Proxy, hostname, or none.
+        seen: what was seen in a judged window, once there was one.
+    """
+    local = {each for each, count in (seen.local if seen else {}).items() if count}
+    if seen and local:
+        if AddressClass.CLIENT in local:
+            return Fact(Class.FORWARDER.value, "under Local pods saw the client's own address")
+        if local <= PROXIED:
+            whose = ", ".join(seen.others[:3]) or "the load balancer"
+            return Fact(Class.PROXY.value, f"under Local pods saw {whose}, and never the client")
+        return Fact(UNKNOWN, f"under Local pods saw {sources_seen(local)}")
+    if ingress == "Proxy":
+        return Fact(Class.PROXY.value, "ipMode Proxy in the Services' status")
+    classes = {each.kind.value for each in detected.profiles}
+    if len(classes) == 1:
+        return Fact(classes.pop(), detected.fact.value)
+    if ingress == "VIP":
+        return Fact(Class.FORWARDER.value, "ipMode VIP in the Services' status, or none, which means the same")
+    return Fact(UNKNOWN, "neither the Services' status nor packets tell")
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a client outside dials a VIP of the cluster's own load balancer there."""
+    return bool(path.balanced) and path.client.vantage is Vantage.OUTSIDE
+
+
+# --------------------------------------------------------------------------------------------------- what is told
+def of_words(detected: Detected) -> list[Finding]:
+    """Where what was told contradicts what was found before anything was asked."""
+    if not detected.told:
+        return []
+    (told,), platform = detected.profiles, detected.platform.value
+    if told.found.platforms and platform not in told.found.platforms and platform != UNKNOWN:
+        where = " or ".join(sorted(told.found.platforms))
+        return [
+            Finding("platform", f"--provider says {told.name}, which is of {where}; the nodes are of {platform} "
+                                f"({detected.platform.decided})")
+        ]  # fmt: skip
+    if not detected.found or any(_akin(told, each) for each in detected.found):
+        return []
+    names = " or ".join(each.name for each in detected.found)
+    return [Finding("profile", f"--provider says {told.name}; what is found is {names} ({detected.how})")]
+
+
+def _akin(one: LoadBalancer, other: LoadBalancer) -> bool:
+    """Whether they are the same, or variants that nothing on a cluster tells apart."""
+    return one.name in (other.name, other.like) or other.name == one.like or (one.like == other.like != "")
+
+
+def of_status(detected: Detected, ingress: str) -> list[Finding]:
+    """Where a VIP's announcement contradicts the profile.
+
+    Args:
+        detected: what the load balancer is taken for.
+        ingress: how it is announced: VIP, Proxy, hostname, or none.
+    """
+
+    def look(profile: LoadBalancer) -> Iterable[Finding]:
+        form, mode = profile.status.form.value, profile.status.ip_mode
+        if ingress == "none" or form == "none":
+            return
+        if (ingress == "hostname") != (form == "hostname"):
+            given = "a hostname only" if ingress == "hostname" else "an address"
+            want = "a hostname" if form == "hostname" else "an address"
+            yield Finding("form", f"{profile.name} announces {want} as a rule; the Services' status has {given}")
+        elif mode is not None and ingress not in ("hostname", mode.value):
+            yield Finding("ip-mode", f"{profile.name} has ipMode {mode.value}; the Services' status says {ingress}")
+        if ingress == "Proxy" and profile.kind is Class.FORWARDER:
+            yield Finding(
+                "class", f"{profile.name} is a forwarder; ipMode Proxy says that connections end at the balancer"
+            )
+
+    return _agreed(detected, look)
+
+
+def of_internal(internal: bool, vips: Iterable[str]) -> list[Finding]:
+    """Where load balancers were to be internal and have public addresses.
+
+    Args:
+        internal: whether they were to be.
+        vips: their addresses. IPv6 is left out: what is routed only inside of a network looks like any other.
+    """
+    public = [each for each in sorted(set(vips)) if internal and (at := ip_address(each)).version == 4 and at.is_global]
+    if not public:
+        return []
+    said = f"load balancers were to be internal, and have public addresses: {', '.join(public[:3])}"
+    return [Finding("internal", f"{said}; the provider does not know the annotation, or is another one")]
+
+
+def of_vips(detected: Detected, families: Collection[Family]) -> list[Finding]:
+    """Where Services got VIPs of families that the profile does not carry, so that rows were not asked that could be.
+
+    Args:
+        detected: what the load balancer is taken for.
+        families: those of the VIPs of our Services that name no class.
+    """
+
+    def look(profile: LoadBalancer) -> Iterable[Finding]:
+        more = sorted(family.value for family in families if family not in profile.families.value)
+        if more:
+            yield Finding("families", f"{profile.name} carries no {' or '.join(more)}; Services of ours have such VIPs")
+
+    return _agreed(detected, look)
+
+
+def of_behaviour(detected: Detected, seen: Behaviour) -> list[Finding]:
+    """Where whose address pods saw contradicts the profile."""
+
+    def look(profile: LoadBalancer) -> Iterable[Finding]:
+        local = {each for each, count in seen.local.items() if count}
+        if not local:
+            return
+        who = sources_seen(local)
+        if profile.kind is Class.FORWARDER and local & PROXIED and AddressClass.CLIENT not in local:
+            whose = f" ({', '.join(seen.others[:3])})" if seen.others else ""
+            yield Finding("class", f"{profile.name} is a forwarder; under Local pods saw {who}{whose}, as of a proxy")
+        elif profile.kind is Class.PROXY and AddressClass.CLIENT in local:
+            yield Finding("class", f"{profile.name} is a proxy; under Local pods saw the client's own address")
+        elif profile.kind is Class.FORWARDER and AddressClass.CLIENT not in local:
+            yield Finding("source", f"{profile.name} keeps the client's address under Local; pods saw {who}")
+
+    return _agreed(detected, look)
+
+
+def of_checks(detected: Detected, observed: Checking) -> list[Finding]:
+    """Where health checks in packets at the nodes contradict the profile's."""
+
+    def look(profile: LoadBalancer) -> Iterable[Finding]:
+        check, period = profile.local, observed.period
+        if period is None:
+            return
+        if not check.on:
+            off = "makes no health checks" if not check.there else "makes none unless it is asked to"
+            yield Finding("checks", f"{profile.name} {off}; packets show one every {seconds(round(period, 2))}")
+        elif check.period is not None and abs(period - check.period.value) > OFF * check.period.value:
+            yield Finding(
+                "period",
+                f"{profile.name} asks every {seconds(check.period.value)}; packets show {seconds(round(period, 2))}",
+            )
+
+    return _agreed(detected, look)
+
+
+def _agreed(detected: Detected, look: Callable[[LoadBalancer], Iterable[Finding]]) -> list[Finding]:
+    """Where several profiles fit, only what contradicts all of them; told of the first."""
+    each = [list(look(profile)) for profile in detected.profiles]
+    common = set.intersection(*({one.about for one in found} for found in each)) if each else set()
+    return [one for one in (each[0] if each else []) if one.about in common]

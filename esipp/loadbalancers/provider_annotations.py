@@ -1,0 +1,68 @@
+"""Annotations that no user has to know, for the load balancer that was named tells them. Pure.
+
+Only a provider that is *told* counts. One that was found may be another, and where its annotation means nothing, load
+balancers would be open to everybody, and nobody would say so.
+"""
+
+from dataclasses import replace
+
+from esipp.base.customisation import On, Pairs, Wishes
+from esipp.base.errors import PreflightError
+from esipp.checks.profile import Annotation, LoadBalancer
+
+INTERNAL = "internal"
+"""The purpose of an annotation (``profiles/*.toml``): the load balancer gets no public address."""
+
+TAGS = "tags"
+"""Likewise: what the cloud makes for a Service is tagged with the run, ``KEY=RUN``, with commas between several."""
+
+
+def of_purpose(profile: LoadBalancer, purpose: str) -> tuple[Annotation, ...]:
+    """The annotations of a profile that serve a purpose."""
+    return tuple(each for each in profile.annotations if each.purpose == purpose)
+
+
+def internal_of(profile: LoadBalancer | None) -> tuple[Annotation, ...]:
+    """What makes load balancers internal there.
+
+    Raises:
+        PreflightError: none is named, or nothing is known that does.
+    """
+    if profile is None:
+        raise PreflightError(
+            "--internal: what makes load balancers internal is the provider's to say, and none is named.",
+            "--provider NAME ('esipp load-balancers' lists them); or --annotation KEY=VALUE, as yours wants it.",
+        )
+    found = of_purpose(profile, INTERNAL)
+    if not found:
+        raise PreflightError(
+            f"--internal: the profile {profile.name} has no annotation that makes load balancers internal.",
+            f"--annotation KEY=VALUE, if {profile.noun} has one; or a profile of your own that names it with the "
+            f'purpose "{INTERNAL}".',
+        )
+    return found
+
+
+def provided(wishes: Wishes, profile: LoadBalancer | None, *, internal: bool) -> Wishes:
+    """What a user wants, with the annotations that follow from it, and those that tag what a cloud makes for the run.
+
+    Args:
+        wishes: what was said.
+        profile: the load balancer that was told, if any.
+        internal: whether load balancers must be internal.
+
+    Raises:
+        PreflightError: nothing is known that makes them so, or an annotation that was given says otherwise.
+    """
+    tags = of_purpose(profile, TAGS) if profile else ()
+    wishes = replace(wishes, tags=tuple((each.key, each.value) for each in tags))
+    if not internal:
+        return wishes
+    pairs: Pairs = tuple((each.key, each.value) for each in internal_of(profile))
+    given = {each.key.lower(): each.value for each in wishes.annotations if each.on is On.SERVICE}
+    for key, value in pairs:
+        if given.get(key.lower(), value) != value:
+            raise PreflightError(
+                f"--internal wants {key}={value}, and --annotation says {given[key.lower()]}.", "one of them."
+            )
+    return replace(wishes, internal=pairs)

@@ -1,0 +1,50 @@
+"""The reference load balancer as it runs: its profile has its own defaults, what it tells of itself goes before. Pure.
+
+It counts only where it serves Services that name no class (``--default``), and so is the cluster's own load balancer.
+Dressed as a cloud it is told to be that cloud's (``--provider``), and taken for it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from esipp.checks.profile import Check, Grade, LoadBalancer, Source, Told
+from esipp.loadbalancers.detection import Detected
+from esipp.loadbalancers.reference import DEFAULT
+
+HOW = "the reference load balancer tells that it serves Services that name no class"
+SOURCE = Source("told", Grade.DOCUMENTED, "what the reference load balancer tells of itself (GET /view)")
+
+
+def as_it_runs(detected: Detected, known: Iterable[LoadBalancer], settings: Mapping[str, Any]) -> Detected:
+    """What a cluster has, where the reference load balancer is its own: with the figures that truly hold.
+
+    Args:
+        detected: what was told or found so far.
+        known: the profiles that there are.
+        settings: the reference load balancer's, as it tells them; empty where there is none.
+    """
+    served = f"esipp.dev/{settings.get(DEFAULT)}"
+    profile = next((each for each in known if served in each.found.classes), None)
+    if profile is None or (detected.word is not None and detected.word.name != profile.name):
+        return detected
+    running = replace(profile, local=_told(profile.local, settings), cluster=_told(profile.cluster, settings))
+    if detected.told:
+        return replace(detected, profiles=(running,))
+    return replace(detected, profiles=(running,), how=HOW, itself=True)
+
+
+def _told(check: Check, settings: Mapping[str, Any]) -> Check:
+    """A check with the figures that are told."""
+
+    def figure(name: str) -> Told[Any] | None:
+        before: Told[Any] | None = getattr(check, name)
+        return Told(settings[name], (SOURCE,)) if name in settings else before
+
+    return replace(
+        check,
+        period=figure("period"),
+        timeout=figure("timeout"),
+        healthy=figure("healthy"),
+        unhealthy=figure("unhealthy"),
+    )

@@ -1,0 +1,137 @@
+"""How long a run waits for load balancers, and for what: what is known of them, or what does everywhere. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from esipp.checks.model import Family
+from esipp.checks.profile import LoadBalancer, Told
+from esipp.loadbalancers.profiles.words import takes
+
+Json = dict[str, Any]
+
+ASSIGNED, ANSWERING, REMOVED = 60.0, 30.0, 90.0
+"""Seconds where nothing is known of it: until a VIP is there, until it answers, until it is gone with our namespace."""
+
+MORE_ASSIGNED, MORE_ANSWERING = 10.0, 4.0
+"""So many times what the user bounds its steering by (``--bound``) are waited besides: what follows pods slowly is made
+slowly, too. The slowest of the profiles with both figures (a Classic ELB, 70 s) is made within six of its bounds."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds, at most.
+
+    Args:
+        assigned: until a VIP is there.
+        answering: from then until every path that must answer does.
+        removed: until the namespace is gone, and its load balancers with it.
+        steering: until traffic follows a pod, as far as is known.
+        remark: how long that takes as a rule, for whoever waits: ``an NLB takes 3 to 5 minutes``.
+        families: those that a VIP can have; empty where nothing is known: every one.
+        protocols: those that are carried; likewise.
+    """
+
+    assigned: float = ASSIGNED
+    answering: float = ANSWERING
+    removed: float = REMOVED
+    steering: float | None = None
+    remark: str = ""
+    families: frozenset[str] = frozenset()
+    protocols: frozenset[str] = frozenset()
+
+    def after(self, arranged: float) -> "Patience":
+        """The same, once all Services had their VIPs after so many seconds: first answers are given no less.
+
+        A load balancer that nobody knows, and that took minutes to give VIPs, is not done within half of one.
+        """
+        return replace(self, answering=max(self.answering, arranged))
+
+    def named(self, name: str) -> str:
+        """What is waited for, with how long that takes as a rule."""
+        return f"{name} ({self.remark})" if self.remark else name
+
+    def expected(self, service: Json) -> set[Family]:
+        """The families in which a Service gets a VIP; none where no port of it is carried.
+
+        A class of ours says nothing of the cluster's own load balancer.
+        """
+        spec = service["spec"]
+        asked = {Family(each) for each in spec.get("ipFamilies") or ()}
+        if spec.get("loadBalancerClass"):
+            return asked
+        ports = {port.get("protocol", "TCP") for port in spec.get("ports") or ()}
+        if self.protocols and not ports <= self.protocols:
+            return set()
+        return {family for family in asked if not self.families or family.value in self.families}
+
+
+USUAL = Patience()
+
+
+def patience_of(profiles: Sequence[LoadBalancer], *, sure: bool = True, bound: float | None = None) -> Patience:
+    """What is known of these: where several may be meant, the most that any of them needs.
+
+    Args:
+        profiles: what the load balancer is taken for.
+        sure: whether somebody said so; what was only found may last longer, but is not told what it cannot carry.
+        bound: what the user says that it takes to steer; waits grow with it, and never shrink by it.
+    """
+    known = _known(profiles, sure=sure)
+    if bound is None:
+        return known
+    return replace(
+        known,
+        assigned=max(known.assigned, ASSIGNED + MORE_ASSIGNED * bound),
+        answering=max(known.answering, ANSWERING + MORE_ANSWERING * bound),
+        steering=max(known.steering or 0.0, bound),
+    )
+
+
+def slowest(profiles: Iterable[LoadBalancer]) -> float:
+    """Seconds that the slowest of these takes to follow a pod, up or down: what is waited for one that nobody knows."""
+    return max((each for profile in profiles for each in (profile.bound, profile.rise) if each), default=0.0)
+
+
+def _known(profiles: Sequence[LoadBalancer], *, sure: bool) -> Patience:
+    """See ``patience_of``, without what the user says."""
+    if not profiles:
+        return USUAL
+
+    def most(name: str, usual: float) -> float:
+        told: Iterable[Told[float] | None] = (getattr(each.times, name) for each in profiles)
+        return max([usual, *(each.value for each in told if each)])
+
+    steering = [
+        each
+        for profile in profiles
+        for each in (profile.bound or profile.local.bound, profile.rise)
+        if each is not None
+    ]
+    families = frozenset(family.value for profile in profiles for family in profile.families.value)
+    protocols = frozenset(protocol.value for profile in profiles for protocol in profile.protocols.value)
+    return Patience(
+        most("created", ASSIGNED),
+        most("answering", ANSWERING),
+        most("removed", REMOVED),
+        max(steering, default=None),
+        next((words for words in map(takes, profiles) if words), ""),
+        families if sure else frozenset(),
+        protocols if sure else frozenset(),
+    )
+
+
+def steering_of(
+    profiles: Sequence[LoadBalancer], settings: Mapping[str, Any], bound: float | None = None
+) -> float | None:
+    """Seconds until any load balancer here has steered away from a node, at most, as far as is known.
+
+    Args:
+        profiles: what the cluster's own load balancer is taken for.
+        settings: the reference load balancer's, if there is one.
+        bound: what the user says of the cluster's own.
+    """
+    bounds = [patience_of(profiles, bound=bound).steering]
+    if {"period", "unhealthy"} <= settings.keys():
+        bounds.append((settings["unhealthy"] + 1) * settings["period"])
+    return max((each for each in bounds if each is not None), default=None)

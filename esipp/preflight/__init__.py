@@ -1,0 +1,1 @@
+"""What is found about a cluster before anything is created."""

@@ -1,0 +1,341 @@
+"""What exactly was tested: the images that make a cluster's data plane, by digest, and how each was found out.
+
+Read from one list of all pods and from the nodes' status; pure apart from ``all_pods``. What cannot be seen is a
+component without a digest that says so: a managed control plane, a proxy that is built into another process.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from esipp.base.fact import Fact
+from esipp.cluster.client import ApiError, Cluster, Json, UnreachableError
+from esipp.cluster.paging import listed
+from esipp.loadbalancers.reference import Reference
+
+SERVICE_PROXY, NETWORK, BALANCER = "service-proxy", "network-add-on", "load-balancer"
+DNS, CONTROL_PLANE, RUNTIME, KUBELET, ECHO = "dns", "control-plane", "container-runtime", "kubelet", "echo-image"
+
+KINDS = (
+    (SERVICE_PROXY, r"kube-proxy(?:-windows)?"),
+    (
+        BALANCER,
+        r".*metallb.*|.*cloud-controller-manager.*|.*cloud-node-manager.*|aws-load-balancer-controller|kube-vip.*"
+        r"|openelb.*|porter-manager|purelb.*|loxilb.*|svclb-.*|cilium-.*bgp.*|.*lb-controller.*|octavia-.*",
+    ),
+    (DNS, r"coredns.*|kube-dns|node-local-dns|nodelocaldns|dns-default|rke2-coredns.*"),
+    (
+        CONTROL_PLANE,
+        r"kube-apiserver|kube-controller-manager|kube-scheduler|etcd|apiserver|openshift-kube-apiserver|konnectivity.*",
+    ),
+    (
+        NETWORK,
+        r"kindnet|calico-(?:node|typha|kube-controllers)|canal|cilium|cilium-(?:agent|operator|envoy)|anetd|antrea-.*"
+        r"|ovnkube-.*|ovs-.*|weave-net|kube-flannel.*|aws-node|azure-(?:cns|cni.*|npm|ip-masq-agent)|netd|ip-masq-agent"
+        r"|kube-router|kube-ovn-.*|multus.*|esipp-network|terway.*|sdn",
+    ),
+)
+"""Whose pods are what, by the name of their workload; the first that fits counts."""
+
+WITHOUT_KUBE_PROXY = re.compile(r"cilium|anetd|kube-router|ovnkube-node|antrea-agent|calico-node|kube-ovn-cni")
+"""Network add-ons that can be the service proxy too; where there is no kube-proxy, they are it, as far as is seen."""
+
+MOST_PODS = 20_000
+MOST_NAMES = 10
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_BARE = re.compile(r"(?:\A|/)([0-9a-f]{64})\Z")
+
+
+@dataclass(frozen=True)
+class Component:
+    """A part of what was tested.
+
+    ``digest`` is ``sha256:`` and 64 digits, empty where it is unknown or there is no image; ``decided`` says how it was
+    found, on which nodes or in which pods where they differ, and whether a registry knows the digest.
+    """
+
+    name: str
+    kind: str
+    image: str
+    digest: str
+    version: str
+    decided: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The component as the ledger has it."""
+        return asdict(self)
+
+
+def all_pods(cluster: Cluster, collection: str = "/api/v1/pods") -> list[Json]:
+    """The pods of a collection, page by page, the first twenty thousand.
+
+    Raises:
+        ApiError: they may not be listed.
+        UnreachableError: no answer.
+    """
+    return listed(lambda page: cluster.request("GET", collection, query=page), {}, MOST_PODS)
+
+
+def find_components(cluster: Cluster, version: str, nodes: Sequence[Json]) -> tuple[list[Component], list[str]]:
+    """What the cluster is made of, and what could not be found out, a sentence each. Never raises for the latter.
+
+    Args:
+        cluster: whose.
+        version: of its API server.
+        nodes: as the API server lists them.
+    """
+    try:
+        pods = all_pods(cluster)
+    except (ApiError, UnreachableError) as refused:
+        why = f"the pods of all namespaces cannot be listed ({refused})"
+        unknown = [Component("unknown", kind, "", "", "", why) for kind in (SERVICE_PROXY, NETWORK, BALANCER, DNS)]
+        server = Component("kube-apiserver", CONTROL_PLANE, "", "", version, f"API server /version; {why}")
+        return [*unknown, server, *of_nodes(nodes)], [f"image digests are unknown: {why}"]
+    return [*of_pods(pods, version), *of_nodes(nodes)], []
+
+
+# -------------------------------------------------------------------------------------------------------- of pods
+def of_pods(pods: Iterable[Json], version: str = "") -> list[Component]:
+    """The components that run in pods; those that must be somewhere and are not seen are told as such."""
+    by_kind: dict[str, list[Json]] = defaultdict(list)
+    for pod in pods:
+        kind = kind_of(pod)
+        ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        if kind is not None and not ended:
+            by_kind[kind].append(pod)
+    if not by_kind[SERVICE_PROXY]:
+        by_kind[SERVICE_PROXY] = [pod for pod in by_kind[NETWORK] if WITHOUT_KUBE_PROXY.match(workload_of(pod)[1])]
+        added = "; no kube-proxy is seen, so this add-on is taken for the service proxy"
+    else:
+        added = ""
+    found = []
+    for kind, _ in KINDS:
+        found += images_of(by_kind[kind], kind, added if kind == SERVICE_PROXY else "")
+        if not by_kind[kind] and kind != BALANCER:
+            found.append(_unseen(kind, version))
+    if by_kind[CONTROL_PLANE] and not any("apiserver" in each.name for each in found):
+        found.append(_unseen(CONTROL_PLANE, version))
+    return found
+
+
+def _unseen(kind: str, version: str) -> Component:
+    if kind == CONTROL_PLANE:
+        why = "API server /version; its pods are not seen: the control plane is managed, or no pods"
+        return Component("kube-apiserver", kind, "", "", version, why)
+    why = (
+        "no pod by a known name; it may be part of another process (k3s has kube-proxy and flannel in one), or unknown"
+    )
+    return Component("unknown", kind, "", "", "", why)
+
+
+def kind_of(pod: Json) -> str | None:
+    """What a pod is to us; None for a workload that has no part in it."""
+    namespace, name = workload_of(pod)
+    if namespace == "metallb-system":
+        return BALANCER
+    return next((kind for kind, names in KINDS if re.fullmatch(names, name)), None)
+
+
+def workload_of(pod: Json) -> tuple[str, str]:
+    """Namespace and name of what a pod belongs to: of a Deployment, not its ReplicaSet; a static pod without node."""
+    about = pod.get("metadata") or {}
+    name, labels = str(about.get("name") or ""), about.get("labels") or {}
+    owner: Mapping[str, Any] = next(iter(about.get("ownerReferences") or ()), {})
+    node = str((pod.get("spec") or {}).get("nodeName") or "")
+    if owner.get("kind") == "ReplicaSet":
+        name = str(owner.get("name") or "").removesuffix(f"-{labels.get('pod-template-hash', '')}")
+    elif owner.get("kind") in ("DaemonSet", "StatefulSet", "Job"):
+        name = str(owner.get("name") or "")
+    elif node:
+        name = name.removesuffix(f"-{node}")
+    return str(about.get("namespace") or ""), name
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """One container of one pod."""
+
+    pod: str
+    node: str
+    image: str
+    digest: str
+    known_to_registry: bool
+    label: str
+
+
+def images_of(pods: Iterable[Json], kind: str, added: str = "") -> list[Component]:
+    """A component for each image and digest that containers of the same workload run."""
+    seen: dict[str, list[_Seen]] = defaultdict(list)
+    for pod in pods:
+        for name, container in _containers(pod):
+            seen[name].append(container)
+    found = []
+    for name in sorted(seen):
+        groups: dict[tuple[str, str], list[_Seen]] = defaultdict(list)
+        for each in seen[name]:
+            groups[each.image, each.digest].append(each)
+        for (image, digest), those in sorted(groups.items()):
+            version = version_of(image) or those[0].label
+            found.append(Component(name, kind, image, digest, version, _how(those, seen[name]) + added))
+    return found
+
+
+def _containers(pod: Json) -> Iterable[tuple[str, _Seen]]:
+    about, spec, status = pod.get("metadata") or {}, pod.get("spec") or {}, pod.get("status") or {}
+    namespace, workload = workload_of(pod)
+    label = str((about.get("labels") or {}).get("app.kubernetes.io/version") or "")
+    told = {each.get("name"): each for each in status.get("containerStatuses") or ()}
+    containers = spec.get("containers") or list(told.values())
+    for each in containers:
+        name = workload if namespace in ("kube-system", "") else f"{namespace}/{workload}"
+        if len(containers) > 1 and each.get("name") != workload:
+            name += f"/{each.get('name')}"
+        its = told.get(each.get("name")) or {}
+        image_id = str(its.get("imageID") or "")
+        image = str(each.get("image") or its.get("image") or "")
+        seen = _Seen(
+            str(about.get("name") or ""), str(spec.get("nodeName") or ""), image, digest_of(image_id),
+            "@" in image_id, label,
+        )  # fmt: skip
+        yield name, seen
+
+
+def _how(those: Sequence[_Seen], of: Sequence[_Seen]) -> str:
+    """How the digest of these containers was found, among all those of their workload."""
+    where = f"all {len(of)} pods" if len(of) > 1 else f"the only pod, {of[0].pod}"
+    if len(those) < len(of):
+        names = [f"{each.pod} on {each.node}" if each.node else each.pod for each in those]
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        where = f"{len(those)} of {len(of)} pods, which differ: {', '.join(names[:MOST_NAMES])}{more}"
+    if not those[0].digest:
+        return f"status.containerStatuses.imageID is not told by {where}"
+    said = f"status.containerStatuses.imageID of {where}"
+    if not all(each.known_to_registry for each in those):
+        said += "; the image's own id, not a registry's digest: it was loaded onto the nodes"
+    return said
+
+
+def digest_of(image_id: str) -> str:
+    """The digest in ``imageID``, as container runtimes write it; empty where there is none.
+
+    containerd: ``name@sha256:…``, or ``sha256:…`` of an image that was loaded; dockershim: ``docker-pullable://name@…``
+    and ``docker://sha256:…``; CRI-O: also the bare digits.
+    """
+    found = _DIGEST.search(image_id)
+    if found:
+        return found[0]
+    bare = _BARE.search(image_id)
+    return f"sha256:{bare[1]}" if bare else ""
+
+
+def version_of(image: str) -> str:
+    """The tag of an image's name; empty where it has none."""
+    name = image.partition("@")[0].rpartition("/")[2]
+    return name.partition(":")[2]
+
+
+# -------------------------------------------------------------------------------------------------------- of nodes
+def of_nodes(nodes: Sequence[Json]) -> list[Component]:
+    """Kubelets and container runtimes, one for each version that there is."""
+    kubelets, runtimes = _by_value(nodes, "kubeletVersion"), _by_value(nodes, "containerRuntimeVersion")
+    found = []
+    for told, names in kubelets.items():
+        how = _of_nodes("status.nodeInfo.kubeletVersion", names, nodes)
+        found.append(Component("kubelet", KUBELET, "", "", told, how))
+    for told, names in runtimes.items():
+        how = _of_nodes("status.nodeInfo.containerRuntimeVersion", names, nodes)
+        name, _, version = told.partition("://")
+        found.append(Component(name or "unknown", RUNTIME, "", "", version, how))
+    return found
+
+
+def _by_value(nodes: Iterable[Json], key: str) -> dict[str, list[str]]:
+    """The nodes' names by what their nodeInfo says."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        info = (node.get("status") or {}).get("nodeInfo") or {}
+        found[str(info.get(key) or "")].append(str(node["metadata"]["name"]))
+    return dict(sorted(found.items()))
+
+
+def _of_nodes(field: str, names: Sequence[str], nodes: Sequence[Json]) -> str:
+    if len(names) == len(nodes):
+        return f"{field} of all {len(nodes)} nodes"
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{field} of {len(names)} of {len(nodes)} nodes: {', '.join(names[:MOST_NAMES])}{more}"
+
+
+ROLE = "node-role.kubernetes.io/"
+
+
+def node_facts(nodes: Sequence[Json], services: Iterable[str] | None) -> dict[str, Fact]:
+    """Families of nodes and services, the nodes' operating systems, architectures, roles, and whose machines they are.
+
+    Args:
+        nodes: as the API server lists them.
+        services: the families that a Service can have; None where nothing told.
+    """
+    families = {
+        "IPv6" if ":" in str(address.get("address")) else "IPv4"
+        for node in nodes
+        for address in (node.get("status") or {}).get("addresses") or ()
+        if address.get("type") == "InternalIP"
+    }
+    asked = "a dry run of a Service with PreferDualStack, or the Service kubernetes"
+    facts = {
+        "families.nodes": Fact(", ".join(sorted(families)) or "unknown", "InternalIPs in node status"),
+        "families.services": Fact(
+            ", ".join(sorted(services or ())) or "unknown", asked if services else f"{asked}: nothing was told"
+        ),
+    }
+    for name, key in {"os-image": "osImage", "architecture": "architecture"}.items():
+        facts[name] = Fact(_counted(_by_value(nodes, key)), f"status.nodeInfo.{key} of {len(nodes)} nodes")
+    roles: dict[str, list[str]] = defaultdict(list)
+    clouds: dict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        labels, name = node["metadata"].get("labels") or {}, str(node["metadata"]["name"])
+        marks = sorted(each.removeprefix(ROLE) for each in labels if each.startswith(ROLE))
+        roles[", ".join(marks) or "no role"].append(name)
+        clouds[str((node.get("spec") or {}).get("providerID") or "").partition("://")[0]].append(name)
+    facts["node-roles"] = Fact(_counted(roles), f"labels {ROLE}… of {len(nodes)} nodes")
+    facts["provider"] = Fact(_counted(clouds), f"spec.providerID of {len(nodes)} nodes")
+    return facts
+
+
+def _counted(names: Mapping[str, Sequence[str]]) -> str:
+    """``3 worker, 1 control-plane``; only the value where all have the same."""
+    values = sorted(names, key=lambda value: (-len(names[value]), value))
+    if len(values) == 1:
+        return values[0] or "unknown"
+    return "; ".join(f"{len(names[value])} x {value or 'unknown'}" for value in values) or "unknown"
+
+
+# ---------------------------------------------------------------------------------------------------------- of ours
+def reference_component(reference: Reference) -> Component:
+    """The reference load balancer, which is a container beside the cluster."""
+    digest = digest_of(reference.image_id)
+    how = f"docker inspect {reference.container}: " + ("the image's own id" if digest else "no id of an image is told")
+    return Component("reference load balancer", BALANCER, reference.image, digest, version_of(reference.image), how)
+
+
+def echo_components(cluster: Cluster, namespace: str) -> list[Component]:
+    """Our own image, as the nodes report it of our pods."""
+    try:
+        pods = all_pods(cluster, f"/api/v1/namespaces/{namespace}/pods")
+    except (ApiError, UnreachableError) as broken:
+        return [Component("echo server", ECHO, "", "", "", f"our pods cannot be listed ({broken})")]
+    return echo_of(pods)
+
+
+def echo_of(pods: Iterable[Json]) -> list[Component]:
+    """The images of our own pods; pods that have not run yet do not count."""
+    seen = [each for pod in pods for _, each in _containers(pod) if each.digest]
+    groups: dict[tuple[str, str], list[_Seen]] = defaultdict(list)
+    for each in seen:
+        groups[each.image, each.digest].append(each)
+    return [
+        Component("echo server", ECHO, image, digest, version_of(image), _how(those, seen))
+        for (image, digest), those in sorted(groups.items())
+    ]

@@ -1,0 +1,348 @@
+"""What is checked before anything is created, and what is written down about the cluster, with how it was decided."""
+
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from esipp.base.client_places import Place
+from esipp.base.errors import HarnessError, PreflightError
+from esipp.base.kubernetes_version import read_version
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, OWN_REFERENCE, Feature
+from esipp.checks.exclusions import features_of
+from esipp.checks.model import Balancer, Family, Role
+from esipp.checks.profile import LoadBalancer
+from esipp.checks.required_features import check_required
+from esipp.checks.versions import version_features
+from esipp.cluster.client import NOT_THERE, ApiError, Cluster, UnreachableError
+from esipp.cluster.dialect import CLUSTER_IPS_SINCE, NEWEST
+from esipp.cluster.rights import rights_features
+from esipp.judging.topology import MARKS, Node, marked, with_control_plane
+from esipp.ledger.run import Settings
+from esipp.loadbalancers import capabilities as carrying
+from esipp.loadbalancers.detection import NOTHING_FOUND, Detected, detect
+from esipp.loadbalancers.objects import objects_of
+from esipp.loadbalancers.profiles.loading import all_profiles, provider
+from esipp.loadbalancers.reference import DEFAULT, Reference
+from esipp.loadbalancers.reference import find as find_reference
+from esipp.loadbalancers.settings import as_it_runs
+from esipp.loadbalancers.timeouts import steering_of
+from esipp.loadbalancers.views import CLOUDS, NO_TOOL, asked_of, provider_of
+from esipp.preflight import outside_clients as standing
+from esipp.preflight.cilium import sctp_feature
+from esipp.preflight.cluster_dns import dns_feature
+from esipp.preflight.components import BALANCER, Component, find_components, node_facts, reference_component
+from esipp.preflight.disruptions import disruption_features
+from esipp.preflight.facts import VERSION, proxy_facts
+from esipp.preflight.outside_clients import NO_CLIENT_OUTSIDE
+from esipp.preflight.steps import Outside, answered, check_nodes, check_outside, check_rights, check_server, list_nodes
+from esipp.probing.hosts import Landed
+from esipp.probing.node_containers import proven
+from esipp.testbed import network_policies
+from esipp.testbed.pod_security import host_network_feature
+from esipp.testbed.pull_secret import load
+from esipp.testbed.sampling import NO_SAMPLE, Sample, sample
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The cluster before the run: nodes, roles, facts and features, the docker network for outside clients, the
+    reference load balancer, if one is there, what the cluster is made of, and what could not be found out about that.
+
+    ``sample`` is of the nodes that carry an agent; ``places`` are where clients outside stand; ``landed`` is what those
+    of them told that are no containers; ``balancer`` is what load balancer the cluster itself has; ``steering`` is how
+    many seconds any load balancer here may take to steer away from a node, as far as is known; ``ways`` are how a
+    command is run on those nodes that are proven to be containers here.
+    """
+
+    nodes: Mapping[str, Node]
+    roles: Mapping[Role, str]
+    facts: dict[str, str]
+    decided: Mapping[str, str]
+    features: dict[str, Feature]
+    outside_network: str | None
+    reference: Reference | None = None
+    components: tuple[Component, ...] = ()
+    notes: tuple[str, ...] = ()
+    places: tuple[Place, ...] = ()
+    landed: Mapping[Place, Landed] = field(default_factory=dict)
+    balancer: Detected = NOTHING_FOUND
+    sample: Sample = NO_SAMPLE
+    steering: float | None = None
+    ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def on_node(self, node: str, command: list[str]) -> list[str] | None:
+        """How a command is run on a node itself, past Kubernetes; None where there is no such way."""
+        return [*self.ways[node], *command] if node in self.ways else None
+
+
+def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) -> Findings:
+    """Ask the cluster everything that decides whether and what can be run, of these suites; the first misfit ends it.
+
+    ``esipp doctor`` takes the same steps, and goes on after a misfit.
+
+    Raises:
+        PreflightError: unreachable, rights missing, too few schedulable nodes, or a required feature is missing.
+    """
+    version = check_server(cluster)
+    check_rights(cluster, settings, suites)
+    raw = list_nodes(cluster)
+    load(cluster, settings.wishes.pull_secret, settings.image)  # what cannot be had is told before anything is made
+    nodes, roles = check_nodes(raw, settings)
+    outside = check_outside(settings, nodes)
+    reference = find_reference(outside.network, cluster.server) if outside.network else None
+    found = look_around(cluster, settings, Seen(version, raw, nodes, roles, outside, reference))
+    check_required(settings.require, found.features)
+    return found
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the steps before ``look_around`` found: version, nodes as listed and as read, roles, what stands outside."""
+
+    version: str
+    raw: list[dict[str, Any]]
+    nodes: Mapping[str, Node]
+    roles: Mapping[Role, str]
+    outside: Outside
+    reference: Reference | None
+
+
+def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
+    """Facts and features: what the cluster has, and so which rows can be asked.
+
+    Raises:
+        PreflightError: it stopped answering, the reference load balancer does not answer, or ``--without`` names
+            nothing that there is.
+    """
+    with answered(cluster):
+        granted = rights_features(cluster)
+    version, raw, nodes, roles, reference = seen.version, seen.raw, seen.nodes, seen.roles, seen.reference
+    facts = {"kubernetes": version, "nodes": str(len(nodes)), **_versions(raw)}
+    decided = dict.fromkeys(facts, "API server /version and node status")
+    given = settings.wishes.facts()
+    facts, decided = facts | given, decided | dict.fromkeys(given, "given on the command line")
+    services = _service_families(cluster, version)
+    for name, fact in {**node_facts(raw, services), **proxy_facts(cluster)}.items():
+        facts[name], decided[name] = fact.value, fact.decided
+    if facts["service-proxy"] in ("kube-proxy", "unknown") and facts.get(VERSION, "unknown") == "unknown":
+        facts[VERSION] = facts["kubelet"] if len(facts["kubelet"].split(", ")) == 1 else "unknown"
+        decided[VERSION] = "the kubelets' version, as no DaemonSet tells kube-proxy's"
+    places, network, landed = seen.outside.places, seen.outside.network, seen.outside.landed
+    features = _features(nodes, roles, services)
+    features |= standing.features(places, landed.values(), [f for f in Family if _has(features, f)])
+    features |= _of_a_pod(settings, features)
+    features |= _reference_features(reference)
+    components, notes = find_components(cluster, version, raw)
+    workloads = workloads_of(components)
+    objects = objects_of(cluster, all_profiles(), workloads)
+    told: Mapping[str, Any] = {}
+    if reference:
+        components.append(reference_component(reference))
+        told, facts["load-balancer.reference"], decided["load-balancer.reference"] = ask_reference(reference)
+        facts[OWN_REFERENCE], decided[OWN_REFERENCE] = role_of(told), decided["load-balancer.reference"]
+    balancer = detect(all_profiles(), raw, workloads, _told(settings), objects)
+    balancer = as_it_runs(balancer, all_profiles(), told)
+    for name, fact in balancer.facts().items():
+        facts[name], decided[name] = fact.value, fact.decided
+    features[HEALTH_VIEW] = health_view_feature(nodes.values(), told, balancer.word)
+    features |= carrying.features_of(balancer.word)
+    features[HOST_NETWORK] = host_network_feature(cluster) if _places_agents(version) else NO_AGENTS
+    features["external-ips"] = _external_ips(cluster)
+    features["dns"] = dns_feature(cluster)
+    if policies := network_policies.beyond_us(cluster):
+        facts[network_policies.FACT] = ", ".join(policies)
+        decided[network_policies.FACT] = "listed; a NetworkPolicy of ours does not lift them"
+    features |= granted
+    allowed = settings.allow_disruptive
+    said = "--allow-disruptive was given" if allowed else "only with --allow-disruptive"
+    features["disruptive"] = Feature(allowed, said, ours=True)
+    ways = proven(raw)
+    features |= disruption_features(cluster, [item["metadata"]["name"] for item in raw], ways)
+    everywhere = facts["node-port-addresses"] == "all"
+    features["node-ports.all-addresses"] = Feature(
+        everywhere, f"node-port-addresses: {facts['node-port-addresses']} ({decided['node-port-addresses']})"
+    )
+    features |= sctp_feature(facts, decided)
+    features |= left_out(settings.without, features) | features_of(settings.exclude)
+    if not features[HOST_NETWORK].present:  # then there is no root and are no raw sockets either
+        features |= dict.fromkeys(("packets", "sctp"), features[HOST_NETWORK])
+    features |= version_features(version, all_rows())
+    chosen = sample(nodes.values(), with_control_plane(nodes.values(), roles), settings.sample_nodes, settings.seed)
+    facts["nodes.sampled"], decided["nodes.sampled"] = chosen.words, chosen.decided
+    found = Findings(nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes))
+    steering = steering_of(balancer.profiles, told, settings.bound)
+    return replace(found, places=places, landed=landed, balancer=balancer, sample=chosen, steering=steering, ways=ways)
+
+
+NO_AGENTS = Feature(False, "agents are a DaemonSet's, bound to nodes by their names: needs Kubernetes 1.12")
+
+
+def _places_agents(version: str) -> bool:
+    """Whether a server knows ``matchFields``, and DaemonSets go by them (kubernetes/kubernetes#64362)."""
+    return (read_version(version) or NEWEST) >= (1, 12)
+
+
+def workloads_of(components: Iterable[Component]) -> list[str]:
+    """The names of what may serve load balancers."""
+    return [each.name for each in components if each.kind == BALANCER]
+
+
+def _told(settings: Settings) -> LoadBalancer | None:
+    return provider(settings.provider) if settings.provider else None
+
+
+def left_out(without: Iterable[str], features: Mapping[str, Feature]) -> dict[str, Feature]:
+    """The features that a user wants to be taken as missing.
+
+    Raises:
+        PreflightError: there is no such feature; or it is a version, without which what came later would still be
+            asked, as of no cluster that there is.
+    """
+    for name in sorted(set(without)):
+        version = name.removeprefix(KUBERNETES)
+        if version != name:
+            raise PreflightError(
+                f"--without {name}: a server's version cannot be left out.",
+                f"esipp list --kubernetes {version} shows what is asked of a server of that age.",
+            )
+        if name not in features and name not in carrying.NAMES:
+            raise PreflightError(f"--without {name}: there is no such feature.", f"known: {', '.join(features)}")
+    return {name: Feature(False, "left out by --without", ours=True) for name in without}
+
+
+def _versions(raw: list[dict[str, Any]]) -> dict[str, str]:
+    wanted = {"kubelet": "kubeletVersion", "kernel": "kernelVersion", "runtime": "containerRuntimeVersion"}
+    found = {}
+    for name, key in wanted.items():
+        values = sorted({item["status"]["nodeInfo"][key] for item in raw})
+        found[name] = ", ".join(values)
+    return found
+
+
+def _dry_run(cluster: Cluster, **spec: Any) -> dict[str, Any]:
+    """What the API server would make of a Service."""
+    manifest = {"apiVersion": "v1", "kind": "Service", "metadata": {"generateName": "esipp-dry-run-"}}
+    body = {**manifest, "spec": {"ports": [{"port": 80}], **spec}}
+    return cluster.request("POST", "/api/v1/namespaces/default/services", query={"dryRun": "All"}, body=body)
+
+
+def _external_ips(cluster: Cluster) -> Feature:
+    """Whether services with externalIPs are admitted at all."""
+    try:
+        _dry_run(cluster, externalIPs=["192.0.2.1"])
+    except (ApiError, UnreachableError) as refused:
+        if isinstance(refused, ApiError) and refused.reason == NOT_THERE:
+            return Feature(True, f"taken for admitted: {refused.message}")
+        return Feature(False, f"a dry run was refused: {refused}")
+    return Feature(True, "a dry run was admitted")
+
+
+def _service_families(cluster: Cluster, version: str = "") -> set[str] | None:
+    """The families that services can have; None where nothing tells.
+
+    Servers before dual-stack services have one, that of the Service ``kubernetes``.
+    """
+    try:
+        if (read_version(version) or NEWEST) < CLUSTER_IPS_SINCE:
+            found = cluster.list("/api/v1/namespaces/default/services", fieldSelector="metadata.name=kubernetes")
+            return {family for item in found for family in item["spec"].get("ipFamilies") or ()} or None
+        return set(_dry_run(cluster, ipFamilyPolicy="PreferDualStack")["spec"].get("ipFamilies") or []) or None
+    except (ApiError, UnreachableError):
+        return None
+
+
+def _has(features: Mapping[str, Feature], family: Family) -> bool:
+    return features[f"family.{family.value.lower()}"].present
+
+
+def _of_a_pod(settings: Settings, features: Mapping[str, Feature]) -> dict[str, Feature]:
+    """Why there is no client outside, where the run itself stands inside."""
+    if not settings.in_cluster or features["vantage.outside"].present:
+        return {}
+    outside = ("vantage.outside", "vantage.outside.two-addresses")
+    return dict.fromkeys(outside, Feature(False, NO_CLIENT_OUTSIDE, ours=True))
+
+
+def _reference_features(reference: Reference | None) -> dict[str, Feature]:
+    """Whether Services of the reference load balancer's classes would be served."""
+    why = "no reference load balancer stands beside the nodes (ci/conformance brings one)"
+    found = Feature(reference is not None, f"container {reference.container}" if reference else why)
+    return {f"load-balancer.{each.value}": found for each in Balancer if each is not Balancer.DEFAULT}
+
+
+def health_view_feature(
+    nodes: Iterable[Node], reference: Mapping[str, Any], told: LoadBalancer | None = None
+) -> Feature:
+    """Whether the cluster's own load balancer can be asked for its view: by its cloud's tool, or as the reference one.
+
+    Args:
+        nodes: the cluster's.
+        reference: the settings of the reference load balancer, if there is one.
+        told: what somebody said the load balancer is.
+    """
+    if DEFAULT in reference:
+        return Feature(True, "the reference load balancer serves Services that name no class")
+    nodes = list(nodes)
+    provider = asked_of(nodes, told)
+    if provider not in CLOUDS:
+        known = provider_of(nodes) or "unknown"
+        unasked = f"nobody knows how to ask the load balancer of provider '{known}'"
+        return Feature(False, f"{NO_TOOL} that asks nodes of '{known}' about {told.name}" if told else unasked)
+    program = CLOUDS[provider].tool.program
+    if shutil.which(program) is None:
+        return Feature(False, f"'{program}' is not on PATH, by which it would be asked", ours=True)
+    return Feature(True, f"'{program}' is on PATH")
+
+
+def ask_reference(reference: Reference) -> tuple[Mapping[str, Any], str, str]:
+    """How it checks health, as it tells itself: the settings, and the same as a fact.
+
+    Raises:
+        PreflightError: it stands there and does not answer.
+    """
+    try:
+        told = reference.view()
+    except HarnessError as silent:
+        raise PreflightError(silent.sentence, silent.hint) from None
+    words = [f"{name} {value}" for name, value in told["settings"].items()]
+    words += [f"fault {name}" for name in told.get("faults") or []]
+    return told["settings"], ", ".join(words), f"its admin endpoint (container {reference.container})"
+
+
+def role_of(settings: Mapping[str, Any]) -> str:
+    """What the reference load balancer is here, by its settings: the cluster's own, or an instrument beside it."""
+    return "own" if settings.get(DEFAULT) else "instrument"
+
+
+def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: set[str] | None) -> dict[str, Feature]:
+    playing = [nodes[name] for name in roles.values()]
+    features = {}
+    for family in Family:
+        without = sorted({node.name for node in playing if family not in node.internal})
+        served = services is None or family.value in services
+        why = f"node {without[0]} has no {family} InternalIP" if without else "every node has an InternalIP"
+        if not without and (only := [node.name for node in playing if node.only_external]):
+            why = f"node {only[0]} has no InternalIP: its ExternalIP {nodes[only[0]].internal[family]} is dialled"
+        why += "" if served else f", but a Service gets only {', '.join(sorted(services or ()))} (a dry run)"
+        features[f"family.{family.value.lower()}"] = Feature(not without and served, why)
+    three = len(set(roles.values())) == 3
+    two = "only two nodes take pods: these checks need a third one, on which no backend and no dialled address is"
+    features["nodes.three"] = Feature(three, "three nodes take pods" if three else two)
+    for mark in MARKS:
+        found = marked(nodes.values(), roles, mark)
+        none = f"there is no such node besides those that play another part (label {MARKS[mark]})"
+        why = f"{found} has the label {MARKS[mark]}" if found else none
+        features[f"nodes.{mark.removesuffix('-node')}"] = Feature(found is not None, why)
+    features["load-balancer"] = Feature(True, "asked for; --without load-balancer leaves it out")
+    both = all(features[f"family.{family.value.lower()}"].present for family in Family)
+    features["families.dual"] = Feature(
+        both, "nodes and services have both families" if both else "nodes or services have one family"
+    )
+    features["sctp"] = Feature(True, "SCTP INITs from raw sockets; --without sctp leaves it out")
+    features["packets"] = Feature(True, "tcpdump in the agents; --without packets leaves it out")
+    for family in Family:
+        name = f"nodes.second-address.{family.value.lower()}"
+        features[name] = Feature(True, "told by the agents, once they run")
+    return features

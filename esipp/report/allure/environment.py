@@ -1,0 +1,64 @@
+"""What Allure's report shows beside the rows: the cluster, categories of what went wrong, what ran it."""
+
+import json
+from pathlib import Path
+
+from esipp.ledger.reading import RecordedRun
+
+CATEGORIES = (
+    {"name": "Product failure", "matchedStatuses": ["failed"], "messageRegex": r"(?s).*\bfail: expected .*"},
+    {"name": "Flaky", "matchedStatuses": ["failed"], "messageRegex": r"(?s).*\bflaky: expected .*"},
+    {
+        "name": "Inconclusive",
+        "matchedStatuses": ["broken"],
+        "messageRegex": r"(?s).*\binconclusive: expected .*",
+    },
+    {
+        "name": "Harness error",
+        "matchedStatuses": ["broken"],
+        "messageRegex": r"(?s)(?!.*\binconclusive: expected ).*",
+    },
+    {"name": "Known difference", "matchedStatuses": ["skipped"], "messageRegex": r"(?s)XFAIL.*"},
+    {"name": "Unsupported", "matchedStatuses": ["skipped"], "messageRegex": r"(?s)(?!XFAIL).*needs .*"},
+)
+"""By the words in which a verdict ends its test (outcome.py)."""
+
+
+def write_surroundings(run: RecordedRun, folder: Path) -> None:
+    """Write them beside the results; an executor that CI has written is left alone.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    told = {
+        "result": run.conclusion.sentence,
+        "esipp": run.header["suite"],
+        "run": run.header["run"],
+        "lane": run.header["lane"],
+        "context": run.header["context"],
+        "command": run.command,
+        **{name: fact.value for name, fact in sorted(run.facts.items())},
+        **{f"component.{each.name}": f"{each.image} {each.digest}".strip() for each in run.components},
+    }
+    lines = [f"{_escape(name, key=True)} = {_escape(value)}\n" for name, value in told.items()]
+    (folder / "environment.properties").write_text("".join(lines), encoding="ascii")
+    (folder / "categories.json").write_text(json.dumps(CATEGORIES, indent=1) + "\n", encoding="utf-8")
+    executor = folder / "executor.json"
+    if not executor.exists():
+        name = {"name": "esipp", "type": "esipp", "buildName": f"{run.header['lane']} {run.header['run']}"}
+        executor.write_text(json.dumps(name | {"reportName": "source IP qualification"}, indent=1) + "\n", "utf-8")
+
+
+def _escape(text: object, key: bool = False) -> str:
+    """The text as Java's properties have it: ASCII, in one line."""
+    told = []
+    for each in str(text).encode("utf-16-be", errors="replace").decode("utf-16-be", errors="replace"):
+        if each in "\\\n\r\t" or (key and each in " :=#!"):
+            told.append({"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(each, "\\" + each))
+        elif " " <= each <= "~":
+            told.append(each)
+        else:
+            units = each.encode("utf-16-be")
+            told += [f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2)]
+    return "".join(told)

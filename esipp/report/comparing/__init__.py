@@ -1,0 +1,1 @@
+"""Several runs: compared, or merged into one matrix."""

@@ -1,0 +1,241 @@
+"""Many runs as one: a column for each lane or cluster, or, where they are the parts of one run, a single column."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from esipp.base.errors import ExitCode, PreflightError
+from esipp.base.plural import form
+from esipp.checks.check import Binding, Level, Status
+from esipp.checks.observation import Verdict
+from esipp.ledger.conclusion import CONFORMANT, KNOWN_DEFECTS, PARTIAL, WITH_DIFFERENCES, Conclusion, conclude
+from esipp.ledger.reading import RecordedRun
+from esipp.ledger.recorded_checks import ToldRow
+from esipp.report.comparing.checks import FAILING
+
+WORST_CODE_FIRST = (
+    ExitCode.NOT_CONFORMANT,
+    ExitCode.HARNESS,
+    ExitCode.INTERRUPTED,
+    ExitCode.USAGE,
+    ExitCode.NOTHING_SELECTED,
+    ExitCode.CONFORMANT,
+)
+"""Which of several exit codes stands for all."""
+
+GOOD = (KNOWN_DEFECTS, PARTIAL, WITH_DIFFERENCES, CONFORMANT)
+"""Of results that end with exit code 0, the one with the most reservations first."""
+
+ONE_CLUSTER = (
+    "kubernetes", "nodes", "kubelet", "kernel", "runtime", "service-proxy", "network-add-on", "proxy-mode",
+    "detect-local", "node-port-addresses", "masquerade-all",
+)  # fmt: skip
+"""Facts on which the parts of one run must agree; what they found out by probing may have been asked of one only."""
+
+NO_WORD = (Status.INCONCLUSIVE, Status.ERROR)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One run, or the parts of one, as far as a matrix tells of it.
+
+    Args:
+        name: lane, Kubernetes and proxy mode; with the run's id where several have the same.
+        runs: the runs it is made of.
+        rows, verdicts: by id.
+        conclusion: its last word.
+        faults: why it is incomplete, if it is.
+        disagreements: rows on which its parts do not agree, and what each said.
+    """
+
+    name: str
+    runs: tuple[RecordedRun, ...]
+    rows: Mapping[str, ToldRow]
+    verdicts: Mapping[str, Verdict]
+    conclusion: Conclusion
+    faults: tuple[str, ...] = ()
+    disagreements: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Columns beside each other, and what is to be said of all of them."""
+
+    columns: tuple[Column, ...]
+
+    @property
+    def worst(self) -> Column:
+        """The one whose conclusion stands for all: the worst exit code, of those that conform a partial one."""
+        return min(
+            self.columns,
+            key=lambda each: (
+                WORST_CODE_FIRST.index(each.conclusion.exit_code),
+                not each.faults,
+                GOOD.index(each.conclusion.result) if each.conclusion.result in GOOD else 0,
+                -sum(each.conclusion.counts.get(status.value, 0) for status in FAILING),
+            ),
+        )
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The worst column's; never that of a conformant run where a part is incomplete."""
+        code = self.worst.conclusion.exit_code
+        faulty = any(each.faults for each in self.columns)
+        return ExitCode.HARNESS if faulty and code is ExitCode.CONFORMANT else code
+
+    @property
+    def sentence(self) -> str:
+        """The last word on all of them."""
+        worst = self.worst
+        if len(self.columns) == 1:
+            return worst.conclusion.sentence
+        good = (CONFORMANT, WITH_DIFFERENCES)
+        fine = sum(1 for each in self.columns if each.conclusion.result in good and not each.faults)
+        said = f"{fine} of {len(self.columns)} runs conform"
+        result = worst.conclusion.result.upper()
+        if fine == len(self.columns):
+            differ = sum(1 for each in self.columns if each.conclusion.result == WITH_DIFFERENCES)
+            return f"{result}: {said}" + (f", {differ} of them with known differences" if differ else "")
+        return f"{result}: {said}; the worst is {worst.name}: {worst.conclusion.why}"
+
+    @property
+    def faults(self) -> list[str]:
+        """What makes columns incomplete, column by column."""
+        return [f"{each.name}: {fault}" for each in self.columns for fault in each.faults]
+
+
+def merge(runs: Sequence[RecordedRun]) -> Merged:
+    """Each run as a column; the same ledger named twice is one."""
+    apart: list[RecordedRun] = []
+    for run in runs:
+        if not any(_same(run, other) for other in apart):
+            apart.append(run)
+    names = _told_apart([_name(run) for run in apart], [str(run.header.get("run", "?")) for run in apart])
+    names = _told_apart(names, [f"({number})" for number in range(1, len(apart) + 1)])
+    return Merged(tuple(_column(run, name) for run, name in zip(apart, names, strict=True)))
+
+
+def _told_apart(names: Sequence[str], by: Sequence[str]) -> list[str]:
+    """The names, and what tells them apart where several are the same."""
+    many = Counter(names)
+    return [f"{name} {more}" if many[name] > 1 else name for name, more in zip(names, by, strict=True)]
+
+
+def merge_shards(runs: Sequence[RecordedRun]) -> Merged:
+    """The parts of one run as one column, with the conclusion that a single run would have come to.
+
+    Raises:
+        PreflightError: they are not of one cluster and one version of the suite.
+    """
+    _check_one_cluster(runs)
+    rows = {row.id: row for run in runs for row in run.rows}
+    said: dict[str, list[tuple[str, Verdict]]] = {}
+    for run in runs:
+        for verdict in run.verdicts.values():
+            said.setdefault(verdict.cell, []).append((str(run.header.get("run", "?")), verdict))
+    verdicts, disagreements = {}, {}
+    for name in rows:
+        if name in said:
+            verdicts[name] = agreed(said[name])
+            if len({each.status for _, each in _asked(said[name])}) > 1:
+                told = ", ".join(f"{each.status.value} in run {run}" for run, each in said[name])
+                disagreements[name] = told
+    faults = [fault for run in runs for fault in _faults_of_part(run)]
+    missing = len(rows) - len(verdicts)
+    if missing:
+        faults.append(f"{missing:,} {form(missing, 'row has', 'rows have')} no verdict in any part")
+    conclusion = _conclusion(runs, rows, verdicts, faults)
+    name = _name(runs[0]) + (f" ({len(runs)} parts)" if len(runs) > 1 else "")
+    return Merged((Column(name, tuple(runs), rows, verdicts, conclusion, tuple(faults), disagreements),))
+
+
+def agreed(said: Sequence[tuple[str, Verdict]]) -> Verdict:
+    """One verdict from those of several parts, each with its run's id.
+
+    What contradicts is flaky. A part that could not decide leaves the row open, unless another saw it fail: asking
+    again until the answer is right proves nothing. A part that was told not to ask says nothing.
+    """
+    asked = _asked(said)
+    told = [verdict for _, verdict in asked]
+    clear = [verdict for verdict in told if verdict.status not in NO_WORD]
+    if len({verdict.status for verdict in clear}) > 1:
+        what = "; ".join(f"{verdict.status.value} in run {run}: {verdict.observed}" for run, verdict in asked)
+        return replace(clear[0], status=Status.FLAKY, observed=what, reason="the parts of the run do not agree")
+    if len(clear) == len(told) or (clear and clear[0].status in FAILING):
+        return clear[0]
+    return next(verdict for verdict in told if verdict.status in NO_WORD)
+
+
+def _asked(said: Sequence[tuple[str, Verdict]]) -> Sequence[tuple[str, Verdict]]:
+    """Without those that were told not to ask, if others did."""
+    return [(run, verdict) for run, verdict in said if not verdict.left_out] or said
+
+
+def _conclusion(
+    runs: Sequence[RecordedRun], rows: Mapping[str, ToldRow], verdicts: Mapping[str, Verdict], faults: Sequence[str]
+) -> Conclusion:
+    # every part left out what it did not select: together they leave out what none of them did
+    whole = max(_core(run.rows) + int(run.header["left_out_core_rows"]) for run in runs)
+    left_out = max(0, whole - _core(rows.values()))
+    strictest = max((Binding(run.header["fail_on"]) for run in runs), key=list(Binding).index)
+    accepted = all(run.header["accept_known_defects"] for run in runs)
+    said = conclude(verdicts.values(), left_out, strictest, accept_known_defects=accepted)
+    if not faults:
+        return said
+    if said.exit_code is ExitCode.NOT_CONFORMANT:
+        return replace(said, result="incomplete", why=f"{faults[0]}; as far as it goes, {said.why}")
+    return replace(said, result="incomplete", exit_code=ExitCode.HARNESS, why=faults[0])
+
+
+def _core(rows: Iterable[ToldRow]) -> int:
+    return sum(1 for row in rows if row.level is Level.CORE and not row.instrument)
+
+
+def _column(run: RecordedRun, name: str) -> Column:
+    rows = {row.id: row for row in run.rows}
+    return Column(name, (run,), rows, run.verdicts, run.conclusion, tuple(_faults(run)))
+
+
+def _faults(run: RecordedRun) -> list[str]:
+    if not run.whole:
+        return run.trouble[:1] or ["the run has no closing record: it was killed"]
+    missing = sum(1 for row in run.rows if row.id not in run.verdicts)
+    return (
+        [f"{missing:,} of its rows {form(missing, 'has', 'have')} no verdict ({run.conclusion.why})"] if missing else []
+    )
+
+
+def _faults_of_part(run: RecordedRun) -> list[str]:
+    """What is wrong with a part, whatever its verdicts say: the others cannot make up for it."""
+    about = f"run {run.header.get('run', '?')}"
+    if not run.whole:
+        return [f"{about}: {fault}" for fault in _faults(run)]
+    said = run.conclusion
+    return [f"{about}: {said.why}"] if said.result != run.judged.result else []
+
+
+def _check_one_cluster(runs: Sequence[RecordedRun]) -> None:
+    first = runs[0]
+    for other in runs[1:]:
+        pairs = [("suite version", first.header.get("suite"), other.header.get("suite"))]
+        pairs += [
+            (name, first.facts[name].value, other.facts[name].value)
+            for name in ONE_CLUSTER
+            if name in first.facts and name in other.facts
+        ]
+        for name, one, two in pairs:
+            if one != two:
+                ids = f"{first.header.get('run', '?')} and {other.header.get('run', '?')}"
+                raise PreflightError(
+                    f"Runs {ids} are no parts of one: {name} is {one} in the first, {two} in the second.",
+                    "leave out --shards: each run is a column of its own then.",
+                )
+
+
+def _same(one: RecordedRun, other: RecordedRun) -> bool:
+    return one.header.get("run") == other.header.get("run") and one.sha256 == other.sha256
+
+
+def _name(run: RecordedRun) -> str:
+    facts = [run.facts[name].value for name in ("kubernetes", "proxy-mode") if name in run.facts]
+    return " ".join([str(run.header.get("lane", "?")), *facts])

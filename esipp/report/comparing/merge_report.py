@@ -1,0 +1,229 @@
+"""Runs beside each other, as they are told to people and to programs: a matrix with a column each."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from esipp.base.plural import counted
+from esipp.checks.check import Level, Status
+from esipp.checks.patterns import patterns
+from esipp.ledger.conclusion import WORST_FIRST
+from esipp.ledger.recorded_checks import ToldRow
+from esipp.report.comparing import merge_reasons
+from esipp.report.comparing.document import Item, Paper, Section, Table
+from esipp.report.comparing.environment import environment, when
+from esipp.report.comparing.merge import Column, Merged
+
+LONG = 60
+"""Lines of a matrix beyond which text and Markdown tell only those that matter, unless all are asked for."""
+
+MARKS = {  # as in the report and in a terminal's matrix
+    Status.PASS: "P",
+    Status.RECORDED: "r",
+    Status.FAIL: "!",
+    Status.FLAKY: "~",
+    Status.KNOWN: "k",
+    Status.UNSUPPORTED: "u",
+    Status.INCONCLUSIVE: "?",
+    Status.ERROR: "E",
+}
+NO_VERDICT, NOT_ASKED = "∅", "."
+LEGEND = (
+    "P pass, r recorded, ! fail, ~ flaky, k known difference, u unsupported, ? inconclusive, E error of ours, "
+    "∅ no verdict, . not asked in that run."
+)
+FINE = {MARKS[Status.PASS], MARKS[Status.RECORDED], MARKS[Status.KNOWN], MARKS[Status.UNSUPPORTED], NOT_ASKED}
+BAD = frozenset({*MARKS.values(), NO_VERDICT}) - FINE
+
+Marks = tuple[str, ...]
+Stem = tuple[str, str, Level]
+
+
+def paper(merged: Merged, only_differences: bool | None = None) -> Paper:
+    """Everything; of the matrix only what differs if asked for, or if it is long and nothing is asked."""
+    sections = [
+        _conclusions(merged.columns),
+        _counts(merged.columns),
+        *_disagreements(merged.columns),
+        _matrix(merged.columns, only_differences),
+        merge_reasons.section(merged.columns),
+        _environment(merged.columns),
+    ]
+    title = f"esipp merge: {counted(len(merged.columns), 'run')}"
+    return Paper(title, merged.sentence, tuple(merged.faults), tuple(sections))
+
+
+def marks(columns: Sequence[Column]) -> dict[str, Marks]:
+    """What every column says of a row, by id, in the order of the rows."""
+    ids = dict.fromkeys(name for column in columns for name in column.rows)
+    return {name: tuple(_mark(column, name) for column in columns) for name in ids}
+
+
+def matters(told: Marks) -> bool:
+    """Whether columns differ on a row that they were asked for, or one of them is not fine with it."""
+    return len(set(told) - {NOT_ASKED}) > 1 or bool(set(told) - FINE)
+
+
+def _mark(column: Column, name: str) -> str:
+    if name not in column.rows:
+        return NOT_ASKED
+    return MARKS[column.verdicts[name].status] if name in column.verdicts else NO_VERDICT
+
+
+# ---------------------------------------------------------------------------------------------------------- matrix
+def _matrix(columns: Sequence[Column], only_differences: bool | None) -> Section:
+    told = marks(columns)
+    rows = {name: row for column in reversed(columns) for name, row in column.rows.items()}
+    stems = Counter(_stem(rows[name]) for name in told)
+    lines = _lines(told, rows, stems)
+    alike = sum(1 for each in told.values() if not matters(each))
+    hidden = (len(lines) > LONG if only_differences is None else only_differences) and bool(alike)
+    if hidden:
+        lines = _lines({name: each for name, each in told.items() if matters(each)}, rows, stems)
+    about = LEGEND
+    if hidden:
+        about += f" {alike:,} rows are left out: no run has anything to say against them, and all say the same."
+    head = ("rows", "level", "number", *(each.name for each in columns))
+    if not lines:
+        return Section("Matrix", about)
+    return Section("Matrix", about, table=Table(head, tuple(lines), frozenset({0}), frozenset({0}), BAD))
+
+
+def _lines(told: Mapping[str, Marks], rows: Mapping[str, ToldRow], stems: Mapping[Stem, int]) -> list[tuple[str, ...]]:
+    """A line for rows of one kind of which all columns say the same; ``stems`` are how many there are of each."""
+    groups: dict[tuple[Stem, Marks], list[str]] = {}
+    for name, each in told.items():
+        groups.setdefault((_stem(rows[name]), each), []).append(name)
+    lines: list[tuple[str, ...]] = []
+    for (stem, each), names in groups.items():
+        if len(names) > 1 and len(names) == stems[stem]:
+            lines.append((f"{stem[1]}.*", stem[2].value, f"{len(names):,}", *each))
+        else:
+            lines += [(one, stem[2].value, f"{_number(one):,}", *each) for one in patterns(names)]
+    return lines
+
+
+def _stem(row: ToldRow) -> Stem:
+    """Suite, what rows of one kind begin with, and level."""
+    service = row.place.service if row.place else ""
+    begins = service if service and row.id.startswith(f"{service}.") else ".".join(row.id.split(".")[:2])
+    return row.suite, begins, row.level
+
+
+def _number(pattern: str) -> int:
+    """How many ids a pattern stands for."""
+    number = 1
+    for part in pattern.split("{")[1:]:
+        number *= part.partition("}")[0].count(",") + 1
+    return number
+
+
+# ---------------------------------------------------------------------------------------------------------- beside
+def _conclusions(columns: Sequence[Column]) -> Section:
+    rows = tuple(
+        (
+            each.name,
+            ", ".join(str(run.header.get("run", "?")) for run in each.runs),
+            when(each.runs[0]),
+            f"{len(each.rows):,}",
+            each.conclusion.result.upper(),
+            each.conclusion.why,
+        )
+        for each in columns
+    )
+    return Section(
+        "Conclusions", table=Table(("column", "run", "when", "rows", "result", "why"), rows, frozenset({0, 1, 5}))
+    )
+
+
+def _counts(columns: Sequence[Column]) -> Section:
+    counted = [Counter((column.rows[name].level, said.status) for name, said in column.verdicts.items())
+               for column in columns]  # fmt: skip
+    rows = tuple(
+        (level.value, status.value, *(f"{each[level, status]:,}" for each in counted))
+        for level in Level
+        for status in reversed(WORST_FIRST)
+        if any(each[level, status] for each in counted)
+    )
+    return Section("Verdicts", table=Table(("level", "verdict", *(each.name for each in columns)), rows, frozenset()))
+
+
+def _disagreements(columns: Sequence[Column]) -> Iterable[Section]:
+    for column in columns:
+        groups: dict[str, list[str]] = {}
+        for name, told in column.disagreements.items():
+            groups.setdefault(told, []).append(name)
+        if groups:
+            items = tuple(Item(told, (), tuple(patterns(names))) for told, names in groups.items())
+            about = "Verdicts that contradict each other are flaky; where one part could not decide, the row is open."
+            yield Section("Rows on which the parts do not agree", about, items)
+
+
+def _environment(columns: Sequence[Column]) -> Section:
+    runs = [run for column in columns for run in column.runs]
+    names = [column.name for column in columns for _ in column.runs]
+    if len(columns) < len(runs):
+        names = [str(run.header.get("run", "?")) for run in runs]
+    told = environment(runs)
+    same = [each for each in told if not each.differs and each.group in ("fact", "component", "run")]
+    common = "; ".join(f"{each.name} {each.short[0]}" for each in same if each.name != "rows")
+    rows = tuple((each.group, each.name, *each.short) for each in told if each.differs)
+    about = f"The same everywhere: {common}." if common else ""
+    wide = frozenset(range(2, 2 + len(names)))
+    table = Table(("kind", "name", *names), rows, wide) if rows else None
+    return Section("What was tested, and how", about, table=table)
+
+
+# ------------------------------------------------------------------------------------------------------------ JSON
+def document(merged: Merged) -> str:
+    """Everything, as JSON: every row with what each column says of it."""
+    columns = merged.columns
+    rows = {name: row for column in reversed(columns) for name, row in column.rows.items()}
+    told = {
+        "kind": "esipp.merge",
+        "version": 1,
+        "sentence": merged.sentence,
+        "result": merged.worst.conclusion.result,
+        "exit_code": int(merged.exit_code),
+        "incomplete": merged.faults,
+        "columns": [_column(each) for each in columns],
+        "rows": [
+            {
+                "id": name,
+                "suite": rows[name].suite,
+                "level": rows[name].level.value,
+                "verdicts": [_said(column, name) for column in columns],
+            }
+            for name in marks(columns)
+        ],
+        "reasons": [
+            {"verdict": each.status.value, "why": each.why, "reference": each.reference, "nature": each.nature}
+            | {"rows": each.rows}
+            for each in merge_reasons.reasons(columns)
+        ],
+        "environment": [
+            {"group": each.group, "name": each.name, "values": list(each.values)}
+            for each in environment([run for column in columns for run in column.runs])
+        ],
+    }
+    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+
+
+def _column(each: Column) -> dict[str, object]:
+    said = each.conclusion
+    return {
+        "name": each.name,
+        "runs": [str(run.header.get("run", "?")) for run in each.runs],
+        "conclusion": {"result": said.result, "exit_code": int(said.exit_code), "why": said.why}
+        | {"lines": list(said.lines)},
+        "counts": dict(sorted(said.counts.items())),
+        "faults": list(each.faults),
+        "disagreements": dict(each.disagreements),
+    }
+
+
+def _said(column: Column, name: str) -> str | None:
+    """The verdict; empty where there is none, None where the row was not asked."""
+    if name not in column.rows:
+        return None
+    return column.verdicts[name].status.value if name in column.verdicts else ""

@@ -1,0 +1,24 @@
+"""The same as one page of HTML: it loads nothing, runs nothing, and can be read without colours."""
+
+import base64
+import hashlib
+from pathlib import Path
+
+from esipp.report.comparing.document import Paper
+
+_HERE = Path(__file__).parent
+
+
+def as_html(paper: Paper) -> str:
+    """The page. Every text is escaped; the only style that the page lets itself apply is its own, by its digest."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    style = (_HERE / "page.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    pages = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    page = pages.get_template("page.html.jinja")
+    # the style is a file of ours, and nobody else's text
+    return page.render(paper=paper, digest=digest, style=Markup(style)) + "\n"  # noqa: S704 - our own style sheet, from the package

@@ -1,0 +1,1 @@
+"""The sections that a run prints about what it measured, as lines of text."""

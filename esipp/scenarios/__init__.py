@@ -1,0 +1,1 @@
+"""The experiments: each creates its objects, does something, and records the evidence."""

@@ -1,0 +1,325 @@
+"""What is done while traffic flows: each act proves that it happened, and waits for events, not for clocks."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop
+from esipp.base.plural import counted
+from esipp.base.waiting import Budget, Reading
+from esipp.checks.continuity import PROXIES, Phase, Way
+from esipp.checks.model import Balancer, Family, TrafficPolicy
+from esipp.checks.timing import FIELD_LIMIT, PROMPT
+from esipp.cluster.client import ApiError
+from esipp.disruption.disruptor import Disruptor
+from esipp.disruption.marks import is_ready
+from esipp.judging.continuity.evidence import Asked, Places
+from esipp.judging.topology import IPAddress, parse_address
+from esipp.scenarios.continuity import objects as scene
+from esipp.scenarios.continuity.readiness_gates import Gates
+from esipp.scenarios.continuity.traffic import CALM, Asking
+from esipp.scenarios.endpoint_change.watches import Watching
+from esipp.testbed.testbed import Stage
+
+Json = dict[str, Any]
+
+LOOKS = 0.1
+WHOLE = Budget("all pods of the Deployment being ready again", 120.0, need=1, spacing=LOOKS)
+TOLD = Budget("a node's health check following", 30.0, need=1, spacing=LOOKS)
+GONE = Budget("pods that were evicted being gone", 60.0, need=1, spacing=LOOKS)
+BACK = Budget("VIPs being announced by the node that did before", 15.0, need=1, spacing=LOOKS)
+"""Then it goes on: a load balancer need not give them back."""
+STABLE = Budget("sources being the client's again", FIELD_LIMIT, need=1, spacing=LOOKS)
+"""After the policy is Local again either policy's source is right until then; a row of its own asks for less time."""
+
+MOST_HELD = 40.0
+"""Seconds for which a node is kept without a pod at most. A load balancer with a longer bound is not seen to exceed it.
+"""
+
+ALREADY = "already allocated"
+"""What an API server says of a port that another Service has."""
+
+FLAPS = 3
+HOLD = {Phase.CORDON: 3.0, Phase.EXCLUDE: 5.0, Phase.KUBE_PROXY: 2.0, Phase.SPEAKER: 2.0, Phase.API_SERVER: 30.0}
+"""Seconds for which a disruption stays in effect, where nothing tells when it has shown its effect."""
+
+
+@dataclass
+class Notes:
+    """What an act tells of itself."""
+
+    causes: list[float] = field(default_factory=list)
+    either: list[tuple[float, float]] = field(default_factory=list)
+    happened: float | None = None
+    ended: float | None = None
+    returned: float | None = None
+    words: str = ""
+
+    def cause(self) -> float:
+        """Something is done now."""
+        now = time.monotonic()
+        self.causes.append(now)
+        return now
+
+
+@dataclass
+class Acts:
+    """Everything that can be done.
+
+    Args:
+        stage: whose namespace and cluster it is.
+        gates: by which pods are made ready and unready.
+        asking: the traffic, by which some acts see that they have had their effect.
+        watching: our watch of the pods.
+        places: which node is which.
+        ways: those that are asked.
+        bound: (N+1) x period of the load balancer, the longest of those that are asked.
+        own: the client's addresses; ``of_balancer``: those of the reference balancer.
+        stop: ends all waits.
+        disruptor: who disturbs; None where that is not allowed.
+    """
+
+    stage: Stage
+    gates: Gates
+    asking: Asking
+    watching: Watching
+    places: Places
+    ways: list[Way]
+    bound: float
+    own: frozenset[IPAddress]
+    of_balancer: frozenset[IPAddress]
+    stop: Stop
+    disruptor: Disruptor | None = None
+    _pause: threading.Event = field(default_factory=threading.Event)
+
+    def perform(self, phase: Phase, notes: Notes) -> None:
+        """Do what a phase is about.
+
+        Raises:
+            HarnessError: it could not be done or proven.
+            ApiError, UnreachableError: of the API server.
+            StoppedError: the session ends.
+        """
+        acts: dict[Phase, Callable[[Notes], None]] = {
+            Phase.ROLLING_UPDATE: self._roll,
+            Phase.DELETED: self._delete,
+            Phase.FLAPS: self._flap,
+            Phase.FLIPS: self._flip,
+        }
+        notes.cause()
+        if phase in acts:
+            acts[phase](notes)
+            notes.ended = time.monotonic()
+        else:
+            self._disrupt(phase, notes)
+
+    def hold(self, seconds: float) -> None:
+        """Let traffic flow for a while: what is being asked is whether it does."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self.stop.check()
+            self._pause.wait(min(left, 0.25))
+
+    def whole(self) -> Reading:
+        """Whether every pod of the Deployment is there and ready, and none ends."""
+        self.watching.check()
+        pods = list(self.watching.pods.values())
+        ready = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"] and is_ready(pod)]
+        said = f"{len(ready)} of {len(pods)} pods are ready"
+        why = self.gates.trouble if len(ready) < len(pods) else ""
+        return Reading(len(pods) == len(ready) == 2, f"{said}; a gate could not be opened: {why}" if why else said)
+
+    # ------------------------------------------------------------------------------------------------- without harm
+    def _roll(self, notes: Notes) -> None:
+        before = set(self.watching.pods)
+        template = {"metadata": {"annotations": {scene.ROLLED: "1"}}}
+        path = f"/apis/apps/v1/namespaces/{self.stage.namespace}/deployments/{scene.DEPLOYMENT}"
+        self.stage.cluster.patch(path, {"spec": {"template": template}})
+        notes.happened = time.monotonic()
+        self._until(lambda: self._replaced(before), WHOLE)
+        notes.words = f"{', '.join(sorted(before))} replaced by {', '.join(sorted(self.watching.pods))}"
+
+    def _delete(self, notes: Notes) -> None:
+        pod = self._pod_of(self.places.endpoint)
+        self.stage.cluster.delete(f"/api/v1/namespaces/{self.stage.namespace}/pods/{pod}")
+        notes.happened = time.monotonic()
+        self._until(lambda: self._replaced({pod}), WHOLE)
+        notes.words = f"{pod} of node {self.places.endpoint} ended, and another one is ready there"
+
+    def _flap(self, notes: Notes) -> None:
+        pod = self._pod_of(self.places.endpoint)
+        try:
+            for number in range(FLAPS):
+                notes.cause()
+                self._gate(pod, False)
+                self._until(lambda: self._told(pod, False), TOLD)
+                notes.happened = notes.happened or time.monotonic()
+                if number == 0:  # once for as long as a balancer needs to steer away; then shorter than that
+                    self.hold(self.bound + CALM)
+                notes.cause()
+                self._gate(pod, True)
+                self._until(lambda: self._told(pod, True), TOLD)
+                self.hold(CALM)
+        finally:
+            self.gates.closed.discard(pod)  # whatever broke it off: it is made ready like all others
+        notes.words = f"{pod} of node {self.places.endpoint} was unready {FLAPS} times, as its node's health check told"
+
+    def _flip(self, notes: Notes) -> None:
+        services = [scene.service_name(way) for way in self.ways if way.local]
+        ports = {name: self.stage.services[name]["spec"].get("healthCheckNodePort") for name in services}
+        began = notes.cause()
+        try:
+            for name in services:
+                self._patch(name, {"externalTrafficPolicy": TrafficPolicy.CLUSTER.value})
+            notes.happened = time.monotonic()
+            self._until(lambda: self._health(lambda said: said not in ("200", "503"), "gone"), TOLD)
+            # One that loses the nodes by this may take its whole bound for it, and is then to be seen without them for
+            # longer than that.
+            self.hold(2 * self.bound + CALM)
+        finally:  # whatever broke it off: what is done next is about Local services
+            back = notes.cause()
+            notes.either.append((began, back + FIELD_LIMIT))
+            for name, port in ports.items():
+                self._return(name, port)
+            notes.returned = time.monotonic()
+        self._until(lambda: self._health(lambda said: said == "200", "200 again"), TOLD)
+        stable = self.stop.converge(self._sources, STABLE)
+        if stable.held:
+            notes.either[-1] = (began, max(back, time.monotonic() - CALM / 2))
+        # A prompt return is told by answers that are later than its bound.
+        self.hold(max(self.bound, notes.returned + PROMPT + CALM - time.monotonic()))
+        took = f"{stable.seconds:.1f} s after" if stable.held else f"not within {FIELD_LIMIT:.0f} s after"
+        told = counted(len(services), "service was", "services were")
+        notes.words = f"{told} Cluster and then Local; sources stable {took} the health checks"
+
+    # ----------------------------------------------------------------------------------------------------- with harm
+    def _disrupt(self, phase: Phase, notes: Notes) -> None:
+        what = phase.disruption
+        if what is None or self.disruptor is None:
+            raise HarnessError(f"{phase} cannot be done.", "only with --allow-disruptive")
+        node = "" if phase is Phase.API_SERVER else self.places.endpoint
+        if phase is Phase.SPEAKER:
+            node = self._announcing()
+
+        def meanwhile() -> None:
+            notes.happened = notes.cause()
+            if phase is Phase.DRAIN:
+                self._until(self._drained, GONE)
+                self.hold(CALM)
+            elif phase is Phase.KUBELET:
+                self._until(lambda: self._health(lambda said: said == "503", "503", only=node), TOLD)
+                self.hold(self.bound + CALM)
+            else:
+                self.hold(HOLD[phase])
+            notes.cause()
+
+        before = self._answering()
+        selector = scene.SELECTOR if phase is Phase.DRAIN else ""
+        proof = self.disruptor.perform(what, node, meanwhile, selector=selector, not_ready=phase is Phase.KUBELET)
+        notes.happened, notes.ended, notes.words = proof.happened, proof.undone, proof.words
+        if phase is Phase.SPEAKER:  # which takes its VIPs back, and breaks what is open once more
+            self.stop.converge(lambda: self._back(before), BACK)
+
+    def _announcing(self) -> str:
+        """The node by which the cluster's own balancer reaches the pods; its speaker is the one that counts."""
+        return next(iter(self._answering().values()), self.places.endpoint)
+
+    def _answering(self) -> dict[Asked, str]:
+        """The nodes by which the cluster's own balancer reaches the pods of a Local service now, by family."""
+        local = Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
+        last = {key: self.asking.latest(key) for key in self.asking.streams if key[0] == local}
+        return {key: sample.node for key, sample in last.items() if sample}
+
+    def _back(self, before: Mapping[Asked, str]) -> Reading:
+        away = [f"{key[1].value} by {node}" for key, node in self._answering().items() if before.get(key, node) != node]
+        return Reading(not away, ", ".join(away))
+
+    def _drained(self) -> Reading:
+        left = [name for name in list(self.watching.pods) if self.watching.nodes.get(name) == self.places.endpoint]
+        return Reading(not left, f"left: {', '.join(left)}" if left else "none is left")
+
+    # ---------------------------------------------------------------------------------------------------- for both
+    def _until(self, look: Callable[[], Reading], budget: Budget) -> None:
+        waited = self.stop.converge(look, budget)
+        if not waited.held:
+            raise HarnessError(f"Waited in vain for {budget.name}: {waited.state}.", "is the machine too busy?")
+
+    def _replaced(self, before: set[str]) -> Reading:
+        left = sorted(before & set(self.watching.pods))
+        return Reading(False, f"{left[0]} is still there") if left else self.whole()
+
+    def _pod_of(self, node: str) -> str:
+        found = [name for name in list(self.watching.pods) if self.watching.nodes.get(name) == node]
+        if not found:
+            raise HarnessError(f"There is no pod of the Deployment on node {node}.", "kubectl get events -A")
+        return found[0]
+
+    def _gate(self, pod: str, is_open: bool) -> None:
+        if not is_open:
+            self.gates.closed.add(pod)
+        else:
+            self.gates.closed.discard(pod)
+        self.gates.set(pod, is_open)
+
+    def _told(self, pod: str, ready: bool) -> Reading:
+        """Whether the pod's readiness has got about: to our watch, and to its node's health check."""
+        item = self.watching.pods.get(pod)
+        if item is None or is_ready(item) is not ready:
+            return Reading(False, f"{pod} is not {'ready' if ready else 'unready'} yet")
+        wanted = "200" if ready else "503"
+        return self._health(lambda said: said == wanted, wanted, only=self.places.endpoint)
+
+    def _health(self, right: Callable[[str], bool], wanted: str, only: str = "") -> Reading:
+        """What the nodes' health checks said last; nothing, where none is asked."""
+        now = time.monotonic()
+        said: dict[tuple[str, Family], str] = {}
+        for family, nodes in self.asking.health.items():
+            for node, stream in nodes.items():
+                if only in ("", node):
+                    recent = stream.view(now - CALM, now)
+                    said[node, family] = recent[-1].outcome if recent else "nothing"
+        wrong = [f"{node} {family.value}: {each}" for (node, family), each in said.items() if not right(each)]
+        return Reading(not wrong, f"health checks are not {wanted}: {', '.join(wrong)}" if wrong else wanted)
+
+    def _sources(self) -> Reading:
+        """Whether all that was answered lately by way of Local services shows the source that is right there, and at
+        the nodePort its own node's pods.
+        """
+        now = time.monotonic()
+        for (way, _), stream in self.asking.streams.items():
+            right = self.of_balancer if way.by in PROXIES else self.own
+            if way.local and right:
+                for sample in stream.view(now - CALM, now):
+                    if sample.answered and parse_address(sample.source) not in right:
+                        return Reading(False, f"{stream.name} shows {sample.source}")
+                    # a data plane that keeps the source under Cluster tells its policies by the node alone
+                    if sample.answered and way.balancer is None and sample.node != self.places.endpoint:
+                        return Reading(False, f"{stream.name} is answered by node {sample.node}")
+        return Reading(True, "the client's own, and the proxy's")
+
+    def _return(self, name: str, port: int | None) -> None:
+        """Make a Service Local again, with the health-check port that it had and that is asked all the time.
+
+        Another Service may have that port by now: then with any other, which is asked from then on.
+        """
+        local = {"externalTrafficPolicy": TrafficPolicy.LOCAL.value}
+        if port:
+            try:
+                self._patch(name, {**local, "healthCheckNodePort": port})
+            except ApiError as refused:
+                if ALREADY not in refused.message:
+                    raise
+            else:
+                return
+        made = self._patch(name, local)
+        new = made["spec"].get("healthCheckNodePort")
+        if port and new:
+            self.asking.move_health(port, new)
+
+    def _patch(self, name: str, spec: Json) -> Json:
+        return self.stage.cluster.patch(
+            f"/api/v1/namespaces/{self.stage.namespace}/services/{name}", {"spec": spec}, "merge-patch"
+        )

@@ -1,0 +1,105 @@
+"""What stands on the stage for continuity: a Service a way, and a Deployment whose pods are behind all of them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from esipp.base.labels import RUN_LABEL, labels_of
+from esipp.checks.check import Row
+from esipp.checks.continuity import NODEPORT, ContinuityRow, Way
+from esipp.checks.model import OUTSIDE, Balancer, Family
+from esipp.scenarios.endpoint_change.objects import MORE_GRACE, MOVES_LABEL
+from esipp.testbed import manifests
+from esipp.testbed.objects import Ground, Props
+
+Json = dict[str, Any]
+
+DEPLOYMENT = "continuity"
+SELECTOR = f"{MOVES_LABEL}={DEPLOYMENT}"
+PORT = 80
+
+ROLLED = "esipp.dev/rolled"
+"""The annotation of the pod template whose change begins a rolling update."""
+
+
+def service_name(way: Way) -> str:
+    """The Service of a way."""
+    return f"continuity-{way.by}-{way.policy.value.lower()}"
+
+
+def service(way: Way, run: str) -> Json:
+    """One Service over the Deployment's pods."""
+    spec: Json = {
+        "type": "NodePort" if way.by == NODEPORT else "LoadBalancer",
+        "externalTrafficPolicy": way.policy.value,
+        "ipFamilyPolicy": "PreferDualStack",
+        "selector": {RUN_LABEL: run, MOVES_LABEL: DEPLOYMENT},
+        "ports": [{"name": "tcp", "protocol": "TCP", "port": PORT, "targetPort": manifests.TCP}],
+    }
+    if way.balancer not in (None, Balancer.DEFAULT):
+        spec["loadBalancerClass"] = f"esipp.dev/{way.by}"
+    metadata = {"name": service_name(way), "labels": labels_of(run)}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+def deployment(run: str, image: str, nodes: Iterable[str], serves: int) -> Json:
+    """A Deployment with one pod on each of these nodes, wherever it has to be made anew.
+
+    It is updated a pod at a time, the old one going first: so its node has none until the new one is there. A pod is
+    ready while its gate is open. Its readiness probe goes on saying so while it ends: else it would not be *serving*
+    by the EndpointSlices, and nobody would have to send it anything (KEP-1672).
+    """
+    names = list(nodes)
+    pod = manifests.echo_pod(DEPLOYMENT, run, "", image, raw=False, labels={MOVES_LABEL: DEPLOYMENT})
+    pod = manifests.timed(manifests.gated(pod))
+    spec, container = pod["spec"], pod["spec"]["containers"][0]
+    del spec["nodeName"]
+    del spec["tolerations"]  # a node that is cordoned takes none of them
+    wanted = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in names]
+    labels = {RUN_LABEL: run, MOVES_LABEL: DEPLOYMENT}
+    spec["affinity"] = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": wanted}},
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+            ]
+        },
+    }
+    spec["terminationGracePeriodSeconds"] = serves + MORE_GRACE
+    arguments = container["args"]
+    arguments[arguments.index("--on-sigterm") + 1] = f"serve:{serves}"
+    template = {
+        "metadata": {
+            "labels": pod["metadata"]["labels"],
+            "annotations": {**pod["metadata"]["annotations"], ROLLED: "0"},
+        },
+        "spec": spec,
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": DEPLOYMENT, "labels": labels_of(run)},
+        "spec": {
+            "replicas": len(names),
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+            "selector": {"matchLabels": labels},
+            "template": template,
+        },
+    }
+
+
+def ways_of(rows: Iterable[Row]) -> list[Way]:
+    """The ways that these rows are about."""
+    return sorted({row.way for row in rows if isinstance(row, ContinuityRow)})
+
+
+def families_of(rows: Iterable[Row]) -> list[Family]:
+    """The families that these rows are about."""
+    asked = {row.family for row in rows if isinstance(row, ContinuityRow)}
+    return [family for family in Family if family in asked]
+
+
+def continuity_props(rows: list[Row], ground: Ground) -> Props:
+    """The Services of every way that is asked; the pods are the suite's own matter, as they come and go."""
+    ways = ways_of(rows)
+    announced = frozenset(service_name(way) for way in ways if way.balancer is not None)
+    return Props((), tuple(service(way, ground.run) for way in ways), announced, frozenset({OUTSIDE}))

@@ -1,0 +1,265 @@
+"""One session of traffic: all ways asked at once, one thing done after the other, everything on one clock."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop
+from esipp.base.waiting import Budget, Reading
+from esipp.checks.continuity import CHECKED, Phase, Way
+from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, Role
+from esipp.cluster.client import ApiError, UnreachableError
+from esipp.disruption.disruptor import Disruptor
+from esipp.judging.continuity.evidence import Asked, Places, Seen, Window
+from esipp.judging.promise import Bound
+from esipp.judging.topology import IPAddress, Topology, parse_address
+from esipp.probing import transports
+from esipp.probing.prober import Prober
+from esipp.scenarios.continuity import objects as scene
+from esipp.scenarios.continuity.actions import MOST_HELD, WHOLE, Acts, Notes
+from esipp.scenarios.continuity.readiness_gates import Gates
+from esipp.scenarios.continuity.reported_state import Told
+from esipp.scenarios.continuity.traffic import Asking, Targets
+from esipp.scenarios.endpoint_change.objects import LEAST_BOUND, serves_on
+from esipp.scenarios.endpoint_change.watches import Watching
+from esipp.testbed.clients import Clients
+from esipp.testbed.testbed import Stage
+
+SETTLED = Budget("every way answering every request", 30.0, need=3, spacing=0.1)
+QUIET = 1.5
+"""Seconds in which nothing is done, before, between and after: no less, as the last requests need time to be over."""
+
+FIRST_QUIET = 4.0
+
+
+@dataclass
+class Gathering:
+    """What is needed to have traffic flow, and what came of it.
+
+    Args:
+        stage: with the Services of all ways.
+        clients: with the client outside.
+        topology: whose address is which.
+        image: of the pods.
+        ways: those that are asked, in these ``families``.
+        phases: what is done, in this order.
+        told: the reference load balancer's word.
+        stop: ends it.
+        disruptor: makes who disturbs; called only if a phase needs it.
+        say: is told what is being done.
+        patience: seconds that a load balancer's first answer may take here.
+        bound: within what time the cluster's own load balancer must have left a node, where somebody promises that.
+    """
+
+    stage: Stage
+    clients: Clients
+    topology: Topology
+    image: str
+    ways: Sequence[Way]
+    families: Sequence[Family]
+    phases: Sequence[Phase]
+    told: Told
+    stop: Stop
+    disruptor: Callable[[], Disruptor]
+    say: Callable[[str], None]
+    uncertainty: float = 0.0
+    patience: float = 0.0
+    bound: Bound | None = None
+    _windows: list[Window] = field(default_factory=list)
+    _since: float = 0.0
+
+    def run(self) -> Seen:
+        """Have everything done.
+
+        Raises:
+            HarnessError: something of ours failed.
+        """
+        obstacles = self._obstacles()
+        keys = [(way, family) for way in self.ways for family in self.families if (way, family) not in obstacles]
+        if not keys:
+            return Seen(obstacles=obstacles, trouble="no way could be asked")
+        stage, roles = self.stage, self.stage.roles
+        places = Places(roles[Role.ENDPOINT_NODE], roles[Role.OTHER_NODE], roles[Role.BARE_NODE])
+        checking = self.told.checking()
+        serves = serves_on(checking.bound)
+        service = scene.service_name(keys[0][0])
+        with contextlib.ExitStack() as stack:
+            beside = {name: service for way, _ in keys if (name := scene.service_name(way)) != service}
+            watching = Watching(
+                stage.cluster, stage.namespace, {scene.DEPLOYMENT: service}, patient=True, beside=beside
+            )
+            stack.callback(watching.stop)
+            stack.enter_context(self.told.listening())
+            asking = stack.enter_context(self._asking(keys, places))
+            gates = Gates(stage.cluster, stage.namespace, watching)
+            stack.callback(gates.stop)
+            gates.start()
+            acts = Acts(
+                stage, gates, asking, watching, places, list(self.ways), self._longest(checking.bound),
+                self._own(), self._of_balancer(), self.stop,
+            )  # fmt: skip
+            trouble = self._begin(acts, serves, keys)
+            if not trouble:
+                self._go_through(acts, stack)
+            asking.stop()
+        addresses = self._addresses()
+        return Seen(
+            places, asking.streams, asking.lasting, asking.control, asking.health, tuple(self._windows),
+            tuple(watching.marks[service]), dict(watching.nodes),
+            {way: tuple(self.told.steers.get(scene.service_name(way), ())) for way in self.ways},
+            checking, serves, self._own(),
+            frozenset(each for of in addresses.values() for each in of),
+            self._of_balancer(),
+            obstacles, trouble, self._since, asking.details, asking.others, self.bound, addresses,
+        )  # fmt: skip
+
+    def _longest(self, told: float | None) -> float:
+        """For how long a node is kept without a pod, so that a load balancer that is too slow is seen to be."""
+        own = self.bound if any(way.by == Balancer.DEFAULT.value and way.local for way in self.ways) else None
+        return max(told or LEAST_BOUND, min(own.seconds, MOST_HELD) if own else 0.0)
+
+    def _begin(self, acts: Acts, serves: int, keys: Sequence[Asked]) -> str:
+        """Make the pods, have traffic flow; why that did not come about."""
+        stage, places = self.stage, acts.places
+        manifest = scene.deployment(stage.run, self.image, (places.endpoint, places.other), serves)
+        stage.cluster.create(f"/apis/apps/v1/namespaces/{stage.namespace}/deployments", manifest)
+        held = self.stop.converge(acts.whole, WHOLE)
+        if not held.held:
+            raise HarnessError(f"The pods of the Deployment are not ready: {held}.", "kubectl get events -A")
+        acts.asking.start()
+        settled = self._settle(acts, keys)
+        if settled and all(stream.name in settled for stream in acts.asking.streams.values()):
+            return "nothing was answered on any way before anything was done"
+        return ""
+
+    def _go_through(self, acts: Acts, stack: contextlib.ExitStack) -> None:
+        """One phase after the other, each when traffic has settled after the one before."""
+        self._since = time.monotonic()
+        acts.hold(FIRST_QUIET)
+        sound = True
+        for phase in (each for each in self.phases if each is not Phase.QUIET):
+            if not sound:
+                now = time.monotonic()
+                self._windows.append(Window(phase, now, now, trouble="what was done before did not come to an end"))
+                continue
+            if phase.disruption and acts.disruptor is None:
+                acts.disruptor = stack.enter_context(self.disruptor())
+            sound = self._phase(acts, phase)
+            if sound:  # what flows over pods that are not all there is not what flows while nothing is done
+                acts.hold(QUIET)
+
+    def _phase(self, acts: Acts, phase: Phase) -> bool:
+        """One of them; whether all was well again afterwards."""
+        self.say(f"continuity: {phase.value}")
+        notes, trouble, began = Notes(), "", time.monotonic()
+        try:
+            acts.perform(phase, notes)
+        except HarnessError as broken:
+            trouble = broken.sentence
+        except (ApiError, UnreachableError) as broken:
+            trouble = str(broken)
+        held = self.stop.converge(acts.whole, WHOLE)
+        left = self._settle(acts, list(acts.asking.streams)) if held.held else [held.state]
+        window = Window(
+            phase, began, time.monotonic(), notes.happened, notes.ended, tuple(notes.causes), tuple(notes.either),
+            notes.words, trouble, ", ".join(left), notes.returned,
+        )  # fmt: skip
+        self._windows.append(window)
+        return held.held
+
+    def _settle(self, acts: Acts, keys: Sequence[Asked]) -> list[str]:
+        """Wait until every way answers, and the balancer uses both nodes again; those of which that is not so in time.
+
+        Its changing its routes later would break connections while nothing is done.
+        """
+        nodes = (acts.places.endpoint, acts.places.other)
+
+        def look() -> Reading:
+            left = acts.asking.unsettled(time.monotonic(), keys)
+            for way, family in keys:
+                lacking = self.told.lacks(scene.service_name(way), family.value, nodes)
+                left += [f"{way.slug} {family.value} by way of {node}" for node in lacking]
+            return Reading(not left, ", ".join(left))
+
+        budget = replace(SETTLED, seconds=max(SETTLED.seconds, self.patience))
+        settled = self.stop.converge(look, budget)
+        return [] if settled.held else settled.state.split(", ")
+
+    # ------------------------------------------------------------------------------------------------ where to ask
+    def _obstacles(self) -> dict[Asked, str]:
+        """The ways that cannot be asked, and why."""
+        found: dict[Asked, str] = {}
+        for way in self.ways:
+            name = scene.service_name(way)
+            for family in self.families:
+                if way.balancer is not None and family not in self.stage.vips.get(name, {}):
+                    found[way, family] = self.stage.obstacles.get((name, family), f"its Service has no {family} VIP")
+        return found
+
+    @contextlib.contextmanager
+    def _asking(self, keys: Sequence[Asked], places: Places) -> Iterator[Asking]:
+        """A prober of its own where the client outside stands."""
+        prober = self.clients.another(OUTSIDE.name, "continuity")
+        try:
+            prober.hello()
+            clock = prober.clock()
+            self.uncertainty = clock.uncertainty
+            yield Asking(prober, self._targets(keys, places), clock)
+        finally:
+            prober.close()
+
+    def _targets(self, keys: Sequence[Asked], places: Places) -> Targets:
+        services, nodes = self.stage.services, self.stage.nodes
+        ways: dict[Asked, tuple[str, int]] = {}
+        for way, family in keys:
+            name = scene.service_name(way)
+            if way.balancer is not None:
+                ways[way, family] = (self.stage.vips[name][family], scene.PORT)
+            else:
+                node = places.endpoint if way.local else places.bare
+                ways[way, family] = (nodes[node].internal[family], services[name]["spec"]["ports"][0]["nodePort"])
+        # those of one Local service; when a pod has left another one's endpoints our watch knows
+        local = sorted((way for way, _ in keys if way.local and way.balancer), key=lambda way: way.by not in CHECKED)
+        health: dict[Family, dict[str, tuple[str, int]]] = {}
+        if local:
+            port = services[scene.service_name(local[0])]["spec"]["healthCheckNodePort"]
+            for family in self.families:
+                health[family] = {
+                    node: (nodes[node].internal[family], port) for node in (places.endpoint, places.other)
+                }
+        listener = self.stage.listeners.get(places.endpoint, {}).get(Protocol.TCP)
+        control = {f: (nodes[places.endpoint].internal[f], listener) for f in self.families} if listener else {}
+        others = {
+            (node, family): (nodes[node].internal[family], port)
+            for node in (places.other, places.bare)
+            if node != places.endpoint and (port := self.stage.listeners.get(node, {}).get(Protocol.TCP))
+            for family in self.families
+        }
+        return Targets(ways, health, control, others)
+
+    def _own(self) -> frozenset[IPAddress]:
+        """The addresses of the client, as the cluster sees them."""
+        return self.clients.addresses(OUTSIDE.name)
+
+    def _of_balancer(self) -> frozenset[IPAddress]:
+        return frozenset(parse_address(each) for each in self.told.addresses())
+
+    def _addresses(self) -> dict[str, frozenset[IPAddress]]:
+        """All addresses of each node as they are now: a first pod brings a bridge with an address."""
+
+        def ask(node: str) -> list[str]:
+            agent = Prober(f"the agent on {node}", self.clients.on_agent(node, transports.IN_IMAGE))
+            try:
+                return list(agent.hello()["addresses"])
+            finally:
+                agent.close()
+
+        known = {name: frozenset(node.addresses) for name, node in self.topology.nodes.items()}
+        asked = sorted(self.clients.agents)
+        with ThreadPoolExecutor(max_workers=12) as pool:
+            for node, told in zip(asked, pool.map(ask, asked), strict=True):
+                known[node] = known.get(node, frozenset()) | {parse_address(each) for each in told}
+        return known

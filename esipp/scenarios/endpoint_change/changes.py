@@ -1,0 +1,289 @@
+"""Makes the moves of one balancer's service, one after the other, each when the one before has been followed."""
+
+import random
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from esipp.base.errors import HarnessError
+from esipp.base.waiting import Budget, Reading, converge
+from esipp.checks.model import Balancer, Family
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.cluster.pods import is_ready
+from esipp.judging.endpoint_change.judge import Counted
+from esipp.judging.endpoint_change.plan import Kind, Step, last_open
+from esipp.judging.endpoint_change.samples import ANSWERED, read_request
+from esipp.judging.endpoint_change.timeline import QUIET, Change, Decision, Seen, spreads_by, timeline
+from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change.probes import Observing
+from esipp.scenarios.endpoint_change.watches import Watching
+from esipp.testbed import manifests
+
+LOOKS = 0.05
+SETTLED = Budget("traffic reaching the first pod", 30.0, need=10, spacing=0.1)
+LEAST_PROMISED, PERIODS = 12.0, 4.0
+"""A move is being followed for so many seconds, or so many times the balancer's bound, if that is more: from when
+a deleted pod serves no more, at the latest. It is only how long we look; what bounds a node's lag is lag.PROMPT."""
+BACK = Budget("a deleted pod being there again", 40.0, need=1, spacing=LOOKS)
+BOTH = Budget("traffic reaching both nodes", 15.0, need=3, spacing=0.1)
+AGAIN = Budget("the balancer's bound having passed", 5.0, need=1, spacing=0.1)  # and the bound itself
+
+MOST_LATE, MOST_VERY_LATE = 5, 2
+"""Moves that were not followed, after which no more are made: it would only take long. Fewer of a load balancer for
+which ``patience`` is kept."""
+
+CONNECTIONS, CLOSE = 2600, 0.002
+"""New connections for the balance, and the seconds between two. 2,463 and more tell a split of 55:45 from an equal one
+with a power of 0.95 at a p-value of 0.001 (exact binomial test); 137 may be lost."""
+
+
+@dataclass
+class Driver:
+    """One service's moves.
+
+    ``period`` is what the balancer asks health checks by, as far as it tells: moves begin at random moments of it,
+    else the steering of one would set the time of the next. ``bound`` is how long its steering may take, ``settled``
+    its first answer; ``serves`` is for how many seconds every pod on the stage serves on when it is deleted.
+    ``spreads`` says that it uses all nodes at once, as far as is known. ``patience`` is for how many seconds traffic is
+    waited for of one of which nothing is known; 0 where something is.
+    ``changes``, ``ends``, ``opened_last`` and ``counted`` are what came of it.
+    """
+
+    cluster: Cluster
+    namespace: str
+    run: str
+    image: str
+    balancer: Balancer
+    nodes: Sequence[str]
+    steps: Sequence[Step]
+    seed: str
+    observing: Observing
+    watching: Watching
+    decisions: Sequence[Decision]
+    stopped: threading.Event
+    period: float = 0.5
+    bound: float | None = None
+    serves: int = scene.serves_on(None)
+    settled: Budget = SETTLED
+    spreads: bool = True
+    patience: float = 0.0
+    changes: list[Change] = field(default_factory=list)
+    ends: dict[int, float] = field(default_factory=dict)
+    opened_last: dict[str, float] = field(default_factory=dict)
+    counted: dict[Family, Counted] = field(default_factory=dict)
+    obstacle: str = ""
+    pods: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.pods = {slot: scene.pod_name(self.balancer, slot, 1) for slot in range(len(self.nodes))}
+        self._generations = dict.fromkeys(self.pods, 1)
+        self._leaving: dict[int, str] = {}
+        self._late = 0
+        self._chance = random.Random(f"{self.seed} pauses")
+        self._hands = ThreadPoolExecutor(max_workers=3)
+        # Until then a balancer that goes by serving endpoints may rightly keep the node of a deleted pod (KEP-1669).
+        self._least = self.serves + max(LEAST_PROMISED, PERIODS * (self.bound or 0.0))
+        seconds = max(self._least, self.serves + self.patience)
+        self._promised = Budget("a move being followed", seconds, need=int(QUIET / LOOKS) + 1, spacing=LOOKS)
+
+    @property
+    def seen(self) -> Seen:
+        """What has been seen so far."""
+        marks = self.watching.marks[scene.service_name(self.balancer)]
+        observing = self.observing
+        return Seen(
+            observing.vip, observing.ports, observing.health, marks, self.decisions, self.spreads, observing.beside
+        )
+
+    @property
+    def _most_late(self) -> int:
+        return MOST_VERY_LATE if self.patience else MOST_LATE
+
+    @property
+    def first_pod(self) -> str:
+        """The pod that is ready when the moves begin."""
+        return scene.pod_name(self.balancer, 0, 1)
+
+    @property
+    def open_nodes(self) -> set[str]:
+        """The nodes with a ready pod, once all moves are made and the balance was taken."""
+        return {self.nodes[slot] for slot in (last_open(self.steps), self._single())}
+
+    def drive(self) -> None:
+        """All moves, then the balance.
+
+        Raises:
+            HarnessError: a pod of ours did not come back, or the API server refused something.
+        """
+        try:
+            self._gate(self.first_pod, True)
+            settled = converge(self._first_answers, self.settled)
+            # Where its node serves, a VIP that is not answered every time is the balancer's doing: judged as it is.
+            if not settled.held and not self._first_serves():
+                self.obstacle = (
+                    f"neither its VIP nor the nodePort of {self.nodes[0]} answered within "
+                    f"{self.settled.seconds:.0f} s, with one pod ready there"
+                )
+                return
+            if not settled.held and self.patience and not self._ever_answered():
+                self.obstacle = (
+                    f"its VIP did not answer once within {self.settled.seconds:.0f} s, and nothing says how long this "
+                    "load balancer takes: --provider NAME says it, --bound SECONDS makes waits longer"
+                )
+                return
+            for number, step in enumerate(self.steps):
+                if self.stopped.is_set() or self._late >= self._most_late:
+                    break
+                self._move(number, step)
+            if not self.stopped.is_set() and self._late < self._most_late:
+                self._weigh()
+        except (ApiError, UnreachableError) as broken:
+            raise HarnessError(
+                f"The API server did not do as asked while pods moved: {broken}.",
+                "is it overloaded, or was a right taken away meanwhile?",
+            ) from None
+        finally:
+            self._hands.shutdown()
+
+    # ----------------------------------------------------------------------------------------------------- the moves
+    def _move(self, number: int, step: Step) -> None:
+        if step.up is not None:
+            self._wait_for(step.up)
+        self.stopped.wait(self._chance.uniform(0.0, self.period))
+        if self.changes:
+            self.ends[self.changes[-1].number] = time.monotonic()
+        began = []
+        if step.up is not None:
+            began.append(self._hands.submit(self._change, number, step, True, step.up))
+        if step.down is not None:
+            began.append(self._hands.submit(self._change, number, step, False, step.down))
+        made = [each.result() for each in began]
+        self.changes += made
+        overdue = time.monotonic() + self._least
+        followed = converge(lambda: self._look(made, overdue), self._promised)
+        self._late += not followed.held
+        self.ends[number] = time.monotonic()
+        self.watching.check()
+
+    def _change(self, number: int, step: Step, up: bool, slot: int) -> Change:
+        name = self.pods[slot]
+        change = Change(number, step.kind, up, self.nodes[slot], name, time.monotonic())
+        if up or step.kind in (Kind.CLOSED, Kind.ELSEWHERE):
+            self._gate(name, up)
+            return change
+        self.cluster.delete(self._pod(name), grace=0 if step.kind is Kind.KILLED else None)
+        self._leaving[slot] = name
+        self._generations[slot] += 1
+        self.pods[slot] = scene.pod_name(self.balancer, slot, self._generations[slot])
+        self._hands.submit(self._make, self.pods[slot], self.nodes[slot])
+        return change
+
+    def _look(self, made: Sequence[Change], overdue: float) -> Reading:
+        """``overdue`` is until when anybody is waited for; from then on only a load balancer that nobody knows is."""
+        now, seen = time.monotonic(), self.seen
+        lines = [timeline(change, now, seen, now) for change in made]
+        spreads = self.spreads or spreads_by(seen, self.changes)
+        done = all(line.complete(spreads) for line in lines)
+        over = now > overdue and not all(line.followed_by_node for line in lines)
+        return Reading(done, "followed" if done else "not yet", hopeless=self.stopped.is_set() or over)
+
+    def _wait_for(self, slot: int) -> None:
+        """Until the slot's last pod has gone, and its new one runs."""
+        back = replace(BACK, seconds=BACK.seconds + self.serves)
+
+        def there() -> Reading:
+            gone = self._leaving.get(slot) not in self.watching.pods
+            pod = self.watching.pods.get(self.pods[slot])
+            runs = pod is not None and is_ready(pod)
+            return Reading(gone and runs, "" if gone else "the last one still ends", hopeless=self.stopped.is_set())
+
+        waited = converge(there, back)
+        if not waited.held and not self.stopped.is_set():
+            raise HarnessError(
+                f"The pod {self.pods[slot]} was not there again within {back.seconds:.0f} s.",
+                f"kubectl --context {self.cluster.context} get events -n {self.namespace}",
+            )
+
+    # --------------------------------------------------------------------------------------------------- the balance
+    def _weigh(self) -> None:
+        """Two nodes, one with two pods, one with one: many new connections, and who answers them."""
+        double = last_open(self.steps)
+        single = self._single()
+        extra = scene.pod_name(self.balancer, double, 0)
+        self._make(extra, self.nodes[double])
+        self._wait_for(single)
+        self.pods[-1] = extra  # a slot of its own, only to be waited for
+        self._wait_for(-1)
+        for name in (extra, self.pods[single]):
+            self.opened_last[name] = time.monotonic()
+            self._gate(name, True)
+        nodes = {self.nodes[double], self.nodes[single]}
+        spread = self.spreads
+        bound = self.bound or 0.0
+        both = replace(BOTH, seconds=BOTH.seconds + bound)  # a second node is used after some checks of it
+        if not converge(lambda: self._both(nodes, spread), both).held:
+            return
+        # A balancer that weighs nodes knows of a pod more by its next checks. That time is only let pass: a request of
+        # ours that is late meanwhile, as on a busy machine, says nothing of the nodes.
+        known = time.monotonic() + bound
+        passed = converge(
+            lambda: Reading(time.monotonic() >= known, "both are served", hopeless=self.stopped.is_set()),
+            replace(AGAIN, seconds=AGAIN.seconds + bound),
+        )
+        if not passed.held:
+            return
+        for family in self.observing.vip:
+            pair = sorted(nodes)
+            lines, control = self.observing.connect(family, CONNECTIONS, CLOSE, pair)
+            samples = [read_request(line, self.observing.clock.ours) for line in lines]
+            straight = [read_request(line, self.observing.clock.ours) for line in control]
+            counts = {node: sum(sample.node == node for sample in samples) for node in nodes}
+            lost = sum(not sample.answered for sample in samples)
+            pods = {self.nodes[double]: 2, self.nodes[single]: 1}
+            missed = sum(not sample.answered for sample in straight)
+            weights = self.observing.weights(pair, family)
+            split = {node: n for node, n in counts.items() if n}
+            self.counted[family] = Counted(split, pods, lost, weights, len(straight), missed)
+
+    def _single(self) -> int:
+        """The slot that becomes the second node of the balance."""
+        double = last_open(self.steps)
+        return next(slot for slot in range(len(self.nodes)) if slot != double)
+
+    def _both(self, nodes: set[str], spread: bool) -> Reading:
+        now = time.monotonic()
+        checks = self.observing.health.values()
+        healthy = {node for node in nodes if all(of[node].shows("200", now) for of in checks)}
+        reached = [
+            {sample.node for sample in stream.view(now - 1.0, now)} >= nodes for stream in self.observing.vip.values()
+        ]
+        marks = self.watching.marks[scene.service_name(self.balancer)]
+        ready = {mark.pod for mark in marks if mark.what == "slice-ready"} >= set(self.opened_last)
+        right = ready and healthy == nodes and (all(reached) or not spread)
+        return Reading(right, f"healthy: {', '.join(sorted(healthy))}", hopeless=self.stopped.is_set())
+
+    # ------------------------------------------------------------------------------------------------------ the tools
+    def _first_answers(self) -> Reading:
+        now = time.monotonic()
+        right = [stream.shows(ANSWERED, now) for stream in self.observing.vip.values()]
+        return Reading(all(right), "", hopeless=self.stopped.is_set())
+
+    def _ever_answered(self) -> bool:
+        """Whether any request through the VIP was answered so far."""
+        return any(sample.answered for stream in self.observing.vip.values() for sample in list(stream.samples))
+
+    def _first_serves(self) -> bool:
+        """Whether the first pod is answered at its node's own nodePort."""
+        return self.observing.ports[self.nodes[0]].shows(ANSWERED, time.monotonic())
+
+    def _pod(self, name: str) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/pods/{name}"
+
+    def _gate(self, name: str, is_open: bool) -> None:
+        self.cluster.patch(f"{self._pod(name)}/status", manifests.gate(is_open))
+
+    def _make(self, name: str, node: str) -> None:
+        pod = scene.pod(name, self.run, node, self.image, self.balancer, self.serves)
+        self.cluster.create(f"/api/v1/namespaces/{self.namespace}/pods", pod)

@@ -1,0 +1,91 @@
+"""What stands on the stage for the moves: a Service a load balancer, and a pod of its own on every node that moves."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from esipp.base.labels import RUN_LABEL, labels_of
+from esipp.checks.check import Row
+from esipp.checks.endpoint_change import LAG, MoveRow, What, service_name
+from esipp.checks.model import OUTSIDE, Balancer, Role
+from esipp.testbed import manifests
+from esipp.testbed.objects import Ground, Props
+
+Json = dict[str, Any]
+
+__all__ = ["service_name"]
+
+MOVES_LABEL = "esipp.dev/moves"
+
+LEAST_BOUND = 3.0
+"""(N+1) x period of a load balancer that does not tell its settings; a short one, as usual ones go."""
+
+MORE_GRACE = 3
+"""Seconds that Kubernetes gives a pod beyond the time for which it serves on."""
+
+PORT = 80
+
+
+def serves_on(bound: float | None) -> int:
+    """For how many seconds a pod must serve on when it is told to end, if the balancer steers away within ``bound``."""
+    return math.ceil(max(bound or 0.0, LEAST_BOUND) + LAG)
+
+
+def slots_of(roles: Mapping[Role, str]) -> list[str]:
+    """The nodes among which pods move, each once; the first one's pod is ready when the moves begin."""
+    return list(dict.fromkeys(roles[role] for role in (Role.ENDPOINT_NODE, Role.BARE_NODE, Role.OTHER_NODE)))
+
+
+def cluster_service_name(balancer: Balancer) -> str:
+    """The Service over the same pods with the policy Cluster, for the balancer's view of its nodes."""
+    return f"moves-{balancer.value}-cluster"
+
+
+def pod_name(balancer: Balancer, slot: int, generation: int) -> str:
+    """A pod of a slot; those that are deleted are made again under a new name."""
+    return f"moves-{balancer.value}-{slot}-{generation}"
+
+
+def pod(name: str, run: str, node: str, image: str, balancer: Balancer, serves: int) -> Json:
+    """A pod that moves: ready while its gate is open, and serving on for so many seconds when it is deleted."""
+    made = manifests.echo_pod(name, run, node, image, raw=False, labels={MOVES_LABEL: balancer.value})
+    made = manifests.timed(manifests.gated(made))
+    made["spec"]["terminationGracePeriodSeconds"] = serves + MORE_GRACE
+    arguments = made["spec"]["containers"][0]["args"]
+    arguments[arguments.index("--on-sigterm") + 1] = f"serve:{serves}"
+    return made
+
+
+def _service(name: str, run: str, balancer: Balancer, policy: str) -> Json:
+    spec: Json = {
+        "type": "LoadBalancer",
+        "externalTrafficPolicy": policy,
+        "ipFamilyPolicy": "PreferDualStack",
+        "selector": {RUN_LABEL: run, MOVES_LABEL: balancer.value},
+        "ports": [{"name": "tcp", "protocol": "TCP", "port": PORT, "targetPort": manifests.TCP}],
+    }
+    if balancer is not Balancer.DEFAULT:
+        spec["loadBalancerClass"] = f"esipp.dev/{balancer.value}"
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels_of(run)}, "spec": spec}
+
+
+def balancers_of(rows: Iterable[Row]) -> list[Balancer]:
+    """The balancers that these rows are about."""
+    asked = {row.balancer for row in rows if isinstance(row, MoveRow)}
+    return [balancer for balancer in Balancer if balancer in asked]
+
+
+def move_props(rows: list[Row], ground: Ground) -> Props:
+    """The Services and pods of every balancer that is asked."""
+    asked = balancers_of(rows)
+    of_cluster = (What.VIEW_CLUSTER, What.FREED)
+    viewed = {row.balancer for row in rows if isinstance(row, MoveRow) and row.what in of_cluster}
+    services = [_service(service_name(each), ground.run, each, "Local") for each in asked]
+    services += [_service(cluster_service_name(each), ground.run, each, "Cluster") for each in asked if each in viewed]
+    pods = [
+        pod(pod_name(balancer, slot, 1), ground.run, node, ground.image, balancer, serves_on(ground.steering))
+        for balancer in asked
+        for slot, node in enumerate(slots_of(ground.roles))
+    ]
+    names = frozenset(each["metadata"]["name"] for each in services)
+    return Props(tuple(pods), tuple(services), names, frozenset({OUTSIDE}))

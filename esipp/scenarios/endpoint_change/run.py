@@ -1,0 +1,242 @@
+"""One session of moves: all balancers side by side, each with its own service, pods, prober and moves."""
+
+import contextlib
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+
+from esipp.base.errors import HarnessError
+from esipp.checks.endpoint_change import PROXIES
+from esipp.checks.model import OUTSIDE, Balancer, Family
+from esipp.cluster.client import ApiError, UnreachableError
+from esipp.judging.endpoint_change.health_probes import Arrival, observe
+from esipp.judging.endpoint_change.judge import Judge, Result
+from esipp.judging.endpoint_change.plan import plan
+from esipp.judging.endpoint_change.timeline import Seen
+from esipp.judging.promise import Promise, promise_of_reference
+from esipp.judging.topology import family_of
+from esipp.loadbalancers.profiles.loading import all_profiles
+from esipp.loadbalancers.timeouts import slowest
+from esipp.scenarios.endpoint_change import objects as scene
+from esipp.scenarios.endpoint_change.changes import SETTLED, Driver
+from esipp.scenarios.endpoint_change.other_nodes import Bystanders, bystanders_of
+from esipp.scenarios.endpoint_change.probe_capture import Hearing
+from esipp.scenarios.endpoint_change.probes import Observing, Targets
+from esipp.scenarios.endpoint_change.reported_state import NOTHING, Word
+from esipp.scenarios.endpoint_change.watches import Watching
+from esipp.scenarios.health.every_node import Everywhere
+from esipp.testbed.clients import Clients
+from esipp.testbed.refusals import hint_for
+from esipp.testbed.testbed import Stage
+
+MOST_NODES = 6
+"""Nodes that are asked all the time: those among which pods move, and a few others."""
+
+
+@dataclass
+class Gathering:
+    """What is needed to make the moves, and what came of them.
+
+    ``word`` is what balancers tell of themselves; ``promise`` is what the cluster's own has to keep, ``proxy``
+    whether somebody says that it is one, ``others`` is every address of a node, a pod or a client. ``bystanders`` is
+    what the nodes said that no pod moves to, of the first service; ``uncertainty`` is how well the prober's clock is
+    known, in seconds.
+    """
+
+    stage: Stage
+    clients: Clients
+    image: str
+    balancers: Sequence[Balancer]
+    moves: int
+    seed: int
+    packets: bool
+    word: Word = NOTHING
+    promise: Promise = field(default_factory=Promise)
+    others: frozenset[str] = frozenset()
+    proxy: bool = False
+    uncertainty: float = 0.0
+    heard: str = "packets were left out"
+    bystanders: Bystanders | None = None
+    judges: dict[Balancer, Judge] = field(default_factory=dict)
+    _stopped: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        """Make all moves; one judge a balancer is there afterwards.
+
+        Raises:
+            HarnessError: something of ours failed.
+        """
+        ready, obstacles = self._reachable()
+        watching = Watching(
+            self.stage.cluster, self.stage.namespace, {each.value: scene.service_name(each) for each in self.balancers}
+        )
+        with contextlib.ExitStack() as stack:
+            stack.callback(watching.stop)
+            observing = {balancer: stack.enter_context(self._asked(balancer)) for balancer in ready}
+            polls = self._polls(observing)
+            ours = set(map(str, self.clients.addresses(OUTSIDE.name))) | self._asking(polls)
+            hearing = Hearing(self.clients, {each.targets.health_port: each.name for each in observing.values()}, ours)
+            stack.callback(hearing.stop)
+            if self.packets and observing:
+                hearing.begin()
+                self.heard = hearing.trouble
+            stack.callback(polls.stop)
+            polls.start()
+            stack.enter_context(self.word.listening())
+            drivers = {balancer: self._driver(balancer, observing[balancer], watching) for balancer in ready}
+            self._drive(drivers)
+            watching.check()
+            self.word.look(drivers)
+            for each in observing.values():
+                each.stop()
+            polls.stop()
+            if observing:
+                self.bystanders = Bystanders.of(next(iter(observing.values())).name, polls)
+            self._let_go(drivers)
+            self.word.check()
+            arrivals = {}
+            if self.packets and observing:
+                arrivals, self.heard = hearing.end(), hearing.trouble
+        for balancer in self.balancers:
+            if balancer in obstacles:
+                nothing = Result(balancer, Seen({}, {}, {}), obstacle=obstacles[balancer])
+                self.judges[balancer] = Judge(nothing)
+            else:
+                heard = arrivals.get(scene.service_name(balancer), [])
+                self.judges[balancer] = Judge(self._result(drivers[balancer], heard))
+
+    def _drive(self, drivers: Mapping[Balancer, Driver]) -> None:
+        with ThreadPoolExecutor(max_workers=max(1, len(drivers))) as pool:
+            running = [pool.submit(driver.drive) for driver in drivers.values()]
+            try:
+                done, _ = wait(running, return_when=FIRST_EXCEPTION)  # whichever it is, at once
+                for each in done:
+                    each.result()
+            except BaseException:  # an interrupt as well: the others need not go on
+                self._stopped.set()
+                raise
+
+    def _let_go(self, balancers: Collection[Balancer]) -> None:
+        """Delete the Cluster services, and see whether their VIPs go with them."""
+        names = {balancer: scene.cluster_service_name(balancer) for balancer in balancers}
+        there = {balancer: name for balancer, name in names.items() if name in self.stage.services}
+        try:
+            for name in there.values():
+                self.stage.cluster.delete(f"/api/v1/namespaces/{self.stage.namespace}/services/{name}")
+        except (ApiError, UnreachableError) as broken:
+            raise HarnessError(
+                f"The API server did not delete a Service after pods had moved: {broken}.",
+                hint_for(broken) if isinstance(broken, ApiError) else "run again.",
+            ) from None
+        if there:
+            self.word.look_again(there)
+
+    def _reachable(self) -> tuple[list[Balancer], dict[Balancer, str]]:
+        """The balancers whose Service has a VIP, and why the others have none."""
+        obstacles = {}
+        for balancer in self.balancers:
+            name = scene.service_name(balancer)
+            if not self.stage.vips.get(name):
+                why = (text for (service, _), text in self.stage.obstacles.items() if service == name)
+                obstacles[balancer] = next(why, "its Service has no VIP")
+        return [balancer for balancer in self.balancers if balancer not in obstacles], obstacles
+
+    @contextlib.contextmanager
+    def _asked(self, balancer: Balancer) -> Iterator[Observing]:
+        """A prober where the client outside stands, which asks one service all the time."""
+        name = scene.service_name(balancer)
+        prober = self.clients.another(OUTSIDE.name, name)
+        try:
+            prober.hello()
+            clock = prober.clock()
+            self.uncertainty = max(self.uncertainty, clock.uncertainty)
+            observing = Observing(name, prober, self._targets(name), clock)
+            observing.start()
+            yield observing
+        finally:
+            prober.close()
+
+    def _targets(self, name: str) -> Targets:
+        spec = self.stage.services[name]["spec"]
+        vips = self.stage.vips[name]
+        slots = scene.slots_of(self.stage.roles)
+        nodes = [*slots, *(node for node in self._fit(vips) if node not in slots)][:MOST_NODES]
+        addresses = {node: self.stage.nodes[node].internal for node in nodes}
+        return Targets(vips, addresses, spec["ports"][0]["nodePort"], spec["healthCheckNodePort"])
+
+    def _polls(self, observing: Mapping[Balancer, Observing]) -> Everywhere:
+        """The health check of one service at the nodes that are not asked all the time, in its first family."""
+        if not observing:
+            return Everywhere({}, {}, 0)
+        targets = next(iter(observing.values())).targets
+        family = next(iter(targets.vips))
+        others = bystanders_of(self._fit(targets.vips), targets.nodes)
+        addresses = {node: self.stage.nodes[node].internal[family] for node in others}
+        return Everywhere(self.clients.agents, addresses, targets.health_port)
+
+    def _asking(self, polls: Everywhere) -> set[str]:
+        """The addresses by which agents ask health checks, where they do: no balancer's."""
+        asking = self.clients.agents if polls.nodes else ()
+        return {address for node in asking for address in self.stage.nodes[node].internal.values()}
+
+    def _fit(self, families: Collection[Family]) -> list[str]:
+        """The nodes that can be asked in these families; those of the sample come first."""
+        there = (node for node in self.stage.nodes.values() if node.usable and node.chosen)
+        fit = (node.name for node in there if set(families) <= node.internal.keys())
+        return sorted(fit, key=lambda name: (name not in self.stage.sampled, name))
+
+    def _driver(self, balancer: Balancer, observing: Observing, watching: Watching) -> Driver:
+        stage, seed = self.stage, f"{self.seed} {balancer.value}"
+        nodes = scene.slots_of(stage.roles)
+        own, patience = balancer is Balancer.DEFAULT, stage.patience  # the reference's ways are not the cluster's
+        told, promise = self.word.checking(balancer), self._promise(balancer)
+        known = [each for each in (told.bound, promise.seconds, patience.steering if own else None) if each]
+        return Driver(
+            stage.cluster, stage.namespace, stage.run, self.image, balancer, nodes, plan(seed, len(nodes), self.moves),
+            seed, observing, watching, self.word.decisions(balancer), self._stopped,
+            period=told.period or 0.5, bound=max(known, default=None),
+            serves=scene.serves_on(stage.steering),
+            settled=replace(SETTLED, seconds=patience.answering) if own else SETTLED,
+            spreads=promise.spreads is True, patience=0.0 if promise.known else slowest(all_profiles()),
+        )  # fmt: skip
+
+    def _result(self, driver: Driver, arrivals: Sequence[Arrival]) -> Result:
+        balancer = driver.balancer
+        result = Result(
+            balancer,
+            driver.seen,
+            driver.changes,
+            driver.ends,
+            [(driver.first_pod, float("-inf")), *driver.opened_last.items()],
+            self._sources(balancer),
+            own_addresses(self.clients),
+            self.word.checking(balancer),
+            counted=driver.counted,
+            views=self.word.views(balancer),
+            obstacle=driver.obstacle,
+            planned=sum((step.up is not None) + (step.down is not None) for step in driver.steps),
+            promise=self._promise(balancer),
+            uncertainty=self.uncertainty,
+            others=self.others,
+            proxy=self.proxy,
+        )
+        return result.with_observed(observe(arrivals, result.timelines()))
+
+    def _promise(self, balancer: Balancer) -> Promise:
+        """How fast a balancer has to follow; of the reference one, an instrument, by what we started it with."""
+        if balancer is Balancer.DEFAULT:
+            return self.promise
+        return promise_of_reference(self.word.settings())
+
+    def _sources(self, balancer: Balancer) -> dict[Family, frozenset[str]]:
+        """Whose address pods may see through the VIP: the client's, or a proxy's own."""
+        if balancer in PROXIES:
+            return self.word.addresses()
+        return own_addresses(self.clients)
+
+
+def own_addresses(clients: Clients) -> dict[Family, frozenset[str]]:
+    """The addresses of the client outside, by family."""
+    addresses = clients.addresses(OUTSIDE.name)
+    return {family: frozenset(str(each) for each in addresses if family_of(each) is family) for family in Family}

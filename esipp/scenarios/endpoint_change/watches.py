@@ -1,0 +1,143 @@
+"""Our watches on Pods and EndpointSlices: what arrives is put down at once, on our clock."""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from esipp.base.errors import HarnessError
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.cluster.pods import HARMED, harm
+from esipp.judging.endpoint_change.timeline import UNREADY_BESIDE, Mark
+from esipp.scenarios.endpoint_change.objects import MOVES_LABEL
+
+Json = dict[str, Any]
+
+AGAIN_SECONDS = 0.5
+SERVICE_LABEL = "kubernetes.io/service-name"
+
+
+class Watching:
+    """Marks by service, from the moment of construction until ``stop``.
+
+    ``pods`` are the last states that were seen, by name; ``nodes`` tells where each pod was that was ever seen.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        services: Mapping[str, str],
+        *,
+        patient: bool = False,
+        beside: Mapping[str, str] | None = None,
+    ) -> None:
+        """``services`` maps the value of a pod's label to the Service that selects it.
+
+        A ``patient`` watch waits for an API server that is away, and for pods that we evict. ``beside`` maps other
+        Services over the same pods to the one whose marks tell when a pod has left theirs: the controller writes the
+        EndpointSlices of one Service after the other's.
+        """
+        self.marks: dict[str, list[Mark]] = {service: [] for service in services.values()}
+        self.pods: dict[str, Json] = {}
+        self.nodes: dict[str, str] = {}
+        self._patient = patient
+        self.trouble = ""
+        self.harmed = ""
+        self._services = services
+        self._beside = dict(beside or {})
+        self._ready: dict[str, bool] = {}
+        self._in_slice: dict[tuple[str, str], bool] = {}
+        self._stopped = threading.Event()
+        pods = f"/api/v1/namespaces/{namespace}/pods"
+        slices = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+        watches = ((pods, MOVES_LABEL, self._pod), (slices, SERVICE_LABEL, self._slice))
+        self.threads = [
+            threading.Thread(target=self._run, args=(cluster, collection, selector, take), daemon=True)
+            for collection, selector, take in watches
+        ]
+        for each in self.threads:
+            each.start()
+
+    def stop(self) -> None:
+        """Take nothing any more; the threads end with the next event, at the latest when the namespace goes."""
+        self._stopped.set()
+
+    def check(self) -> None:
+        """Make sure that both watches still run, and that nobody but us did anything to the pods.
+
+        Raises:
+            HarnessError: one broke, or somebody did.
+        """
+        if self.trouble:
+            raise HarnessError(f"A watch broke while pods moved: {self.trouble}.", "is the API server overloaded?")
+        if self.harmed:
+            raise HarnessError(f"{self.harmed}: what was seen while pods moved cannot be judged.", HARMED)
+
+    def _run(self, cluster: Cluster, collection: str, selector: str, take: Callable[[float, str, Json], None]) -> None:
+        known: dict[str, Json] = {}
+        while not self._stopped.is_set():
+            try:
+                events = cluster.watch(
+                    collection, budget=math.inf, waits=self._patient, known=known, labelSelector=selector
+                )
+                for kind, item in events:
+                    if self._stopped.is_set():
+                        return
+                    if item["metadata"]["name"]:
+                        take(time.monotonic(), kind, item)
+                return
+            except (ApiError, UnreachableError) as broken:
+                if not self._patient and not self._stopped.is_set():
+                    self.trouble = str(broken)
+                if not self._patient or self._stopped.wait(AGAIN_SECONDS):
+                    return
+
+    def _pod(self, at: float, kind: str, item: Json) -> None:
+        name, service = item["metadata"]["name"], self._services.get(item["metadata"]["labels"][MOVES_LABEL])
+        if service is None:
+            return
+        known = self.pods.get(name)
+        harmed = harm(item, evictable=self._patient)
+        if harmed and not self.harmed:
+            self.harmed = f"Our own pod {name} {harmed}"
+        if kind == "DELETED":
+            self.pods.pop(name, None)
+            self.marks[service].append(Mark(at, "gone", name))
+            return
+        self.pods[name] = item
+        self.nodes[name] = item.get("spec", {}).get("nodeName") or self.nodes.get(name, "")
+        conditions = item.get("status", {}).get("conditions") or []
+        ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+        if ready is not self._ready.get(name, False):
+            self.marks[service].append(Mark(at, "ready" if ready else "unready", name))
+        self._ready[name] = ready
+        deleting = "deletionTimestamp" in item["metadata"]
+        if deleting and (known is None or "deletionTimestamp" not in known["metadata"]):
+            self.marks[service].append(Mark(at, "deleting", name))
+
+    def _slice(self, at: float, kind: str, item: Json) -> None:
+        service = item["metadata"]["labels"][SERVICE_LABEL]
+        of = self._beside.get(service, service)
+        if of not in self.marks:
+            return
+        name, family = item["metadata"]["name"], item["addressType"]
+        endpoints = (item.get("endpoints") or []) if kind != "DELETED" else []
+        now = {
+            (name, each["targetRef"]["name"]): bool(each.get("conditions", {}).get("ready", True))
+            for each in endpoints
+            if each.get("targetRef")
+        }
+        missing = {key: False for key in self._in_slice if key[0] == name and key not in now}
+        for key, ready in {**now, **missing}.items():
+            if ready is not self._in_slice.get(key, False):
+                if service == of:
+                    self.marks[of].append(Mark(at, "slice-ready" if ready else "slice-unready", key[1], family))
+                elif not ready:
+                    self.marks[of].append(Mark(at, UNREADY_BESIDE, key[1], family))
+            self._in_slice[key] = ready
+        for key in missing:
+            if service == of:
+                self.marks[of].append(Mark(at, "slice-gone", key[1], family))
+            del self._in_slice[key]

@@ -1,0 +1,258 @@
+"""Asking health checks: where they are, all questions in one window, and what the nodePort of the same node gives."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from esipp.base.interrupt import Stop
+from esipp.base.waiting import Budget, Convergence, Reading, converge
+from esipp.checks.check import Level
+from esipp.checks.health import About, Answer, Place, Question, QuestionRow, Situation
+from esipp.checks.model import OUTSIDE, POD_BACKEND, Client, Family, Protocol
+from esipp.checks.observation import Observation, Outcome
+from esipp.judging.controls import Counts
+from esipp.judging.health.evidence import Node, Seen
+from esipp.probing.jobs import Job
+from esipp.scenarios.health.objects import places_of, service_name
+from esipp.scenarios.paths import ANSWER_TIMEOUT
+from esipp.testbed.clients import Clients
+from esipp.testbed.integrity import Harm
+from esipp.testbed.testbed import Stage
+
+Json = dict[str, Any]
+
+SAMPLES = 20
+SPACING = 0.05
+"""Twenty answers over a second; how they behave over a longer time is the stability trial's."""
+
+TIMEOUT = 2.0
+"""Seconds within which a health check must answer at least once while all settle: nobody's balancer waits for longer
+ones. What did so has as long as any path later: then only what never answers counts, and not that a machine is busy."""
+
+SETTLED = Budget("every health check", 15.0, need=3, spacing=0.2)
+"""Our pods are ready by then; kube-proxy syncs within a second, by default, and the rest is for a busy machine."""
+
+PODS_OF = {
+    Situation.ONE_POD: POD_BACKEND,
+    Situation.SEVERAL_PORTS: POD_BACKEND,
+    Situation.SEVERAL_PODS: "several",
+    Situation.UNREADY_POD: "unready",
+    Situation.PUBLISHED_POD: "unready",
+    Situation.HOST_NETWORK_POD: "health-host-network",
+}
+"""How the names of the pods begin that the Service of a situation selects."""
+
+BOUND = 60.0
+MOST_AT_ONCE = 16
+"""Requests of one client in flight for one question."""
+
+
+@dataclass
+class Asker:
+    """Asks the health check of a Service on a node, from where a client stands; ``stop`` ends what waits for it.
+
+    ``prompt`` are the questions, by key, that were answered in time at least once while all settled.
+    """
+
+    stage: Stage
+    clients: Clients
+    stop: Stop = field(default_factory=Stop)
+    prompt: set[str] = field(default_factory=set)
+
+    @property
+    def places(self) -> dict[Place, str]:
+        """The node at each place."""
+        return places_of(self.stage.nodes.values(), self.stage.roles)
+
+    def address(self, place: Place, family: Family, *, second: bool = False) -> str | None:
+        """The address of the node at a place."""
+        node = self.places.get(place)
+        if node is None:
+            return None
+        if second:
+            return self.stage.second_addresses.get(node, {}).get(family)
+        return self.stage.nodes[node].internal.get(family)
+
+    @property
+    def families(self) -> list[Family]:
+        """The families that every node here has an address of."""
+        return [f for f in Family if all(self.address(p, f) for p in self.places)]
+
+    def get(
+        self,
+        client: Client,
+        host: str,
+        port: int,
+        *,
+        count: int = 1,
+        spacing: float = 0.0,
+        timeout: float = TIMEOUT,
+        method: str = "GET",
+        url: str = "/healthz",
+    ) -> Future[list[Json]]:
+        """Ask ``count`` times; equal answers come as one."""
+        key = f"health {host} {port}"
+        job = Job(key, "get", host, port, count, timeout, spacing, MOST_AT_ONCE, brief=True, url=url, method=method)
+        return self.clients.probers[client.name].ask(job)
+
+    def on_nodes(
+        self,
+        port: int,
+        client: Client = OUTSIDE,
+        *,
+        only: Iterable[Place] = (),
+        count: int = 1,
+        spacing: float = 0.0,
+        timeout: float = TIMEOUT,
+    ) -> dict[Node, Future[list[Json]]]:
+        """Ask every node once in each family, or only the nodes at some places."""
+        # the excluded node has another place, too
+        places = list(only) or [place for place in self.places if place is not Place.EXCLUDED]
+        return {
+            (place, family): self.get(client, host, port, count=count, spacing=spacing, timeout=timeout)
+            for place in places
+            for family in self.families
+            if (host := self.address(place, family))
+        }
+
+    def everywhere(self, port: int) -> dict[Node, Answer]:
+        """One answer of every node, in each family, at a port."""
+        return {node: Answer.read(self.stop.result(each, BOUND)[0]) for node, each in self.on_nodes(port).items()}
+
+    def listeners(self, client: Client) -> dict[tuple[str, Place, Family], bool]:
+        """Whether a client reaches each node at all: its reference listener, with no Service in the way."""
+        return {
+            key: any(each.outcome is Outcome.ANSWERED for each in future.result(timeout=BOUND))
+            for key, future in self.listening(client, 3, 0.0, TIMEOUT).items()
+        }
+
+    def listening(
+        self, client: Client, count: int, spacing: float, timeout: float
+    ) -> dict[tuple[str, Place, Family], Future[list[Observation]]]:
+        """So many requests of a client to the reference listener of each node, under way."""
+        prober = self.clients.probers[client.name]
+        flying: dict[tuple[str, Place, Family], Future[list[Observation]]] = {}
+        for place, node in self.places.items():
+            port = self.stage.listeners.get(node, {}).get(Protocol.TCP)
+            for family in Family:
+                host = self.address(place, family)
+                if host and port:
+                    job = Job(f"listener of {node}", "tcp", host, port, count, timeout, spacing)
+                    flying[client.name, place, family] = prober.submit(job)
+        return flying
+
+    # --------------------------------------------------------------------------------------------- the window
+    def target(self, question: Question) -> tuple[str, int] | str:
+        """Where a question is asked: address and port; a sentence where it cannot be."""
+        name = "health-at-vip" if question.place is Place.VIP else service_name(question.situation)
+        port = self.stage.services[name]["spec"].get("healthCheckNodePort")
+        if not port:
+            return f"the service {name} has no healthCheckNodePort"
+        if question.place is Place.VIP:
+            vip = self.stage.vips.get(name, {}).get(question.family)
+            return (vip, port) if vip else f"the service {name} has no {question.family} VIP"
+        address = self.address(question.place, question.family, second=question.second_address)
+        return (address, port) if address else f"there is no {question.place} with an {question.family} address"
+
+    def node_port(self, question: Question) -> int:
+        """The nodePort of the question's Service."""
+        ports: list[Json] = self.stage.services[service_name(question.situation)]["spec"]["ports"]
+        return int(ports[0]["nodePort"])
+
+    def settle(self, rows: Iterable[QuestionRow]) -> Convergence:
+        """Wait until every binding health check says what it must; what never does is judged as it is."""
+        waiting = {
+            row.question: row.expected for row in rows if row.about is About.STATUS and row.level is not Level.RECORD
+        }
+
+        def look() -> Reading:
+            answers = self._ask(waiting, 1, 0.0)[0]
+            self.prompt |= {key for key, given in answers.items() if given[0].outcome is Outcome.ANSWERED}
+            wrong = [q for q, wanted in waiting.items() if q.key in answers and answers[q.key][0].words != wanted]
+            if not wrong:
+                return Reading(True, f"{len(waiting)} health checks say what they must")
+            first = wrong[0]
+            state = f"{len(wrong)} of {len(waiting)} do not say what they must, among them {first.key}"
+            return Reading(False, f"{state}: {answers[first.key][0].words}")
+
+        return converge(look, SETTLED)
+
+    def window(self, rows: Iterable[QuestionRow], seen: Seen) -> None:
+        """Ask every question of the rows, and dial the same nodes' nodePorts from the same client meanwhile."""
+        rows = list(rows)
+        questions = {row.question: "" for row in rows}
+        truths = {row.question for row in rows if row.about is About.TRUTH}
+        truths |= {question.control for question in truths}
+        dialled = {question: self.node_port(question) for question in truths}
+        for client in {question.client for question in questions}:
+            seen.reached |= self.listeners(client)
+        ways: dict[tuple[str, Place, Family], Future[list[Observation]]] = {}
+        for client in {question.client for question in questions}:
+            ways |= self.listening(client, SAMPLES, SPACING, ANSWER_TIMEOUT)
+        flying = {}
+        for question, port in dialled.items():
+            host = self.address(question.place, question.family)
+            if host:
+                patience = ANSWER_TIMEOUT if question.local_pods else TIMEOUT  # what must be silent is not waited for
+                job = Job(question.key, "tcp", host, port, SAMPLES, patience, spacing=SPACING, brief=True)
+                flying[question.key] = self.clients.probers[question.client.name].submit(job)
+        seen.nodes = self.places
+        seen.answers, seen.obstacles = self._ask(questions, SAMPLES, SPACING, self.prompt)
+        for key, each in ways.items():
+            outcomes = [made.outcome for made in each.result(timeout=BOUND) for _ in range(made.count)]
+            told = [outcome for outcome in outcomes if outcome is not Outcome.ERROR]
+            seen.ways[key] = Counts(sum(outcome is not Outcome.ANSWERED for outcome in told), len(told))
+        seen.served = {key: tuple(future.result(timeout=BOUND)) for key, future in flying.items()}
+        for situation in {question.situation for question in questions}:
+            seen.services[situation] = (self.stage.namespace, service_name(situation))
+
+    def spoilt(self, rows: Iterable[QuestionRow], harm: Harm) -> dict[str, str]:
+        """The questions that cannot be judged for what happened to a node or a pod of ours, by key, with the reason."""
+        found = {}
+        for question in {row.question for row in rows}:
+            node = self.places.get(question.place, "")
+            agent = self.stage.cast.pod_of(question.client)
+            needed = harm.among((name for name in harm.pods if _serves(name, question) or name == agent), {node})
+            if needed.sentences:
+                found[question.key] = needed.sentences[0]
+        return found
+
+    def _ask(
+        self, questions: Mapping[Question, str], count: int, spacing: float, patient: Collection[str] = ()
+    ) -> tuple[dict[str, tuple[Answer, ...]], dict[str, str]]:
+        flying: dict[str, Future[list[Json]]] = {}
+        obstacles: dict[str, str] = {}
+        for question in questions:
+            target = self.target(question)
+            if isinstance(target, str):
+                obstacles[question.key] = target
+                continue
+            flying[question.key] = self.get(
+                question.client,
+                *target,
+                count=count,
+                spacing=spacing,
+                timeout=ANSWER_TIMEOUT if question.key in patient else TIMEOUT,
+                method=question.method,
+                url=question.url,
+            )
+        answers = {key: read_all(future.result(timeout=BOUND)) for key, future in flying.items()}
+        return answers, obstacles
+
+
+def _serves(pod: str, question: Question) -> bool:
+    """Whether a pod of ours is one that the Service of a question selects."""
+    begins = PODS_OF.get(question.situation)
+    return begins is not None and (pod == begins or pod.startswith(f"{begins}-"))
+
+
+def read_all(results: Iterable[Mapping[str, Any]]) -> tuple[Answer, ...]:
+    """All answers of a job."""
+    return tuple(Answer.read(result) for result in results)
+
+
+def said_at(answers: Mapping[Node, Answer], say: Callable[[Answer], str]) -> dict[str, Counter[str]]:
+    """What every node said, in words, by node and family."""
+    return {f"{place.value} {family.value}": Counter({say(answer): 1}) for (place, family), answer in answers.items()}

@@ -1,0 +1,58 @@
+"""What a run says of health checks on a terminal: each node's answer by situation, and how the rounds were followed."""
+
+from collections import Counter
+
+from esipp.checks.health import LOCAL_PODS, Place, Question, Situation
+from esipp.checks.model import OUTSIDE, Family
+from esipp.judging.health.evidence import Followed, Seen
+
+NODES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_PLANE)
+
+
+def section(seen: Seen, seed: int) -> list[str]:
+    """The lines; none where nothing was seen."""
+    lines = _table(seen)
+    rounds = _rounds(seen, seed)
+    return lines + ([""] if lines and rounds else []) + rounds
+
+
+def _table(seen: Seen) -> list[str]:
+    """Status and localEndpoints, as a client outside sees them; a family of its own where they differ."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for situation in Situation:
+        for family in Family:
+            said = tuple(_say(seen, situation, place, family) for place in NODES)
+            if any(said):
+                rows.setdefault((situation.value, *said), []).append(family.value)
+    if not rows:
+        return []
+    head = ("health check, asked outside", *(place.value for place in NODES), "")
+    table = [head, *((*key, "" if len(families) > 1 else families[0]) for key, families in rows.items())]
+    widths = [max(len(line[column]) for line in table) for column in range(len(head))]
+    return ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in table]
+
+
+def _say(seen: Seen, situation: Situation, place: Place, family: Family) -> str:
+    answers = seen.answers.get(Question(situation, place, OUTSIDE, family).key, ())
+    tally: Counter[str] = Counter()
+    for answer in answers:
+        weight = answer.headers.get("x-load-balancing-endpoint-weight")
+        tally[answer.words + (f" ({weight} local)" if weight else "")] += answer.count
+    said = ", ".join(words if len(tally) == 1 else f"{words} x{count}" for words, count in tally.most_common())
+    wanted = "200" if LOCAL_PODS[situation].get(place) else "503"
+    return said + (" !" if said and any(not words.startswith(wanted) for words in tally) else "")
+
+
+def _rounds(seen: Seen, seed: int) -> list[str]:
+    """How long every node took to follow a change of its own, and the changes of others."""
+    if not seen.rounds:
+        return []
+    followed: list[Followed] = [each for played in seen.rounds for each in played.status.values()]
+    took = sorted(each.seconds for each in followed if each.seconds is not None)
+    never = len(followed) - len(took)
+    lines = [f"placement: {len(seen.rounds)} rounds of pods placed at random (seed {seed}), {len(followed)} answers"]
+    if took:
+        middle, late = took[len(took) // 2], took[min(len(took) - 1, int(0.95 * len(took)))]
+        figures = f"half {middle:.2f} s, 95 % {late:.2f} s, all {took[-1]:.2f} s; never: {never}"
+        lines.append(f"  right after the API server had it: {figures}")
+    return lines

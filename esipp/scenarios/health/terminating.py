@@ -1,0 +1,93 @@
+"""The terminating window: a node's only pod was told to end and serves on; the node says 503 and must still serve."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from esipp.base.waiting import Budget, Reading
+from esipp.checks.health import Answer, Place
+from esipp.checks.model import OUTSIDE, Family, Protocol
+from esipp.checks.observation import Observation, Outcome
+from esipp.judging.health.evidence import Leaving
+from esipp.judging.topology import parse_address
+from esipp.probing.jobs import Job
+from esipp.scenarios.health.objects import GRACE
+from esipp.scenarios.health.probes import Asker
+
+Json = dict[str, Any]
+
+SERVING = Budget("the node serving before its pod leaves", 20.0, need=3, spacing=0.1)
+LEFT = Budget("the node saying 503 after its pod was told to end", 15.0, need=3, spacing=0.1)
+WINDOW = 60
+SPACING = 0.05
+"""Three seconds of answers, both of the health check and of the nodePort, once the node has said 503."""
+
+
+@dataclass
+class Terminating:
+    """Performs the trial on the endpoint node, for each family at the same time."""
+
+    asker: Asker
+
+    def perform(self) -> dict[Family, Leaving]:
+        """Tell the pod to end, wait for 503, and watch a while."""
+        stage, stop = self.asker.stage, self.asker.stop
+        spec = stage.services["health-terminating"]["spec"]
+        health, port = spec["healthCheckNodePort"], spec["ports"][0]["nodePort"]
+        families = self.asker.families
+        hosts = {family: self.asker.address(Place.ENDPOINT_NODE, family) or "" for family in families}
+
+        def all_say(wanted: str) -> Reading:
+            asked = {f: self.asker.get(OUTSIDE, host, health, timeout=1.0) for f, host in hosts.items()}
+            said = {f: Answer.read(stop.result(future, 10)[0]).words for f, future in asked.items()}
+            return Reading(set(said.values()) == {wanted}, str({f.value: words for f, words in said.items()}))
+
+        before = stop.converge(lambda: all_say("200"), SERVING)
+        if not before.held:
+            return {family: Leaving((), {}, 0, f"the node never said 200: {before.state}") for family in families}
+        pod = f"/api/v1/namespaces/{stage.namespace}/pods/leaving"
+        stage.cluster.delete(pod, grace=GRACE)
+        stop.converge(lambda: all_say("503"), LEFT)  # what comes after it is judged, also if 503 never came
+        prober = self.asker.clients.probers[OUTSIDE.name]
+        disbelieved = {family: self._disbelieved(host) for family, host in hosts.items()}
+        answers = {f: self.asker.get(OUTSIDE, h, health, count=WINDOW, spacing=SPACING) for f, h in hosts.items()}
+        dials = {
+            family: prober.submit(Job(f"leaving {family}", "tcp", host, port, WINDOW, 1.0, spacing=SPACING))
+            for family, host in hosts.items()
+        }
+        windows = {}
+        for family in families:
+            dialled: Counter[str] = Counter()
+            foreign = 0
+            for each in stop.result(dials[family], 30):
+                served = each.outcome is Outcome.ANSWERED
+                by = "the leaving pod" if each.backend == "leaving" else str(each.backend)
+                dialled[f"served by {by}" if served else each.outcome.value] += 1
+                foreign += served and each.backend == "leaving" and not self._keeps_source(each)
+            told = tuple(Answer.read(result) for result in stop.result(answers[family], 30))
+            trouble = "" if self._still_there(pod) else _ENDED
+            windows[family] = Leaving(told, dict(dialled), foreign, trouble, disbelieved[family])
+        return windows
+
+    def _disbelieved(self, host: str) -> str:
+        """Why the client's address proves nothing: the node's reference listener does not see it, either."""
+        node = self.asker.places[Place.ENDPOINT_NODE]
+        port = self.asker.stage.listeners.get(node, {}).get(Protocol.TCP)
+        if not port:
+            return f"there is no reference listener on node {node}"
+        job = Job(f"listener of {node}", "tcp", host, port, 3, 2.0)
+        made = self.asker.stop.result(self.asker.clients.probers[OUTSIDE.name].submit(job), 30)
+        if all(each.outcome is Outcome.ANSWERED and self._keeps_source(each) for each in made):
+            return ""
+        return f"the reference listener of node {node} does not see {OUTSIDE.name} by its own address, either"
+
+    def _still_there(self, pod: str) -> bool:
+        """Whether the pod was still terminating when the window ended: else it proves nothing."""
+        return self.asker.stage.cluster.exists(pod)
+
+    def _keeps_source(self, each: Observation) -> bool:
+        """Whether the backend saw the client by its own address."""
+        return each.seen is not None and parse_address(each.seen[0]) in self.asker.clients.addresses(OUTSIDE.name)
+
+
+_ENDED = "the pod had ended before the window did"

@@ -1,0 +1,1 @@
+"""Services beside each other, many at once, and by their names."""

@@ -1,0 +1,255 @@
+"""Service A is asked and dialled on every node, steadily, while its neighbour B is changed in every way there is.
+
+B's pods stand on A's node and on a node where A has none. Each change of B is waited for on the nodes, at B's own
+health check, before the next one: so that what A was asked meanwhile was asked while the nodes took it in.
+"""
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from esipp.base.errors import HarnessError
+from esipp.base.waiting import Budget, Reading
+from esipp.checks.health import Answer, Place
+from esipp.checks.model import OUTSIDE, Entry, EntryKind, Path, Protocol, Service, ServiceType, TrafficPolicy
+from esipp.cluster.client import ApiError
+from esipp.cluster.node_ports import BY_NUMBER, health_port, taken
+from esipp.judging.health.evidence import Node
+from esipp.judging.interoperability.evidence import Neighbours
+from esipp.judging.reading import read
+from esipp.judging.topology import Topology
+from esipp.probing.jobs import Job, read_result
+from esipp.probing.orders import Stream
+from esipp.scenarios.health.probes import Asker
+from esipp.scenarios.interoperability.controls import ROLES, listen
+from esipp.scenarios.interoperability.objects import NEIGHBOUR_ROLES, A, B, neighbour_pod, service_b
+from esipp.scenarios.paths import ANSWER_TIMEOUT
+from esipp.testbed import manifests
+
+Json = dict[str, Any]
+
+SPACING = 0.05
+SILENT = 1.0
+"""Seconds of silence that count as no answer, where there must be none."""
+
+PATIENT = ANSWER_TIMEOUT
+"""Seconds an answer may take: what is late on a busy machine, whose service proxy stood still, is not lost."""
+
+MOST = 2400
+"""Questions a node at most: two minutes, where the changes take that long; usually they end it after seconds."""
+
+TOLD = Budget("every node telling a change of the neighbour", 30.0, need=1, spacing=0.05)
+"""kube-proxy syncs within a second of a change, by default; the rest is for a busy machine, and for a controller of
+EndpointSlices that has those of other services to make first."""
+
+TRIES = 8
+"""Ports that are asked for at most, where others already have them."""
+
+UNPROCESSABLE, ALREADY = 422, "already allocated"
+"""How an API server refuses a port that another Service has."""
+
+AFTER = Budget("the last answers", 2 * PATIENT, need=1, spacing=0.1)
+"""What is lost while the last change is taken in is known to be lost only once its time is up."""
+
+FIRST = 0
+"""The number that a prober gives to the first question of a job."""
+
+WAY_OUT = 10.0
+
+WATCHED = Service(ServiceType.LOAD_BALANCER, TrafficPolicy.LOCAL)
+"""Service A, as far as whoever reads an answer of it must know."""
+
+VOLATILE = ("managedFields", "resourceVersion")
+
+
+Came = dict[int, float]
+"""The questions of a stream that have an answer, or had none in time: when each was asked, on the prober's clock."""
+
+
+def is_whole(came: Came, until: float) -> bool:
+    """Whether everything that was asked until then has its answer: one that was asked later has, and all before it."""
+    later = [seq for seq, started in list(came.items()) if started > until]
+    return bool(later) and all(seq in came for seq in range(FIRST, min(later)))
+
+
+@dataclass
+class Trial:
+    """Performs the trial."""
+
+    asker: Asker
+    topology: Topology
+    _last_port: int = 0
+
+    def perform(self) -> Neighbours:
+        """All changes of B, and what A was meanwhile.
+
+        Raises:
+            HarnessError: the changes of B did not reach the nodes: then nothing is said about A.
+        """
+        stage = self.asker.stage
+        seen = Neighbours((stage.namespace, A), before=self._object(A))
+        self._choose_port()
+        self._change(seen, "its pods become ready", lambda: self._gate(True), self._serving("200"), first=True)
+        with self._watched(seen) as came:
+            seen.ways = listen(self.asker, self.topology)
+            port = self._last_port
+            self._change(seen, "its pods become unready", lambda: self._gate(False), self._serving("503"))
+            self._change(seen, "its pods become ready", lambda: self._gate(True), self._serving("200"))
+            flip = {"spec": {"externalTrafficPolicy": "Cluster"}}
+            self._change(seen, "it becomes Cluster", lambda: self._patch(flip), self._everywhere("refused"))
+            self._change(seen, "it is made again, with its old port", lambda: self._again(port), self._serving("200"))
+            self._change(
+                seen, "it is deleted", lambda: stage.cluster.delete(self._path(B)), self._everywhere("refused")
+            )
+            self._last_answers(came)
+        seen.after = self._object(A)
+        return seen
+
+    # ------------------------------------------------------------------------------------------------- the changes
+    def _path(self, name: str) -> str:
+        return f"/api/v1/namespaces/{self.asker.stage.namespace}/services/{name}"
+
+    def _object(self, name: str) -> Mapping[str, Any]:
+        """A Service as it is, but for what the server keeps about its writers."""
+        item = self.asker.stage.cluster.request("GET", self._path(name))
+        metadata = {key: value for key, value in item["metadata"].items() if key not in VOLATILE}
+        return {"metadata": metadata, "spec": item["spec"]}
+
+    def _gate(self, opened: bool) -> None:
+        pods = f"/api/v1/namespaces/{self.asker.stage.namespace}/pods"
+        for role in NEIGHBOUR_ROLES:
+            self.asker.stage.cluster.patch(f"{pods}/{neighbour_pod(role)}/status", manifests.gate(opened))
+
+    def _patch(self, body: Json) -> None:
+        made = self.asker.stage.cluster.patch(self._path(B), body, "merge-patch")
+        self._last_port = health_port(made) or self._last_port
+
+    def _choose_port(self) -> None:
+        """Give B a port that nobody else is given once B has left it, while many services are made beside this trial.
+
+        Where the server's range is another one, B keeps a port of the server's choice.
+        """
+        local = {"externalTrafficPolicy": "Local"}
+        self._patch({"spec": {"externalTrafficPolicy": "Cluster"}})
+        for port in Random(self.asker.stage.run).sample(BY_NUMBER, TRIES):
+            try:
+                self._patch({"spec": {**local, "healthCheckNodePort": port}})
+                break
+            except ApiError as refused:
+                if refused.status != UNPROCESSABLE:
+                    raise
+        else:
+            self._patch({"spec": local})
+
+    def _again(self, port: int) -> None:
+        """Delete B and make it again at once, with the health-check port it had, or another one if that was taken."""
+        cluster, stage = self.asker.stage.cluster, self.asker.stage
+        cluster.delete(self._path(B))
+        for wanted in (port, *Random(f"{stage.run} again").sample(BY_NUMBER, TRIES)):
+            try:
+                made = cluster.create(self._path("").rstrip("/"), service_b(stage.run, healthCheckNodePort=wanted))
+            except ApiError as refused:
+                if refused.status != UNPROCESSABLE or ALREADY not in refused.message:
+                    raise
+                last = refused
+                continue
+            self._last_port = health_port(made) or wanted
+            return
+        raise last
+
+    def _change(
+        self, seen: Neighbours, words: str, do: Callable[[], object], wanted: Mapping[Node, str], *, first: bool = False
+    ) -> None:
+        """Change B and wait until every node tells so at B's own health check; the ``first`` one is no change yet."""
+        stage = self.asker.stage
+        self.asker.stop.check()
+        began = time.monotonic()
+        do()
+        port = self._last_port  # a Service that is made again may have had to take another one
+
+        def look() -> Reading:
+            said = {node: answer.words for node, answer in self.asker.everywhere(port).items()}
+            for node, told in said.items():
+                if not first:
+                    seen.other.setdefault(node, Counter())[told] += 1
+            wrong = {node: told for node, told in said.items() if told != wanted[node]}
+            return Reading(not wrong, f"{len(wrong)} of {len(said)} do not say so, among them {[*wrong.items()][:1]}")
+
+        held = self.asker.stop.converge(look, TOLD)
+        if not held.held:
+            rival = taken(stage.cluster.list("/api/v1/services"), {port}, {(stage.namespace, B)})
+            state = rival or held.state
+            raise HarnessError(f"{TOLD.name} ({words}): {state}, after {held.seconds:.0f} s.", "is it well?")
+        if not first:
+            seen.changes.append((words, round(time.monotonic() - began, 3)))
+
+    def _everywhere(self, words: str) -> dict[Node, str]:
+        return {(place, family): words for place in self._places for family in self.asker.families}
+
+    def _serving(self, words: str) -> dict[Node, str]:
+        """What B's health check says where its pods are; 503 elsewhere."""
+        own = {Place(role.value) for role in NEIGHBOUR_ROLES}
+        return {node: words if node[0] in own else "503" for node in self._everywhere("503")}
+
+    @property
+    def _places(self) -> list[Place]:
+        return [place for place in self.asker.places if place is not Place.EXCLUDED]
+
+    def _last_answers(self, came: Collection[Came]) -> None:
+        """Wait for what has been asked until now."""
+        until = time.monotonic() + self.asker.clients.probers[OUTSIDE.name].clock().offset
+
+        def look() -> Reading:
+            missing = sum(not is_whole(each, until) for each in came)
+            return Reading(not missing, f"{missing} of {len(came)} streams")
+
+        self.asker.stop.converge(look, AFTER)
+
+    # ------------------------------------------------------------------------------------------------- the watching
+    @contextlib.contextmanager
+    def _watched(self, seen: Neighbours) -> Iterator[Collection[Came]]:
+        """A's health check is asked and A's nodePort dialled on every node for as long as this lasts.
+
+        Yields what of each stream has come.
+        """
+        spec = self.asker.stage.services[A]["spec"]
+        prober = self.asker.clients.probers[OUTSIDE.name]
+        streams: list[Stream] = []
+        everything: list[Came] = []
+
+        def start(job: Job, take: Callable[[Json], object]) -> None:
+            came: Came = {}
+            everything.append(came)
+
+            def note(line: Json) -> None:
+                take(line)
+                came[int(line["seq"])] = float(line["started"])
+
+            streams.append(prober.stream(job, note))
+
+        try:
+            for node in self._everywhere(""):
+                place, family = node
+                host = self.asker.address(place, family)
+                assert host
+                answers, dialled = seen.answers.setdefault(node, []), seen.dialled.setdefault(node, [])
+                ask = Job(f"A {host}", "get", host, spec["healthCheckNodePort"], MOST, PATIENT, SPACING, url="/healthz")
+                start(ask, lambda line, to=answers: to.append(Answer.read(line)))  # type: ignore[misc]
+                timeout = PATIENT if place is Place.ENDPOINT_NODE else SILENT
+                dial = Job(f"A {host}", "tcp", host, spec["ports"][0]["nodePort"], MOST, timeout, SPACING)
+                path = Path(OUTSIDE, Entry(EntryKind.NODE_PORT, ROLES.get(place)), Protocol.TCP, family, WATCHED)
+
+                def take(line: Json, job: Job = dial, path: Path = path, to: list[Any] = dialled) -> None:
+                    to.append(read(path, read_result(job, line), self.topology))
+
+                start(dial, take)
+            yield everything
+        finally:
+            for stream in streams:
+                stream.cancel()
+            for stream in streams:
+                stream.wait(WAY_OUT)

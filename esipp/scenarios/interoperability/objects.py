@@ -1,0 +1,84 @@
+"""What the interoperability suite has on the stage."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from esipp.base.labels import RUN_LABEL, labels_of
+from esipp.checks.check import Row
+from esipp.checks.interoperability import InteropRow
+from esipp.checks.model import OUTSIDE, Backends, Family, Role
+from esipp.scenarios.health.objects import local_service
+from esipp.scenarios.interoperability.scale_services import manifests_of
+from esipp.testbed import manifests
+from esipp.testbed.manifests import BACKEND_LABEL
+from esipp.testbed.objects import Ground, Props
+
+Json = dict[str, Any]
+
+NEIGHBOUR_LABEL = "esipp.dev/neighbour"
+A, B = "neighbour-a", "neighbour-b"
+"""Service A is watched, B is changed; B's pods stand on the endpoint node, beside A's, and on the bare node."""
+
+NEIGHBOUR_ROLES = (Role.ENDPOINT_NODE, Role.BARE_NODE)
+
+NAMED_LABEL = "esipp.dev/named"
+NAMED, HEADLESS, PUBLISHED, BALANCED = "named", "named-headless", "named-published", "named-balanced"
+"""Services whose names are resolved: a ClusterIP, two headless ones of which one publishes unready pods, and a Local
+LoadBalancer with a VIP."""
+
+NAMED_PODS = ("named-ready", "named-unready")
+
+
+def neighbour_pod(role: Role) -> str:
+    """The pod of service B on a node."""
+    return f"{B}-on-{role.value}"
+
+
+def service_b(run: str, **spec: Any) -> Json:
+    """Service B."""
+    return local_service(B, run, {NEIGHBOUR_LABEL: "b"}, **spec)
+
+
+def props(rows: list[Row], ground: Ground) -> Props:
+    """Everything these rows need."""
+    trials = {row.trial for row in rows if isinstance(row, InteropRow)}
+    pods: list[Json] = []
+    services: list[Json] = []
+    if "neighbours" in trials:
+        services += [local_service(A, ground.run, {BACKEND_LABEL: Backends.POD.value}), service_b(ground.run)]
+        for role in NEIGHBOUR_ROLES:
+            labels, node = {NEIGHBOUR_LABEL: "b"}, ground.roles[role]
+            pod = manifests.echo_pod(neighbour_pod(role), ground.run, node, ground.image, raw=False, labels=labels)
+            pods.append(manifests.gated(pod))
+    announced = set()
+    asking = {row.client for row in rows if isinstance(row, InteropRow) and row.client}
+    if "names" in trials:
+        services += [*_named(ground.run)]
+        here = ground.roles[Role.ENDPOINT_NODE]
+        ready, unready = (
+            manifests.echo_pod(name, ground.run, here, ground.image, raw=False, labels={NAMED_LABEL: "yes"})
+            for name in NAMED_PODS
+        )
+        pods += [ready, manifests.gated(unready)]
+        if any(isinstance(row, InteropRow) and row.claim == "balancer" for row in rows):
+            backend = {BACKEND_LABEL: Backends.POD.value}
+            services.append(local_service(BALANCED, ground.run, backend, balancer=None))
+            announced.add(BALANCED)
+    clients = asking | ({OUTSIDE} if trials & {"neighbours", "many"} else set())
+    families = [family for family in Family if ground.features[f"family.{family.value.lower()}"].present]
+    passing = [item for _, item in manifests_of(ground.run, families)] if "many" in trials and families else []
+    return Props(tuple(pods), tuple(services), frozenset(announced), frozenset(clients), tuple(passing))
+
+
+def _named(run: str) -> Iterator[Json]:
+    """The services whose names are resolved, but for the one with a VIP."""
+    plain = {"type": "ClusterIP", "ipFamilyPolicy": "PreferDualStack"}
+    ports = [{"name": "tcp", "protocol": "TCP", "port": 80, "targetPort": manifests.TCP}]
+    labelled = {RUN_LABEL: run, NAMED_LABEL: "yes"}
+    for name, spec in (
+        (NAMED, {"selector": {RUN_LABEL: run, BACKEND_LABEL: Backends.POD.value}}),
+        (HEADLESS, {"selector": labelled, "clusterIP": "None"}),
+        (PUBLISHED, {"selector": labelled, "clusterIP": "None", "publishNotReadyAddresses": True}),
+    ):
+        metadata = {"name": name, "labels": labels_of(run)}
+        yield {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {**plain, **spec, "ports": ports}}

@@ -1,0 +1,211 @@
+"""Many services at once: made, dialled, asked, and deleted again, all of them over one and the same pod."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from esipp.base.waiting import Budget, Reading
+from esipp.checks.health import Place
+from esipp.checks.interoperability import DIALLED, MANY_SERVICES
+from esipp.checks.model import OUTSIDE, Entry, EntryKind, Family, Path, Protocol, Role
+from esipp.checks.observation import Observation, Outcome
+from esipp.cluster.node_ports import all_ports, health_port
+from esipp.judging.health.evidence import Node
+from esipp.judging.interoperability.evidence import Many
+from esipp.judging.reading import read
+from esipp.judging.topology import Topology
+from esipp.probing.jobs import Job
+from esipp.scenarios.health.probes import Asker, read_all
+from esipp.scenarios.interoperability.controls import listen
+from esipp.scenarios.interoperability.scale_services import Crowd
+from esipp.scenarios.paths import ANSWER_TIMEOUT, JUDGED_TIMEOUT, SETTLING_TIMEOUT
+
+Json = dict[str, Any]
+K = TypeVar("K")
+V = TypeVar("V")
+Asks = Mapping[K, Callable[[], "Future[V]"]]
+
+COUNT = 2
+"""Connections to each nodePort, and questions to each health check."""
+
+AT_A_TIME = 50
+"""Jobs under way where an answer must come: more would be more than our one echo server takes at once."""
+
+BOUND = 60.0
+
+PROGRAMMED = Budget("every node knowing all services", 60.0, need=1, spacing=0.2)
+"""The controller that makes EndpointSlices may be allowed twenty requests a second, then kube-proxy syncs."""
+
+CLOSED = Budget("every node closing the health checks of deleted services", 30.0, need=1, spacing=0.2)
+"""As long as upstream's own tests wait for kube-proxy to follow endpoints (KubeProxyEndpointLagTimeout)."""
+
+
+@dataclass
+class Trial:
+    """Performs the trial: ``prepare`` beside other trials, then ``perform`` with nothing beside it."""
+
+    asker: Asker
+    topology: Topology
+    number: int = MANY_SERVICES
+    seen: Many = field(default_factory=Many)
+    crowd: Crowd = field(init=False)
+
+    def __post_init__(self) -> None:
+        stage = self.asker.stage
+        self.seen.namespace = stage.namespace
+        self.crowd = Crowd(stage, self.asker.stop, self.asker.families, self.number)
+
+    def prepare(self) -> None:
+        """Make the services, and wait until all of them are known on every node; what never is is judged as it is.
+
+        Raises:
+            ApiError: the API server refused a service.
+            UnreachableError: it did not answer.
+            StoppedError: the session ends.
+        """
+        self.crowd.create()
+        self._done("created")
+        for name, kind in self.crowd.kinds.items():
+            self.seen.names.setdefault(kind, []).append(name)
+        self.seen.ports = {name: all_ports(item) for name, item in self.crowd.made.items()}
+        held = self.asker.stop.converge(self._look(), PROGRAMMED)
+        self._done("programmed")
+        self.seen.late = "" if held.held else held.state
+
+    def perform(self) -> Many:
+        """Look at them, all in one window, and delete them: nobody waits for those without a health check."""
+        self._window()
+        self._done("asked")
+        balancers = [name for name, item in self.crowd.made.items() if health_port(item)]
+        deleted = self.crowd.delete(balancers)
+        self._done("deleted")
+        self._closed({name: port for name in deleted if (port := health_port(self.crowd.made[name]))})
+        self._done("closed")
+        return self.seen
+
+    def _done(self, what: str) -> None:
+        self.seen.seconds[what] = round(time.monotonic() - self.crowd.began, 3)
+
+    # -------------------------------------------------------------------------------------------------- the window
+    def _look(self) -> Callable[[], Reading]:
+        """Whether all are known everywhere; each entry and each health check is asked until it is right once."""
+        dials = self._dials(answering=True)
+        asks = {(name, node) for name in self.crowd.made for node in self._health_nodes(name)}
+
+        def look() -> Reading:
+            flying = {key: self._dialling(*key, 1, SETTLING_TIMEOUT) for key in dials}
+            for key, made in self._in_turn(flying).items():
+                if all(each.outcome is Outcome.ANSWERED for each in made):
+                    dials.remove(key)
+            asking = {(name, node): self._asking(name, node, 1, SETTLING_TIMEOUT) for name, node in asks}
+            for (name, node), told in self._in_turn(asking).items():
+                wanted = "200" if node[0] is Place.ENDPOINT_NODE else "503"
+                if all(answer.words == wanted for answer in read_all(told)):
+                    asks.remove((name, node))
+            late = [*dict.fromkeys(name for name, _ in (*dials, *asks))]
+            return Reading(not late, f"{len(late)} do not answer yet, among them {late[:1]}")
+
+        return look
+
+    def _window(self) -> None:
+        """Every nodePort of the endpoint node and of the bare node, every health check of every node."""
+        answering, seen = self._dials(answering=True), self.seen
+        silent = {
+            key: self._dialling(*key, COUNT, JUDGED_TIMEOUT)() for key in self._dials() if key not in set(answering)
+        }
+        dialled = self._in_turn({key: self._dialling(*key, COUNT, ANSWER_TIMEOUT) for key in answering})
+        asked = self._in_turn(
+            {
+                (name, node): self._asking(name, node, COUNT, ANSWER_TIMEOUT)
+                for name in self.crowd.made
+                for node in self._health_nodes(name)
+            }
+        )
+        seen.ways = listen(self.asker, self.topology)
+        dialled |= {key: self.asker.stop.result(each, BOUND) for key, each in silent.items()}
+        for (name, role), observed in dialled.items():
+            path, kind = self._path(name, role), self.crowd.kinds[name]
+            readings = [read(path, each, self.topology) for each in observed]
+            seen.dialled.setdefault((kind, role), {})[name] = readings
+        for (name, node), told in asked.items():
+            seen.answers.setdefault(name, {})[node] = list(read_all(told))
+
+    def _closed(self, ports: Mapping[str, int]) -> None:
+        """Ask every node at the ports that were health checks, until all refuse."""
+        if not ports:
+            return
+        gone = self.seen.gone
+        refused = {Outcome.REFUSED.value}
+
+        def look() -> Reading:
+            asking = {(name, node): self._asking(name, node) for name in ports for node in self._health_nodes(name)}
+            gone.clear()
+            for (name, _), told in self._in_turn(asking).items():
+                gone.setdefault(name, Counter()).update(each.words for each in read_all(told))
+            still = [name for name, said in gone.items() if set(said) != refused]
+            return Reading(not still, f"{len(still)} of {len(ports)} are answered")
+
+        self.asker.stop.converge(look, CLOSED)
+        still = {name: ports[name] for name, said in gone.items() if set(said) != refused}
+        for name in _taken(self.asker.stage.cluster.list("/api/v1/services") if still else [], still):
+            del gone[name]  # another tenant's by now
+
+    # ------------------------------------------------------------------------------------------------------ asking
+    def _in_turn(self, asks: "Asks[K, V]") -> dict[K, V]:
+        """What all gave, of which only some fly at a time."""
+        found: dict[K, V] = {}
+        keys = list(asks)
+        for first in range(0, len(keys), AT_A_TIME):
+            flying = {key: asks[key]() for key in keys[first : first + AT_A_TIME]}
+            found |= {key: self.asker.stop.result(each, BOUND) for key, each in flying.items()}
+        return found
+
+    def _dials(self, *, answering: bool = False) -> list[tuple[str, Role]]:
+        """Services and the nodes whose nodePorts are dialled; or only where somebody must answer."""
+        return [
+            (name, role)
+            for name in self.crowd.made
+            for role in DIALLED
+            if not (answering and role is Role.BARE_NODE and self.crowd.kinds[name].is_local)
+        ]
+
+    def _dialling(self, name: str, role: Role, count: int, timeout: float) -> "Callable[[], Future[list[Observation]]]":
+        item, path = self.crowd.made[name], self._path(name, role)
+        host = self.asker.stage.nodes[self.asker.stage.roles[role]].internal[path.family]
+        job = Job(name, "tcp", host, int(item["spec"]["ports"][0]["nodePort"]), count, timeout)
+        return lambda: self.asker.clients.probers[OUTSIDE.name].submit(job)
+
+    def _health_nodes(self, name: str) -> list[Node]:
+        """The nodes that are asked for the health check of a service, if it has one, in the family of the service."""
+        item = self.crowd.made[name]
+        family = _family(item)
+        places = self.asker.places if health_port(item) else ()
+        return [
+            (place, family) for place in places if place is not Place.EXCLUDED and self.asker.address(place, family)
+        ]
+
+    def _asking(
+        self, name: str, node: Node, count: int = 1, timeout: float = JUDGED_TIMEOUT
+    ) -> "Callable[[], Future[list[Json]]]":
+        host, port = self.asker.address(*node), health_port(self.crowd.made[name])
+        assert host
+        assert port
+        return lambda: self.asker.get(OUTSIDE, host, port, count=count, timeout=timeout)
+
+    def _path(self, name: str, role: Role) -> Path:
+        """The path that is dialled, for whoever reads what came of it."""
+        family = _family(self.crowd.made[name])
+        return Path(OUTSIDE, Entry(EntryKind.NODE_PORT, role), Protocol.TCP, family, self.crowd.kinds[name].shape)
+
+
+def _family(item: Json) -> Family:
+    return Family(item["spec"]["ipFamilies"][0])
+
+
+def _taken(services: Iterable[Json], ports: Mapping[str, int]) -> list[str]:
+    """Whose port another service has by now."""
+    held = {port for item in services for port in all_ports(item)}
+    return [name for name, port in ports.items() if port in held]

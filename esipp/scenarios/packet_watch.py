@@ -1,0 +1,158 @@
+"""Packets of the judged window: a tap on every agent's node while the sampled connections fly."""
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from esipp.base.errors import HarnessError
+from esipp.checks.model import BACKENDS, Protocol
+from esipp.checks.observation import Observation, Outcome, Witness
+from esipp.packets.capture import Capture, End
+from esipp.packets.scope import Scope
+from esipp.packets.tap import Tap
+from esipp.packets.trace import Agreement, Change, Trace, Tracer, agree
+from esipp.probing.jobs import Job
+from esipp.testbed.clients import Clients
+from esipp.testbed.manifests import Numbers
+from esipp.testbed.testbed import Stage
+
+KNOWN_TIMEOUT = 2.0
+"""Seconds for a probe of an agent to its own node's listener, which a capture must have seen to be believed."""
+
+
+def scope_of(stage: Stage) -> Scope:
+    """The run's own packets: its nodePorts and listeners at any address, its other ports at their addresses."""
+    ports: set[tuple[str, int]] = set()
+    endpoints: set[tuple[str, str, int]] = set()
+    for name, service in stage.services.items():
+        spec = service["spec"]
+        addresses = {*(spec.get("clusterIPs") or []), *stage.vips.get(name, {}).values()} - {"None"}
+        for port in spec["ports"]:
+            if port.get("nodePort"):
+                ports.add((port["protocol"], port["nodePort"]))
+            if spec.get("externalIPs"):
+                ports.add((port["protocol"], port["port"]))
+            endpoints |= {(port["protocol"], address, port["port"]) for address in addresses}
+    for told in stage.listeners.values():
+        ports |= {(protocol.value, port) for protocol, port in told.items()}
+    for (address, port), protocol in _targets(stage).items():
+        endpoints.add((protocol, address, port))
+    return Scope(ports, endpoints, payloads=True)
+
+
+def _targets(stage: Stage) -> dict[End, str]:
+    """The backends' own addresses and ports, with the protocol."""
+    found: dict[End, str] = {}
+    protocols = {"http": Protocol.TCP, "tcp": Protocol.TCP, "udp": Protocol.UDP, "sctp": Protocol.SCTP}
+    for kind, names in BACKENDS.items():
+        ports = Numbers.of(stage.run).backend(kind)
+        for name in names & stage.pods.keys():
+            for address in stage.pods[name].addresses.values():
+                found |= {(address, port): protocols[listener].value for listener, port in ports.items()}
+    return found
+
+
+def endpoints_of(stage: Stage) -> dict[End, str]:
+    """The backends and reference listeners by address and port, with the node each stands on."""
+    found: dict[End, str] = {}
+    for kind, names in BACKENDS.items():
+        for name in names & stage.pods.keys():
+            pod = stage.pods[name]
+            for address in pod.addresses.values():
+                found |= {(address, port): pod.node for port in Numbers.of(stage.run).backend(kind).values()}
+    for node, listeners in stage.listeners.items():  # a reference listener is its own backend
+        for address in stage.nodes[node].internal.values():
+            found |= {(address, port): node for port in listeners.values()}
+    return found
+
+
+@dataclass
+class Watch:
+    """Captures of all nodes with an agent, from ``begin`` to ``end``; it never fails a run.
+
+    ``blind`` says which captures cannot be believed, and why; empty where all can. ``captures`` are those that can.
+    """
+
+    stage: Stage
+    clients: Clients
+    captures: list[Capture] = field(default_factory=list)
+    blind: str = ""
+    traces: dict[tuple[str, int], Trace] = field(default_factory=dict)
+    _taps: list[Tap] = field(default_factory=list)
+    _known: dict[str, list[Observation]] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Start a tap on every node, wait until all listen, and send what each must see."""
+        scope = scope_of(self.stage)
+        for node in sorted(self.clients.agents):
+            self._taps.append(Tap(node, self.clients.on_agent(node), scope))
+        with ThreadPoolExecutor(max_workers=12) as pool:
+            list(pool.map(Tap.listening, self._taps))
+        self._send_known()
+
+    def end(self) -> None:
+        """Send once more what each tap must see, stop them all, and ask each whether it can be believed."""
+        self._send_known()
+        with ThreadPoolExecutor(max_workers=12) as pool:
+            taken = list(pool.map(Tap.stop, self._taps))
+        doubts = {capture.node: capture.blindness(self._known.get(capture.node, ())) for capture in taken}
+        self.captures = [capture for capture in taken if not doubts[capture.node]]
+        self.blind = "; ".join(doubt for doubt in doubts.values() if doubt)
+
+    def stop(self) -> None:
+        """Stop whatever still runs; for the end of a run that was cut short."""
+        for tap in self._taps:
+            tap.stop()
+
+    def witnesses(self, observations: Mapping[str, Iterable[Observation]]) -> dict[str, list[Witness]]:
+        """What the packets tell of each connection that was kept whole, by path."""
+        endpoints = endpoints_of(self.stage)
+        tracer = Tracer(self.captures, endpoints)
+        seeing = {capture.node for capture in self.captures}
+        whole = set(endpoints.values()) <= seeing and not any(capture.dropped for capture in self.captures)
+        found: dict[str, list[Witness]] = {}
+        for key, made in observations.items():
+            for each in made:
+                if each.ports or not each.source:
+                    continue  # stands for many, or never left its client
+                trace = self.traces[key, each.seq] = tracer.trace(each)
+                found.setdefault(key, []).append(_witness(each, trace, whole=whole))
+        return found
+
+    def _send_known(self) -> None:
+        flying = {}
+        for node, agent in self.clients.agents.items():
+            address = next(iter(self.stage.nodes[node].internal.values()), None)
+            port = self.stage.listeners.get(node, {}).get(Protocol.TCP)
+            if address and port:
+                flying[node] = agent.submit(Job(f"known {node}", "tcp", address, port, 1, KNOWN_TIMEOUT))
+        for node, future in flying.items():
+            with contextlib.suppress(TimeoutError, HarnessError):  # then that capture lacks its proof
+                self._known.setdefault(node, []).extend(future.result(timeout=KNOWN_TIMEOUT + 10))
+
+
+def _say(change: Change) -> str:
+    """A change without the ports, which differ from connection to connection."""
+    if change.moved:
+        return (
+            f"{change.node}, between {change.before} and {change.after}: NAT moved the source port of {change.was[0]}"
+        )
+    return f"{change.node}, between {change.before} and {change.after}: {change.was[0]} became {change.became[0]}"
+
+
+def _witness(observation: Observation, trace: Trace, *, whole: bool) -> Witness:
+    """What a trace testifies; that nothing went to a backend only if every backend's node was watched, without loss."""
+    agreement, why = agree(observation, trace)
+    if observation.outcome is not Outcome.ANSWERED and trace.delivered is None and not whole:
+        agreement = Agreement.UNSEEN
+    return Witness(
+        observation.path,
+        observation.seq,
+        seen=agreement is Agreement.AGREED,
+        words=trace.said(),
+        delivered=trace.delivered,
+        change="; ".join(dict.fromkeys(_say(change) for change in trace.changes)),
+        contradiction=why if agreement is Agreement.CONTRADICTION else "",
+        doubt=trace.apart,
+    )

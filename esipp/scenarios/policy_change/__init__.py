@@ -1,0 +1,1 @@
+"""Traffic policies that change under traffic."""

@@ -1,0 +1,176 @@
+"""The window of the steady services: every path is dialled all the time while neighbours flip their policies."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any
+
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop
+from esipp.checks.check import Feature
+from esipp.checks.model import OUTSIDE, Family, Path, Role, TrafficPolicy
+from esipp.checks.observation import Observation
+from esipp.checks.path import Cell
+from esipp.checks.policy_change import BesideHealthRow
+from esipp.judging.paths import Evidence
+from esipp.judging.policy_change.evidence import Neighbour, Window
+from esipp.judging.topology import Node, Topology
+from esipp.preflight.facts import listener_facts
+from esipp.probing.jobs import Job, job_on
+from esipp.scenarios.paths import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan
+from esipp.scenarios.policy_change.objects import INSIDE, NEIGHBOURS
+from esipp.scenarios.policy_change.probes import Asking
+from esipp.scenarios.policy_change.run import as_flip, flip, policy_path
+from esipp.testbed.announced import families_of
+from esipp.testbed.clients import Clients
+from esipp.testbed.testbed import Stage
+
+Json = dict[str, Any]
+
+COUNT, SPACING = 24, 0.4
+"""New connections a path, and seconds between two: about a hundred paths make less than three hundred a second."""
+
+PATIENCE = 4.0
+"""Seconds for an answer where there was one: less than in a window in which nothing is done, as a longer patience would
+let TCP's own repetitions hide that a path was silent for seconds while its neighbours flipped."""
+
+FLIPS, EVERY, BEGIN = 10, 0.8, 0.6
+"""Flips of the neighbours in turn, the seconds between two, and from the first connections to the first flip; so each
+neighbour stays as it is for longer than kube-proxy waits between two syncs (minSyncPeriod, 1 s)."""
+
+BARE_SPACING = 0.2
+BOUND = 60.0
+
+
+def address_for(node: Node, service: Json) -> str:
+    """The node's address in a family that a Service has: the first of a node's may be one that no Service has.
+
+    Raises:
+        HarnessError: they share none.
+    """
+    own = [node.internal[family] for family in families_of(service) if family in node.internal]
+    if not own:
+        raise HarnessError(f"Node {node.name} and the Service {service['metadata']['name']} share no IP family.")
+    return own[0]
+
+
+@dataclass
+class Beside:
+    """Dials what the cells and the health rows are about, and flips the neighbours meanwhile."""
+
+    stage: Stage
+    clients: Clients
+    topology: Topology
+    features: Mapping[str, Feature]
+    facts: dict[str, str]
+    cells: Sequence[Cell]
+    health: Sequence[BesideHealthRow]
+    stop: Stop
+
+    def settle(self) -> tuple[Plan, Settling, str]:
+        """Wait until every path that must answer does, as before any judged window; in words how that ended."""
+        todo = plan(self.cells, self.stage.address)
+        settling = Settling(self.clients.probers, todo)
+        settled = settling.wait(must_answer(self.cells, self.facts))
+        return todo, settling, "" if settled.held else f"{settled}; judged as it is"
+
+    def perform(self, todo: Plan, answering: Iterable[Path]) -> Window:
+        """The window.
+
+        Raises:
+            ApiError: the API server refused a flip.
+            UnreachableError: it did not answer.
+            HarnessError: a prober is gone, or nobody can tell whether our own pods stayed as they were.
+            StoppedError: the session ends.
+        """
+        probers = self.clients.probers
+        watcher = OUTSIDE if OUTSIDE.name in probers else INSIDE
+        clocks = {name: prober.clock() for name, prober in probers.items()}
+        asking = Asking(probers[watcher.name], clocks[watcher.name])
+        neighbours = {name: self._neighbour(name, asking, bare=watcher is OUTSIDE) for name in NEIGHBOURS}
+        streams = [each.bare for each in neighbours.values() if each.bare is not None]
+        try:
+            began = time.monotonic()
+            paths, asked = self._dial(todo, set(answering))
+            self._flip(neighbours, asking, began + BEGIN)
+            observations = {path: self.stop.result(future, BOUND) for path, future in paths.items()}
+            answers = {place: self.stop.result(future, BOUND) for place, future in asked.items()}
+            for name, each in neighbours.items():
+                read = self.stage.cluster.request("GET", policy_path(self.stage.namespace, name))
+                each.policy = str(read["spec"].get("externalTrafficPolicy"))
+        finally:
+            asking.end(*streams, *(stream for each in neighbours.values() for stream in each.health.values()))
+        obstacles = {**todo.obstacles, **self.stage.harmed().obstacles(todo.targets, self.stage.cast)}
+        seen = {path.key: made for path, made in observations.items()}
+        found = {name: fact.value for name, fact in listener_facts(seen, todo.targets, self.topology).items()}
+        self.facts |= found
+        blind = "no packets are captured while policies flip"
+        ahead = {name: clock.offset for name, clock in clocks.items()}
+        evidence = Evidence(seen, self.topology, self.features, COUNT, self.facts, obstacles, blind=blind, clocks=ahead)
+        health = {place: self._told(lines) for place, lines in answers.items()}
+        return Window(evidence, list(observations), clocks, neighbours, health)
+
+    # ------------------------------------------------------------------------------------------- what is dialled
+    def _dial(
+        self, todo: Plan, answering: set[Path]
+    ) -> tuple[dict[Path, Future[list[Observation]]], dict[tuple[Role, Family], Future[list[Json]]]]:
+        """Everything, each at its own moment of the time between two connections, so that they do not come at once."""
+        wanted = list(todo.targets.items())
+        questions = list(dict.fromkeys((row.place, row.family, row.path) for row in self.health))
+        pause = threading.Event()
+        between = SPACING / max(1, len(wanted) + len(questions))
+        paths, asked = {}, {}
+        for path, (host, port) in wanted:
+            timeout = PATIENCE if path in answering else JUDGED_TIMEOUT
+            job = replace(job_on(path, host, port, COUNT, timeout), spacing=SPACING)
+            paths[path] = self.clients.probers[path.client.name].submit(job)
+            pause.wait(between)
+        for place, family, path in questions:
+            host = self.stage.nodes[self.stage.roles[place]].internal[family]
+            port = int(self.stage.services[path.object_name]["spec"]["healthCheckNodePort"])
+            job = Job(f"health {place} {family}", "get", host, port, COUNT, PATIENCE, SPACING, url="/healthz")
+            asked[place, family] = self.clients.probers[OUTSIDE.name].ask(job)
+            pause.wait(between)
+        return paths, asked
+
+    @staticmethod
+    def _told(lines: Iterable[Json]) -> dict[str, int]:
+        """How many answers said what."""
+        said = (str((line.get("response") or {}).get("status") or line["outcome"]) for line in lines)
+        return dict(Counter(said))
+
+    # ---------------------------------------------------------------------------------------------- neighbours
+    def _neighbour(self, name: str, asking: Asking, *, bare: bool) -> Neighbour:
+        created = self.stage.services[name]
+        made = Neighbour()
+        if bare:
+            node = self.stage.nodes[self.stage.roles[Role.BARE_NODE]]
+            port = int(created["spec"]["ports"][0]["nodePort"])
+            host = address_for(node, created)
+            made.bare = asking.connect(f"{name} at the bare node", host, port, spacing=BARE_SPACING)
+        self._ask_port(name, made, as_flip(0, TrafficPolicy.LOCAL, time.monotonic(), created).health_port, 0, asking)
+        return made
+
+    def _ask_port(self, name: str, made: Neighbour, port: int, number: int, asking: Asking) -> None:
+        """Ask at the health-check port that it has now."""
+        if port:
+            asking.end(*made.health.values())
+            host = address_for(self.stage.nodes[self.stage.roles[Role.ENDPOINT_NODE]], self.stage.services[name])
+            told = f"{name} health check {number}"
+            made.health[number] = asking.health(told, host, port, name, self.stage.namespace)
+
+    def _flip(self, neighbours: Mapping[str, Neighbour], asking: Asking, begin: float) -> None:
+        """All flips at their times, in turn."""
+        pause, names = threading.Event(), list(neighbours)
+        for number in range(FLIPS):
+            pause.wait(max(0.0, begin + number * EVERY - time.monotonic()))
+            self.stop.check()
+            name = names[number % len(names)]
+            each = neighbours[name]
+            to = TrafficPolicy.LOCAL if len(each.flips) % 2 else TrafficPolicy.CLUSTER
+            each.flips.append(flip(self.stage, name, len(each.flips) + 1, to))
+            if to is TrafficPolicy.LOCAL:
+                self._ask_port(name, each, each.flips[-1].health_port, each.flips[-1].number, asking)

@@ -1,0 +1,62 @@
+"""What stands on the stage for flips: Services whose policies flip, over the same pod as everybody else's."""
+
+from typing import Any
+
+from esipp.base.labels import RUN_LABEL, labels_of
+from esipp.checks.check import Row
+from esipp.checks.model import OUTSIDE, Backends, Balancer, Client, Role, ServiceType, Vantage
+from esipp.checks.policy_change import BesideHealthRow, BesideRow, FlippedRow
+from esipp.scenarios.health.objects import NOBODY
+from esipp.testbed import manifests
+from esipp.testbed.manifests import BACKEND_LABEL
+from esipp.testbed.objects import Ground, Props
+
+Json = dict[str, Any]
+
+INSIDE = Client("host-on-other-node", Vantage.NODE, Role.OTHER_NODE)
+"""Who looks after the neighbours where there is no client outside."""
+
+NEIGHBOURS = {"neighbour-loadbalancer": ServiceType.LOAD_BALANCER, "neighbour-nodeport": ServiceType.NODE_PORT}
+"""Services beside the steady ones; their policies flip. Without the feature ``load-balancer`` the first is one that
+nobody serves: nodes have its rules and its health check all the same, and no load balancer is made for it."""
+
+PORT = 80
+
+
+def flipping(name: str, run: str, kind: ServiceType, balancer: Balancer | None = None) -> Json:
+    """A Service with externalTrafficPolicy Local over the pod that is behind all others, too."""
+    spec: Json = {
+        "type": kind.value,
+        "externalTrafficPolicy": "Local",
+        "ipFamilyPolicy": "PreferDualStack",
+        "selector": {RUN_LABEL: run, BACKEND_LABEL: Backends.POD.value},
+        "ports": [{"name": "tcp", "protocol": "TCP", "port": PORT, "targetPort": manifests.TCP}],
+    }
+    if balancer not in (None, Balancer.DEFAULT):
+        spec["loadBalancerClass"] = f"esipp.dev/{balancer.value}"
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels_of(run)}, "spec": spec}
+
+
+def props(rows: list[Row], ground: Ground) -> Props:
+    """Everything these rows need; the steady services and the pod come with the rows' own paths."""
+    services: list[Json] = []
+    announced: set[str] = set()
+    outside = ground.features["vantage.outside"].present
+    if any(isinstance(row, BesideRow | BesideHealthRow) for row in rows):
+        services += [_neighbour(name, kind, ground) for name, kind in NEIGHBOURS.items()]
+    for service in sorted({row.service for row in rows if isinstance(row, FlippedRow)}):
+        kind = ServiceType.LOAD_BALANCER if service.balancer else ServiceType.NODE_PORT
+        services.append(flipping(service.object_name, ground.run, kind, service.balancer))
+        announced |= {service.object_name} if service.balancer else set()
+    return Props(services=tuple(services), announced=frozenset(announced), clients=frozenset({_watcher(outside)}))
+
+
+def _neighbour(name: str, kind: ServiceType, ground: Ground) -> Json:
+    made = flipping(name, ground.run, kind)
+    if kind is ServiceType.LOAD_BALANCER and not ground.features["load-balancer"].present:
+        made["spec"]["loadBalancerClass"] = NOBODY
+    return made
+
+
+def _watcher(outside: bool) -> Client:
+    return OUTSIDE if outside else INSIDE

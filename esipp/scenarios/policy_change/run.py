@@ -1,0 +1,231 @@
+"""Flips the policy of one Service, each time when the flip before has been followed, while it is asked all the time."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop
+from esipp.base.waiting import Budget, Reading
+from esipp.checks.model import OUTSIDE, Family, Protocol, Role, TrafficPolicy
+from esipp.checks.policy_change import PLACES, At, Flipping
+from esipp.judging.endpoint_change.samples import Sample, Stream
+from esipp.judging.policy_change.timeline import BUDGET, STAYS, Course, Flip, Ground, Kept, Phase, closed, reads, says
+from esipp.scenarios.policy_change.objects import PORT
+from esipp.scenarios.policy_change.probes import PATIENT, TIMEOUT, Asking
+from esipp.testbed.clients import Clients
+from esipp.testbed.testbed import Stage
+
+Json = dict[str, Any]
+
+ROUNDS = 3
+"""Local, Cluster, Local, so many times."""
+
+LOOKS = 0.1
+FOLLOWED = Budget("a flip being followed", BUDGET, need=1, spacing=LOOKS)
+
+LASTS = STAYS + 0.3
+"""Seconds that what is right must have lasted before the next flip."""
+
+LOOSE = 8.0
+"""Seconds after which a flip counts as followed although the source is not rewritten, where everything answers."""
+
+MOST_LATE = 2
+"""Flips that were not followed, after which no more are made: each takes its whole budget, and one a direction tells
+what there is to tell."""
+
+LAST = Budget("the last answers", 5.0, need=1, spacing=LOOKS)
+"""After the end: what stays silent is known to have done so only once its time is up."""
+
+CONTROL_SPACING = 0.2
+"""Seconds between two requests to a node's reference listener: losses and lateness are held against those."""
+
+CONNECTIONS = 3
+"""Connections that stay open, at an entry and in a family."""
+
+MADE = Budget("connections that are to stay open being made", 5.0, need=1, spacing=LOOKS)
+
+
+def policy_path(namespace: str, service: str) -> str:
+    """The Service object."""
+    return f"/api/v1/namespaces/{namespace}/services/{service}"
+
+
+def flip(stage: Stage, service: str, number: int, to: TrafficPolicy) -> Flip:
+    """Change the policy of a Service; nothing else of it.
+
+    Raises:
+        ApiError: the API server refused.
+        UnreachableError: it did not answer.
+    """
+    cause = time.monotonic()
+    body = {"spec": {"externalTrafficPolicy": to.value}}
+    return as_flip(number, to, cause, stage.cluster.patch(policy_path(stage.namespace, service), body, "merge-patch"))
+
+
+def as_flip(number: int, to: TrafficPolicy, cause: float, service: Json) -> Flip:
+    """A flip, from what the API server made of the Service."""
+    spec = service["spec"]
+    port = int(spec.get("healthCheckNodePort") or 0)
+    return Flip(number, to, cause, time.monotonic(), str(spec.get("externalTrafficPolicy")), port)
+
+
+@dataclass
+class Driver:
+    """One Service, its flips, and who follows them; ``course`` is what came of it.
+
+    ``keeps`` says whether connections are made that stay open.
+    """
+
+    stage: Stage
+    ground: Ground
+    service: Flipping
+    asking: Asking
+    stop: Stop
+    keeps: bool = False
+    course: Course = field(default_factory=Course)
+
+    def perform(self) -> None:
+        """All flips.
+
+        Raises:
+            ApiError: the API server refused one.
+            UnreachableError: it did not answer.
+            HarnessError: the prober is gone.
+            StoppedError: the session ends.
+        """
+        course, name = self.course, self.service.object_name
+        course.planned = 2 * ROUNDS
+        created = self.stage.services[name]
+        course.flips.append(as_flip(0, TrafficPolicy.LOCAL, time.monotonic(), created))
+        try:
+            self._dial()
+            self._ask_health(course.flips[0])
+            late = int(not self.stop.converge(self._look, FOLLOWED).held)
+            self._keep(At.ENDPOINT_NODE)
+            for number in range(1, course.planned + 1):
+                to = TrafficPolicy.CLUSTER if number % 2 else TrafficPolicy.LOCAL
+                course.flips.append(flip(self.stage, name, number, to))
+                self._ask_health(course.flips[-1])
+                late += not self.stop.converge(self._look, FOLLOWED).held
+                if number == 1:
+                    self._keep(At.BARE_NODE)
+                if number >= 2 and late >= MOST_LATE:
+                    break
+            course.end = time.monotonic()
+            patience = (PATIENT if course.kept else TIMEOUT) + 0.1
+            self.stop.converge(lambda: Reading(time.monotonic() - course.end > patience, "last answers"), LAST)
+        finally:
+            course.end = course.end or time.monotonic()
+            kept = [stream for each in course.kept for stream in each.streams]
+            self.asking.end(*course.data.values(), *course.health.values(), *kept)
+
+    def address(self, at: At, family: Family) -> tuple[str, int] | str:
+        """What is dialled at an entry; a sentence where it cannot be."""
+        name = self.service.object_name
+        if at.role is not None:
+            port = int(self.stage.services[name]["spec"]["ports"][0]["nodePort"])
+            return self.stage.nodes[self.stage.roles[at.role]].internal[family], port
+        vip = self.stage.vips.get(name, {}).get(family)
+        why = self.stage.obstacles.get((name, family), f"the service has no {family} VIP")
+        return (vip, PORT) if vip else why
+
+    @property
+    def families(self) -> list[Family]:
+        """Those of the Service."""
+        return [Family(each) for each in self.stage.services[self.service.object_name]["spec"]["ipFamilies"]]
+
+    def _dial(self) -> None:
+        for family in self.families:
+            for at in At:
+                if at is At.VIP and self.service.balancer is None:
+                    continue
+                where = self.address(at, family)
+                if isinstance(where, str):
+                    self.course.obstacles[at, family] = where
+                    continue
+                timeout = PATIENT if at is At.ENDPOINT_NODE else TIMEOUT
+                stream = self.asking.connect(f"{self.service} {at} {family}", *where, timeout=timeout)
+                self.course.data[at, family] = stream
+
+    def _ask_health(self, flipped: Flip) -> None:
+        """With a new port, ask there; what was asked until now is no longer."""
+        if not flipped.health_port or flipped.to is not TrafficPolicy.LOCAL:
+            return
+        self.asking.end(*self.course.health.values())
+        for node in dict.fromkeys(self.stage.roles[role] for role in PLACES):
+            for family in self.families:
+                key = (flipped.number, node, family)
+                if key not in self.course.health:
+                    host, name = self.stage.nodes[node].internal[family], self.service.object_name
+                    told = f"{name} health check {flipped.number} of {node} {family}"
+                    self.course.health[key] = self.asking.health(
+                        told, host, flipped.health_port, name, self.stage.namespace
+                    )
+
+    def _keep(self, at: At) -> None:
+        """Make connections that are to stay open, under the policy of now; only a NodePort service's lead one way."""
+        if self.service is not Flipping.NODE_PORT or not self.keeps:
+            return
+        made = []
+        for family in self.families:
+            where = self.address(at, family)
+            assert not isinstance(where, str)
+            name = f"{self.service} {at} {family} kept"
+            streams = [self.asking.keep(f"{name} {number}", *where) for number in range(CONNECTIONS)]
+            made.append(Kept(at, family, self.course.flips[-1].number, streams))
+        self.course.kept += made
+
+        def look() -> Reading:
+            waiting = [stream.name for each in made for stream in each.streams if not stream.samples]
+            return Reading(not waiting, ", ".join(waiting))
+
+        self.stop.converge(look, MADE)
+
+    # ------------------------------------------------------------------------------------- has it been followed?
+    def _look(self) -> Reading:
+        now, last = time.monotonic(), self.course.flips[-1]
+        waiting = [name for name, lasts in self._follows(last, now, strictly=True) if not lasts]
+        if waiting and now - last.cause > LOOSE:
+            waiting = [name for name, lasts in self._follows(last, now, strictly=False) if not lasts]
+        return Reading(not waiting, f"waiting for {', '.join(waiting)}" if waiting else "followed")
+
+    def _follows(self, last: Flip, now: float, *, strictly: bool) -> Iterator[tuple[str, bool]]:
+        for (at, _), stream in self.course.data.items():
+            yield stream.name, _lasts(stream, last, now, reads(self.ground, at, last.to, strictly=strictly))
+        home = self.stage.roles[Role.ENDPOINT_NODE]
+        newest = max((number for number, *_ in self.course.health), default=0)
+        for (number, node, _), stream in self.course.health.items():
+            if number == newest and self.service.balancer:
+                wanted = says("200" if node == home else "503") if last.to is TrafficPolicy.LOCAL else closed
+                yield stream.name, _lasts(stream, last, now, wanted)
+
+
+def _lasts(stream: Stream, last: Flip, now: float, good: Callable[[Sample], bool | None]) -> bool:
+    found = Phase(last, now, stream.view(last.cause, now, now)).last_run(good)
+    return found is not None and found.until - found.since >= LASTS and found.stays
+
+
+def controls(asking: Asking, clients: Clients) -> Mapping[tuple[At, Family], Stream]:
+    """The reference listeners of both nodes, with no Service in the way: they show that the client is not masqueraded.
+
+    Raises:
+        HarnessError: there is no agent on a node.
+    """
+    stage, made = clients.stage, {}
+    for at in (At.ENDPOINT_NODE, At.BARE_NODE):
+        node = stage.nodes[stage.roles[Role(at.value)]]
+        port = stage.listeners.get(node.name, {}).get(Protocol.TCP)
+        if not port:
+            raise HarnessError(f"There is no agent on node {node.name}.", "run again.")
+        for family, host in node.internal.items():
+            name = f"listener of {node.name} {family}"
+            made[at, family] = asking.connect(name, host, port, spacing=CONTROL_SPACING, timeout=PATIENT)
+    return made
+
+
+def asking_from(clients: Clients) -> Asking:
+    """Continuous probes of the client outside."""
+    prober = clients.probers[OUTSIDE.name]
+    return Asking(prober, prober.clock())

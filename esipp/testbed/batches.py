@@ -1,0 +1,128 @@
+"""Which load balancers stand at the same time, where a quota lets only so many be there. Pure.
+
+Rows are judged with their controls, all observed in one window. So Services that one row needs stay together; the
+other suites need theirs later, one suite after the other.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from esipp.base.plural import counted
+from esipp.checks.check import Row
+from esipp.checks.model import Balancer, Path, ServiceType
+from esipp.checks.path import Cell, paths_of
+
+Json = dict[str, Any]
+
+LIMITED = re.compile(r"limited: (?:[^,]*,)*?(?:count/)?services\.loadbalancers=(\d+)")
+"""What a ResourceQuota says of the number that it lets be there."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The load balancers that stand at the same time, by the names of their Services.
+
+    Args:
+        most: so many at the same time; None for any number: then all stand from the beginning.
+        windows: those of the judged window, which then is several, one after the other.
+        suites: those of each other suite.
+        too_many: why the rows that need a Service cannot be asked, by its name.
+    """
+
+    most: int | None = None
+    windows: tuple[frozenset[str], ...] = (frozenset(),)
+    suites: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    too_many: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def limited(self) -> bool:
+        """Whether not all of them stand from the beginning."""
+        return self.most is not None
+
+    @property
+    def at_once(self) -> int:
+        """How many stand at the same time, at most, where it is limited."""
+        return max((len(each) for each in (*self.windows, *self.suites.values())), default=0)
+
+    def window_of(self, cell: Cell) -> int:
+        """In which window a row is observed; the first one has those that need no load balancer."""
+        needed = balanced(cell.paths)
+        return next((number for number, names in enumerate(self.windows) if needed and needed <= names), 0)
+
+
+ALL_AT_ONCE = Batches()
+
+
+def balanced(paths: Iterable[Path]) -> frozenset[str]:
+    """The Services among those of paths that the cluster's own load balancer serves."""
+    services = {path.object_name: path.service for path in paths if path.service}
+    own = (name for name, each in services.items()
+           if each.type is ServiceType.LOAD_BALANCER and each.balancer is Balancer.DEFAULT)  # fmt: skip
+    return frozenset(own)
+
+
+def is_balanced(service: Json) -> bool:
+    """Whether the cluster's own load balancer serves a Service."""
+    return service["spec"].get("type") == ServiceType.LOAD_BALANCER and not service["spec"].get("loadBalancerClass")
+
+
+def batches(rows: Sequence[Row], props: Mapping[str, Iterable[Json]], most: int | None) -> Batches:
+    """Decide.
+
+    Args:
+        rows: those that are asked.
+        props: the Services of each other suite's own.
+        most: so many load balancers at the same time; None for any number.
+    """
+    suites = {
+        suite: frozenset(each["metadata"]["name"] for each in services if is_balanced(each))
+        | balanced(path for row in rows if row.suite == suite and not isinstance(row, Cell) for path in paths_of(row))
+        for suite, services in props.items()
+    }
+    windows = _together([balanced(row.paths) for row in rows if isinstance(row, Cell)])
+    if most is None or len(frozenset().union(*windows, *suites.values())) <= most:
+        return ALL_AT_ONCE
+    too_many = {name: _says(len(names), most) for names in windows if len(names) > most for name in names}
+    for suite, names in suites.items():
+        if len(names) > most:
+            own = {each["metadata"]["name"] for each in props[suite]}
+            too_many |= {name: _says(len(names), most) for name in names & own}
+            suites[suite] = frozenset()
+    return Batches(most, _packed([names for names in windows if len(names) <= most], most), suites, too_many)
+
+
+def _says(needed: int, most: int) -> str:
+    return (
+        f"it needs {counted(needed, 'load balancer')} at the same time, and only {most} may be there "
+        f"(--parallel-load-balancers, or a ResourceQuota)"
+    )
+
+
+def _together(needs: Iterable[frozenset[str]]) -> list[frozenset[str]]:
+    """The Services that have to stand at the same time: those of one row, and what shares one with them."""
+    found: list[frozenset[str]] = []
+    for need in sorted(set(needs), key=sorted):
+        if need:
+            shared = [each for each in found if each & need]
+            found = [each for each in found if not each & need] + [need.union(*shared)]
+    return found
+
+
+def _packed(groups: Iterable[frozenset[str]], most: int) -> tuple[frozenset[str], ...]:
+    """So few windows as the largest groups first make, each of at most so many."""
+    windows: list[frozenset[str]] = []
+    for group in sorted(groups, key=lambda each: (-len(each), sorted(each))):
+        fits = next((number for number, each in enumerate(windows) if len(each | group) <= most), None)
+        if fits is None:
+            windows.append(group)
+        else:
+            windows[fits] |= group
+    return tuple(windows) or (frozenset(),)
+
+
+def quota_of(refusal: str) -> int | None:
+    """How many Services of type LoadBalancer a ResourceQuota lets be there, by its refusal; None for another one."""
+    found = LIMITED.search(refusal)
+    return int(found[1]) if found else None

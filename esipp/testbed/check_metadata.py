@@ -1,0 +1,41 @@
+"""The labels and annotations that rows set on Services of their own: they are what those rows are about."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from esipp.base.labels import MANAGED_BY
+from esipp.checks.api import ANNOTATION
+from esipp.checks.catalog import all_rows
+from esipp.checks.path import paths_of
+from esipp.testbed.manifests import OLD_ANNOTATIONS
+
+
+@cache
+def given_by_rows(part: str) -> Mapping[str, str]:
+    """The keys of ``labels`` or ``annotations`` that rows set, each with the first row that does."""
+    found: dict[str, str] = {}
+    for row in all_rows():
+        chain = getattr(row, "chain", None)
+        for step in chain.steps if chain else ():
+            for key in _keys(step.body, part):
+                found.setdefault(key, row.id)
+        if part == "annotations" and any(path.service and path.service.old_form for path in paths_of(row)):
+            for key in OLD_ANNOTATIONS:
+                found.setdefault(key, row.id)
+    return {key: row for key, row in found.items() if key not in MANAGED_BY}
+
+
+def _keys(body: Any, part: str) -> Iterator[str]:
+    """The keys of every such part of a request's body, and of paths that name one."""
+    if isinstance(body, dict):
+        for name, each in body.items():
+            if name == part and isinstance(each, dict):
+                yield from each
+            elif part == "annotations" and str(name).startswith(ANNOTATION):
+                yield str(name).removeprefix(ANNOTATION)
+            else:
+                yield from _keys(each, part)
+    elif isinstance(body, list):
+        for each in body:
+            yield from _keys(each, part)

@@ -1,0 +1,62 @@
+"""Finding out, once reference listeners stand, by which addresses the nodes see clients outside (``whereabouts``)."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from esipp.checks.check import Feature
+from esipp.checks.model import Family, Protocol, Role
+from esipp.judging.client_addresses import Owners, Whereabouts, addresses, features
+from esipp.judging.topology import Node
+from esipp.ledger.run import Run
+from esipp.probing.vantages import Listeners, Outside
+from esipp.testbed.testbed import Stage
+
+Learn = Callable[[Stage], Mapping[str, Sequence[str]]]
+
+
+def learner(run: Run, outside: Outside, own: Mapping[str, Sequence[str]], into: dict[str, Feature]) -> Learn | None:
+    """What the stage asks when its reference listeners stand; None where all clients outside are containers.
+
+    Args:
+        run: is told what was found.
+        outside: the clients outside.
+        own: their own addresses by name.
+        into: the features that rows are asked by; those of clients that are not believed are put there.
+    """
+    if not outside.hosts(own):
+        return None
+
+    def learn(stage: Stage) -> Mapping[str, Sequence[str]]:
+        listeners = reference_listeners(stage.nodes, stage.roles, stage.listeners)
+        found = outside.learn(own, listeners, Owners(stage.nodes, stage.pods, stage.vips).of)
+        tell(run, found, into)
+        return {**own, **addresses(found)}
+
+    return learn
+
+
+def tell(run: Run, found: Sequence[Whereabouts], into: dict[str, Feature]) -> None:
+    """Write down where clients outside stand, and what is missing for that."""
+    for each in found:
+        name = f"vantage.{each.client}.{each.family.value.lower()}"
+        run.fact(name, f"{each.finding.value}: {each.seen}" if each.seen else each.finding.value, each.said)
+        run.say(f"{each.said}.")
+    for name, feature in features(found).items():
+        if name not in into or into[name].present:
+            into[name] = feature
+            run.feature(name, feature)
+
+
+def reference_listeners(
+    nodes: Mapping[str, Node], roles: Mapping[Role, str], ports: Mapping[str, Mapping[Protocol, int]]
+) -> dict[Family, Listeners]:
+    """Where the reference listeners are dialled over TCP, by family and node; those of nodes with a role come first."""
+    playing = [name for name in dict.fromkeys(roles.values()) if name in ports]
+    found: dict[Family, dict[str, tuple[str, int]]] = {
+        family: {} for family in Family if any(family in node.internal for node in nodes.values())
+    }
+    for name in [*playing, *(name for name in ports if name not in playing)]:
+        port = ports[name].get(Protocol.TCP)
+        for family, address in nodes[name].internal.items():
+            if port:
+                found[family][name] = (address, port)
+    return dict(found)

@@ -1,0 +1,177 @@
+"""Who dials: a prober at every place the selected rows dial from, and the topology their addresses make."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+
+from esipp.base.errors import HarnessError
+from esipp.checks.model import BACKENDS, Client, Family, Vantage
+from esipp.cluster.client import kubeconfig_arguments
+from esipp.judging.client_addresses import Owners, behind_nat
+from esipp.judging.topology import IPAddress, Node, Stand, Topology, family_of, parse_address, without_shared
+from esipp.probing import transports
+from esipp.probing.prober import Prober
+from esipp.probing.vantages import Outside
+from esipp.testbed.testbed import Stage
+
+
+@dataclass
+class Clients:
+    """The running probers by client name, and one on every agent's node for the list of its addresses.
+
+    ``proxies`` are the addresses from which load balancers connect, which are not their VIPs.
+    """
+
+    stage: Stage
+    outside: Outside | None
+    proxies: Mapping[str, Iterable[str]] = field(default_factory=dict)
+    probers: dict[str, Prober] = field(default_factory=dict)
+    agents: dict[str, Prober] = field(default_factory=dict)
+    _started: list[Prober] = field(default_factory=list)
+    _seen_by: dict[str, frozenset[IPAddress]] = field(default_factory=dict)
+
+    def start(self, clients: Iterable[Client]) -> Topology:
+        """Start all probers side by side and return who owns which address.
+
+        Raises:
+            HarnessError: one does not start.
+        """
+        wanted = sorted(set(clients), key=lambda client: client.name)
+        with ThreadPoolExecutor(max_workers=12) as pool:
+            agents = {node: pool.submit(self._agent, node) for node in self.stage.agents}
+            own = {client: pool.submit(self._at, client) for client in wanted if client.vantage is not Vantage.NODE}
+        for node, started in agents.items():
+            self.agents[node] = started.result()
+        for client, started in own.items():
+            self.probers[client.name] = started.result()
+        for client in wanted:
+            if client.vantage is Vantage.NODE:
+                self.probers[client.name] = self.agents[self._node_of(client)]
+        return self._topology(wanted)
+
+    def close(self) -> None:
+        """End every prober that was started."""
+        with ThreadPoolExecutor(max_workers=12) as pool:
+            list(pool.map(Prober.close, self._started))
+
+    def addresses(self, client: str) -> frozenset[IPAddress]:
+        """The addresses by which the cluster sees a client outside, once ``start`` found them."""
+        return self._seen_by[client]
+
+    def another(self, client: str, name: str) -> Prober:
+        """One more prober where a client outside stands; whoever asks for it closes it.
+
+        Raises:
+            HarnessError: it cannot be started, now or at ``hello``.
+        """
+        assert self.outside is not None
+        return self.outside.prober(client, f"{client} ({name})")
+
+    def on_agent(self, node: str, command: Sequence[str] = ()) -> list[str]:
+        """How a command is run in the agent of a node."""
+        return self.exec_command(self.stage.agents[node], command)
+
+    def exec_command(self, pod: str, command: Sequence[str]) -> list[str]:
+        """How a command is run in one of our pods."""
+        cluster = self.stage.cluster
+        arguments = kubeconfig_arguments(cluster.context, cluster.kubeconfig)
+        return ["kubectl", *arguments, "exec", "-i", "-n", self.stage.namespace, pod, "--", *command]
+
+    def _at(self, client: Client) -> Prober:
+        if client.vantage is Vantage.POD:
+            return self._in_pod(client.name)
+        assert self.outside is not None
+        return self._keep(self.outside.prober(client.name))
+
+    def _in_pod(self, pod: str) -> Prober:
+        return self._keep(Prober(pod, self.exec_command(pod, transports.IN_IMAGE)))
+
+    def _agent(self, node: str) -> Prober:
+        return self._keep(Prober(f"the agent on {node}", self.on_agent(node, transports.IN_IMAGE)))
+
+    def _keep(self, prober: Prober) -> Prober:
+        """Whatever fails later, close() knows it."""
+        self._started.append(prober)
+        return prober
+
+    def _node_of(self, client: Client) -> str:
+        assert client.role is not None
+        return self.stage.roles[client.role]
+
+    def _topology(self, clients: Iterable[Client]) -> Topology:
+        nodes = dict(self.stage.nodes)
+        for name, agent in self.agents.items():
+            own = frozenset(parse_address(address) for address in agent.hello()["addresses"])
+            nodes[name] = replace(nodes[name], addresses=nodes[name].addresses | own)
+        nodes = without_shared(nodes)
+        self.stage.second_addresses |= {name: second_addresses(node) for name, node in nodes.items()}
+        found = self.outside.check(Owners(nodes, self.stage.pods, self.stage.vips).of) if self.outside else []
+        stands = {}
+        for client in clients:
+            if client.vantage is Vantage.OUTSIDE and any(each.client == client.name for each in found):
+                seen = frozenset(each.seen for each in found if each.client == client.name and each.seen)
+                stands[client.name] = Stand(client, seen, None, behind_nat(found, client.name))
+                continue
+            addresses = frozenset(parse_address(a) for a in self.probers[client.name].hello()["addresses"])
+            if client.vantage is Vantage.NODE:
+                addresses = nodes[self._node_of(client)].addresses
+            if not addresses:
+                raise HarnessError(f"The client {client.name} has no address at all.", "is its network up?")
+            node = self._node_of(client) if client.role else None
+            stands[client.name] = Stand(client, addresses, node)
+        tell_apart(stands.values())
+        self._seen_by = {name: stand.addresses for name, stand in stands.items()}
+        backends = sorted(frozenset().union(*BACKENDS.values()))
+        return Topology(
+            nodes=nodes,
+            roles=self.stage.roles,
+            stands=stands,
+            backends={name: self.stage.pods[name] for name in backends if name in self.stage.pods},
+            balancers=vip_owners(self.stage.vips) | _own(self.proxies),
+        )
+
+
+def vip_owners(vips: Mapping[str, Mapping[Family, str]]) -> dict[str, frozenset[IPAddress]]:
+    """The addresses of load balancers, by Service."""
+    return {name: frozenset(parse_address(each) for each in given.values()) for name, given in vips.items()}
+
+
+def _own(proxies: Mapping[str, Iterable[str]]) -> dict[str, frozenset[IPAddress]]:
+    return {name: frozenset(parse_address(each) for each in own) for name, own in proxies.items()}
+
+
+def second_addresses(node: Node) -> dict[Family, str]:
+    """Of each family the address of a node that is nearest to its InternalIP, without being it.
+
+    Nearest by the longest common prefix: what stands in the same network is what a client outside can reach. An
+    address that shares less than a quarter of its bits is of another network (a pod bridge's, a tunnel's).
+    """
+    found = {}
+    for family, internal in node.internal.items():
+        own = parse_address(internal)
+        bits = own.max_prefixlen
+        near = [
+            (bits - (int(own) ^ int(each)).bit_length(), str(each))
+            for each in node.addresses
+            if family_of(each) is family and each != own and not each.is_link_local and not each.is_loopback
+        ]
+        if near and max(near)[0] >= bits // 4:
+            found[family] = max(near)[1]
+    return found
+
+
+def tell_apart(stands: Iterable[Stand]) -> None:
+    """Make sure that no two clients outside share an address: else nobody could say that they were not mixed up.
+
+    Raises:
+        HarnessError: two do.
+    """
+    outside = [stand for stand in stands if stand.client.vantage is Vantage.OUTSIDE]
+    for one, other in combinations(outside, 2):
+        shared = sorted(str(address) for address in one.addresses & other.addresses)
+        if shared:
+            raise HarnessError(
+                f"The clients {one.client.name} and {other.client.name} share the address {shared[0]}.",
+                "they need different ones; --without vantage.outside.two-addresses leaves the second one out.",
+            )

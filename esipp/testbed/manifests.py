@@ -1,0 +1,285 @@
+"""What the stage deploys, as plain dicts."""
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from esipp.base.echo_token import TOKEN, VARIABLE
+from esipp.base.labels import OWNER, RUN_LABEL, labels_of
+from esipp.checks.model import Backends, Balancer, Path, Port, Protocol, Service, TrafficPolicy
+
+Json = dict[str, Any]
+
+CPU, MEMORY, MOST_MEMORY = "10m", "32Mi", "256Mi"
+"""What every pod of ours asks for, and how much memory it gets at most; it has no limit of CPU."""
+
+TIMED_CPU = "50m"
+"""What those ask for whose answers are timed: on a node that is busy a pod runs as often as its share lets it."""
+
+HTTP, TCP, UDP, SCTP, CONTROL = 8080, 8081, 8082, 8083, 8079
+"""The echo server's ports in a pod (images/echoserver/README.md)."""
+
+CONTAINER = "echo"
+"""The only container of every pod of ours."""
+
+NO_SIDECAR = {
+    "sidecar.istio.io/inject": "false",
+    "istio.io/dataplane-mode": "none",
+    "linkerd.io/inject": "disabled",
+    "kuma.io/sidecar-injection": "disabled",
+    "consul.hashicorp.com/connect-inject": "false",
+}
+"""How a pod asks service meshes to leave it alone: a proxy in it would answer and dial in its place. Istio and Kuma
+read labels, Linkerd and Consul annotations; older releases of Istio and Kuma read annotations, too."""
+
+OLD_ANNOTATIONS = tuple(f"service.{stage}.kubernetes.io/external-traffic" for stage in ("alpha", "beta"))
+"""Where the policy stood before it was a field (upstream.md §3)."""
+
+BACKEND_LABEL, PAIR_LABEL = "esipp.dev/backend", "esipp.dev/pair"
+POD_LABEL = "esipp.dev/pod"
+"""A pod's own name; of an agent ``agent``, as all of them are one DaemonSet's."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The ports this run uses on nodes themselves, told apart from other runs' by the run's id.
+
+    They lie below the usual ranges of nodePorts and of ephemeral ports.
+    """
+
+    base: int
+
+    @classmethod
+    def of(cls, run: str) -> "Numbers":
+        """The numbers of a run."""
+        return cls(20000 + zlib.crc32(run.encode()) % 900 * 10)
+
+    def external(self, policy: TrafficPolicy | None) -> int:
+        """The service port behind externalIPs; services share these addresses, so each policy has a port of its own."""
+        return self.base + {None: 6, TrafficPolicy.CLUSTER: 7, TrafficPolicy.LOCAL: 8}[policy]
+
+    @property
+    def agent_sctp(self) -> int:
+        """The port at which agents take SCTP; a raw socket claims none."""
+        return self.base + 9
+
+    def backend(self, backends: Backends) -> dict[str, int]:
+        """The ports at which a backend listens, by name; on the host network they are this run's own."""
+        if backends is Backends.HOST_NETWORK:
+            return {"http": self.base, "tcp": self.base + 1, "udp": self.base + 2, "sctp": self.base + 3}
+        return {"http": HTTP, "tcp": TCP, "udp": UDP, "sctp": SCTP}
+
+    def service_port(self, service: Service, port: Port, protocol: Protocol) -> int:
+        """``spec.ports[].port``."""
+        if port is Port.SAME:
+            return self.backend(service.backends)[protocol.value.lower()]
+        if service.external_ips:
+            return self.external(service.policy)
+        return int(port.value[1])
+
+
+PRIVILEGED, RESTRICTED = "privileged", "restricted"
+"""Pod Security levels: host-network agents need the first one, all else of ours is fine with the second."""
+
+SECURITY_LEVEL = "pod-security.kubernetes.io/enforce"
+
+
+def namespace(name: str, run: str, owner: str, level: str = PRIVILEGED) -> Json:
+    """The run's namespace, of a Pod Security level."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": name,
+            "labels": {**labels_of(run), SECURITY_LEVEL: level},
+            "annotations": {OWNER: owner},
+        },
+    }
+
+
+def echo_pod(name: str, run: str, node: str, image: str, *, raw: bool, labels: Mapping[str, str] | None = None) -> Json:
+    """A pod of the echo image pinned to a node, ready only when every listener is up."""
+    arguments = ["--on-sigterm", "stop", *(["--sctp", str(SCTP)] if raw else [])]
+    pod = _pod(name, run, node, image, arguments, raw)
+    pod["metadata"]["labels"] |= labels or {}
+    _listens(pod, {"http": HTTP, "tcp": TCP, "udp": UDP, "sctp": SCTP})
+    return pod
+
+
+GATE = "esipp.dev/ready"
+
+
+def timed(pod: Json) -> Json:
+    """The same pod with a larger share of its node's CPU, so that it answers when it is asked."""
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = TIMED_CPU
+    return pod
+
+
+def gated(pod: Json) -> Json:
+    """The same pod with a readiness gate: it serves, and is Ready only while somebody opens the gate (``gate``)."""
+    pod["spec"]["readinessGates"] = [{"conditionType": GATE}]
+    return pod
+
+
+def gate(is_open: bool) -> Json:
+    """The patch of a pod's status that opens or closes its gate: readiness at once, without waiting for a probe."""
+    return {"status": {"conditions": [{"type": GATE, "status": str(is_open)}]}}
+
+
+def host_backend(name: str, run: str, node: str, image: str, *, raw: bool, labels: Mapping[str, str]) -> Json:
+    """A backend on the host network, at this run's own ports."""
+    ports = Numbers.of(run).backend(Backends.HOST_NETWORK)
+    arguments = ["--control", "off"]
+    for listener in ("http", "tcp", "udp", *(["sctp"] if raw else [])):
+        arguments += [f"--{listener}", str(ports[listener])]
+    pod = _pod(name, run, node, image, arguments, raw)
+    pod["metadata"]["labels"] |= labels
+    pod["spec"]["hostNetwork"] = True
+    _listens(pod, ports)
+    return pod
+
+
+def agent_pod(
+    name: str, run: str, node: str, image: str, *, raw: bool, labels: Mapping[str, str] | None = None
+) -> Json:
+    """A host-network pod: the node's own vantage, its list of addresses, its reference listener, and its packets.
+
+    Its ports are chosen by the kernel, so that it disturbs nobody on the node; its first log line tells them.
+    """
+    arguments = ["--http", "off", "--tcp", "0", "--udp", "0", "--control", "off"]
+    arguments += ["--sctp", str(Numbers.of(run).agent_sctp)] if raw else []
+    pod = _pod(name, run, node, image, arguments, raw)
+    pod["metadata"]["labels"] |= labels or {}
+    pod["spec"]["hostNetwork"] = True
+    if raw:  # tcpdump changes its user, even from root to root
+        pod["spec"]["containers"][0]["securityContext"]["capabilities"]["add"] += ["SETUID", "SETGID"]
+    return pod
+
+
+def _listens(pod: Json, ports: Mapping[str, int]) -> None:
+    protocols = {"udp": "UDP", "sctp": "SCTP"}
+    container = pod["spec"]["containers"][0]
+    container["ports"] = [
+        {"name": name, "containerPort": port, "protocol": protocols.get(name, "TCP")} for name, port in ports.items()
+    ]
+    # Asked often, so that the start of a pod costs little; but a backend that answers late, because it is busy with
+    # thousands of connections, must not leave its services in the judged window.
+    container["readinessProbe"] = {
+        "httpGet": {"path": "/readyz", "port": ports["http"]},
+        "periodSeconds": 1,
+        "timeoutSeconds": 10,
+        "failureThreshold": 60,
+    }
+
+
+def _pod(name: str, run: str, node: str, image: str, arguments: list[str], raw: bool) -> Json:
+    """A pod of the echo image; ``raw`` gives it root and CAP_NET_RAW and nothing else, for SCTP and packets."""
+
+    def field(path: str) -> Json:
+        return {"valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+    user = 0 if raw else 65532
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": {**labels_of(run), **NO_SIDECAR, POD_LABEL: name},
+            "annotations": dict(NO_SIDECAR),
+        },
+        "spec": {
+            "nodeName": node,  # pinned, past the scheduler: also onto control planes and cordoned nodes
+            "tolerations": [{"operator": "Exists"}],
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": 1,
+            "securityContext": {
+                "runAsNonRoot": not raw,
+                "runAsUser": user,
+                "runAsGroup": user,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": CONTAINER,
+                    "image": image,
+                    "imagePullPolicy": "IfNotPresent",
+                    "args": arguments,
+                    "env": [
+                        {"name": "POD_NAME", **field("metadata.name")},
+                        {"name": "POD_NAMESPACE", **field("metadata.namespace")},
+                        {"name": "NODE_NAME", **field("spec.nodeName")},
+                        {"name": "POD_IP", **field("status.podIP")},
+                        {"name": "POD_IPS", **field("status.podIPs")},
+                        {"name": VARIABLE, "value": TOKEN},  # it answers this process's probers, and nobody else
+                    ],
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "readOnlyRootFilesystem": True,
+                        "capabilities": {"drop": ["ALL"], **({"add": ["NET_RAW"]} if raw else {})},
+                    },
+                    "resources": {"requests": {"cpu": CPU, "memory": MEMORY}, "limits": {"memory": MOST_MEMORY}},
+                }
+            ],
+        },
+    }
+
+
+def service(
+    name: str,
+    paths: Iterable[Path],
+    run: str,
+    external_ips: Sequence[str] = (),
+    ranges: Sequence[str] = (),
+) -> Json:
+    """The Service that these paths dial, with the ports they need.
+
+    Args:
+        name: the object's name.
+        paths: all paths of one object; they share the service's shape.
+        run: the run's id.
+        external_ips: addresses for a service with externalIPs.
+        ranges: CIDRs for a service with loadBalancerSourceRanges.
+    """
+    paths = list(paths)
+    shape = paths[0].service
+    assert shape is not None
+    numbers = Numbers.of(run)
+    ports = []
+    for port, protocol in sorted({(path.port, path.protocol) for path in paths}, key=lambda p: (p[0].label, p[1])):
+        listener = "http" if port is Port.HTTP else protocol.value.lower()
+        target: int | str = listener if port is Port.NAMED else numbers.backend(shape.backends)[listener]
+        ports.append(
+            {
+                "name": f"{port.label}-{protocol.value.lower()}",
+                "protocol": protocol.value,
+                "port": numbers.service_port(shape, port, protocol),
+                "targetPort": target,
+                **({"appProtocol": "http"} if port is Port.HTTP else {}),  # a proxy may only add headers to HTTP
+            }
+        )
+    selector = {PAIR_LABEL: "yes"} if shape.backends is Backends.PAIR else {BACKEND_LABEL: shape.backends.value}
+    spec: Json = {"type": shape.type.value, "selector": {RUN_LABEL: run, **selector}, "ports": ports}
+    if shape.families:
+        spec |= {"ipFamilyPolicy": "SingleStack", "ipFamilies": [shape.families.value]}
+    else:
+        spec["ipFamilyPolicy"] = "PreferDualStack"
+    if shape.policy and shape.is_external:
+        spec["externalTrafficPolicy"] = shape.policy.value
+    if shape.internal:
+        spec["internalTrafficPolicy"] = shape.internal.value
+    if shape.publish_not_ready:
+        spec["publishNotReadyAddresses"] = True
+    if shape.affinity:
+        spec["sessionAffinity"] = "ClientIP"
+    if shape.balancer is not Balancer.DEFAULT:
+        spec["loadBalancerClass"] = f"esipp.dev/{shape.balancer.value}"
+    if shape.external_ips:
+        spec["externalIPs"] = list(external_ips)
+    if shape.ranges:
+        spec["loadBalancerSourceRanges"] = list(ranges)
+    metadata: Json = {"name": name, "labels": labels_of(run)}
+    if shape.old_form:
+        metadata["annotations"] = dict.fromkeys(OLD_ANNOTATIONS, shape.old_form.value)
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}

@@ -1,0 +1,580 @@
+"""Arranges, once, what a set of rows needs: pinned pods, services, VIPs. And takes it all down again."""
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from esipp.base.errors import HarnessError
+from esipp.base.labels import RUN_LABEL
+from esipp.base.waiting import Budget, Reading, converge, waiting
+from esipp.checks.model import Backends, EntryKind, Family, Path, Protocol, Role, ServiceType, backends_of
+from esipp.cluster.client import UNAUTHORIZED, ApiError, Cluster, UnreachableError
+from esipp.cluster.leases import Heartbeat
+from esipp.cluster.namespaces import GONE, owner, remove_namespace, wait_for_account
+from esipp.cluster.pods import identity, is_ready, say_pod
+from esipp.judging.topology import Node, Pod, by_family
+from esipp.loadbalancers.capabilities import guess
+from esipp.loadbalancers.detection import NOTHING_FOUND, Detected
+from esipp.loadbalancers.timeouts import USUAL, Patience
+from esipp.testbed import agents, manifests, network_policies, pull_secret
+from esipp.testbed.agents import key_of, node_of, waited_for
+from esipp.testbed.announced import announced, carried, families_of, in_order, ingress_of, is_announced, protocols_of
+from esipp.testbed.batches import ALL_AT_ONCE, Batches, is_balanced, quota_of
+from esipp.testbed.integrity import Cast, Harm, NodeState, compare, node_states
+from esipp.testbed.manifests import Numbers
+from esipp.testbed.objects import Props
+from esipp.testbed.pods import pinned_pods
+from esipp.testbed.refusals import concerns_one_object, hint_for, hint_of_one
+from esipp.testbed.sampling import sample
+from esipp.testbed.sidecars import injected
+from esipp.testbed.source_ranges import SourceRanges, is_open, limit
+
+Json = dict[str, Any]
+
+PODS_READY = Budget("our pods being ready", 120.0)
+VIP_ASSIGNED = "load balancers getting their VIPs"
+COUNTED = Budget("the quota counting what is gone no more", 30.0, need=1, spacing=0.5)
+LISTENING = Budget("the reference listeners", 60.0, need=1, spacing=0.1)
+"""Seconds on an idle machine, minutes on one that is busy with other things."""
+
+NO_PROPS = Props()
+EVERYBODY = SourceRanges()
+
+
+def balanced_names(objects: Mapping[str, Sequence[Path]]) -> set[str]:
+    """The Services among these that some load balancer serves."""
+    of = {name: paths[0].service for name, paths in objects.items()}
+    return {name for name, service in of.items() if service and service.type is ServiceType.LOAD_BALANCER}
+
+
+def _named(manifests: Iterable[Json]) -> list[str]:
+    return [str(each["metadata"]["name"]) for each in manifests]
+
+
+class Services(dict[str, Json]):
+    """The Services that stand, by name; whoever wants one that does not is told why.
+
+    Args:
+        refused: why one was not made, by name.
+    """
+
+    def __init__(self, refused: Mapping[str, str]) -> None:
+        super().__init__()
+        self._refused = refused
+
+    def __missing__(self, name: str) -> Json:
+        raise HarnessError(self._refused.get(name) or f"the Service {name} does not stand", "kubectl get events -A")
+
+
+@dataclass
+class Stage:
+    """What stands in the cluster for this run.
+
+    Args:
+        raw: whether agents get root and CAP_NET_RAW, which SCTP and packets need; others get them for SCTP.
+        outside: addresses of the clients outside, by name, for loadBalancerSourceRanges.
+        ranges: who may use our VIPs besides.
+        hosted: whether the cluster admits agents, which stand on the nodes' own network.
+        learn: asks the reference listeners, once they are there, by which addresses clients outside are seen, and gives
+            them by name; None where ``outside`` has them already. Services that name a client wait for that.
+        patience: how long load balancers may take here.
+        steering: seconds until any of them has steered away from a node, at most, as far as is known.
+        balancer: which one the cluster itself has, as far as is known.
+        sampled: the nodes that carry an agent; by default those of a sample by seed 0.
+        batching: says which load balancers stand at the same time, where only so many may; None is any number.
+        parallel: how many may, if somebody said so.
+
+    ``pods`` are ours by name, ``agents`` the names of those that are agents, by node, ``services`` the created objects
+    by name, ``obstacles`` say why a service cannot be dialled (a VIP that never came), ``listeners`` are the reference
+    listeners' ports by node and protocol,
+    ``admitted`` are the ranges that our VIPs are limited to, if they are,
+    ``ingresses`` are how the cluster's own load balancer announces each of its Services: VIP, Proxy, hostname or none;
+    ``ingress`` is the one of them that says least of an address;
+    ``refused`` says why the API server refused a Service, by name; ``injected`` are containers that somebody put into a
+    pod of ours, by pod; ``absent`` says why a node that plays no part has no agent;
+    ``network_policies`` are those that others put into our namespace, and one of ours lifts; ``pull_secret`` is what
+    images are pulled with there, if they are: a Secret's type and data (deploying/pull_secret.py). ``note`` is told
+    what is wrong with the run's Lease (leases.py).
+    """
+
+    cluster: Cluster
+    run: str
+    image: str
+    nodes: Mapping[str, Node]
+    roles: Mapping[Role, str]
+    raw: bool = False
+    outside: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    ranges: SourceRanges = EVERYBODY
+    hosted: bool = True
+    learn: "Callable[[Stage], Mapping[str, Sequence[str]]] | None" = None
+    patience: Patience = USUAL
+    steering: float | None = None
+    balancer: Detected = NOTHING_FOUND
+    sampled: Sequence[str] = ()
+    batching: "Callable[[int | None], Batches]" = lambda _most: ALL_AT_ONCE
+    parallel: int | None = None
+    namespace: str = ""
+    pods: dict[str, Pod] = field(default_factory=dict)
+    agents: dict[str, str] = field(default_factory=dict)
+    services: dict[str, Json] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    injected: dict[str, list[str]] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    vips: dict[str, dict[Family, str]] = field(default_factory=dict)
+    obstacles: dict[tuple[str, Family], str] = field(default_factory=dict)
+    listeners: dict[str, dict[Protocol, int]] = field(default_factory=dict)
+    second_addresses: dict[str, dict[Family, str]] = field(default_factory=dict)
+    ingresses: dict[str, str] = field(default_factory=dict)
+    network_policies: list[str] = field(default_factory=list)
+    admitted: tuple[str, ...] = ()
+    pull_secret: Json | None = field(default=None, repr=False)
+    note: Callable[[str], object] = str
+    _heartbeat: Heartbeat | None = None
+    batches: Batches = ALL_AT_ONCE
+    _later: dict[str, Callable[[], Json]] = field(default_factory=dict)
+    _announced: AbstractSet[str] = frozenset()
+    _identities: dict[str, tuple[str, int, str]] = field(default_factory=dict)
+    _states: dict[str, Json] = field(default_factory=dict)
+    _node_states: dict[str, NodeState] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.services, Services):
+            stand = Services(self.refused)
+            stand.update(self.services)
+            self.services = stand
+        if not self.hosted:
+            self.sampled = ()
+        elif not self.sampled:
+            self.sampled = sample(self.nodes.values(), self.roles).nodes
+
+    @property
+    def ingress(self) -> str:
+        """How the cluster's own load balancer announces itself; of several ways, what says least of an address."""
+        return max(self.ingresses.values(), default="none", key=("none", "VIP", "Proxy", "hostname").index)
+
+    def arrange(self, paths: Iterable[Path], props: Props = NO_PROPS) -> None:
+        """Create everything the paths and the other suites need, together, and wait until it stands.
+
+        Raises:
+            HarnessError: something could not be created or never became ready; nothing is said about the product.
+        """
+        paths = list(paths)
+        self.namespace = f"esipp-{self.run}"
+        objects: dict[str, list[Path]] = {}
+        for path in paths:
+            if path.service:
+                objects.setdefault(path.object_name, []).append(path)
+        try:
+            level = manifests.PRIVILEGED if self.hosted else manifests.RESTRICTED
+            self.cluster.create("/api/v1/namespaces", manifests.namespace(self.namespace, self.run, owner(), level))
+            self._heartbeat = Heartbeat(self.cluster, self.namespace, self.run, owner(), self.note)
+            self._heartbeat.begin()
+            if self.pull_secret:
+                self.cluster.create(self._in("secrets"), pull_secret.manifest(self.run, self.pull_secret))
+            wait_for_account(self.cluster, self.namespace)
+            wanted = self.pods_for(paths, props)
+            with ThreadPoolExecutor(max_workers=8) as pool:
+                made: list[Future[Any]] = []
+                if self.sampled:
+                    made.append(pool.submit(agents.create, self.cluster, self.namespace, self.daemon_set()))
+                made += [pool.submit(self.cluster.create, self._in("pods"), pod) for pod in wanted]
+                naming = {name for name, of in objects.items() if self.learn and of[0].service and of[0].service.ranges}
+                services = [self._service(name, of) for name, of in sorted(objects.items()) if name not in naming]
+                services += props.services
+                late = [each for each in services if self.ranges.wanted and is_open(each)]
+                self._plan_batches(services, {name: objects[name] for name in naming}, {*_named(late)})
+                early = [each for each in services if each not in late and not self._is_deferred(each)]
+                made += [pool.submit(self._create_service, each) for each in early]
+                for each in made:
+                    each.result()
+                self._wait_for_pods({*(pod["metadata"]["name"] for pod in wanted), *map(waited_for, self.sampled)})
+                if self.learn is not None:
+                    self._read_listeners()
+                    self.outside = self.learn(self)
+                self.admitted = self._admitted() if late else ()  # pods among them, whose addresses are known only now
+                late = [limit(each, self.admitted) for each in late]
+                late += [self._service(name, objects[name]) for name in sorted(naming)]
+                list(pool.map(self._create_service, (each for each in late if not self._is_deferred(each))))
+            self._announced = balanced_names(objects) | props.announced
+            self._heed_quota()
+            self._wait_for_services(self._announced - self._later.keys() if self.batches.limited else self._announced)
+            self.balance(self.batches.windows[0])
+            self.network_policies = network_policies.lift(self.cluster, self.namespace, self.run)
+            self._keep_identities(wanted, props)
+            if self.learn is None:
+                self._read_listeners()
+        except ApiError as refused:
+            raise HarnessError(f"The stage cannot be set: {refused.message}", hint_for(refused)) from None
+        except UnreachableError as silent:
+            raise HarnessError(
+                f"The API server stopped answering while the stage was set: {silent}.",
+                "run again when it is back; what was made is removed as soon as it answers.",
+            ) from None
+
+    def strike(self) -> None:
+        """Remove everything and wait until it is gone.
+
+        Raises:
+            HarnessError: it is still there after the budget.
+        """
+        if self._heartbeat is not None:
+            self._heartbeat.end()
+        if not self.namespace:
+            return
+        try:
+            remove_namespace(self.cluster, self.namespace, replace(GONE, seconds=self.patience.removed))
+        except (ApiError, UnreachableError) as broken:
+            first = "log in again, then: " if isinstance(broken, ApiError) and broken.status == UNAUTHORIZED else ""
+            raise HarnessError(
+                f"The namespace {self.namespace} could not be removed: {broken}.",
+                f"{first}esipp clean --context {self.cluster.context}",
+            ) from None
+
+    def address(self, path: Path) -> tuple[str, int] | str:
+        """What is dialled on a path, as address and port; a sentence where it cannot be dialled."""
+        kind, family = path.entry.kind, path.family
+        if path.service and path.object_name not in self.services:
+            return self.refused.get(path.object_name) or f"the Service {path.object_name} does not stand"
+        if kind is EntryKind.POD_IP:
+            (name,) = backends_of(path.service)
+            pod = self.pods[name].addresses.get(family)
+            listener = path.protocol.value.lower()
+            return (pod, Numbers.of(self.run).backend(Backends.POD)[listener]) if pod else f"pods have no {family}"
+        if path.entry.role is not None:
+            node = self.nodes[self.roles[path.entry.role]]
+            second = kind is EntryKind.SECOND_ADDRESS
+            address = (self.second_addresses.get(node.name, {}) if second else node.internal).get(family)
+            if address is None:
+                return f"node {node.name} has no {'second ' if second else ''}{family} address"
+            if kind is EntryKind.NODE_LISTENER:
+                port = self.listeners.get(node.name, {}).get(path.protocol)
+                return (address, port) if port else f"there is no agent on node {node.name}"
+            if kind is not EntryKind.EXTERNAL_IP:
+                return address, self._port_of(path)["nodePort"]
+            return address, self._port_of(path)["port"]
+        given = self.vips.get(path.object_name, {})
+        if kind is EntryKind.CLUSTER_IP:
+            given = by_family(self.services[path.object_name]["spec"].get("clusterIPs") or [])
+        if family not in given:
+            missing = f"the service has no {family} {'VIP' if kind is EntryKind.VIP else 'ClusterIP'}"
+            return self.obstacles.get((path.object_name, family), missing)
+        return given[family], self._port_of(path)["port"]
+
+    def harmed_parts(self) -> Harm:
+        """The same of what plays a part: not of agents on nodes without one, nor of such nodes.
+
+        Raises:
+            HarnessError: as ``harmed``.
+        """
+        playing = set(self.roles.values())
+        others = {name for node, name in self.agents.items() if node not in playing}
+        harm = self.harmed()
+        return harm.among(harm.pods.keys() - others, playing)
+
+    @property
+    def cast(self) -> Cast:
+        """Which pod and node stand behind the names in a path."""
+        return Cast(self.roles, self.agents, {name: pod.node for name, pod in self.pods.items()})
+
+    def harmed(self) -> Harm:
+        """What became of our own pods, and of the nodes, since they were arranged, or since this was asked last.
+
+        A pod or node that only was not ready for a while is told once; what is gone is told every time.
+
+        Raises:
+            HarnessError: nobody can tell; or a NetworkPolicy was put into our namespace meanwhile.
+        """
+        try:
+            pods = self.cluster.list(self._in("pods"))
+            states = node_states(self.cluster.list("/api/v1/nodes"))
+            network_policies.check(self.cluster, self.namespace, bool(self.network_policies))
+        except (ApiError, UnreachableError) as broken:
+            hint = hint_for(broken) if isinstance(broken, ApiError) else "run again."
+            raise HarnessError(f"Our pods cannot be looked at after the window: {broken}.", hint) from None
+        return self._compare(pods, states)
+
+    def _compare(self, pods: Sequence[Json], states: Mapping[str, NodeState]) -> Harm:
+        """See ``harmed``."""
+        homes = {name: pod.node for name, pod in self.pods.items()}
+        harm = compare(pods, self._identities, homes, states, self._node_states)
+        ready = {name: state for name, state in states.items() if state[0] == "True"}
+        self._node_states |= {name: state for name, state in ready.items() if name in self._node_states}
+        for item in pods:
+            name, now = item["metadata"]["name"], identity(item)
+            if name in self._identities and now[:2] == self._identities[name][:2]:
+                self._identities[name] = now
+        return harm
+
+    @contextlib.contextmanager
+    def suspected(self) -> Iterator[None]:
+        """Where the body fails, our own pods are looked at first: a prober that is gone went with its pod.
+
+        Raises:
+            HarnessError: the body's; or that one of our pods is not what it was, which tells more.
+        """
+        try:
+            yield
+        except HarnessError:
+            with contextlib.suppress(ApiError, UnreachableError):
+                pods = self.cluster.list(self._in("pods"))
+                self._compare(pods, node_states(self.cluster.list("/api/v1/nodes"))).raise_first()
+            raise
+
+    # ------------------------------------------------------------------------------------------------- creation
+
+    # ----------------------------------------------------------------------------------------------------- in batches
+    def _plan_batches(
+        self, services: Iterable[Json], naming: Mapping[str, Sequence[Path]], late: AbstractSet[str]
+    ) -> None:
+        """Decide which load balancers stand when, and keep how each is made."""
+        for each in services:
+            if is_balanced(each):
+                name = each["metadata"]["name"]
+                self._later[name] = partial(self._limited, each) if name in late else partial(dict, each)
+        for name, paths in naming.items():
+            if is_balanced(self._service(name, paths)):
+                self._later[name] = partial(self._service, name, paths)
+        self._adopt(self.batching(self.parallel))
+
+    def _adopt(self, batches: Batches) -> None:
+        self.batches = batches
+        for name in self._later:
+            self._forget_refusal(name)
+        for name, why in batches.too_many.items():
+            self._refuse(name, why)
+
+    def _limited(self, manifest: Json) -> Json:
+        return limit(manifest, self.admitted)
+
+    def _is_deferred(self, manifest: Json) -> bool:
+        """Whether a Service is made later, with its batch."""
+        return self.batches.limited and manifest["metadata"]["name"] in self._later
+
+    def _heed_quota(self) -> None:
+        """Where a ResourceQuota let only some load balancers be made, as many stand at the same time from now on."""
+        ours = self.refused.keys() & self._later.keys()
+        if self.batches.limited or not any(quota_of(self.refused[name]) is not None for name in ours):
+            return
+        made = self._later.keys() - ours
+        if made:
+            self._adopt(self.batching(len(made)))
+
+    def balance(self, names: AbstractSet[str]) -> None:
+        """Have these load balancers stand, and no others, where only so many may stand at the same time.
+
+        A Service that is refused all the same is told in ``refused``, one that gets no VIP in ``obstacles``.
+
+        Raises:
+            HarnessError: the API server does not answer.
+        """
+        if not self.batches.limited:
+            return
+        going = [name for name in self._later if name in self.services and name not in names]
+        coming = sorted(name for name in names if name not in self.services and name not in self.batches.too_many)
+        try:
+            with ThreadPoolExecutor(max_workers=8) as pool:
+                list(pool.map(self._remove_service, going))
+                list(pool.map(self._create_soon, coming))
+            self._wait_for_services(self._announced & names)
+        except ApiError as refused:
+            raise HarnessError(f"The stage cannot be set: {refused.message}", hint_for(refused)) from None
+        except UnreachableError as silent:
+            raise HarnessError(f"The API server stopped answering: {silent}.", "run again when it is back.") from None
+
+    def _remove_service(self, name: str) -> None:
+        """Delete a Service, and wait until its load balancer is gone, too."""
+        path = f"{self._in('services')}/{name}"
+        self.cluster.delete(path)
+        self.cluster.wait_gone(path, budget=self.patience.removed)
+        self.services.pop(name, None)
+        self.vips.pop(name, None)
+
+    def _create_soon(self, name: str) -> None:
+        """Create a Service, once its quota counts those no more that are gone."""
+
+        def look() -> Reading:
+            self._forget_refusal(name)
+            self._create_service(self._later[name]())
+            said = self.refused.get(name, "")
+            return Reading(not said, said or "made", hopeless=bool(said) and quota_of(said) is None)
+
+        converge(look, COUNTED)
+
+    def _create_service(self, manifest: Json) -> None:
+        """Create a Service; where the API server refuses it, and what it says concerns this one only, that is kept.
+
+        Raises:
+            ApiError: the refusal concerns all that is created.
+        """
+        name = manifest["metadata"]["name"]
+        try:
+            self.cluster.create(self._in("services"), manifest)
+        except ApiError as refused:
+            if not concerns_one_object(refused):
+                raise
+            hint = hint_of_one(refused)
+            self._refuse(name, f"the API server refused the Service {name}: {refused.message}{hint}")
+
+    def _refuse(self, name: str, why: str) -> None:
+        self.refused[name] = why
+        self.obstacles |= dict.fromkeys(((name, family) for family in Family), why)
+
+    def _forget_refusal(self, name: str) -> None:
+        self.refused.pop(name, None)
+        for family in Family:
+            self.obstacles.pop((name, family), None)
+
+    def _in(self, kind: str) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/{kind}"
+
+    def _port_of(self, path: Path) -> Json:
+        """The entry of ``spec.ports`` that a path dials."""
+        wanted = f"{path.port.label}-{path.protocol.value.lower()}"
+        ports: list[Json] = self.services[path.object_name]["spec"]["ports"]
+        return next(port for port in ports if port["name"] == wanted)
+
+    def _service(self, name: str, paths: Sequence[Path]) -> Json:
+        shape = paths[0].service
+        assert shape is not None
+        nodes = [self.nodes[self.roles[role]] for role in (Role.ENDPOINT_NODE, Role.BARE_NODE)]
+        own = [address for node in nodes for address in node.internal.values()]
+        named = [address for client in shape.ranges for address in self.outside.get(client, ())]
+        families = sorted({family for node in self.nodes.values() for family in node.internal})
+        ranges = SourceRanges(clients=True).of(named, families) if shape.ranges else ()
+        return manifests.service(name, paths, self.run, own, ranges)
+
+    def _admitted(self) -> tuple[str, ...]:
+        """Who may use our VIPs: clients outside, nodes and our pods, or whom the user names."""
+        near = [self.nodes[name] for name in dict.fromkeys((*self.roles.values(), *self.sampled))]  # clouds' lists end
+        nodes = [str(address) for node in near for address in (*node.internal.values(), *node.addresses)]
+        pods = [address for pod in self.pods.values() for address in pod.addresses.values()]
+        outside = [address for addresses in self.outside.values() for address in addresses]
+        families = {family for node in self.nodes.values() for family in node.internal}
+        return self.ranges.of([*outside, *nodes, *pods], sorted(families))
+
+    def pods_for(self, paths: Sequence[Path], props: Props) -> list[Json]:
+        """The pods that are pinned; agents are ``daemon_set``'s."""
+        return pinned_pods(self.run, self.image, self.roles, paths, props)
+
+    def daemon_set(self) -> Json:
+        """The agents, one on each sampled node."""
+        return agents.daemon_set(self.run, self.image, self.sampled, raw=self.raw)
+
+    def _wait_for_pods(self, names: set[str]) -> None:
+        began = time.monotonic()
+        selector = f"{RUN_LABEL}={self.run}"
+        with waiting(PODS_READY.name, PODS_READY.seconds) as tell:
+            last = self.cluster.wait_for(
+                self._in("pods"), is_ready, names, budget=PODS_READY.seconds, tell=tell, key=key_of,
+                labelSelector=selector,
+            )  # fmt: skip
+        late = sorted(name for name in names if name not in last or not is_ready(last[name]))
+        for node in set(self.sampled) - set(self.roles.values()):
+            if waited_for(node) in late:  # others can do without it
+                late.remove(waited_for(node))
+                state = say_pod(last[waited_for(node)]) if waited_for(node) in last else "it is not there"
+                self.absent[node] = f"node {node} has no agent that is ready: {state}"
+                last.pop(waited_for(node), None)
+        if late:
+            gone = [name for name in late if name not in last]
+            state = f"{gone[0]}: it is not there" if gone else f"{late[0]}: {say_pod(last[late[0]])}"
+            raise HarnessError(
+                f"{len(late)} of {len(names)} pods are not ready after {time.monotonic() - began:.0f} s; {state}.",
+                f"kubectl --context {self.cluster.context} get events -A --sort-by=.lastTimestamp",
+            )
+        for item in last.values():
+            name = item["metadata"]["name"]
+            addresses = by_family(each["ip"] for each in item["status"].get("podIPs") or [])
+            self.pods[name] = Pod(name, item["spec"]["nodeName"], addresses)
+            self._states[name] = item
+            if added := injected(item):
+                self.injected[name] = added
+            if node_of(item):
+                self.agents[node_of(item)] = name
+
+    def _keep_identities(self, pods: Iterable[Json], props: Props) -> None:
+        """Those that must be the same after the window; props are there to be moved."""
+        moved = {pod["metadata"]["name"] for pod in props.pods}
+        for name in {*(pod["metadata"]["name"] for pod in pods), *self.agents.values()} - moved:
+            self._identities[name] = identity(self._states[name])
+        ours = {pod.node for pod in self.pods.values()}
+        raw = self.cluster.list("/api/v1/nodes")
+        self._node_states = {name: state for name, state in node_states(raw).items() if name in ours}
+
+    def _wait_for_services(self, balanced: AbstractSet[str]) -> None:
+        """Read all Services that stand, once those that load balancers serve have their VIPs."""
+        balanced = balanced - self.refused.keys()
+        selector = f"{RUN_LABEL}={self.run}"
+        if balanced:
+            seconds = self.patience.assigned
+            with waiting(self.patience.named(VIP_ASSIGNED), seconds) as tell:
+                self.cluster.wait_for(
+                    self._in("services"),
+                    self._is_announced,
+                    balanced,
+                    budget=seconds,
+                    tell=tell,
+                    labelSelector=selector,
+                )
+        for item in self.cluster.list(self._in("services"), labelSelector=selector):
+            name = item["metadata"]["name"]
+            self.services[name] = item
+            if name not in balanced:
+                continue
+            if not item["spec"].get(
+                "loadBalancerClass"
+            ):  # the reference load balancer's ways say nothing of the cluster's
+                self.ingresses[name] = ingress_of(item)
+            self.vips[name] = given = in_order(item, by_family(announced(item)))
+            for family in families_of(item):
+                if family not in given:
+                    self.obstacles[name, family] = self._why_no_vip(item, family)
+
+    def _is_announced(self, service: Json) -> bool:
+        """Whether every family has its address that can have one here, or a hostname stands for all of them."""
+        return is_announced(service, self.patience.expected(service))
+
+    def _why_no_vip(self, service: Json, family: Family) -> str:
+        if family not in self.patience.expected(service):
+            return f"the load balancer carries no such VIP, as is known of it: {carried(service)} in {family}"
+        own = not service["spec"].get("loadBalancerClass")
+        known = guess(self.balancer.profiles, protocols_of(service), family) if own else ""
+        warned = self._last_warning(str((service.get("metadata") or {}).get("name") or ""))
+        return (
+            f"no VIP came within {self.patience.assigned:.0f} s: is a load balancer installed, and has "
+            f"its pool free addresses of this family? --without load-balancer leaves these rows out{known}{warned}"
+        )
+
+    def _last_warning(self, name: str) -> str:
+        """What the last warning about a Service says; nothing where there is none, or events may not be listed."""
+        about = f"involvedObject.kind=Service,involvedObject.name={name},type=Warning"
+        try:
+            found = self.cluster.list(self._in("events"), fieldSelector=about)
+        except (ApiError, UnreachableError):
+            return ""
+        last = max(found, key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""), default=None)
+        return f"; its last warning: {last.get('reason')}: {' '.join(str(last.get('message')).split())}" if last else ""
+
+    def _read_listeners(self) -> None:
+        for node, name in self.agents.items():
+
+            def look(name: str = name, node: str = node) -> Reading:
+                log = self.cluster.text(f"{self._in('pods')}/{name}/log")
+                with contextlib.suppress(ValueError, KeyError):
+                    told = json.loads(log.splitlines()[0]) if log else {"tcp": 0}
+                    ports = {protocol: told.get(protocol.value.lower()) for protocol in Protocol}
+                    self.listeners[node] = {protocol: int(port) for protocol, port in ports.items() if port}
+                return Reading(bool(self.listeners.get(node)), log[:120] or "its log is empty")
+
+            waited = converge(look, LISTENING)
+            if not waited.held:
+                raise HarnessError(
+                    f"The agent on node {node} does not tell its ports: {waited.state}",
+                    "is the echo image that of this checkout?",
+                )

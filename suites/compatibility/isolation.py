@@ -1,0 +1,195 @@
+"""Services with and without the policy side by side, over the same pods, while policies flip: data only.
+
+Beside: what the source IP suite claims of steady services holds in every single answer while neighbours flip. Flips:
+what becomes of a service whose own policy flips.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from esipp.checks.check import Difference
+from esipp.checks.policy_change import PLACES, At, BesideHealthRow, BesideRow, FlipClaim, FlippedRow, Flipping, FlipRow
+from suites.compatibility.isolation_requirements import (
+    AS_IT_SAYS,
+    BESIDE,
+    BESIDE_HEALTH,
+    CILIUM,
+    DESIGN_BACKWARD,
+    ENTRIES,
+    ENTRY_CLAIMS,
+    HEALTH_CLAIMS,
+    HEALTH_PROMPT,
+    KEPT_CLAIMS,
+    ON_BARE,
+    PROXIES,
+    SERVICES,
+    Said,
+)
+from suites.known_differences.cilium import FLIPS_IN_DSR
+from suites.path_checks import *
+from suites.path_requirements import requirement
+
+SUITE = "compatibility"
+TCP = Protocol.TCP
+NODE_PORT_UNSET, LB_UNSET = Service(ServiceType.NODE_PORT), Service(ServiceType.LOAD_BALANCER)
+FROM_INSIDE = (POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE)
+
+
+# ----------------------------------------------------------------------------------------------- side by side
+def from_outside(family: Family) -> Iterator[Cell]:
+    """Local keeps the source and leaves bare nodes silent, Cluster and no policy answer everywhere: all at once."""
+    for client in OUTSIDE:
+        for service in (NODE_PORT_LOCAL, LB_LOCAL):
+            yield cell(Path(client, ENDPOINT_NODE, TCP, family, service), CLIENT_IP, Level.CORE, API_ETP)
+            yield silent_at_bare_node(Path(client, BARE_NODE, TCP, family, service), API_ETP)
+        yield cell(Path(client, VIP, TCP, family, LB_LOCAL), CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB)
+        for service in (NODE_PORT_CLUSTER, NODE_PORT_UNSET):
+            for entry in (ENDPOINT_NODE, BARE_NODE):
+                yield from answers_and_rewrites(Path(client, entry, TCP, family, service), TUTORIAL_NODE_PORT)
+        for service in (LB_CLUSTER, LB_UNSET):
+            yield from answers_and_rewrites(Path(client, VIP, TCP, family, service), TUTORIAL_LB)
+    here, there = EXTERNAL_IP_OF_ENDPOINT_NODE, EXTERNAL_IP_OF_BARE_NODE
+    yield cell(Path(OUTSIDE_1, here, TCP, family, EXTERNAL_IPS_LOCAL), CLIENT_IP, Level.CORE, API_ETP)
+    yield silent_at_bare_node(Path(OUTSIDE_1, there, TCP, family, EXTERNAL_IPS_LOCAL), API_ETP, API_EXTERNAL_IPS)
+    yield from answers_and_rewrites(Path(OUTSIDE_1, there, TCP, family, EXTERNAL_IPS_CLUSTER), API_EXTERNAL_IPS)
+
+
+def from_inside(family: Family) -> Iterator[Cell]:
+    """A pod and a host process on another node: ClusterIPs of every kind of service, nodePorts, VIPs."""
+    for client in FROM_INSIDE:
+        for service in (PLAIN, NODE_PORT_LOCAL, NODE_PORT_CLUSTER, LB_LOCAL):
+            path = Path(client, CLUSTER_IP, TCP, family, service)
+            yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP)
+        yield cell(Path(client, ENDPOINT_NODE, TCP, family, NODE_PORT_LOCAL), CLIENT_IP, Level.CORE, API_ETP)
+        yield silent_at_bare_node(Path(client, BARE_NODE, TCP, family, NODE_PORT_LOCAL), API_ETP)
+        yield from answers_and_rewrites(Path(client, BARE_NODE, TCP, family, NODE_PORT_CLUSTER), TUTORIAL_NODE_PORT)
+        yield cell(Path(client, VIP, TCP, family, LB_LOCAL), CLIENT_IP, Level.CORE, API_ETP, DESIGN_INTEROP)
+        yield from answers_and_rewrites(Path(client, VIP, TCP, family, LB_CLUSTER), TUTORIAL_LB)
+
+
+def beside(cells: Iterable[Cell]) -> Iterator[FlipRow]:
+    """The same claims, of a window in which neighbours flip."""
+    for each in cells:
+        client = (
+            OUTSIDE_1 if each.path.client in OUTSIDE else each.path.client
+        )  # rows that differ only there are told as one
+        claim = requirement(replace(each.path, client=client), each.accept, each.told, each.spread)
+        claim = claim.replace(f" over {TCP.value} and {each.path.family.value}", "")
+        claim = claim[0].lower() + claim[1:]
+        ours = replace(
+            each,
+            id=f"beside.{each.id}",
+            requirement=BESIDE.format(claim=claim),
+            references=(DESIGN_BACKWARD, *each.references),
+            suite=SUITE,
+        )
+        yield BesideRow(
+            id=ours.id,
+            requirement=ours.requirement,
+            level=ours.level,
+            suite=SUITE,
+            references=ours.references,
+            features=ours.features,
+            cell=ours,
+        )
+
+
+def beside_health(family: Family) -> Iterator[FlipRow]:
+    """The health check of the steady Local load balancer, on every node."""
+    path = Path(OUTSIDE_1, VIP, TCP, family, LB_LOCAL)
+    for place in PLACES:
+        yield BesideHealthRow(
+            id=f"beside.health.{family.value.lower()}.{place.value}",
+            requirement=BESIDE_HEALTH.format(
+                status="200" if place is Role.ENDPOINT_NODE else "503",
+                place=place.value.replace("-", " "),
+            ),
+            level=Level.CORE,
+            suite=SUITE,
+            references=(DESIGN_BACKWARD, API_ETP),
+            features=frozenset({f"family.{family.value.lower()}", "vantage.outside", "load-balancer"})
+            | (frozenset({"nodes.three"}) if place is Role.OTHER_NODE else frozenset()),
+            path=path,
+            place=place,
+            family=family,
+        )
+
+
+# -------------------------------------------------------------------------------------------------- the flips
+NEEDED = {Flipping.DEFAULT: "load-balancer", Flipping.ECMP: "load-balancer.reference-ecmp"}
+
+
+OF_BARE_NODES = (FlipClaim.OTHERWISE, At.BARE_NODE)
+"""That no answer comes through it unrewritten."""
+
+
+def flipped(
+    service: Flipping, claim: FlipClaim, family: Family, said: Said, at: At | None, *known: Difference, name: str = ""
+) -> FlippedRow:
+    """One row about a service whose own policy flips."""
+    entry = ENTRIES[at] if at else ""
+    words = {
+        "service": SERVICES[service],
+        "entry": entry,
+        "as_it_says": AS_IT_SAYS[at] if at else "",
+        "wrong_node": ON_BARE if at is At.BARE_NODE else "no address of a node that did not take it",
+    }
+    where = f"{service.value}.{family.value.lower()}" + (f".{at.value}" if at else "")
+    return FlippedRow(
+        id=name or f"flip.{where}.{claim.value}",
+        requirement=said.requirement.format(**words) + ".",
+        level=said.level,
+        suite=SUITE,
+        references=said.references,
+        features=frozenset({f"family.{family.value.lower()}", "vantage.outside"})
+        | (frozenset({NEEDED[service]}) if service in NEEDED else frozenset()),
+        service=service,
+        claim=claim,
+        family=family,
+        at=at,
+        must=said.must,
+        tripped_by=said.tripped_by,
+        differences=known,
+    )
+
+
+def at_an_entry(service: Flipping, family: Family) -> Iterator[FlipRow]:
+    """What new connections show, at each entry the service has."""
+    for at in At:
+        if at is At.VIP and service.balancer is None:
+            continue
+        proxies = PROXIES if at is At.VIP and service is Flipping.DEFAULT else ()
+        local = (CILIUM,) if at is not At.BARE_NODE else FLIPS_IN_DSR
+        for claim, said in ENTRY_CLAIMS.items():
+            if claim is FlipClaim.NO_LOSS and at is not At.ENDPOINT_NODE:
+                continue  # under Local the bare node must be silent, and a balancer needs its time to follow
+            if claim is FlipClaim.PROMPT and at is At.VIP:
+                continue  # a balancer follows in its own time, which other rows hold against its bound
+            known = local if claim is FlipClaim.REWRITES or (claim, at) == OF_BARE_NODES else ()
+            name = f"flip.{service.value}.{family.value.lower()}.no-loss-at-endpoint-node"
+            yield flipped(service, claim, family, said, at, *known, *proxies, name=name if "loss" in claim else "")
+
+
+def health_ports(service: Flipping, family: Family) -> Iterator[FlipRow]:
+    """The port that comes and goes with the policy."""
+    for claim, said in HEALTH_CLAIMS.items():
+        name = f"flip.health-port.{service.value}.{family.value.lower()}.{claim.value}"
+        yield flipped(service, claim, family, said, None, name=name)
+    name = f"flip.health-port.{service.value}.{family.value.lower()}.prompt"
+    yield flipped(service, FlipClaim.HEALTH_PROMPT, family, HEALTH_PROMPT, None, name=name)
+
+
+def open_connections(family: Family) -> Iterator[FlipRow]:
+    """What was under way goes on as it was."""
+    for at, said in KEPT_CLAIMS.items():
+        yield flipped(Flipping.NODE_PORT, FlipClaim.KEPT, family, said, at)
+
+
+CELLS: tuple[FlipRow, ...] = (
+    *(row for family in FAMILIES for row in beside(from_outside(family))),
+    *(row for family in FAMILIES for row in beside(from_inside(family))),
+    *(row for family in FAMILIES for row in beside_health(family)),
+    *(row for service in Flipping for family in FAMILIES for row in at_an_entry(service, family)),
+    *(row for service in NEEDED for family in FAMILIES for row in health_ports(service, family)),
+    *(row for family in FAMILIES for row in open_connections(family)),
+)

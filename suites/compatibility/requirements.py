@@ -1,0 +1,206 @@
+"""What rows about the API are made of: references, Services, steps, and the one way to make a row."""
+
+from typing import Any
+
+from esipp.checks.api import (
+    AFFINITY,
+    AFFINITY_SECONDS,
+    ALLOCATE,
+    ANNOTATION,
+    CLASS,
+    CLUSTER_IPS,
+    HEALTH_PORT,
+    INGRESS,
+    INTERNAL,
+    NOBODY,
+    NODE_PORT,
+    POLICY,
+    RANGES,
+    TARGET_PORT,
+    Chain,
+    EditRow,
+    Is,
+    Quiet,
+    Ref,
+    Refused,
+    Same,
+    Step,
+    Taken,
+    Verb,
+    Want,
+    Warned,
+    say_step,
+    say_want,
+)
+from esipp.checks.check import Level, Row
+
+SUITE = "compatibility"
+CORE, EXTENDED, RECORD = Level.CORE, Level.EXTENDED, Level.RECORD
+
+# ----------------------------------------------------------------------------------------------------- references
+API_POLICY = "API: service.spec.externalTrafficPolicy"
+API_INTERNAL = "API: service.spec.internalTrafficPolicy; KEP-2086"
+API_PORT = "API: service.spec.healthCheckNodePort"
+API_NODE_PORT = "API: service.spec.ports.nodePort"
+API_CLASS = "API: service.spec.loadBalancerClass; KEP-1959"
+API_ALLOCATE = "API: service.spec.allocateLoadBalancerNodePorts; KEP-1864"
+API_RANGES = "API: service.spec.loadBalancerSourceRanges"
+API_AFFINITY = "API: service.spec.sessionAffinity"
+API_EXTERNAL_IPS = "API: service.spec.externalIPs"
+API_EXTERNAL_NAME = "API: service.spec.externalName"
+API_IP_MODE = "API: service.status.loadBalancer.ingress.ipMode; KEP-1860"
+API_STATUS = "API: service.status.loadBalancer"
+API_DISTRIBUTION = "API: service.spec.trafficDistribution; KEP-4444"
+VALIDATION = "API server: pkg/apis/core/validation, Service"
+REGISTRY = "API server: pkg/registry/core/service, fields that depend on the type; allocation"
+UPDATES = "API conventions: an update replaces the whole object; concurrency by resourceVersion"
+SERVER_SIDE_APPLY = "Kubernetes documentation, Server-Side Apply: conflicts, managers, removed fields"
+KUBECTL_APPLY = "Kubernetes documentation, Declarative Management: how apply calculates differences"
+DESIGN = "ESIPP design proposal, Testing 3, Backward Compatibility (seed 003)"
+OLD_FORMS = "Kubernetes changes: fields since 1.7 (#41162), beta annotations removed in 1.8 (#50224)"
+RANGES_ANNOTATION = "API: annotation service.beta.kubernetes.io/load-balancer-source-ranges"
+EXTERNAL_IPS_DEPRECATED = "KEP-5707: deprecate service.spec.externalIPs"
+
+# ------------------------------------------------------------------------------------------------------- services
+LOCAL, CLUSTER = {"externalTrafficPolicy": "Local"}, {"externalTrafficPolicy": "Cluster"}
+LB = {"type": "LoadBalancer", "loadBalancerClass": NOBODY}
+NODE_PORTS, INNER = {"type": "NodePort"}, {"type": "ClusterIP"}
+ANOTHER_CLASS = "esipp.dev/somebody"
+BALANCED_IP = "192.0.2.80"
+"""An address for documentation: nobody's, so that nothing is announced or dialled there."""
+
+SUPPORTED = 'supported values: "Cluster", "Local"'
+ONLY_WHERE_NEEDED = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+ONLY_EXTERNAL = "may only be set for externally-accessible services"
+ONLY_BALANCED = "may only be used when `type` is 'LoadBalancer'"
+
+ABSENT, PRESENT = Is.ABSENT, Is.PRESENT
+
+
+# ---------------------------------------------------------------------------------------------------------- steps
+def create(name: str = "created", of: str = "", annotations: dict[str, Any] | None = None, **spec: Any) -> Step:
+    """Create a Service."""
+    return Step(name, Verb.CREATE, {"spec": spec, **({"annotations": annotations} if annotations else {})}, of)
+
+
+def merge(name: str, alone: bool = False, **spec: Any) -> Step:
+    """Patch the spec, as JSON merge patch."""
+    return Step(name, Verb.MERGE, {"spec": spec}, alone=alone)
+
+
+def claim(port: Ref, name: str = "claimed", of: str = "heir") -> Step:
+    """Another Service asks for a health-check node port."""
+    return Step(name, Verb.CREATE, {"spec": {**LB, **LOCAL, "healthCheckNodePort": port}}, of)
+
+
+FREE = Step("free", Verb.FREE)
+FREE_PORT = Ref("free", "port")
+BALANCED = Step("balanced", Verb.STATUS, [{"ip": BALANCED_IP}])
+
+
+# ------------------------------------------------------------------------------------------------------------ rows
+def taken(step: str, **fields: Any) -> Taken:
+    """The step is taken, with fields by their constants' names in lower case: ``policy``, ``health_port`` …"""
+    return Taken(step, tuple((_PATHS[name], value) for name, value in fields.items()))
+
+
+_PATHS = {
+    "policy": POLICY,
+    "internal": INTERNAL,
+    "health_port": HEALTH_PORT,
+    "node_port": NODE_PORT,
+    "balancer_class": CLASS,
+    "allocate": ALLOCATE,
+    "ranges": RANGES,
+    "ingress": INGRESS,
+    "cluster_ips": CLUSTER_IPS,
+    "target_port": TARGET_PORT,
+    "affinity": AFFINITY,
+    "seconds": AFFINITY_SECONDS,
+    "ip_mode": f"{INGRESS}.0.ipMode",
+    "external_ips": "spec.externalIPs",
+    "distribution": "spec.trafficDistribution",
+    "external_name": "spec.externalName",
+}
+
+
+def invalid(step: str, *says: str) -> Refused:
+    """The step is refused by validation, in words that hold these."""
+    return Refused(step, says=says)
+
+
+SINCE = (
+    ("loadBalancerClass", (1, 22), "KEP-1959: spec.loadBalancerClass, beta"),
+    ("internalTrafficPolicy", (1, 22), "KEP-2086: internalTrafficPolicy, beta"),
+    ("allocateLoadBalancerNodePorts", (1, 22), "KEP-1864: load balancers without nodePorts, beta"),
+    ("externalIPs", (1, 29), "kubernetes/kubernetes#119150: an external policy on Services with externalIPs"),
+    ("ipMode", (1, 30), "KEP-1860: ipMode, beta"),
+    ("status.loadBalancer.ingress", (1, 29), "kubernetes/kubernetes#119789: only load balancers are announced"),
+    ("trafficDistribution", (1, 31), "KEP-4444: trafficDistribution, beta"),
+    ("apply-patch", (1, 16), "KEP-555: server-side apply, beta"),
+    ("replace {", (1, 23), "kubernetes/kubernetes#103532: what an update leaves out is carried over"),
+    (" without ", (1, 23), "kubernetes/kubernetes#103532: what an update leaves out is carried over"),
+    ("externalTrafficPolicy", (1, 7), "kubernetes/kubernetes#41162: the policy is a field"),
+    ("external-traffic", (1, 8), "kubernetes/kubernetes#50224: the annotations are removed"),
+)
+"""What a row's requests and fields came with; the latest counts."""
+
+
+def since(said: str) -> tuple[str, str]:
+    """From which Kubernetes on requests and fields are known, by their names; and what brought them."""
+    found = [(version, why) for name, version, why in SINCE if name in said]
+    version, why = max(found, default=((0, 0), ""))
+    return (f"{version[0]}.{version[1]}", why) if why else ("", "")
+
+
+def row(
+    name: str,
+    level: Level,
+    requirement: str,
+    chain: Chain,
+    wants: Want | tuple[Want, ...],
+    tripped_by: str,
+    *references: str,
+    given: tuple[Taken, ...] = (),
+    features: frozenset[str] = frozenset(),
+) -> EditRow:
+    """One row about what comes of a chain."""
+    wants = wants if isinstance(wants, tuple) else (wants,)
+    must = "; ".join(say_want(want) for want in wants)
+    version, why = since("; ".join([*map(say_step, chain.steps), must]))
+    told = any(step.verb is Verb.STATUS for step in chain.steps)
+    return EditRow(
+        id=f"api.{name}",
+        requirement=requirement,
+        level=level,
+        suite=SUITE,
+        references=references,
+        features=features | ({"rights.services-status"} if told else frozenset()),
+        trial=chain.name,
+        claim=name,
+        must=must,
+        since=version,
+        since_why=why,
+        tripped_by=tripped_by,
+        chain=chain,
+        wants=wants,
+        given=given,
+    )
+
+
+def refusal(
+    name: str, requirement: str, chain: Chain, step: str, field: str, words: str, tripped_by: str, *references: str
+) -> tuple[Row, Row]:
+    """Two rows on one refusal: that it is one, of that field; and that its words tell why."""
+    return (
+        row(name, CORE, requirement, chain, invalid(step, field), tripped_by, *references),
+        row(
+            f"{name}.words",
+            EXTENDED,
+            f"{requirement}; and the refusal says why",
+            chain,
+            invalid(step, words),
+            "a refusal that does not tell why",
+            VALIDATION,
+        ),
+    )

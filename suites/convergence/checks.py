@@ -1,0 +1,114 @@
+"""The rows: for each load balancer, what must hold while the pods behind it move."""
+
+from esipp.checks.check import HEALTH_VIEW, Difference, Level, Nature
+from esipp.checks.endpoint_change import AFTER_503, PROXIED, PROXIES, REHASHED, WEIGHED, MoveRow, What
+from esipp.checks.model import Balancer, Family
+from suites.convergence.requirements import *
+from suites.known_differences.proxies import by_proxy
+
+BALANCERS = (Balancer.DEFAULT, Balancer.ECMP, Balancer.PROXY)
+
+AT_VIP = (
+    What.STEERS, What.PLACE, What.SOURCE, What.BLACK_HOLE, What.NO_LOSS, What.BALANCE, What.TIMES_UP, What.TIMES_DOWN,
+)  # fmt: skip
+AT_NODES = (What.HEALTH, What.HEALTH_PROMPT, What.PATH, What.PATH_PROMPT, What.PLACE, What.SOURCE)
+OWN_VIEWS = (What.VIEW_LOCAL, What.VIEW_CLUSTER)
+VIEWS = (*OWN_VIEWS, What.FREED)
+
+CORE_OF_OWN = frozenset({What.BLACK_HOLE})
+"""What is core of the cluster's own load balancer, and extended of our own ones: the design's central figure. Where no
+profile and no user says how fast it has to be, it is recorded (``Judge.unpromised``)."""
+
+
+STATELESS = Difference(
+    when=(),
+    seen=REHASHED,
+    reason="a forwarder without connection tracking (ECMP) moves connections that are open while its routes change to "
+    "another node, which resets them",
+    reference="RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm: disruption",
+    by_chance=True,
+    evidence="Nothing but connections that were open while the balancer changed its routes was lost, and these were "
+    "reset.",
+    hides="A node that resets connections while routes change.",
+)
+
+
+WEIGHING = Difference(
+    when=(),
+    seen=WEIGHED,
+    reason="the load balancer weighs nodes by the weights that their health checks told: the split fits these, and "
+    "not an equal one",
+    reference="kubernetes/kubernetes#118999: X-Load-Balancing-Endpoint-Weight",
+    evidence="The nodes' health checks told unequal weights meanwhile; the split fits these and not an equal one.",
+    hides="A skewed balancer whose skew happens to be that of the weights.",
+)
+
+
+OTHER_FAMILYS_503 = Difference(
+    when=(("service-proxy", "kube-proxy"), ("families.services", "IPv4, IPv6")),
+    seen=AFTER_503,
+    reason="kube-proxy's proxiers of the two families share one health-check port, and whichever had it first answers "
+    "for both: the node said 503, one family's nodePort had stopped, and the other's still led to the pod",
+    reference="kubernetes/kubernetes#114702, fixed by #137370",
+    before="kube-proxy-version 1.36",
+    nature=Nature.DEFECT,
+    by_chance=True,
+    evidence="At the moment of each such answer the node's nodePort of its family was answered by the same pod, and "
+    "that of the other family was asked and silent; at most 3 s after the 503.",
+    hides="A service proxy that is late in one family, for up to 3 s, for another reason.",
+)
+
+
+def differences(balancer: Balancer, what: What) -> tuple[Difference, ...]:
+    """What may be seen instead."""
+    if what is What.BALANCE:
+        return (WEIGHING,)
+    if what is What.PLACE:
+        return (OTHER_FAMILYS_503,)
+    if what is What.SOURCE and balancer is Balancer.DEFAULT:
+        return by_proxy(PROXIED)
+    return (STATELESS,) if balancer is Balancer.ECMP and what is What.NO_LOSS else ()
+
+
+def row(balancer: Balancer, what: What, place: str, family: Family | None, level: Level, *said: str) -> MoveRow:
+    """One row; its features follow from whom it is about."""
+    reference = balancer is not Balancer.DEFAULT
+    needed = {"vantage.outside", f"load-balancer.{balancer.value}" if reference else "load-balancer"}
+    needed |= {HEALTH_VIEW} if what in OWN_VIEWS and not reference else set()
+    sentence, *references = said
+    return MoveRow(
+        id=f"{SUITE}.{balancer.value}.{place}.{what.value}",
+        requirement=sentence,
+        level=level,
+        suite=SUITE,
+        references=tuple(references),
+        features=frozenset(needed | ({f"family.{family.value.lower()}"} if family else set())),
+        balancer=balancer,
+        what=what,
+        family=family,
+        differences=differences(balancer, what),
+    )
+
+
+def at_vip(balancer: Balancer, what: What, family: Family) -> MoveRow:
+    level = Level.CORE if balancer is Balancer.DEFAULT and what in CORE_OF_OWN else LEVELS[what]
+    said = REQUIREMENTS[what]
+    if what is What.SOURCE and balancer in PROXIES:
+        level, said = Level.EXTENDED, SOURCE_BEHIND_PROXY
+    return row(balancer, what, family.value.lower(), family, level, *said)
+
+
+def at_nodes(balancer: Balancer, what: What) -> MoveRow:
+    said = {What.PLACE: PLACE_AT_NODES, What.SOURCE: SOURCE_AT_NODES}.get(what, REQUIREMENTS[what])
+    return row(balancer, what, "nodes", None, LEVELS[what], *said)
+
+
+def of_view(balancer: Balancer, what: What) -> MoveRow:
+    return row(balancer, what, "balancer", None, LEVELS[what], *REQUIREMENTS[what])
+
+
+CELLS = [
+    *(at_vip(balancer, what, family) for balancer in BALANCERS for family in Family for what in AT_VIP),
+    *(at_nodes(balancer, what) for balancer in BALANCERS for what in AT_NODES),
+    *(of_view(each, what) for each in BALANCERS for what in (OWN_VIEWS if each is Balancer.DEFAULT else VIEWS)),
+]

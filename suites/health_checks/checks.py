@@ -1,0 +1,155 @@
+"""The rows of the health check suite: what every node must answer, whoever asks; and what must hold while pods move."""
+
+from collections.abc import Iterator
+
+from esipp.checks.check import Level, Row
+from esipp.checks.health import About, HealthTrialRow, Place, Question, QuestionRow, Situation
+from esipp.checks.model import Client, Family, Vantage
+from suites.clients import HOST_ON_OTHER_NODE, OUTSIDE_1, POD_ON_OTHER_NODE
+from suites.health_checks.requirements import *
+from suites.known_differences.findings import COUNTED_BY_TARGET, COUNTED_TWICE
+
+SUITE = "health_checks"
+FAMILIES = tuple(Family)
+CLIENTS = (OUTSIDE_1, POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE)
+NODES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_PLANE)
+DIALLED = (Place.ENDPOINT_NODE, Place.BARE_NODE)
+HEARD = {"prompt", "chosen", "kept", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion"}
+"""Steps of the life cycle that are also looked at on the nodes, by a client outside."""
+
+NEEDED = {
+    Place.OTHER_NODE: {"nodes.three"},
+    Place.CONTROL_PLANE: {"nodes.control-plane"},
+    Place.EXCLUDED: {"nodes.excluded"},
+    Place.VIP: {"load-balancer"},
+}
+
+
+def needs(place: Place | None, family: Family | None, client: Client | None = None) -> frozenset[str]:
+    """What a cluster must have to be asked so."""
+    features = set(NEEDED.get(place, ())) if place else set()
+    features |= {f"family.{family.value.lower()}"} if family else set()
+    features |= {"vantage.outside"} if client and client.vantage is Vantage.OUTSIDE else set()
+    return frozenset(features)
+
+
+def row(question: Question, about: About, level: Level, requirement: str, *references: str) -> QuestionRow:
+    """One row about the answers to a question."""
+    features = needs(question.place, question.family, question.client)
+    if question.second_address:
+        features |= {f"nodes.second-address.{question.family.value.lower()}"}
+        features |= {"node-ports.all-addresses"}
+    differences = OTHER_WORDS if about is About.PROXY else ()
+    if about in (About.COUNT, About.WEIGHT) and question.local_pods:
+        differences = (COUNTED_TWICE if question.targets == 1 else COUNTED_BY_TARGET,)
+    return QuestionRow(
+        id=f"healthcheck.{question.key}.{about.value}",
+        requirement=requirement,
+        level=level,
+        suite=SUITE,
+        references=references,
+        features=features,
+        question=question,
+        about=about,
+        differences=differences,
+    )
+
+
+def who_asks() -> Iterator[Row]:
+    """200 where a pod is, 503 elsewhere: from outside, from a pod, from a node, on every node."""
+    for situation in Situation:
+        for place in NODES:
+            for client in CLIENTS:
+                for family in FAMILIES:
+                    question = Question(situation, place, client, family)
+                    level, (requirement, *why) = Level.CORE, STATUS[situation, bool(question.local_pods)]
+                    yield row(question, About.STATUS, level, requirement, *why)
+    for family in FAMILIES:
+        for place in DIALLED:
+            question = Question(Situation.ONE_POD, place, OUTSIDE_1, family, second_address=True)
+            yield row(question, About.STATUS, Level.EXTENDED, SECOND_ADDRESS, KUBE_PROXY)
+        question = Question(Situation.ONE_POD, Place.EXCLUDED, OUTSIDE_1, family)
+        yield row(question, About.STATUS, Level.CORE, EXCLUDED, DESIGN, KEP_3836)
+        question = Question(Situation.ONE_POD, Place.VIP, OUTSIDE_1, family)
+        yield row(question, About.STATUS, Level.RECORD, AT_VIP, DESIGN_HEALTH)
+
+
+def what_is_said() -> Iterator[Row]:
+    """The document, the headers, and any path and method: kube-proxy's contract, which load balancers read."""
+    for situation in Situation:
+        for place in NODES:
+            for family in FAMILIES:
+                question = Question(situation, place, OUTSIDE_1, family)
+                for about, (requirement, *why) in CONTRACT.items():
+                    yield row(question, about, Level.EXTENDED, requirement, *why)
+    for place in DIALLED:
+        for family in FAMILIES:
+            for method, url in (("HEAD", "/healthz"), ("GET", "/"), ("HEAD", "/"), ("GET", "/any/path?with=query")):
+                question = Question(Situation.ONE_POD, place, OUTSIDE_1, family, method=method, url=url)
+                yield row(question, About.STATUS, Level.EXTENDED, ANY_WAY, KUBE_PROXY)
+
+
+def what_is_true() -> Iterator[Row]:
+    """200 means that this node serves, 503 that it does not: asked and dialled by the same client at the same time."""
+    for situation in (Situation.ONE_POD, Situation.SEVERAL_PODS, Situation.NO_PODS, Situation.UNREADY_POD):
+        for place in NODES:
+            for family in FAMILIES:
+                question = Question(situation, place, OUTSIDE_1, family)
+                yield row(question, About.TRUTH, Level.CORE, TRUTH[bool(question.local_pods)], DESIGN, API_ETP)
+
+
+def trial(
+    name: str,
+    claim: str,
+    level: Level,
+    said: Said,
+    place: Place | None = None,
+    family: Family | None = None,
+    client: Client | None = None,
+    also: frozenset[str] = frozenset(),
+) -> HealthTrialRow:
+    """One row about what a trial saw."""
+    where = f".{family.value.lower()}" if family else ""
+    where += f".{place.value}" if place else ""
+    return HealthTrialRow(
+        id=f"healthcheck.{name}.{claim}{where}",
+        requirement=said.requirement,
+        level=level,
+        suite=SUITE,
+        references=said.references,
+        features=needs(place, family, client) | also,
+        trial=name,
+        claim=claim,
+        must=said.must,
+        tripped_by=said.tripped_by,
+        differences=(COUNTED_TWICE,) if (name, claim) == ("placement", "count") else (),
+        place=place,
+        family=family,
+    )
+
+
+def while_pods_move() -> Iterator[Row]:
+    """Pods of other services come and go; pods of this one are placed at random; the last one leaves slowly."""
+    for family in FAMILIES:
+        for place in NODES:
+            yield trial("stable", "never-wrong", Level.CORE, STABLE, place, family, OUTSIDE_1)
+            yield trial("placement", "status", Level.CORE, PLACEMENT, place, family, OUTSIDE_1)
+            yield trial("placement", "prompt", Level.EXTENDED, PLACEMENT_PROMPT, place, family, OUTSIDE_1)
+            yield trial("placement", "count", Level.EXTENDED, PLACEMENT_COUNT, place, family, OUTSIDE_1)
+        for claim, said in TERMINATING.items():
+            level = Level.EXTENDED if claim == "count" else Level.CORE
+            place = Place.ENDPOINT_NODE
+            yield trial("terminating", claim, level, said, place, family, OUTSIDE_1, frozenset({"nodes.three"}))
+        for place in DIALLED:
+            # extended, because it is only asked where disturbing others is allowed: else no usual run would be whole
+            also = frozenset({"disruptive"})
+            yield trial("cordoned", "status", Level.EXTENDED, CORDONED, place, family, OUTSIDE_1, also)
+
+
+def life_cycle() -> Iterator[Row]:
+    """Who gets a health-check node port, for how long, and what becomes of it."""
+    for claim, (level, said) in LIFE_CYCLE.items():
+        yield trial("lifecycle", claim, level, said, client=OUTSIDE_1 if claim in HEARD else None)
+
+
+CELLS: tuple[Row, ...] = (*who_asks(), *what_is_said(), *what_is_true(), *while_pods_move(), *life_cycle())

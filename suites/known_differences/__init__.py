@@ -1,0 +1,1 @@
+"""Where a data plane differs for a known reason: data, beside the checks."""

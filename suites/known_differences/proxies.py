@@ -1,0 +1,20 @@
+"""What backends see behind a load balancer that is a proxy, for rows that are no path. Data only."""
+
+from esipp.checks.check import Difference
+from esipp.checks.ingress import OF_SERVICE, PROXY
+
+REASON = "the load balancer of this Service is a proxy: the backend sees the address that it connects from"
+REFERENCE = "KEP-1860; kubernetes/kubernetes#123714: Local with ipMode Proxy has no defined semantics"
+EVIDENCE = (
+    "This Service announces ipMode Proxy or a hostname, and --provider does not say forwarder. All that is excused "
+    "shows the same few addresses, and none is a node's, a pod's or a client's."
+)
+HIDES = "An address of a node or a pod that nobody told us of, or NAT before the cluster, looks like a proxy's own."
+
+
+def by_proxy(seen: str) -> tuple[Difference, ...]:
+    """What may be seen there instead of the client's address, in the words of a judge.
+
+    The judge must say this word only where ``why_not_its_own`` (esipp/loadbalancers/ingress.py) has nothing against it.
+    """
+    return (Difference(((OF_SERVICE, PROXY),), seen, REASON, REFERENCE, evidence=EVIDENCE, hides=HIDES),)

@@ -1,0 +1,218 @@
+"""What rows of paths are made of, in every suite: clients, entries, services, references, the one way to make a row."""
+
+from dataclasses import replace
+
+from esipp.checks.check import Level
+from esipp.checks.model import (
+    NO_ANSWER,
+    AddressClass,
+    Backends,
+    Balancer,
+    Claim,
+    Client,
+    Entry,
+    EntryKind,
+    Family,
+    Path,
+    Port,
+    Protocol,
+    Role,
+    Service,
+    ServiceType,
+    TrafficPolicy,
+    Vantage,
+)
+from esipp.checks.path import Cell, Control, Override, Spread
+from suites.clients import *
+from suites.known_differences.paths import differences
+from suites.path_requirements import requirement
+
+FAMILIES = tuple(Family)
+
+# -------------------------------------------------------------------------------------------------------- entries
+POD_IP = Entry(EntryKind.POD_IP)
+CLUSTER_IP = Entry(EntryKind.CLUSTER_IP)
+ENDPOINT_NODE = Entry(EntryKind.NODE_PORT, Role.ENDPOINT_NODE)
+BARE_NODE = Entry(EntryKind.NODE_PORT, Role.BARE_NODE)
+OTHER_NODE = Entry(EntryKind.NODE_PORT, Role.OTHER_NODE)
+CONTROL_PLANE = Entry(EntryKind.NODE_PORT, Role.CONTROL_PLANE)
+SECOND_OF_ENDPOINT_NODE = Entry(EntryKind.SECOND_ADDRESS, Role.ENDPOINT_NODE)
+SECOND_OF_BARE_NODE = Entry(EntryKind.SECOND_ADDRESS, Role.BARE_NODE)
+EXTERNAL_IP_OF_ENDPOINT_NODE = Entry(EntryKind.EXTERNAL_IP, Role.ENDPOINT_NODE)
+EXTERNAL_IP_OF_BARE_NODE = Entry(EntryKind.EXTERNAL_IP, Role.BARE_NODE)
+VIP = Entry(EntryKind.VIP)
+
+# ------------------------------------------------------------------------------------------------------- services
+CLUSTER, LOCAL = TrafficPolicy.CLUSTER, TrafficPolicy.LOCAL
+PLAIN = Service(ServiceType.CLUSTER_IP)
+NODE_PORT_CLUSTER = Service(ServiceType.NODE_PORT, CLUSTER)
+NODE_PORT_LOCAL = Service(ServiceType.NODE_PORT, LOCAL)
+LB_CLUSTER = Service(ServiceType.LOAD_BALANCER, CLUSTER)
+LB_LOCAL = Service(ServiceType.LOAD_BALANCER, LOCAL)
+EXTERNAL_IPS_CLUSTER = Service(ServiceType.CLUSTER_IP, CLUSTER, external_ips=True)
+EXTERNAL_IPS_LOCAL = Service(ServiceType.CLUSTER_IP, LOCAL, external_ips=True)
+
+# -------------------------------------------------------------------------------------------------- what is accepted
+CLIENT_IP = frozenset({AddressClass.CLIENT})
+NODE_IP = frozenset({AddressClass.NODE})
+HAIRPIN = frozenset({AddressClass.HAIRPIN})
+BALANCER_IP = frozenset({AddressClass.LOAD_BALANCER})
+CLIENT_OR_NODE_IP = frozenset({AddressClass.CLIENT, AddressClass.NODE})
+ANYTHING = frozenset(AddressClass)
+
+# ----------------------------------------------------------------------------------------------------- references
+MODEL = "Kubernetes documentation, Cluster Networking: pods communicate with all other pods without NAT"
+TUTORIAL_CLUSTER_IP = "Kubernetes documentation, Using Source IP: Services with Type=ClusterIP (seeds 000, 002)"
+TUTORIAL_NODE_PORT = "Kubernetes documentation, Using Source IP: Services with Type=NodePort (seeds 000, 002)"
+TUTORIAL_LB = "Kubernetes documentation, Using Source IP: Services with Type=LoadBalancer (seeds 000, 002)"
+TUTORIAL_PROXY = "Kubernetes documentation, Using Source IP: Cross-platform support, proxying load balancers (seed 000)"
+API_ETP = "API: service.spec.externalTrafficPolicy"
+API_ITP = "API: service.spec.internalTrafficPolicy; KEP-2086"
+API_EXTERNAL_IPS = "API: service.spec.externalIPs"
+API_PORTS = "API: service.spec.ports.targetPort"
+API_FAMILIES = "API: service.spec.ipFamilies; KEP-563"
+API_NOT_READY = "API: service.spec.publishNotReadyAddresses"
+API_RANGES = "API: service.spec.loadBalancerSourceRanges"
+API_AFFINITY = "API: service.spec.sessionAffinity"
+API_IP_MODE = "API: service.status.loadBalancer.ingress.ipMode; KEP-1860"
+HAPROXY = "The PROXY protocol, versions 1 and 2 (HAProxy)"
+DESIGN = "ESIPP design proposal, Testing 1.1 (seed 003)"
+DESIGN_BLACKHOLE = "ESIPP design proposal, External Traffic Blackholed on nodes with no local endpoints (seed 003)"
+DESIGN_INTEROP = "ESIPP design proposal, Testing 2, Inter-Operability (seed 003)"
+KUBE_PROXY = "kube-proxy: pkg/proxy/iptables/proxier.go, service external chains"
+HAIRPIN_ISSUE = "kubernetes/kubernetes#98069: hairpin under Local is NATed"
+
+
+# ------------------------------------------------------------------------------------------- what must hold besides
+def preconditions(path: Path) -> tuple[Control, ...]:
+    """What proves that this client shows its own address when no Service is in the way."""
+    if path.client.vantage is Vantage.OUTSIDE:
+        listener = Entry(EntryKind.NODE_LISTENER, path.entry.role or Role.ENDPOINT_NODE)
+        way = Path(path.client, listener, path.protocol, path.family)
+        return (Control(way, CLIENT_IP, "the client must not be masqueraded on its way to the node"),)
+    if path.entry.kind is EntryKind.POD_IP or path.client == BACKEND:
+        return ()
+    direct = Path(path.client, POD_IP, path.protocol, path.family)
+    if path.client.vantage is Vantage.POD:
+        return (Control(direct, CLIENT_IP, "pods must see each other's own address on the direct path"),)
+    return (Control(direct, frozenset(), "the node must reach the pod directly"),)
+
+
+def bare_node_controls(path: Path) -> tuple[Control, ...]:
+    """For silence at a bare node: two siblings that must answer the same client in the same window."""
+    siblings = {
+        EntryKind.NODE_PORT: (NODE_PORT_CLUSTER, ENDPOINT_NODE),
+        EntryKind.SECOND_ADDRESS: (NODE_PORT_CLUSTER, SECOND_OF_ENDPOINT_NODE),
+        EntryKind.EXTERNAL_IP: (EXTERNAL_IPS_CLUSTER, EXTERNAL_IP_OF_ENDPOINT_NODE),
+    }
+    cluster_service, endpoint_entry = siblings[path.entry.kind]
+    same_node = Path(path.client, path.entry, path.protocol, path.family, cluster_service)
+    same_service = Path(path.client, endpoint_entry, path.protocol, path.family, path.service)
+    return (
+        Control(same_node, frozenset(), "the same node must answer this client for a Cluster service"),
+        Control(same_service, frozenset(), "the same service must answer this client on the endpoint's node"),
+    )
+
+
+def same_client(path: Path, service: Service, why: str, entry: Entry | None = None) -> Control:
+    """A sibling service that must answer the same client."""
+    return Control(Path(path.client, entry or path.entry, path.protocol, path.family, service), frozenset(), why)
+
+
+def same_service(path: Path, client: Client, why: str) -> Control:
+    """Another client that the same service must answer."""
+    return Control(Path(client, path.entry, path.protocol, path.family, path.service, path.port), frozenset(), why)
+
+
+def shows_masquerading(path: Path) -> tuple[Control, ...]:
+    """A pod that dials another node's address: some network add-ons masquerade it before it leaves its own node."""
+    towards_a_node = path.entry.kind in (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
+    if path.client.vantage is not Vantage.POD or not towards_a_node or path.entry.role in (None, path.client.role):
+        return ()
+    listener = Path(path.client, Entry(EntryKind.NODE_LISTENER, path.entry.role), path.protocol, path.family)
+    return (Control(listener, CLIENT_OR_NODE_IP, "shows whether the add-on masquerades pods towards nodes"),)
+
+
+def features(path: Path) -> frozenset[str]:
+    """What a cluster must have for this path."""
+    family, service = path.family.value.lower(), path.service
+    needed = {f"family.{family}"}
+    if path.client.vantage is Vantage.OUTSIDE:
+        needed.add("vantage.outside")
+    if path.client == OUTSIDE_2:
+        needed.add("vantage.outside.two-addresses")
+    if {path.client.role, path.entry.role} == {Role.OTHER_NODE, Role.BARE_NODE}:
+        needed.add("nodes.three")
+    if path.protocol is Protocol.SCTP:
+        needed.add("sctp")
+    if path.entry.kind is EntryKind.SECOND_ADDRESS:
+        needed.add(f"nodes.second-address.{family}")
+    if service is None:
+        return frozenset(needed)
+    if service.type is ServiceType.LOAD_BALANCER:
+        reference = service.balancer is not Balancer.DEFAULT
+        needed.add(f"load-balancer.{service.balancer.value}" if reference else "load-balancer")
+    if service.external_ips:
+        needed.add("external-ips")
+    if service.families:
+        needed.add("families.dual")
+    if service.backends is Backends.CONTROL_PLANE:
+        needed.add("nodes.control-plane")
+    return frozenset(needed)
+
+
+# -------------------------------------------------------------------------------------------------------- the row
+def cell(
+    path: Path,
+    accept: frozenset[AddressClass],
+    level: Level,
+    *references: str,
+    suffix: str = "",
+    controls: tuple[Control, ...] = (),
+    overrides: tuple[Override, ...] = (),
+    told: Claim = Claim.NOTHING,
+    spread: Spread = Spread.ANY,
+    needs: frozenset[str] = frozenset(),
+    suite: str = "source_ip",
+) -> Cell:
+    """One row; its id, requirement, features, preconditions and known differences follow from its path.
+
+    Rows are the source IP suite's unless another one names itself.
+    """
+    if path.protocol is Protocol.SCTP and level is Level.CORE:
+        level = Level.EXTENDED  # KEP-614: whether SCTP is carried at all is up to the network add-on
+    return Cell(
+        id=path.key + suffix,
+        requirement=requirement(path, accept, told, spread),
+        level=level,
+        suite=suite,
+        path=path,
+        accept=accept,
+        references=references,
+        features=features(path) | needs,
+        controls=preconditions(path)
+        + (shows_masquerading(path) if accept in (CLIENT_IP, NO_ANSWER) else ())
+        + controls,
+        overrides=overrides + differences(path, accept),
+        told=told,
+        spread=spread,
+    )
+
+
+def answers_and_rewrites(path: Path, *references: str) -> tuple[Cell, Cell]:
+    """Two claims on one path: that it answers at all (API), and that the source is rewritten (kube-proxy)."""
+    host = path.client.vantage is Vantage.NODE
+    elsewhere = path.entry.kind in (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
+    elsewhere = elsewhere and path.entry.role is not path.client.role
+    # a host process that its own node masquerades keeps an address of that node
+    rewritten = CLIENT_IP if host and not elsewhere else NODE_IP
+    return (
+        cell(path, CLIENT_OR_NODE_IP, Level.CORE, API_ETP, *references, suffix=".answers"),
+        cell(path, rewritten, Level.EXTENDED, *references, KUBE_PROXY),
+    )
+
+
+def silent_at_bare_node(path: Path, *references: str, needs: frozenset[str] = frozenset()) -> Cell:
+    """A bare node does not answer: core from outside; clients inside are only warned by the API, and eBPF answers."""
+    level = Level.CORE if path.client.vantage is Vantage.OUTSIDE else Level.EXTENDED
+    return cell(path, NO_ANSWER, level, *references, controls=bare_node_controls(path), needs=needs)

@@ -1,0 +1,199 @@
+"""The rows of the source IP suite: who dials what, and whose address the backend must see. Data only.
+
+This page is the regular matrix: three protocols, two families, every client, every kind of entry, each policy. The
+expectations are those of Kubernetes' documentation and API text (`core`) and of kube-proxy (`extended`). Services that
+are made otherwise stand in variants.py, load balancers that are proxies and whoever consumes the source in
+balancers.py, legitimate differences of data planes in differences.py.
+"""
+
+from collections.abc import Iterator
+
+from suites.path_checks import *
+from suites.source_ip import balancers, variants
+
+Rows = Iterator[Cell]
+
+
+def pod_ip(protocol: Protocol, family: Family) -> Rows:
+    """The precondition of everything: no Service, no rewriting."""
+    for client in PODS:
+        yield cell(Path(client, POD_IP, protocol, family), CLIENT_IP, Level.CORE, MODEL)
+    for client in HOSTS:  # by whichever of its node's addresses
+        yield cell(Path(client, POD_IP, protocol, family), CLIENT_IP, Level.CORE, MODEL)
+
+
+def cluster_ip(protocol: Protocol, family: Family) -> Rows:
+    """Packets to a ClusterIP from a pod are never source NAT'd; a host process may be masqueraded, as its node."""
+    for service in (PLAIN, NODE_PORT_CLUSTER, NODE_PORT_LOCAL):  # the external policy changes nothing here
+        for client in PODS:
+            path = Path(client, CLUSTER_IP, protocol, family, service)
+            yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP)
+    for client in HOSTS:
+        path = Path(client, CLUSTER_IP, protocol, family, PLAIN)
+        yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, KUBE_PROXY)
+
+
+def cluster_ip_local(protocol: Protocol, family: Family) -> Rows:
+    """internalTrafficPolicy Local: same source, but never another node's endpoint; on all types of service."""
+    for shape in (PLAIN, NODE_PORT_CLUSTER, NODE_PORT_LOCAL, LB_LOCAL):
+        service = replace(shape, internal=LOCAL)
+        near, far = (Path(client, CLUSTER_IP, protocol, family, service) for client in PODS)
+        yield cell(near, CLIENT_IP, Level.CORE, API_ITP)
+        controls = (
+            same_client(far, PLAIN, "the same client must be answered under internalTrafficPolicy Cluster"),
+            same_service(far, POD_ON_ENDPOINT_NODE, "the same service must answer a pod on the endpoint's node"),
+        )
+        yield cell(far, NO_ANSWER, Level.CORE, API_ITP, controls=controls)
+    service = replace(PLAIN, internal=LOCAL)
+    near, far = (Path(client, CLUSTER_IP, protocol, family, service) for client in HOSTS)
+    yield cell(near, CLIENT_IP, Level.CORE, API_ITP)
+    controls = (
+        same_client(far, PLAIN, "the same client must be answered under internalTrafficPolicy Cluster"),
+        same_service(far, HOST_ON_ENDPOINT_NODE, "the same service must answer the endpoint's node"),
+    )
+    yield cell(far, NO_ANSWER, Level.CORE, API_ITP, controls=controls)
+
+
+def internal_policy_from_outside(protocol: Protocol, family: Family) -> Rows:
+    """externalTrafficPolicy x internalTrafficPolicy: the internal one says nothing about traffic from outside."""
+    cluster, local = replace(NODE_PORT_CLUSTER, internal=LOCAL), replace(NODE_PORT_LOCAL, internal=LOCAL)
+    for entry, service in ((ENDPOINT_NODE, cluster), (BARE_NODE, cluster), (VIP, replace(LB_CLUSTER, internal=LOCAL))):
+        yield from answers_and_rewrites(Path(OUTSIDE_1, entry, protocol, family, service), API_ITP)
+    for client in OUTSIDE:
+        yield cell(Path(client, ENDPOINT_NODE, protocol, family, local), CLIENT_IP, Level.CORE, API_ETP, API_ITP)
+        yield silent_at_bare_node(Path(client, BARE_NODE, protocol, family, local), API_ETP, API_ITP)
+        path = Path(client, VIP, protocol, family, replace(LB_LOCAL, internal=LOCAL))
+        yield cell(path, CLIENT_IP, Level.CORE, API_ETP, API_ITP)
+    # to a VIP the external policy applies, and from inside the cluster that always means Cluster
+    path = Path(POD_ON_OTHER_NODE, VIP, protocol, family, replace(LB_LOCAL, internal=LOCAL))
+    yield cell(path, CLIENT_IP, Level.CORE, API_ETP, API_ITP)
+
+
+def node_port_cluster(protocol: Protocol, family: Family) -> Rows:
+    """Every node answers, and rewrites the source on the way."""
+    for entry in (ENDPOINT_NODE, BARE_NODE):
+        for client in EVERYONE:
+            path = Path(client, entry, protocol, family, NODE_PORT_CLUSTER)
+            yield from answers_and_rewrites(path, TUTORIAL_NODE_PORT)
+    for client in (POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):  # their own node
+        path = Path(client, OTHER_NODE, protocol, family, NODE_PORT_CLUSTER)
+        yield from answers_and_rewrites(path, TUTORIAL_NODE_PORT)
+
+
+def node_port_local(protocol: Protocol, family: Family) -> Rows:
+    """The endpoint's node keeps the source; a bare node does not answer, but for its own pods and processes."""
+    for client in EVERYONE:
+        path = Path(client, ENDPOINT_NODE, protocol, family, NODE_PORT_LOCAL)
+        # a pod that dials its own node's nodePort: implementations disagree, upstream does not test it (#123622)
+        level = Level.EXTENDED if client == POD_ON_ENDPOINT_NODE else Level.CORE
+        yield cell(path, CLIENT_IP, level, API_ETP, TUTORIAL_NODE_PORT, DESIGN)
+    for client in EVERYONE:
+        path = Path(client, BARE_NODE, protocol, family, NODE_PORT_LOCAL)
+        yield silent_at_bare_node(path, API_ETP, TUTORIAL_NODE_PORT, DESIGN_BLACKHOLE)
+    for client in (POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):  # short circuit: only kube-proxy promises it for nodePorts
+        path = Path(client, OTHER_NODE, protocol, family, NODE_PORT_LOCAL)
+        yield cell(path, CLIENT_IP, Level.EXTENDED, API_ETP, KUBE_PROXY)
+
+
+def unset_policy(protocol: Protocol, family: Family) -> Rows:
+    """A service that does not name an external policy behaves as under Cluster."""
+    node_port, balanced = Service(ServiceType.NODE_PORT), Service(ServiceType.LOAD_BALANCER)
+    external = Service(ServiceType.CLUSTER_IP, external_ips=True)
+    for client in (*OUTSIDE, POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):
+        own = () if client in OUTSIDE else (OTHER_NODE,)
+        for entry in (ENDPOINT_NODE, BARE_NODE, *own):
+            yield from answers_and_rewrites(Path(client, entry, protocol, family, node_port), TUTORIAL_NODE_PORT)
+        yield from answers_and_rewrites(Path(client, VIP, protocol, family, balanced), TUTORIAL_LB)
+    for client in (OUTSIDE_1, POD_ON_OTHER_NODE):
+        for entry in (EXTERNAL_IP_OF_ENDPOINT_NODE, EXTERNAL_IP_OF_BARE_NODE):
+            yield from answers_and_rewrites(Path(client, entry, protocol, family, external), API_EXTERNAL_IPS)
+
+
+def second_address(protocol: Protocol, family: Family) -> Rows:
+    """A nodePort is open at every address of a node, unless kube-proxy is told otherwise."""
+    for client in (*OUTSIDE, POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):
+        path = Path(client, SECOND_OF_ENDPOINT_NODE, protocol, family, NODE_PORT_LOCAL)
+        yield cell(path, CLIENT_IP, Level.EXTENDED, API_ETP, KUBE_PROXY)
+        path = Path(client, SECOND_OF_BARE_NODE, protocol, family, NODE_PORT_CLUSTER)
+        yield cell(path, NODE_IP, Level.EXTENDED, TUTORIAL_NODE_PORT, KUBE_PROXY)
+    for client in OUTSIDE:
+        path = Path(client, SECOND_OF_BARE_NODE, protocol, family, NODE_PORT_LOCAL)
+        yield silent_at_bare_node(path, API_ETP, needs=frozenset({"node-ports.all-addresses"}))
+
+
+def external_ip(protocol: Protocol, family: Family) -> Rows:
+    """externalIPs that are nodes' own addresses: Local as at a nodePort from outside, Cluster from inside."""
+    here, there = EXTERNAL_IP_OF_ENDPOINT_NODE, EXTERNAL_IP_OF_BARE_NODE
+    for client in OUTSIDE:
+        yield cell(
+            Path(client, here, protocol, family, EXTERNAL_IPS_LOCAL), CLIENT_IP, Level.CORE, API_ETP, API_EXTERNAL_IPS
+        )
+        yield silent_at_bare_node(Path(client, there, protocol, family, EXTERNAL_IPS_LOCAL), API_ETP, API_EXTERNAL_IPS)
+    for client in INSIDE:
+        for entry in (here, there):
+            path = Path(client, entry, protocol, family, EXTERNAL_IPS_LOCAL)
+            yield cell(path, CLIENT_IP, Level.CORE, API_ETP, DESIGN_INTEROP)
+    for client in EVERYONE:
+        for entry in (here, there):
+            yield from answers_and_rewrites(
+                Path(client, entry, protocol, family, EXTERNAL_IPS_CLUSTER), API_EXTERNAL_IPS
+            )
+
+
+def load_balancer(protocol: Protocol, family: Family) -> Rows:
+    """The VIP: Local keeps the source, Cluster rewrites it; inside the cluster the VIP always answers."""
+    for client in EVERYONE:
+        yield from answers_and_rewrites(Path(client, VIP, protocol, family, LB_CLUSTER), TUTORIAL_LB)
+    for client in EVERYONE:
+        test_plan = DESIGN if client in OUTSIDE else DESIGN_INTEROP
+        path = Path(client, VIP, protocol, family, LB_LOCAL)
+        yield cell(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB, test_plan)
+
+
+def hairpin(protocol: Protocol, family: Family) -> Rows:
+    """A backend that reaches itself is rewritten, by every way in and under every policy."""
+    for entry, services in (
+        (CLUSTER_IP, (PLAIN, replace(PLAIN, internal=LOCAL))),
+        (ENDPOINT_NODE, (NODE_PORT_CLUSTER, NODE_PORT_LOCAL)),
+        (VIP, (LB_CLUSTER, LB_LOCAL)),
+    ):
+        for service in services:
+            yield cell(
+                Path(BACKEND, entry, protocol, family, service), HAIRPIN, Level.EXTENDED, HAIRPIN_ISSUE, KUBE_PROXY
+            )
+
+
+def one_socket(family: Family) -> Rows:
+    """Many UDP datagrams from one source port: one flow, one translation, the same source for all of them."""
+    for client in OUTSIDE:
+        path = Path(client, ENDPOINT_NODE, Protocol.UDP, family, NODE_PORT_LOCAL, one_socket=True)
+        yield cell(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_NODE_PORT)
+        path = Path(client, VIP, Protocol.UDP, family, LB_LOCAL, one_socket=True)
+        yield cell(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB)
+        path = Path(client, BARE_NODE, Protocol.UDP, family, NODE_PORT_CLUSTER, one_socket=True)
+        yield cell(path, NODE_IP, Level.EXTENDED, TUTORIAL_NODE_PORT, KUBE_PROXY)
+    for client in PODS:
+        path = Path(client, CLUSTER_IP, Protocol.UDP, family, PLAIN, one_socket=True)
+        yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP)
+
+
+MATRIX = (
+    pod_ip,
+    cluster_ip,
+    cluster_ip_local,
+    internal_policy_from_outside,
+    node_port_cluster,
+    node_port_local,
+    unset_policy,
+    second_address,
+    external_ip,
+    load_balancer,
+    hairpin,
+)
+
+CELLS: tuple[Cell, ...] = (
+    *(row for protocol in Protocol for family in FAMILIES for rows in MATRIX for row in rows(protocol, family)),
+    *(row for family in FAMILIES for row in one_socket(family)),
+    *variants.CELLS,
+    *balancers.CELLS,
+)
