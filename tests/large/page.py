@@ -1,17 +1,13 @@
-"""docs/large-clusters.md, from its text and from what was measured. Pure."""
+"""The table of docs/large-clusters.md, from what was measured."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from ci.places import ROOT
+from ci import records
 
 Json = dict[str, Any]
 
-MEASURED = Path(__file__).with_name("measured.json")
-PAGE = ROOT / "docs" / "large-clusters.md"
-TEXT = Path(__file__).with_name("large-clusters.md")
-PLACE = "<!-- measured -->"
+MEASURED = records.FOLDER / "large-clusters.jsonl"
 
 
 def table(measured: Sequence[Json]) -> list[str]:
@@ -32,8 +28,3 @@ def table(measured: Sequence[Json]) -> list[str]:
         )  # fmt: skip
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return lines
-
-
-def page(measured: Sequence[Json]) -> str:
-    """The page."""
-    return TEXT.read_text().replace(PLACE, "\n".join(table(measured)))

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
+from ci import records
 from ci.hermetic import golang
 from ci.hermetic.store import Store
 from ci.places import ROOT, places, versions
 from esipp.ledger.run import DEFAULT_NODES
 from tests.large.conftest import WANTED
-from tests.large.page import MEASURED, PAGE, page, table
+from tests.large.page import MEASURED, table
 
 Json = dict[str, Any]
 
@@ -100,8 +101,7 @@ def test_told(measured: list[Json], capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print("\n" + "\n".join(lines))
     if os.environ[WANTED] == "record":
-        MEASURED.write_text(json.dumps([_kept(each) for each in measured], indent=1) + "\n")
-        PAGE.write_text(page(json.loads(MEASURED.read_text())))
+        records.write(MEASURED, map(_kept, measured))
 
 
 def _kept(each: Json) -> Json:
