@@ -19,10 +19,11 @@ from typing import Any
 from unittest import mock
 from xml.etree import ElementTree
 
-from esipp import __version__
 from esipp.catalog import all_rows
 from esipp.cli import main
 from esipp.report.told_rows import row_record
+
+from esipp import __version__
 from tests.frozen.cut import names, packed, unpack
 
 HERE = Path(__file__).parent

@@ -57,7 +57,7 @@ def test_an_override_makes_a_difference_known_only_where_its_fact_holds() -> Non
     said = verdict(cell, own, also=also, facts=masqueraded)
     assert said.status is Status.KNOWN
     assert said.reason
-    assert said.reference
+    assert said.references
     assert verdict(cell, other, also=also, facts=masqueraded).status is Status.FAIL, "another node's address"
 
 
