@@ -17,10 +17,10 @@ from ci import clouds, data_planes, data_planes_page, endurance, excuses, record
 from ci.peer_tests import page as peer
 from ci.peer_tests.data import Comparison
 from ci.places import ROOT
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 from esipp.loadbalancers.profiles.loading import all_profiles
 from esipp.loadbalancers.profiles.page import render as load_balancers
-from esipp.report.pages import rows_page
+from esipp.report.pages import checks_page
 from tests.broken import score
 from tests.broken.breaks import BREAKS, UNNOTICED
 from tests.hostile import page as surroundings
@@ -37,7 +37,7 @@ class Page:
 
 def _readme() -> str:
     """README with the number of checks of today."""
-    count = f"[{len(all_rows()):,} checks](docs/cells.md)"
+    count = f"[{len(all_checks()):,} checks](docs/cells.md)"
     return re.sub(r"\[[\d,]+ checks\]\(docs/cells\.md\)", count, (ROOT / "README.md").read_text(encoding="utf-8"))
 
 
@@ -46,7 +46,7 @@ def _with_tables(path: Path) -> str:
 
 
 PAGES = (
-    Page("docs/cells.md", lambda: rows_page(all_rows())),
+    Page("docs/cells.md", lambda: checks_page(all_checks())),
     Page("docs/load-balancers.md", lambda: load_balancers(all_profiles())),
     Page("docs/excuses.md", excuses.page),
     Page("docs/data-planes.md", lambda: data_planes_page.render(data_planes.load())),

@@ -1,4 +1,4 @@
-"""The drawings of the report: what suites saw that is no single row's, as inline SVG and tables, of evidence alone."""
+"""The drawings of the report: what suites saw that is no single check's, as inline SVG and tables, of evidence alone."""
 
 from collections.abc import Callable
 
