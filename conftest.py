@@ -85,7 +85,7 @@ def _check(item: pytest.Item) -> Check | None:
     """The check of a collected test; our own tests below tests/ have none."""
     if not isinstance(item, pytest.Function) or not item.path.is_relative_to(SUITES) or not hasattr(item, "callspec"):
         return None
-    given = item.callspec.params.get("cell")
+    given = item.callspec.params.get("check")
     return given if isinstance(given, Check) else None
 
 
@@ -125,7 +125,7 @@ def pytest_report_teststatus(config: pytest.Config) -> Generator[None, Any, Any]
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where the harness failed, the checks that are left would only fail the same way; it is told without a traceback."""
+    """End the session where the harness failed: the checks that are left would fail the same way."""
     report = yield
     if call.excinfo is not None and isinstance(call.excinfo.value, EsippError):
         report.longrepr = str(call.excinfo.value)

@@ -11,7 +11,8 @@ HEAD = """# Known differences
 
 Generated from the checks by `ci/generate`. Do not edit.
 
-A check that differs for a known reason is `known`, which is neither a pass nor a failure. It is counted apart, by what it
+A check that differs for a known reason is `known`, which is neither a pass nor a failure. It is counted apart, by what
+it
 is:
 
 | | |
@@ -20,9 +21,9 @@ is:
 | known defect | a project's own issue says that it is one |
 | finding | this suite saw it; no issue is known |
 
-An excuse names what was seen. It covers the connections whose evidence it has, and no others: one more, and the check is
-`flaky` or `fail`. The facts under *where* are found on the cluster; `esipp run` prints them and how each was decided.
-Facts that begin with `service.` are about the one Service that is dialled.
+An excuse names what was seen. It covers the connections whose evidence it has, and no others: one more, and the check
+is `flaky` or `fail`. The facts under *where* are found on the cluster; `esipp run` prints them and how each was
+decided. Facts that begin with `service.` are about the one Service that is dialled.
 """
 
 ORDER = tuple(Nature)

@@ -44,8 +44,8 @@ LONGEST = 300
 class Told:
     """What a run came to, by its ledger.
 
-    ``core`` counts the core checks that passed, ``statuses`` the verdicts of each kind, ``rows`` says of each check that is
-    red or undecided what was wrong, red ones first. ``whole`` tells whether the ledger has its end.
+    ``core`` counts the core checks that passed, ``statuses`` the verdicts of each kind, ``rows`` says of each check
+    that is red or undecided what was wrong, red ones first. ``whole`` tells whether the ledger has its end.
     """
 
     result: str = "no ledger"

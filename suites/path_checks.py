@@ -1,4 +1,4 @@
-"""What checks of paths are made of, in every suite: clients, entries, services, the one way to make a check."""
+"""Parts of path checks, for every suite: clients, entries, Services, references, and how a check is made."""
 
 from dataclasses import replace
 

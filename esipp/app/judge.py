@@ -135,7 +135,7 @@ def tell(again: Again) -> Iterator[str]:
             yield f"{then[identity].status.value} as before, told otherwise: {_differing(then[identity], again)}"
     for change in (Change.NEW, Change.FIRST):
         added = [again.verdicts[name] for name, found in again.changes.items() if found is change]
-        unsupported = {each.path_check: each.reason for each in added if each.status is Status.UNSUPPORTED}
+        unsupported = {each.check_id: each.reason for each in added if each.status is Status.UNSUPPORTED}
         yield from _by_reason(f"{change.value} and unsupported,", unsupported)
     yield from _by_reason("not to be judged, as", again.lacking)
     counted = Counter(again.changes.values())
@@ -147,14 +147,14 @@ def tell(again: Again) -> Iterator[str]:
 def _words(verdict: Verdict) -> str:
     why = f" ({verdict.reason})" if verdict.reason else ""
     said = f"expected {verdict.expected}; observed {verdict.observed}{why}"
-    return f"{verdict.status.value}: ({verdict.level.value}) {verdict.path_check}: {said}"
+    return f"{verdict.status.value}: ({verdict.level.value}) {verdict.check_id}: {said}"
 
 
 def _differing(then: Verdict, again: Again) -> str:
     """What of a verdict is told otherwise."""
-    now = again.verdicts[then.path_check].as_json()
+    now = again.verdicts[then.check_id].as_json()
     told = [f"{name} {now[name]!r}, was {was!r}" for name, was in then.as_json().items() if now[name] != was]
-    return f"{then.path_check}: {'; '.join(told)}"
+    return f"{then.check_id}: {'; '.join(told)}"
 
 
 UNDIALLED = " was not dialled"

@@ -46,7 +46,7 @@ def text_for(version: str, checks: Sequence[Check]) -> Iterator[str]:
     """
     name, dialect, lacking = _asked(version, checks)
     asked = [check for check in checks if check.id not in lacking]
-    yield f"Kubernetes {name}, spoken to in {dialect.name}: {len(asked)} of {len(checks)} checks, as far as its age goes"
+    yield f"Kubernetes {name}, spoken to in {dialect.name}: {len(asked)} of {len(checks)} checks can be asked"
     yield from (f"  {remark}" for remark in dialect.remarks)
     yield ""
     yield from as_text(asked)

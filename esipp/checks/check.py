@@ -42,8 +42,8 @@ class Binding(StrEnum):
 
 
 class Status(StrEnum):
-    """What the judge says of a check (design.md, "verdict"). ``recorded`` is the only one of an informational check that
-    was observed: nothing is required of it, so it neither passes nor fails.
+    """What the judge says of a check (design.md, "verdict"). ``recorded`` is the only one of an informational check
+    that was observed: nothing is required of it, so it neither passes nor fails.
     """
 
     PASS = "pass"  # noqa: S105 - a verdict, not a password
@@ -134,8 +134,8 @@ class Check:
 
     ``features`` that the cluster lacks make it unsupported. ``id`` is stable, and the test's name.
     ``since`` is the Kubernetes from which on it can be asked (``1.28``), ``since_why`` the reference; both follow from
-    what the check uses (versions.py), unless a later version is given here. Empty where every Kubernetes will do that the
-    suite can speak to.
+    what the check uses (versions.py), unless a later version is given here. Empty where every Kubernetes will do that
+    the suite can speak to.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""The checks of the continuity suite as a type: what is done meanwhile, by which way requests go, what of it. No I/O."""
+"""Checks of continuity: what is done while traffic flows, the way that requests take, and what is required. No I/O."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,8 +1,8 @@
 """Checks that a user leaves out one by one, each with a reason (``--exclude ROW=REASON``).
 
 An exclusion is a feature that is missing through our own doing (checks.py), so that all that is done with those is done
-with it: nothing is arranged for such a check, its verdict is ``unsupported`` with the reason, a core check that was left
-out makes the result PARTIAL, and all of it stands in the ledger.
+with it: nothing is arranged for such a check, its verdict is ``unsupported`` with the reason, a core check that was
+left out makes the result PARTIAL, and all of it stands in the ledger.
 """
 
 from collections.abc import Collection, Iterable

@@ -50,4 +50,4 @@ def facts_at(service: str, facts: Mapping[str, str]) -> Mapping[str, str]:
 
 def service_of(check: Check) -> str:
     """The Service of the cluster's own load balancer that a check is about, be it that of a path's claim it repeats."""
-    return check.own_service or str(getattr(getattr(check, "cell", None), "own_service", ""))
+    return check.own_service or str(getattr(getattr(check, "path_check", None), "own_service", ""))

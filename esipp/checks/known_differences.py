@@ -2,8 +2,8 @@
 
 A claim that is no longer seen where it is made has expired: a defect was mended, a data plane does as others do, or it
 never was so; and it would hide the next failure. Claims about the cluster at large (its service proxy, its network
-add-on, its load balancer, its version) must be seen by every run on such a cluster that asked one of their checks. Those
-about chance, or about nobody in particular, need not.
+add-on, its load balancer, its version) must be seen by every run on such a cluster that asked one of their checks.
+Those about chance, or about nobody in particular, need not.
 """
 
 from collections.abc import Iterable, Mapping
@@ -116,7 +116,7 @@ class Sight:
 def claims_of(check: Check) -> tuple[Claim, ...]:
     """The known differences of a check: its own, or those of the path's claim that it repeats in another window."""
     own: list[Override | Difference] = []
-    for holder in (check, getattr(check, "cell", None)):
+    for holder in (check, getattr(check, "path_check", None)):
         own += [*getattr(holder, "overrides", ()), *getattr(holder, "differences", ())]
     return tuple(dict.fromkeys(map(_claim, own)))
 
@@ -167,7 +167,7 @@ def sights(
         if (there or claim.holds(facts)) and (packets or not claim.in_packets):
             told = [verdicts[name] for name in there if name in verdicts and verdicts[name].status in ASKED]
             seen = sum(1 for each in told if _is_it(each, claim))
-            unshown = tuple(each.path_check for each in told if each.status is Status.PASS)
+            unshown = tuple(each.check_id for each in told if each.status is Status.PASS)
             found.append(Sight(claim, len(told), seen, unshown))
     return found
 

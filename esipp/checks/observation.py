@@ -169,7 +169,7 @@ class Verdict:
     about our own reference load balancer, which counts neither for nor against the cluster.
     """
 
-    path_check: str
+    check_id: str
     level: Level
     status: Status
     expected: str
@@ -191,7 +191,7 @@ class Verdict:
     def as_json(self) -> dict[str, Any]:
         """The verdict as the ledger keeps it."""
         return {
-            "id": self.path_check,
+            "id": self.check_id,
             "level": self.level.value,
             "status": self.status.value,
             "expected": self.expected,
@@ -219,9 +219,9 @@ class Verdict:
             KeyError, ValueError, TypeError: it is none.
         """
         kept = {
-            name: told[name] for name in Verdict.__dataclass_fields__ if name not in ("cell", "shown", "references")
+            name: told[name] for name in Verdict.__dataclass_fields__ if name not in ("check_id", "shown", "references")
         }
         kept |= {"level": Level(told["level"]), "status": Status(told["status"]), "missing": tuple(told["missing"])}
         cited = told["references"] if "references" in told else list(filter(None, [told["reference"]]))
         kept["references"] = tuple(map(read_reference, cited))
-        return Verdict(path_check=told["id"], shown=tuple(AddressClass(each) for each in told["shown"]), **kept)
+        return Verdict(check_id=told["id"], shown=tuple(AddressClass(each) for each in told["shown"]), **kept)

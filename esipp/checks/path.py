@@ -1,4 +1,4 @@
-"""A check of a path as a type: whose address must a backend see there, and what proves that. Frozen, without any I/O."""
+"""A check of a path: whose address a backend must see there, and what proves it. Frozen, no I/O."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -162,6 +162,6 @@ class PathCheck(Check):
 
 
 def paths_of(check: Check) -> tuple[Path, ...]:
-    """Every path that a check names, whose Service must stand on the testbed for it; checks of most trials name none."""
+    """Every path that a check names: its Service must be on the testbed."""
     paths: tuple[Path, ...] = getattr(check, "paths", ())
     return paths

@@ -1,8 +1,8 @@
 """From which Kubernetes on a check can be asked. Pure, no I/O.
 
 It follows from what the check uses: its services' fields, its paths, its trial. The rules are data, and the only place
-where this is said; a check may say a later version itself (``Check.since``). A version is the first in which every cluster
-has it unless somebody switched it off: that a gate is on by default as beta is enough, alpha is not.
+where this is said; a check may say a later version itself (``Check.since``). A version is the first in which every
+cluster has it unless somebody switched it off: that a gate is on by default as beta is enough, alpha is not.
 """
 
 from collections.abc import Callable, Iterable, Mapping

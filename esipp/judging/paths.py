@@ -1,7 +1,7 @@
 """(check, observations, topology) -> verdict. Pure: it can judge an old run again with new checks.
 
-The order of questions is the order of trust: can the check be asked here, is the harness whole, do both witnesses agree,
-do the controls hold, what did the backend see.
+The order of questions is the order of trust: can the check be asked here, is the harness whole, do both witnesses
+agree, do the controls hold, what did the backend see.
 """
 
 import contextlib
@@ -185,8 +185,8 @@ def judge(path_check: PathCheck, evidence: Evidence) -> Verdict:
     def verdict(status: Status, reason: str = "", **more: Any) -> Verdict:
         more["sees"] = "; ".join(filter(None, (more.get("sees", ""), limits)))
         return Verdict(
-            path_check.id, path_check.level, status, words.expected, words.observed, reason, words.tally, shown=words.shown,
-            ports=words.ports, change=words.change, witnesses=words.witnesses,
+            path_check.id, path_check.level, status, words.expected, words.observed, reason, words.tally,
+            shown=words.shown, ports=words.ports, change=words.change, witnesses=words.witnesses,
             instrument=is_instrument(path_check, evidence.facts), **more,
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Whether a ledger's verdicts agree with its checks and with what was seen: a digest shows only that nothing was lost."""
+"""Whether a ledger's verdicts agree with its checks and its evidence. A digest shows only that nothing was lost."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

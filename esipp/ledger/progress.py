@@ -1,7 +1,7 @@
 """How far a run is: what is known of it at this moment, from whichever thread it was told. No I/O, no rendering.
 
-A check is arranged when the testbed stands, observed when every connection of its path and of its controls has landed (or
-when it is judged, where it is no path's), and judged when it has a verdict.
+A check is arranged when the testbed stands, observed when every connection of its path and of its controls has landed
+(or when it is judged, where it is no path's), and judged when it has a verdict.
 """
 
 import threading
@@ -175,7 +175,7 @@ class Progress:
                 self._said = plain(text.removeprefix(f"{going[-1]}: "))
 
     def landed(self, path: str, count: int) -> None:
-        """So many connections of a path have come back; a check is observed when all of its paths have all of theirs."""
+        """Count connections of a path that came back; a check is observed when all of its paths have all of theirs."""
         with self._lock:
             before = self._landed[path]
             self._landed[path] += count

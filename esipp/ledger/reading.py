@@ -383,10 +383,10 @@ class _Reader:
 
     def _take_verdict(self, run: RecordedRun, told: dict[str, Any]) -> None:
         verdict = Verdict.from_json(told)
-        if verdict.path_check in run.verdicts:
-            self._fault(run, f"line {self._number} is a second verdict on {verdict.path_check}")
-        run.verdicts[verdict.path_check] = verdict
-        run.judged_at[verdict.path_check] = float(told["at"])
+        if verdict.check_id in run.verdicts:
+            self._fault(run, f"line {self._number} is a second verdict on {verdict.check_id}")
+        run.verdicts[verdict.check_id] = verdict
+        run.judged_at[verdict.check_id] = float(told["at"])
 
     def _take_end(self, run: RecordedRun, told: dict[str, Any]) -> None:
         if run.end is not None:

@@ -77,7 +77,7 @@ class Bench:
 
     # ------------------------------------------------------------------------------------------- what was there then
     def known(self, check: Check) -> Known:
-        """What was known when the check was judged, or in the end; features that only checks of today need are added."""
+        """Facts and features when the check was judged, with those that only checks of today need."""
         then = self.past.known.get(check.id, self.past.at_last)
         if id(then) not in self._completed:
             self._completed[id(then)] = Known(then.facts, self._all_features(then))

@@ -38,15 +38,15 @@ class Settings:
 
     ``in_cluster`` says that context and kubeconfig are the own ones of the pod that the run is in. ``outside`` is where
     clients outside stand: ``auto`` (containers on kind's docker network if the nodes are such), ``none``, or places
-    with commas between them (``probing.places``). ``without`` are features to be taken as missing, ``exclude`` checks to
-    be left out, with a reason each (excluding.py). ``samples`` is the number of connections a path gets in the judged
-    window, ``moves`` how often each load balancer has to follow a pod up, and as often down; ``seed`` chooses which.
-    ``fail_on`` says whose failures bind, ``accept_known_defects`` that known defects end with exit code 0; ``require``
-    are features without which the cluster is refused (requiring.py). ``allow_disruptive`` allows what others on the
-    cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account. ``implementation`` is
-    what the user says was tested. ``sample_nodes`` is how many nodes carry an agent, at most (sampling.py).
-    ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``provider`` is the load balancer that the
-    cluster is said to have (a profile's name or file); empty for what is found. ``bound`` is how many
+    with commas between them (``probing.places``). ``without`` are features to be taken as missing, ``exclude`` checks
+    to be left out, with a reason each (excluding.py). ``samples`` is the number of connections a path gets in the
+    judged window, ``moves`` how often each load balancer has to follow a pod up, and as often down; ``seed`` chooses
+    which. ``fail_on`` says whose failures bind, ``accept_known_defects`` that known defects end with exit code 0;
+    ``require`` are features without which the cluster is refused (requiring.py). ``allow_disruptive`` allows what
+    others on the cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account.
+    ``implementation`` is what the user says was tested. ``sample_nodes`` is how many nodes carry an agent, at most
+    (sampling.py). ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``provider`` is the load
+    balancer that the cluster is said to have (a profile's name or file); empty for what is found. ``bound`` is how many
     seconds the cluster's own load balancer may take to steer away from a node, as the user says; else None.
     ``parallel_load_balancers`` is how many Services of the cluster's own load balancer stand at the same time, at most;
     None for all that are needed.
@@ -79,7 +79,7 @@ class Settings:
 
     @property
     def repeat(self) -> str:
-        """The command that repeats this run, up to the checks; $ESIPP_REPEAT is its start where something wraps esipp."""
+        """The command that repeats this run, up to the checks; it starts with $ESIPP_REPEAT where that is set."""
         cluster = "--in-cluster" if self.in_cluster else f"--context {shlex.quote(self.context)}"
         start = os.environ.get("ESIPP_REPEAT") or f"esipp run {cluster}"
         kubeconfig = None if self.in_cluster else self.kubeconfig
@@ -258,11 +258,11 @@ class Run:
 
     def keep(self, verdict: Verdict) -> None:
         """Keep a verdict, once a check, with where to look first if it is not fine."""
-        check = self._by_id.get(verdict.path_check)
+        check = self._by_id.get(verdict.check_id)
         verdict = replace(verdict, likely=where_to_look(check, verdict) if check else "")
         verdict = replace(verdict, observed=redact(verdict.observed), reason=redact(verdict.reason))
-        self.verdicts[verdict.path_check] = verdict
-        self.progress.judged(verdict.path_check, verdict.status)
+        self.verdicts[verdict.check_id] = verdict
+        self.progress.judged(verdict.check_id, verdict.status)
         self.record("verdict", **verdict.as_json())
 
     def conclude(self) -> Conclusion:

@@ -1,8 +1,9 @@
-"""What a load balancer does not carry at all, as features that checks lack: decided here for plan, doctor and run. Pure.
+"""What a load balancer does not carry at all, as features that checks lack: decided here for plan, doctor and run.
+Pure.
 
 Only what somebody *told* (``--provider``) makes a check unsupported. What was merely found, by names and labels, may be
-wrong, and must not silence a check that can be asked: it is a prediction (planning/limits.py), such a check is asked, and
-inconclusive if no VIP comes.
+wrong, and must not silence a check that can be asked: it is a prediction (planning/limits.py), such a check is asked,
+and inconclusive if no VIP comes.
 """
 
 from collections.abc import Iterable, Iterator

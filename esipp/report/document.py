@@ -143,12 +143,12 @@ def _settings(run: RecordedRun, suite: str, *names: str) -> Json | None:
 def _instrument(run: RecordedRun) -> Json:
     """The checks about our own reference load balancer: they are in no profile, and no count of the conclusion."""
     ids = {check.id for check in run.instruments}
-    found = Counter(each.status.value for each in run.verdicts.values() if each.path_check in ids)
-    wrong = [each for each in run.verdicts.values() if each.path_check in ids and each.status in TROUBLE]
+    found = Counter(each.status.value for each in run.verdicts.values() if each.check_id in ids)
+    wrong = [each for each in run.verdicts.values() if each.check_id in ids and each.status in TROUBLE]
     return {
         "rows": len(ids),
         "verdicts": dict(sorted(found.items())),
-        "not_fine": sorted(each.path_check for each in wrong),
+        "not_fine": sorted(each.check_id for each in wrong),
     }
 
 

@@ -98,7 +98,8 @@ def _qualified(run: RecordedRun) -> list[str]:
         for name in [*known, *sorted(run.facts.keys() - {*known})]
     ]
     components = [
-        f"| {table_cell(each.kind)} | {table_cell(each.image or each.name)} | {table_cell(each.digest or 'no digest')} |"
+        f"| {table_cell(each.kind)} | {table_cell(each.image or each.name)} |"
+        f" {table_cell(each.digest or 'no digest')} |"
         for each in sorted(run.components, key=lambda each: (each.kind not in FIRST_KINDS, each.kind, each))
     ]
     if facts:

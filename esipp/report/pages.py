@@ -13,12 +13,12 @@ from esipp.report.escaping import links
 
 HEAD = """# Checks
 
-Generated from the checks themselves by `ci/generate`. Do not edit. `esipp explain ROW` tells more of each: what is sent,
-what every answer would mean, which controls must hold.
+Generated from the checks themselves by `ci/generate`. Do not edit. `esipp explain ROW` tells more of each: what is
+sent, what every answer would mean, which controls must hold.
 
-A line stands for one check of each protocol and family in braces: `{tcp,udp}.{ipv4,ipv6}` are four checks, whose ids are
-the line's with one of each put in. Where a protocol's level is another, it is named. Numbers are the references at the
-end.
+A line stands for one check of each protocol and family in braces: `{tcp,udp}.{ipv4,ipv6}` are four checks, whose ids
+are the line's with one of each put in. Where a protocol's level is another, it is named. Numbers are the references at
+the end.
 """
 
 _EVERYTHING = frozenset(AddressClass)

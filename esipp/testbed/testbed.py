@@ -103,6 +103,8 @@ class Testbed:
     what is wrong with the run's Lease (leases.py).
     """
 
+    __test__ = False  # pytest takes any name that begins so for tests
+
     cluster: Cluster
     run: str
     image: str

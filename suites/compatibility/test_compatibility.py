@@ -11,6 +11,6 @@ from esipp.checks.observation import Verdict
 from fixtures.session import enforce
 
 
-@pytest.mark.parametrize("cell", checks_of("compatibility"), ids=attrgetter("id"))
-def test_compatibility(path_check: Check, compatibility_verdict_of: Callable[[Check], Verdict]) -> None:
-    enforce(compatibility_verdict_of(path_check))
+@pytest.mark.parametrize("check", checks_of("compatibility"), ids=attrgetter("id"))
+def test_compatibility(check: Check, compatibility_verdict_of: Callable[[Check], Verdict]) -> None:
+    enforce(compatibility_verdict_of(check))

@@ -11,6 +11,6 @@ from esipp.checks.observation import Verdict
 from fixtures.session import enforce
 
 
-@pytest.mark.parametrize("cell", checks_of("continuity"), ids=attrgetter("id"))
-def test_continuity(path_check: Check, continuity_verdict_of: Callable[[Check], Verdict]) -> None:
-    enforce(continuity_verdict_of(path_check))
+@pytest.mark.parametrize("check", checks_of("continuity"), ids=attrgetter("id"))
+def test_continuity(check: Check, continuity_verdict_of: Callable[[Check], Verdict]) -> None:
+    enforce(continuity_verdict_of(check))

@@ -11,6 +11,6 @@ from esipp.checks.observation import Verdict
 from fixtures.session import enforce
 
 
-@pytest.mark.parametrize("cell", checks_of("convergence"), ids=attrgetter("id"))
+@pytest.mark.parametrize("check", checks_of("convergence"), ids=attrgetter("id"))
 def test_convergence(path_check: EndpointChangeCheck, followed: Callable[[EndpointChangeCheck], Verdict]) -> None:
     enforce(followed(path_check))

@@ -1,4 +1,4 @@
-"""The checks of the health check suite: what every node must answer, whoever asks; and what must hold while pods move."""
+"""Checks of health checks: what every node must answer to every client, also while pods come and go."""
 
 from collections.abc import Iterator
 

@@ -11,6 +11,6 @@ from esipp.checks.observation import Verdict
 from fixtures.session import enforce
 
 
-@pytest.mark.parametrize("cell", checks_of("health_checks"), ids=attrgetter("id"))
-def test_health_checks(path_check: Check, health_verdict_of: Callable[[Check], Verdict]) -> None:
-    enforce(health_verdict_of(path_check))
+@pytest.mark.parametrize("check", checks_of("health_checks"), ids=attrgetter("id"))
+def test_health_checks(check: Check, health_verdict_of: Callable[[Check], Verdict]) -> None:
+    enforce(health_verdict_of(check))

@@ -1,4 +1,4 @@
-"""What the checks of this suite's trials say: requirements, references, and what trips them; and how a check is made."""
+"""Texts of this suite: requirements, references, and what trips each check."""
 
 from dataclasses import dataclass
 

@@ -11,6 +11,6 @@ from esipp.checks.observation import Verdict
 from fixtures.session import enforce
 
 
-@pytest.mark.parametrize("cell", checks_of("interoperability"), ids=attrgetter("id"))
-def test_interoperability(path_check: Check, interoperability_verdict_of: Callable[[Check], Verdict]) -> None:
-    enforce(interoperability_verdict_of(path_check))
+@pytest.mark.parametrize("check", checks_of("interoperability"), ids=attrgetter("id"))
+def test_interoperability(check: Check, interoperability_verdict_of: Callable[[Check], Verdict]) -> None:
+    enforce(interoperability_verdict_of(check))

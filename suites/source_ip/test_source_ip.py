@@ -11,6 +11,6 @@ from esipp.checks.path import PathCheck
 from fixtures.session import enforce
 
 
-@pytest.mark.parametrize("cell", checks_of("source_ip"), ids=attrgetter("id"))
-def test_source_ip(path_check: PathCheck, verdict_of: Callable[[PathCheck], Verdict]) -> None:
-    enforce(verdict_of(path_check))
+@pytest.mark.parametrize("check", checks_of("source_ip"), ids=attrgetter("id"))
+def test_source_ip(check: PathCheck, verdict_of: Callable[[PathCheck], Verdict]) -> None:
+    enforce(verdict_of(check))

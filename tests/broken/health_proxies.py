@@ -89,7 +89,7 @@ def health_proxies(nodes: Nodes, lie: str) -> Iterator[int]:
         yield lying_proxy.port_of(lie)
 
 
-# ------------------------------------------------------------------------------------------------- what checks are about
+# ------------------------------------------------------------------------------------------------ what checks are about
 TOLD = (About.STATUS, About.TRUTH)
 """Checks that the status alone decides."""
 

@@ -119,7 +119,7 @@ def page(breaks: Sequence[Break], unnoticed: Sequence[Unnoticed], records: Itera
         "",
         *(f"- {date}, {cluster}, {cores} cores: {count}" for (date, cluster, cores), count in sorted(where.items())),
         "",
-        "*right checks*: those that notice, of those that must. *wrong checks*: others that changed, of all that the run",
+        "*right checks*: those that notice, of those that must. *wrong checks*: others that changed, of all that it",
         f"asked: *asked*, of the catalogue's {total:,} checks. A break is held against whole suites where that takes a",
         "minute, and against the part of a suite that it concerns where it takes longer. *diagnosis*: whether what is",
         "told of the checks that notice names the cause. Breaks in **bold** are tried by every `.ci/run`.",

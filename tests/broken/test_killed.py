@@ -1,9 +1,9 @@
 """A disruptive run that is killed at any moment: ``esipp clean`` restores the cluster.
 
 Environment: ``ESIPP_KILLS`` (20), ``ESIPP_KILL_SEED`` (a new one, which is printed), and ``ESIPP_KILLED``: ``suite``
-for the suite's own disruptive checks (those of ``ESIPP_KILLED_ROWS``), ``driver`` for each disruption in turn and nothing
-else. ``ESIPP_KILL_SPAN`` is the seconds of disruptions within which it is killed; otherwise a whole run measures them.
-What happened at each kill is printed: ``pytest -s``.
+for the suite's own disruptive checks (those of ``ESIPP_KILLED_ROWS``), ``driver`` for each disruption in turn and
+nothing else. ``ESIPP_KILL_SPAN`` is the seconds of disruptions within which it is killed; otherwise a whole run
+measures them. What happened at each kill is printed: ``pytest -s``.
 """
 
 import contextlib

@@ -56,7 +56,8 @@ def render(tried: Sequence[Mapping[str, Any]]) -> str:
 def _check(told: Mapping[str, Any]) -> str:
     said = _table_cell(told["message"]) + (f"<br>hint: {_table_cell(told['hint'])}" if told["hint"] else "")
     left = told["left"] + (f"; {told['then']}" if told["then"] else "")
-    return f"| {_table_cell(told['what'])} | {said} | {told['code']} | {_table_cell(left)} | {_table_cell(told['how'])} |\n"
+    what, how = _table_cell(told["what"]), _table_cell(told["how"])
+    return f"| {what} | {said} | {told['code']} | {_table_cell(left)} | {how} |\n"
 
 
 def _table_cell(text: str) -> str:

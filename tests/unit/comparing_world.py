@@ -42,11 +42,11 @@ def run_of(
 ) -> RecordedRun:
     """A whole run; its checks are those of the verdicts, if none are given."""
     verdicts = list(verdicts)
-    own = list(checks) if checks is not None else [told_check(each.path_check, each.level) for each in verdicts]
+    own = list(checks) if checks is not None else [told_check(each.check_id, each.level) for each in verdicts]
     nodes = nodes or NODES
     told = {"run": name, "lane": "lane", "suite": "1", "at": 1795262871.8, "left_out_core_rows": left_out,
             "fail_on": "core", "accept_known_defects": False, **header}  # fmt: skip
-    run = RecordedRun(Path("run"), told, own, {each.path_check: each for each in verdicts})
+    run = RecordedRun(Path("run"), told, own, {each.check_id: each for each in verdicts})
     run.facts = {key: Fact(value, "asked") for key, value in (facts or {"kubernetes": "v1.36.3"}).items()}
     run.topology = {"roles": dict(nodes), "nodes": {node: {} for node in nodes.values()}, "clients": {}}
     run.sha256 = name

@@ -34,7 +34,7 @@ ALL_ROLES = {**ROLES, Role.CONTROL_PLANE: ROLES[Role.OTHER_NODE]}
 EVERYTHING = {name: Feature(True, "here") for check in all_checks() for name in check.features}
 
 
-def testbed(*, raw: bool, ranges: SourceRanges | None = None) -> Testbed:
+def made_testbed(*, raw: bool, ranges: SourceRanges | None = None) -> Testbed:
     cluster = cast(Cluster, SimpleNamespace(context="x"))
     outside = {"outside-1": ["192.0.2.11", "2001:db8::11"], "outside-2": ["192.0.2.12", "2001:db8::12"]}
     return Testbed(cluster, RUN, IMAGE, NODES, ALL_ROLES, raw, outside, ranges or SourceRanges())
@@ -56,11 +56,11 @@ def pods(*, sctp: bool = True, packets: bool = True) -> dict[str, Json]:
     """The pods by name; those of the Deployment, and of the DaemonSet of agents, by their template."""
     asked, paths = checks(sctp=sctp)
     speaks = any(path.protocol is Protocol.SCTP for path in paths)
-    made = testbed(raw=speaks or packets).pods_for(paths, props_of(asked))
+    made = made_testbed(raw=speaks or packets).pods_for(paths, props_of(asked))
     found = {pod["metadata"]["name"]: pod for pod in made}
     assert len(found) == len(made), "each name once"
     template = deployment(RUN, IMAGE, NODES, 6)["spec"]["template"]
-    agents = testbed(raw=speaks or packets).daemon_set()["spec"]["template"]
+    agents = made_testbed(raw=speaks or packets).daemon_set()["spec"]["template"]
     return {**found, "deployment": template, "agent-": agents}
 
 
@@ -73,7 +73,7 @@ def services(without: str = "") -> dict[str, Json]:
     for path in paths:
         if path.service:
             objects.setdefault(path.object_name, []).append(path)
-    made = [testbed(raw=True)._service(name, of) for name, of in objects.items()]
+    made = [made_testbed(raw=True)._service(name, of) for name, of in objects.items()]
     return {each["metadata"]["name"]: each for each in (*made, *props_of(asked, features).services)}
 
 
@@ -141,7 +141,7 @@ def everything() -> tuple[tuple[str, Json], ...]:
     here = f"/api/v1/namespaces/esipp-{RUN}"
     template = deployment(RUN, IMAGE, NODES, 6)
     found = [("/api/v1/namespaces", NAMESPACE), (f"/apis/apps/v1/namespaces/esipp-{RUN}/deployments", template)]
-    found.append((f"/apis/apps/v1/namespaces/esipp-{RUN}/daemonsets", testbed(raw=True).daemon_set()))
+    found.append((f"/apis/apps/v1/namespaces/esipp-{RUN}/daemonsets", made_testbed(raw=True).daemon_set()))
     found += [(f"{here}/pods", pod) for name, pod in pods().items() if name not in ("deployment", "agent-")]
     found += [(f"{here}/services", service) for service in services().values()]
     found.append((f"{here}/secrets", pull_secret.manifest(RUN, {"type": "x", "data": {}})))

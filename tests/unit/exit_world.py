@@ -52,7 +52,7 @@ def pretend(ending: str) -> None:
 
     def keep_with_a_probe(run: esipp.ledger.run.Run, verdict: Verdict) -> None:
         """No check passes without anything seen."""
-        (check,) = [check for check in run.checks if check.id == verdict.path_check]
+        (check,) = [check for check in run.checks if check.id == verdict.check_id]
         if isinstance(check, PathCheck):
             run.record("observation", **Observation(check.path.key, 0, Outcome.ANSWERED).as_json())
         keep(run, verdict)

@@ -14,13 +14,13 @@ from esipp.judging.interoperability.evidence import Many, Names, Neighbours, See
 from esipp.judging.interoperability.judge import judge
 from esipp.judging.reading import Reading
 from suites.interoperability.requirements import NODES
-from suites.interoperability.trials import CHECKS
+from suites.interoperability.trials import CHECKS as ALL_CHECKS
 from tests.unit.health_world import NAMESPACE, no_answer, say
 
 __all__ = ["NAMESPACE", "no_answer", "say"]
 
-CHECKS = {check.id: check for check in CHECKS}
-FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
+CHECKS = {check.id: check for check in ALL_CHECKS}
+FEATURES = {name: Feature(True, "made up") for check in ALL_CHECKS for name in check.features}
 NODES_OF_ALL: list[Node] = [(place, family) for place in NODES for family in Family]
 
 CLIENT = Reading(frozenset({AddressClass.CLIENT}), "172.18.0.9 = client outside-1")
@@ -75,7 +75,7 @@ def many() -> Many:
 
 
 def names() -> Names:
-    checks = [check for check in CHECKS if check.trial == "names" and check.client and check.family]
+    checks = [check for check in ALL_CHECKS if check.trial == "names" and check.client and check.family]
     seen = Names("cluster.local", vips={Family.IPV4: "172.18.255.1", Family.IPV6: "fc00::ff01"})
     for check in checks:
         assert check.client

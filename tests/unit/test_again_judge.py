@@ -33,7 +33,7 @@ from tests.unit.again_world import tell as tell_all
 from tests.unit.world import group, show
 
 CHECKS = [check for check in checks() if can_be_decided(check)]
-CHECKS = [check for check in CHECKS if isinstance(check, PathCheck)]
+PATH_CHECKS = [check for check in CHECKS if isinstance(check, PathCheck)]
 CORE_CELL = next(
     check for check in CHECKS if isinstance(check, PathCheck) and check.level is Level.CORE and not check.is_negative
 )
@@ -112,7 +112,7 @@ def test_a_check_is_judged_with_what_was_known_when_it_was_judged(tmp_path: Path
     assert Bench(past, CHECKS).known(CHECKS[5]).facts["proxy-mode"] == "ipvs"
 
 
-# -------------------------------------------------------------------------------------------------------- changed checks
+# ------------------------------------------------------------------------------------------------------- changed checks
 def test_a_changed_expectation_changes_the_verdict(past: Past) -> None:
     again = judge_again(past, instead(CORE_CELL, accept=frozenset({AddressClass.LOAD_BALANCER})))
     assert {name for name, change in again.changes.items() if change is not Change.SAME} == {CORE_CELL.id}
@@ -159,7 +159,7 @@ UNSEEN = replace(CORE_CELL, path=replace(CORE_CELL.path, client=STRANGER))
 
 
 def test_a_new_check_that_needs_more_is_left_out(past: Past) -> None:
-    again = judge_again(past, [*CHECKS, replace(UNSEEN, id="new.row")])
+    again = judge_again(past, [*PATH_CHECKS, replace(UNSEEN, id="new.row")])
     assert again.changes["new.row"] is Change.NOT_JUDGED
     assert "new.row" not in again.verdicts
     assert (again.left_out, again.conclusion.result) == (1, "partial")
@@ -209,7 +209,7 @@ def test_a_judge_that_fails_is_our_error_or_what_was_not_seen(past: Past, monkey
 
 # -------------------------------------------------------------------------------------------------- what was not seen
 def test_a_feature_that_nobody_looked_for_leaves_its_checks_out(past: Past) -> None:
-    again = judge_again(past, [CHECKS[0], replace(CORE_CELL, features=frozenset({"warp-drive"}))])
+    again = judge_again(past, [PATH_CHECKS[0], replace(CORE_CELL, features=frozenset({"warp-drive"}))])
     verdict = again.verdicts[CORE_CELL.id]
     assert (verdict.status, verdict.left_out) == (Status.UNSUPPORTED, True)
     assert again.conclusion.result == "partial"

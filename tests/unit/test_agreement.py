@@ -1,4 +1,4 @@
-"""All reports of one run say the same: the last word, the exit code behind it, and how many checks got which verdict."""
+"""All reports of one run agree: the result, the exit code, and how many checks got which verdict."""
 
 import html
 import json

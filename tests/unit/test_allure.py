@@ -236,7 +236,7 @@ class Judging:
 
     def pytest_collection_modifyitems(self, items):
         known = {cell.id for cell in cells}
-        items[:] = [item for item in items if item.callspec.params["cell"].id in known]
+        items[:] = [item for item in items if item.callspec.params["check"].id in known]
 
     def pytest_unconfigure(self, config):
         run.end()

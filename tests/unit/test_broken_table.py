@@ -186,7 +186,7 @@ def _named(name: str) -> Break:
 
 
 @pytest.mark.parametrize(
-    ("name", "row", "role"),
+    ("name", "check", "role"),
     [
         ("hostname-vip-masqueraded-by-a-node", "loadbalancer.local.tcp.ipv4.outside-1-to-vip", "notices"),
         ("hostname-vip-masqueraded-by-a-node", "loadbalancer.local.tcp.ipv4.host-on-endpoint-node-to-vip", "may"),

@@ -12,7 +12,7 @@ PROXIED = "loadbalancer.reference-proxy.local.several-ports.tcp.ipv4.host-on-oth
 
 
 @pytest.mark.parametrize(
-    ("row", "node"),
+    ("check", "node"),
     [
         ("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node", Role.ENDPOINT_NODE),
         ("nodeport.cluster.tcp.ipv4.pod-on-other-node-to-bare-node", Role.BARE_NODE),

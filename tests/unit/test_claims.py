@@ -31,7 +31,7 @@ def known(name: str, claim: Claim) -> Verdict:
 
 
 def told(facts: Mapping[str, str], *verdicts: Verdict) -> dict[Claim, tuple[int, int]]:
-    found = sights(CLAIMS, facts, {each.path_check: each for each in verdicts})
+    found = sights(CLAIMS, facts, {each.check_id: each for each in verdicts})
     return {each.claim: (each.asked, each.seen) for each in found}
 
 
@@ -49,7 +49,7 @@ def test_what_is_known_for_another_reason_is_not_this_one() -> None:
 
 def test_a_claim_expires_where_its_checks_were_asked_and_none_shows_it() -> None:
     def expired(facts: Mapping[str, str], *verdicts: Verdict) -> list[Claim]:
-        found = sights(CLAIMS, facts, {each.path_check: each for each in verdicts})
+        found = sights(CLAIMS, facts, {each.check_id: each for each in verdicts})
         return [each.claim for each in found if each.expired]
 
     assert expired(OLD, said("a", Status.PASS), said("b", Status.FAIL)) == [DEFECT]
@@ -93,7 +93,7 @@ def test_every_claim_says_what_must_be_seen_and_what_it_can_still_hide() -> None
 
 def test_checks_that_did_not_show_what_their_siblings_did_are_named() -> None:
     def notes(*verdicts: Verdict) -> list[str]:
-        found = sights(CLAIMS, OLD, {each.path_check: each for each in verdicts})
+        found = sights(CLAIMS, OLD, {each.check_id: each for each in verdicts})
         return [each.of_checks for each in found if each.of_checks]
 
     (note,) = notes(known("a", DEFECT), said("b", Status.PASS))
@@ -121,7 +121,7 @@ def test_checks_that_repeat_a_path_in_another_window_have_its_claims() -> None:
     beside = {
         check.path_check.id: check
         for check in _checks()
-        if getattr(check, "cell", None) is not None and check.path_check.overrides
+        if getattr(check, "path_check", None) is not None and check.path_check.overrides
     }
     assert beside
     for check in beside.values():

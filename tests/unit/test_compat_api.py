@@ -17,11 +17,11 @@ from esipp.cluster.client import ApiError, UnreachableError
 from esipp.judging.api import Seen, judge
 from esipp.scenarios.api.requests import Listen, Performer
 from fixtures.api import _make, in_turn
-from suites.compatibility.edits import CHECKS
+from suites.compatibility.edits import CHECKS as ALL_CHECKS
 from tests.unit.compat_api import FakeServices
 from tests.unit.world import FINE
 
-CHECKS = [check for check in CHECKS if isinstance(check, ApiCheck)]
+CHECKS = [check for check in ALL_CHECKS if isinstance(check, ApiCheck)]
 CHAINS = {check.chain.name: check.chain for check in CHECKS}
 FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
 EVERY_NODE = ("endpoint-node IPv4", "bare-node IPv4")
@@ -183,7 +183,7 @@ LIES = {
         "old.*.onlylocal.loadbalancer old.*.onlylocal.nodeport"
     ),
 }
-"""Which checks each lie turns red: patterns of ids, each of which stands for one check at least. Nothing else differs."""
+"""The checks that each lie turns red, as patterns of ids; each stands for at least one check. Nothing else differs."""
 
 OPEN = {
     "keeps-health-port port-anywhere": "change.*-to-*.freed change.round-trip.freed change.policy-removed.freed",

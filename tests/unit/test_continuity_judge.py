@@ -603,7 +603,7 @@ def test_sources_that_are_late_while_all_machines_are_slow_say_nothing() -> None
 def test_every_check_that_passes_says_what_it_can_see() -> None:
     judge = Judge(replace(world(), bound=Bound(3.0, "--bound")))
     told = [judge.verdict(check, FEATURES, {}) for check in CHECKS]
-    assert [each.path_check for each in told if each.status is Status.PASS and not each.sees] == []
+    assert [each.check_id for each in told if each.status is Status.PASS and not each.sees] == []
 
 
 def test_without_the_balancers_settings_there_is_no_budget() -> None:

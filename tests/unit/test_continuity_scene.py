@@ -21,7 +21,7 @@ from esipp.scenarios.continuity.reported_state import Told
 from esipp.scenarios.endpoint_change.objects import LEAST_BOUND, serves_on
 from esipp.testbed.manifests import GATE
 from esipp.testbed.objects import Ground
-from suites.continuity.checks import CHECKS as WRITTEN
+from suites.continuity.checks import CHECKS as ALL_CHECKS
 from suites.continuity.checks import WAYS
 from tests.unit.continuity_world import CHECKS, changed, check_id, lost, moment, statuses, world
 
@@ -30,53 +30,53 @@ GROUND = Ground("r1", "image", {}, {}, {})
 
 # ---------------------------------------------------------------------------------------------------------- the checks
 def test_checks_have_ids_of_their_own_and_say_what_trips_them() -> None:
-    assert len({check.id for check in WRITTEN}) == len(WRITTEN)
-    assert len({(check.requirement, check.family) for check in WRITTEN}) == len(WRITTEN)
-    assert all(check.fails_if for check in WRITTEN if check.what is not What.LOSSES)
-    assert all(check.references and check.requirement.endswith(".") for check in WRITTEN)
+    assert len({check.id for check in ALL_CHECKS}) == len(ALL_CHECKS)
+    assert len({(check.requirement, check.family) for check in ALL_CHECKS}) == len(ALL_CHECKS)
+    assert all(check.fails_if for check in ALL_CHECKS if check.what is not What.LOSSES)
+    assert all(check.references and check.requirement.endswith(".") for check in ALL_CHECKS)
 
 
 def test_every_way_has_one_check_about_losses_in_every_phase() -> None:
     about = (What.NO_LOSS, What.GAP, What.LOSSES)
     for phase in Phase:
         for way in WAYS:
-            found = [check for check in WRITTEN if (check.phase, check.way) == (phase, way) and check.what in about]
+            found = [check for check in ALL_CHECKS if (check.phase, check.way) == (phase, way) and check.what in about]
             assert len(found) == len(Family), (phase, way)
 
 
 def test_what_disturbs_others_needs_leave_and_is_no_core_check() -> None:
-    for check in WRITTEN:
+    for check in ALL_CHECKS:
         assert (check.phase.disruption is not None) == ("disruptive" in check.features), check.id
         assert check.level is not Level.CORE or check.phase.disruption is None, check.id
 
 
 def test_where_nobody_has_a_reason_to_lose_anything_nothing_may_be_lost() -> None:
     for phase in (Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER):
-        assert {check.what for check in WRITTEN if check.phase is phase} == {
+        assert {check.what for check in ALL_CHECKS if check.phase is phase} == {
             What.NO_LOSS, What.SOURCE, What.PLACE, What.LASTING,
         }  # fmt: skip
 
 
 def test_what_the_clusters_own_balancer_loses_binds_but_for_a_restart_of_its_own_agent() -> None:
-    own = [check for check in WRITTEN if check.way.by == "default" and check.what in (What.LOSSES, What.LASTING)]
+    own = [check for check in ALL_CHECKS if check.way.by == "default" and check.what in (What.LOSSES, What.LASTING)]
     assert {check.phase for check in own if check.level is Level.RECORD} == {Phase.SPEAKER}
     assert {check.what for check in own if check.level is Level.RECORD} == {What.LOSSES}
 
 
 def test_a_vip_may_move_only_where_something_is_done_that_makes_it() -> None:
-    moved = {check.phase for check in WRITTEN if any(known.seen == MOVED for known in check.differences)}
+    moved = {check.phase for check in ALL_CHECKS if any(known.seen == MOVED for known in check.differences)}
     assert not moved & {Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER}
 
 
 def test_a_prompt_return_to_local_is_asked_of_local_services_while_policies_flip() -> None:
-    prompt = [check for check in WRITTEN if check.what is What.PROMPT]
+    prompt = [check for check in ALL_CHECKS if check.what is What.PROMPT]
     assert {(check.phase, check.way.local, check.level) for check in prompt} == {(Phase.FLIPS, True, Level.EXTENDED)}
     assert len(prompt) == 4 * len(Family)
 
 
 # --------------------------------------------------------------------------------------------------------- the testbed
 def test_a_service_a_way_over_the_same_pods() -> None:
-    props = scene.continuity_props(list(WRITTEN), GROUND)
+    props = scene.continuity_props(list(ALL_CHECKS), GROUND)
     services = {each["metadata"]["name"]: each["spec"] for each in props.services}
     assert len(services) == len(WAYS)
     assert {str(spec["selector"]) for spec in services.values()} == {
@@ -89,7 +89,7 @@ def test_a_service_a_way_over_the_same_pods() -> None:
 
 
 def test_only_ways_that_are_asked_stand_on_the_testbed() -> None:
-    checks = [check for check in WRITTEN if check.way.policy is TrafficPolicy.CLUSTER and check.way.by == NODEPORT]
+    checks = [check for check in ALL_CHECKS if check.way.policy is TrafficPolicy.CLUSTER and check.way.by == NODEPORT]
     assert [each["metadata"]["name"] for each in scene.continuity_props(list(checks), GROUND).services] == [
         "continuity-nodeport-cluster"
     ]

@@ -184,7 +184,7 @@ def test_an_annotation_may_be_on_services_and_on_pods() -> None:
     assert len(customisation("--annotation", "x=1", "--annotation", "pod:x=2").annotations) == 2
 
 
-# --------------------------------------------------------------------------------------------- what checks set themselves
+# ------------------------------------------------------------------------------------------- what checks set themselves
 GIVEN = {
     "service.beta.kubernetes.io/load-balancer-source-ranges",
     "service.alpha.kubernetes.io/external-traffic",
@@ -214,7 +214,7 @@ def test_a_label_that_a_check_sets_is_refused_with_the_check() -> None:
             settings(f"{option}={key}=x")
 
 
-# -------------------------------------------------------------------------------------------------------------- images
+# --------------------------------------------------------------------------------------------------------------- images
 @pytest.mark.parametrize(
     ("image", "registry", "found"),
     [
@@ -241,7 +241,7 @@ def test_effects_are_those_of_kubernetes() -> None:
         assert customisation(f"--toleration=x:{effect}").tolerations == (Toleration("x", None, effect),)
 
 
-# ------------------------------------------------------------------------------------------- internal load balancers
+# ---------------------------------------------------------------------------------------------- internal load balancers
 GCE, AZURE = "networking.gke.io/load-balancer-type", "service.beta.kubernetes.io/azure-load-balancer-internal"
 AWS = "service.beta.kubernetes.io/aws-load-balancer-"
 OPENSTACK = "service.beta.kubernetes.io/openstack-internal-load-balancer"
@@ -316,7 +316,7 @@ def test_a_plan_says_by_what_they_are_internal_and_who_says_so() -> None:
         plan(Asked(named("metallb-l2"), checks, internal=True))
 
 
-# ------------------------------------------------------------------------------------------------ tags in the cloud
+# ---------------------------------------------------------------------------------------------------- tags in the cloud
 RESOURCE_TAGS, PIP_TAGS = f"{AWS}additional-resource-tags", "service.beta.kubernetes.io/azure-pip-tags"
 OURS = {**BALANCED, "metadata": {"name": "x", "labels": labels_of("0101-000000-abcd")}}
 

@@ -221,9 +221,8 @@ def test_it_is_there_before_any_pod(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("lost", [CREATE, GET], ids=str)
 def test_a_right_that_is_missing_is_told_before_anything_is_made(lost: Right) -> None:
     cluster = Holding(rights={CREATE, GET} - {lost})
-    settings = Settings(
-        context="home", outside="none", image=IMAGE, customisation=Customisation(pull_secret="there/pull")
-    )  # noqa: S106
+    named = Customisation(pull_secret="there/pull")  # noqa: S106
+    settings = Settings(context="home", outside="none", image=IMAGE, customisation=named)
     with pytest.raises(PreflightError) as refused:
         examine(cast(Cluster, cluster), settings)
     assert str(lost) in refused.value.sentence
@@ -232,9 +231,8 @@ def test_a_right_that_is_missing_is_told_before_anything_is_made(lost: Right) ->
 
 
 def test_preflight_reads_it_and_makes_facts_of_what_was_given() -> None:
-    settings = Settings(
-        context="home", outside="none", image=IMAGE, customisation=Customisation(pull_secret="there/pull")
-    )  # noqa: S106
+    named = Customisation(pull_secret="there/pull")  # noqa: S106
+    settings = Settings(context="home", outside="none", image=IMAGE, customisation=named)
     found = examine(cast(Cluster, Holding()), settings)
     assert found.facts["created.pulls-with"] == "there/pull"
     assert found.decided["created.pulls-with"] == "given on the command line"

@@ -217,7 +217,7 @@ def test_a_marked_node_must_be_chosen_to_be_a_place() -> None:
 
 
 def test_agents_stand_on_chosen_nodes_only() -> None:
-    testbed = world.testbed(raw=False)
+    testbed = world.made_testbed(raw=False)
     names = [*testbed.nodes, "y-not-chosen", "z-chosen"]
     customisation = {
         name: Customisation(node_selector=(("pool", "test"),) if name.startswith("y") else ()) for name in names

@@ -9,12 +9,12 @@ from esipp.checks.model import Family
 from esipp.checks.policy_change import At, FlippedCheck, Flipping
 from esipp.judging.policy_change.judge import judge
 from esipp.judging.policy_change.timeline import STAYS
-from suites.compatibility.isolation import CHECKS
+from suites.compatibility.isolation import CHECKS as ALL_CHECKS
 from tests.unit.flips_world import BARE, CLUSTER, EVERY, HOME, LOCAL, World
 from tests.unit.world import FINE
 
-CHECKS = [check for check in CHECKS if isinstance(check, FlippedCheck)]
-FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
+CHECKS = [check for check in ALL_CHECKS if isinstance(check, FlippedCheck)]
+FEATURES = {name: Feature(True, "made up") for check in ALL_CHECKS for name in check.features}
 NODE_PORT, DEFAULT = Flipping.NODE_PORT, Flipping.DEFAULT
 
 
@@ -224,7 +224,7 @@ def test_every_check_that_passes_says_what_it_can_see() -> None:
     for service in Flipping:
         seen = World(service).seen()
         told = [judge(check, seen, FEATURES, {}) for check in CHECKS if check.service is service]
-        assert [each.path_check for each in told if each.status is Status.PASS and not each.sees] == []
+        assert [each.check_id for each in told if each.status is Status.PASS and not each.sees] == []
 
 
 def test_a_flip_that_the_api_server_did_not_take_says_nothing_of_the_data_plane() -> None:

@@ -575,7 +575,7 @@ def test_answers_that_are_missing_are_held_against_what_the_clients_own_way_lose
 
 def test_every_check_that_passes_says_what_it_can_see() -> None:
     told = [verdict(check, healthy()) for check in CHECKS]
-    assert [each.path_check for each in told if each.status is Status.PASS and not each.sees] == []
+    assert [each.check_id for each in told if each.status is Status.PASS and not each.sees] == []
 
 
 def test_the_edges_of_the_range_are_in_it() -> None:

@@ -205,7 +205,7 @@ def test_single_connections_that_are_lost_are_held_against_what_the_way_loses() 
 
 def test_every_check_that_passes_says_what_it_can_see() -> None:
     told = [verdict(identity) for identity in CHECKS]
-    assert [each.path_check for each in told if each.status is Status.PASS and not each.sees] == []
+    assert [each.check_id for each in told if each.status is Status.PASS and not each.sees] == []
 
 
 @pytest.mark.parametrize("kind", [Kind.BALANCER_LOCAL, Kind.NODE_PORT_LOCAL])

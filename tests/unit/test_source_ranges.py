@@ -82,7 +82,7 @@ def admitted(testbed: Any) -> tuple[str, ...]:
 
 
 def test_those_who_are_admitted() -> None:
-    testbed = world.testbed(raw=False, ranges=SourceRanges(clients=True))
+    testbed = world.made_testbed(raw=False, ranges=SourceRanges(clients=True))
     testbed.pods = {"client": Pod("client", "node", {Family.IPV4: "10.244.9.9", Family.IPV6: "fd00:10::9"})}
     found = admitted(testbed)
     nodes = [str(address) for node in world.NODES.values() for address in node.internal.values()]
@@ -93,7 +93,7 @@ def test_those_who_are_admitted() -> None:
 
 def test_of_a_large_cluster_those_are_admitted_where_we_stand_and_no_others() -> None:
     """Clouds bound the list, and nobody of ours dials from any other node."""
-    testbed = world.testbed(raw=False, ranges=SourceRanges(clients=True))
+    testbed = world.made_testbed(raw=False, ranges=SourceRanges(clients=True))
     more = {f"z{n:03}": Node(f"z{n:03}", {Family.IPV4: f"198.51.100.{n}"}, frozenset()) for n in range(200)}
     testbed.nodes = {**world.NODES, **more}
     chosen = sample(testbed.nodes.values(), testbed.roles, seed=1)
@@ -122,7 +122,7 @@ def arranged(
     monkeypatch: pytest.MonkeyPatch, ranges: SourceRanges, learn: Any = None, pull_secret: Json | None = None
 ) -> tuple[list[Json], Any]:
     """What is created, in its order, where pods have addresses once they are waited for."""
-    testbed: Any = world.testbed(raw=False, ranges=ranges)
+    testbed: Any = world.made_testbed(raw=False, ranges=ranges)
     testbed.cluster, testbed.learn, testbed.pull_secret = Recording(), learn, pull_secret
     asked, paths = world.checks(sctp=True)
     monkeypatch.setattr("esipp.testbed.testbed.wait_for_account", lambda *_: None)

@@ -1,4 +1,4 @@
-"""From which Kubernetes on checks can be asked: what follows from a check, what a server of some age is asked, in words."""
+"""The first Kubernetes that a check can be asked of: what follows from a check, and what an old server is asked."""
 
 import json
 from collections.abc import Callable

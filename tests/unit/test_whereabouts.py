@@ -205,7 +205,7 @@ def judged(check: str, seen: AddressClass | str, facts: dict[str, str]) -> Verdi
 
 
 @pytest.mark.parametrize(
-    ("row", "seen", "status"),
+    ("check", "seen", "status"),
     [
         (VIP_CHECK, AddressClass.CLIENT, Status.PASS),
         (VIP_CHECK, "11.22.33.44", Status.INCONCLUSIVE),

@@ -56,7 +56,7 @@ def hits(limit: Limit, check: Check) -> bool:
         policy = not limit.policies or check.way.policy.value in limit.policies
         own = check.way.balancer is Balancer.DEFAULT and _fits(limit.families, check.family)
         return own and policy and not limit.protocols and not limit.clients
-    path_check = getattr(check, "cell", check)  # of a claim that is made again while neighbours flip
+    path_check = getattr(check, "path_check", check)  # of a claim that is made again while neighbours flip
     return isinstance(path_check, PathCheck) and bool(path_check.balanced) and _hits_path(limit, path_check)
 
 

@@ -1,4 +1,4 @@
-"""What Allure shows of a check: labels, links, parameters, description, evidence. The same during a run and after it."""
+"""A check in Allure: labels, links, parameters, description, evidence. The same during a run and after it."""
 
 import json
 import re
@@ -107,7 +107,7 @@ def begin(check: RecordedCheck) -> None:
         say.link(address, link_type=kind, name=name)
     # only the id makes the history: a check whose words were improved is still the same one
     say.parameter("row", Word(check.id), mode=ParameterMode.HIDDEN)
-    say.parameter("cell", Word(check.id), excluded=True, mode=ParameterMode.HIDDEN)
+    say.parameter("check", Word(check.id), excluded=True, mode=ParameterMode.HIDDEN)
     for name, value in _parameters(check):
         say.parameter(name, Word(value), excluded=True)
 

@@ -33,7 +33,7 @@ class Live(Describer):
 
     def check(self, item: pytest.Item) -> RecordedCheck | None:
         """The check among a test's parameters."""
-        given = item.callspec.params.get("cell") if hasattr(item, "callspec") else None
+        given = item.callspec.params.get("check") if hasattr(item, "callspec") else None
         return read_check(check_record(given)) if isinstance(given, Check) else None
 
     def verdict(self, check: RecordedCheck) -> Verdict | None:

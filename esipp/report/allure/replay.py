@@ -138,7 +138,7 @@ class Replay(Describer):
         return self._run
 
     def finish(self, result: Any) -> None:
-        """As during a run, a test only judges: what it rests on was observed before, for all checks at the same time."""
+        """A test only judges: its evidence was recorded before, for all checks at once."""
         result.start = result.stop = round(self._at * 1000)
 
     def pytest_collection(self, session: pytest.Session) -> bool:

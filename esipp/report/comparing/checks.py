@@ -86,7 +86,7 @@ _KIND = {
 FAILING = (Status.FAIL, Status.FLAKY)
 
 WORSE = (Kind.REGRESSED, Kind.FAILS_NOW, Kind.NOT_SHOWN)
-"""What makes ``esipp diff`` fail where the check is binding: it fails and did not, or what held is not shown any more."""
+"""Changes that make ``esipp diff`` fail where the check binds: it fails now, or no longer shows what held."""
 
 DEFINITIONS = {
     Kind.REGRESSED: "pass or allowed before; fail, flaky or a known defect now",

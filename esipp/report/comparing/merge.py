@@ -132,7 +132,7 @@ def merge_shards(runs: Sequence[RecordedRun]) -> Merged:
     said: dict[str, list[tuple[str, Verdict]]] = {}
     for run in runs:
         for verdict in run.verdicts.values():
-            said.setdefault(verdict.path_check, []).append((str(run.header.get("run", "?")), verdict))
+            said.setdefault(verdict.check_id, []).append((str(run.header.get("run", "?")), verdict))
     verdicts, disagreements = {}, {}
     for name in checks:
         if name in said:

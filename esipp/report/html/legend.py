@@ -34,7 +34,7 @@ VERDICTS = (
     (
         "unsupported",
         "It was not tested: the cluster lacks what it needs, or it was left out on request.",
-        "Read which feature is missing, and how that was decided. A core check that was left out makes the run partial.",
+        "Read which feature is missing and how that was decided. A core check that was left out makes the run partial.",
     ),
     (
         "inconclusive",

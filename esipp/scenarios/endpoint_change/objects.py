@@ -1,4 +1,4 @@
-"""What stands on the testbed for the moves: a Service a load balancer, and a pod of its own on every node that moves."""
+"""Objects for endpoint changes: a Service per load balancer, and on every node a pod of its own that comes and goes."""
 
 import math
 from collections.abc import Iterable, Mapping

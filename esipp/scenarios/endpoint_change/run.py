@@ -195,12 +195,11 @@ class Gathering:
         told, promise = self.word.checking(balancer), self._promise(balancer)
         known = [each for each in (told.bound, promise.seconds, patience.steering if own else None) if each]
         return Driver(
-            testbed.cluster, testbed.namespace, testbed.run, self.image, balancer, nodes, plan(seed, len(nodes), self.moves),
-            seed, observing, watching, self.word.decisions(balancer), self._stopped,
-            period=told.period or 0.5, bound=max(known, default=None),
-            serves=scene.serves_on(testbed.steering),
-            settled=replace(SETTLED, seconds=patience.answering) if own else SETTLED,
-            spreads=promise.spreads is True, patience=0.0 if promise.known else slowest(all_profiles()),
+            testbed.cluster, testbed.namespace, testbed.run, self.image, balancer, nodes, plan(seed, len(nodes),
+            self.moves), seed, observing, watching, self.word.decisions(balancer), self._stopped, period=told.period or
+            0.5, bound=max(known, default=None), serves=scene.serves_on(testbed.steering), settled=replace(SETTLED,
+            seconds=patience.answering) if own else SETTLED, spreads=promise.spreads is True, patience=0.0 if
+            promise.known else slowest(all_profiles()),
         )  # fmt: skip
 
     def _result(self, driver: Driver, arrivals: Sequence[Arrival]) -> Result:

@@ -23,8 +23,8 @@ from esipp.testbed.manifests import BACKEND_LABEL, TCP
 Json = dict[str, Any]
 
 FOLLOWED = Budget("every node following a change of a health-check node port", FIELD_LIMIT, need=3, spacing=0.1)
-"""What core checks allow; a check of its own asks for ``timing.PROMPT`` seconds. kube-proxy needs a sync to open or close a
-listener."""
+"""What core checks allow; a check of its own asks for ``timing.PROMPT`` seconds. kube-proxy needs a sync to open or
+close a listener."""
 
 TRIES = 8
 """Free ports that are tried, where others on the cluster take them first: another run of ours, say."""

@@ -1,4 +1,4 @@
-"""The checks of inter-operation: who stands where, what must answer beside what must not, and what is known to differ."""
+"""Checks of interoperability: who stands where, what must answer, what must not, and what is known to differ."""
 
 from collections import Counter
 from types import SimpleNamespace
