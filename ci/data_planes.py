@@ -1,9 +1,9 @@
-"""docs/data-planes.json and docs/data-planes.md: what data planes show otherwise than kube-proxy's iptables, from runs.
+"""records/data-planes.jsonl and docs/data-planes.md: how runs on other data planes differ from kube-proxy's iptables.
 
 `ci/matrix --record` keeps what its runs show, a record a data plane, which is what was found on the cluster and not
-the lane's name: a new run of it takes the old one's place. ``python -m ci.data_planes`` makes the page again,
-``--record RUN…`` keeps runs made otherwise, ``--expired`` names known differences that are claimed for a data plane
-there and were not seen on it; the exit code is then 1.
+the lane's name: a new run of it takes the old one's place. ``python -m ci.data_planes --record RUN…`` keeps runs made
+otherwise, ``--expired`` names known differences that are claimed for a data plane there and were not seen on it; the
+exit code is then 1.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ci import records
 from ci.data_planes_page import render
 from ci.expiry import Record, expired_kept, facts_of, sights_of, told_sight
 from ci.places import ROOT
@@ -24,7 +25,7 @@ from esipp.checks.known_differences import all_claims
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.report.comparing.data_planes import Differing, Plane, differing, plane_of, reference_for
 
-KEPT = ROOT / "docs" / "data-planes.json"
+KEPT = records.FOLDER / "data-planes.jsonl"
 PAGE = ROOT / "docs" / "data-planes.md"
 FACTS = ("kubernetes", "kube-proxy-version", "service-proxy", "proxy-mode", "network-add-on", "detect-local",
          "node-port-addresses", "families.services", "pod-to-node.ipv4", "pod-to-node.ipv6", "load-balancer.profile",
@@ -36,8 +37,7 @@ MOST_PATTERNS = 6
 
 def load(kept: Path = KEPT) -> list[Record]:
     """All records, in the order in which the page tells them."""
-    found: list[Record] = json.loads(kept.read_text(encoding="utf-8"))["runs"] if kept.exists() else []
-    return found
+    return [*records.read(kept)]
 
 
 def add(
@@ -46,7 +46,7 @@ def add(
     kept: Path = KEPT,
     page: Path = PAGE,
 ) -> str:
-    """Keep what runs show, and make the page again.
+    """Keep what runs show, and render the page.
 
     Args:
         runs: a whole one on kube-proxy's iptables must be among them; those that are not whole are passed over.
@@ -74,10 +74,10 @@ def add(
         plane.name: tell(plane, planes, (lanes or {}).get(str(run.header["lane"]), {})) | {"alike": alike[plane][:-1]}
         for plane, run in planes.items()
     }
-    records = {record["plane"]: record for record in load(kept)} | made
-    ordered = sorted(records.values(), key=_order)
-    kept.write_text(json.dumps({"runs": ordered}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    page.write_text(render(ordered), encoding="utf-8")
+    by_plane: dict[str, Record] = {record["plane"]: record for record in load(kept)}
+    ordered = sorted((by_plane | made).values(), key=_order)
+    records.write(kept, ordered)
+    page.write_text(render(load(kept)), encoding="utf-8")
     told = [f"kept: {'; '.join(made)}"]
     told += [
         f"{', '.join(names)} met the same data plane: the last one counts" for names in alike.values() if len(names) > 1
@@ -148,7 +148,7 @@ def _matrixs_word(folder: Path) -> dict[str, Any]:
 # -------------------------------------------------------------------------------------------------------- the command
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m ci.data_planes", description="Make docs/data-planes.md again.")
+    parser = argparse.ArgumentParser(prog="python -m ci.data_planes", description="What data planes differ in.")
     parser.add_argument("--record", nargs="+", type=Path, metavar="RUN", help="keep what these runs show, too")
     parser.add_argument("--expired", action="store_true", help="name known differences that are not seen any more")
     options = parser.parse_args(arguments)
@@ -159,9 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except EsippError as error:
         print(error, file=sys.stderr)
         return int(error.exit_code)
-    records = load()
-    PAGE.write_text(render(records), encoding="utf-8")
-    told = expired_kept(records) if options.expired else []
+    told = expired_kept(load()) if options.expired else []
     print("".join(f"expired: {line}\n" for line in told), end="")
     return 1 if told else 0
 

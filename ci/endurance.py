@@ -1,29 +1,29 @@
-"""docs/soak.json and docs/soak.md: runs in a row on a busy machine, and runs that were killed, one record each.
+"""records/soak.jsonl and docs/soak.md: runs in a row on a busy machine, and runs that were killed, one record each.
 
-``python -m ci.endurance`` makes the page again. Records are only ever added: a series goes on where an earlier one, on
-another machine, has stopped, and every red one stays to be seen.
+Records are only ever added: a series goes on where an earlier one, on another machine, has stopped, and every red one
+stays to be seen.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from ci import records
 from ci.places import ROOT, cores, places
+from ci.records import Record
 from ci.surroundings import Surroundings
 
-Record = Mapping[str, Any]
 Records = dict[str, list[Record]]
 
-KEPT = ROOT / "docs" / "soak.json"
+KEPT = records.FOLDER / "soak.jsonl"
 PAGE = ROOT / "docs" / "soak.md"
 WANTED_RUNS, WANTED_KILLS = 50, 30
 BAD, GOOD = ("fail", "flaky", "inconclusive", "error"), ("pass", "known")
@@ -32,8 +32,8 @@ ENDED = "ended before"
 
 HEAD = """# What else could turn it red: a busy machine, and kill -9
 
-Both are measured by hand and kept in `docs/soak.json`, of which this page is made. Series may lie on several days and
-machines; what turned red stays in the table.
+Both are measured by hand and kept in `records/soak.jsonl`. `ci/generate` renders this page. Series may lie on several
+days and machines; what turned red stays in the table.
 
 ## A healthy cluster on a busy machine
 
@@ -116,16 +116,16 @@ def waited(told: Path = Path("/proc/pressure/cpu")) -> dict[str, float]:
 
 def load(kept: Path = KEPT) -> Records:
     """All records, oldest first: ``runs`` and ``kills``."""
-    found: Records = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
-    return {"runs": [], "kills": []} | found
+    found: Records = {"runs": [], "kills": []}
+    for each in records.read(kept):
+        found[each["kind"]].append(each)
+    return found
 
 
 def add(kind: str, record: Record, kept: Path = KEPT, page: Path = PAGE) -> None:
-    """Add a record, and make the page again."""
-    records = load(kept)
-    records[kind].append(surroundings() | dict(record))
-    kept.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    page.write_text(render(records), encoding="utf-8")
+    """Add a record, and render the page."""
+    records.write(kept, [*records.read(kept), {"kind": kind, **surroundings(), **record}])
+    page.write_text(render(load(kept)), encoding="utf-8")
 
 
 def in_a_row(runs: Sequence[Record]) -> int:
@@ -133,9 +133,9 @@ def in_a_row(runs: Sequence[Record]) -> int:
     return sum(1 for _ in takewhile(lambda each: not each["red"] and not each["undecided"], reversed(runs)))
 
 
-def render(records: Records) -> str:
+def render(found: Records) -> str:
     """The page."""
-    runs, kills = records["runs"], records["kills"]
+    runs, kills = found["runs"], found["kills"]
     return "".join((HEAD, *_told_runs(runs), KILLED, *_told_kills(kills), TAIL))
 
 
@@ -177,7 +177,3 @@ def _told_kills(kills: Sequence[Record]) -> Iterable[str]:
         after = "; ".join(each["left"]) or each["restored"]
         yield f"| {number} | {each['at']} | {each['cores']} | {each['load']:.0f} | {when} | {each['phase']} | "
         yield f"{each['said']} | {after} |\n"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(render(load()), encoding="utf-8")

@@ -1,20 +1,14 @@
-"""docs/excuses.md: every known difference, what must have been seen for it, and what it can still hide.
+"""docs/excuses.md: every known difference, what must have been seen for it, and what it can still hide."""
 
-``python -m ci.excuses`` writes the page anew; a test holds it against what it would write.
-"""
-
-import sys
 from collections.abc import Iterator, Mapping
 
-from esipp.checks.catalog import HOUSE, all_rows
+from esipp.checks.catalog import all_rows
 from esipp.checks.check import Level, Nature
 from esipp.checks.known_differences import Claim, all_claims
 
-PAGE = HOUSE / "docs" / "excuses.md"
-
 HEAD = """# Known differences
 
-Generated from the rows: `python -m ci.excuses`. Do not edit; a test holds this page against them.
+Generated from the rows by `ci/generate`. Do not edit.
 
 A row that differs for a known reason is `known`, which is neither a pass nor a failure. It is counted apart, by what it
 is:
@@ -61,13 +55,3 @@ def _lines(claims: Mapping[Claim, frozenset[str]], core: set[str]) -> Iterator[s
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-def main() -> int:
-    """Write the page anew."""
-    PAGE.write_text(page())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,7 +10,7 @@ from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.data_planes import plane_of
 
 Record = Mapping[str, Any]
-"""What docs/data-planes.json keeps of a run."""
+"""What records/data-planes.jsonl keeps of a run."""
 
 
 def facts_of(run: RecordedRun) -> dict[str, str]:

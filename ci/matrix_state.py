@@ -32,7 +32,7 @@ MADE_OF = (
 CUT_SHORT = ("incomplete", "error")
 """Results of runs that ended before they had asked everything."""
 ASIDE = ("matrix", "matrix_state", "data_planes", "data_planes_page", "expiry", "endurance", "soaking", "benchmark",
-         "floor", "guides", "memory", "rendering", "enter")  # fmt: skip
+         "floor", "tables", "generate", "records", "samples", "memory", "rendering", "enter")  # fmt: skip
 """Modules of ci/ that no lane runs."""
 
 

@@ -172,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--suite", action="append", help="repeatable (source_ip)")
     parser.add_argument("--samples", type=int, default=20, help="connections a path gets (%(default)s)")
     parser.add_argument("--keep", type=Path, help="where ledgers are kept that are red or undecided (a new folder)")
-    parser.add_argument("--record", action="store_true", help="add every run to docs/soak.json and docs/soak.md")
+    parser.add_argument("--record", action="store_true", help="add every run to records/soak.jsonl and docs/soak.md")
     parser.add_argument("--context", default=CONTEXT, help="kubeconfig context (%(default)s)")
     parser.add_argument("--image", default=os.environ.get("ESIPP_IMAGE"), help="echo image ($ESIPP_IMAGE)")
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""`ci/peer`: upstream's specs and our suites on the kept cluster, healthy and broken; docs/peer.json and its page."""
+"""`ci/peer`: upstream's specs and our suites on the kept cluster, healthy and broken; kept in records/peer.jsonl."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def run(options: argparse.Namespace, wanted: Sequence[str]) -> int:
             error.show()
             code = 4
     if options.kept == KEPT:
-        page.write(peer.data)
+        page.write(Comparison.load())
     return code
 
 

@@ -1,18 +1,17 @@
-"""What the runs said, as docs/peer.json keeps it: the page is rendered from this alone."""
+"""What the runs said, as records/peer.jsonl keeps it: the page is rendered from this alone."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ci import records
 from ci.peer_tests.report import BAD, Outcome, SpecResult
-from ci.places import ROOT
 
 Json = dict[str, Any]
 
-KEPT = ROOT / "docs" / "peer.json"
+KEPT = records.FOLDER / "peer.jsonl"
 
 
 @dataclass(frozen=True)
@@ -129,35 +128,36 @@ class Comparison:
         return [each for each in broken.theirs.results if each.bad and healthy.get(each.name) is Outcome.PASSED]
 
     def save(self, path: Path = KEPT) -> None:
-        """Write it down."""
-        path.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        """Write it down: what it was run with, then a record for each side and each break."""
+        about = {"kind": "about", "versions": self.versions, "machine": self.machine, "limits": self.limits}
+        once = {"ours": self.ours, "theirs": self.theirs, "after": self.after}
+        told = [{"kind": kind, **asdict(each)} for kind, each in once.items() if each]
+        records.write(path, [about, *told, *({"kind": "broken", **asdict(each)} for each in self.broken.values())])
 
     @staticmethod
     def load(path: Path = KEPT) -> Comparison:
         """Read what is kept; nothing is kept at first."""
-        if not path.is_file():
-            return Comparison()
-        told: Json = json.loads(path.read_text(encoding="utf-8"))
-        return Comparison(
-            told["versions"],
-            told["machine"],
-            told["limits"],
-            _theirs(told["theirs"]),
-            Ours(**{**told["ours"], "effort": Effort(**told["ours"]["effort"])}) if told["ours"] else None,
-            {name: _broken(each) for name, each in told["broken"].items()},
-            _theirs(told["after"]),
-        )
+        data = Comparison()
+        for told in records.read(path):
+            match told.pop("kind"):
+                case "about":
+                    data.versions, data.machine, data.limits = told["versions"], told["machine"], told["limits"]
+                case "ours":
+                    data.ours = Ours(**{**told, "effort": Effort(**told["effort"])})
+                case "theirs":
+                    data.theirs = _theirs(told)
+                case "after":
+                    data.after = _theirs(told)
+                case "broken":
+                    data.broken[told["name"]] = _broken(told)
+        return data
 
 
 def _broken(told: Json) -> Broken:
     ours = Noticing(**{**told["ours"], "effort": Effort(**told["ours"]["effort"])})
-    theirs = _theirs(told["theirs"])
-    assert theirs is not None
-    return Broken(told["name"], told["what"], ours, theirs, told["together"])
+    return Broken(told["name"], told["what"], ours, _theirs(told["theirs"]), told["together"])
 
 
-def _theirs(told: Json | None) -> Theirs | None:
-    if told is None:
-        return None
+def _theirs(told: Json) -> Theirs:
     results = [SpecResult(**{**each, "outcome": Outcome(each["outcome"])}) for each in told["results"]]
     return Theirs(Effort(**told["effort"]), results)

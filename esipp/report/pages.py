@@ -11,9 +11,8 @@ from esipp.report import plain
 
 HEAD = """# Rows
 
-Generated from the rows themselves: `esipp list --format markdown > docs/cells.md`. Do not edit; a test holds this page
-against them. `esipp explain ROW` tells more of each: what is sent, what every answer would mean, which controls must
-hold.
+Generated from the rows themselves by `ci/generate`. Do not edit. `esipp explain ROW` tells more of each: what is sent,
+what every answer would mean, which controls must hold.
 
 A line stands for one row of each protocol and family in braces: `{tcp,udp}.{ipv4,ipv6}` are four rows, whose ids are
 the line's with one of each put in. Where a protocol's level is another, it is named. Numbers are the references at the

@@ -3,7 +3,6 @@
 Which, the environment says, and not ``--context``, by which the suite would begin a run of its own here.
 """
 
-import json
 import os
 import tempfile
 from datetime import UTC, datetime
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ci import lane_file, loadbalancer
+from ci import lane_file, loadbalancer, records
 from ci.places import places
 from ci.surroundings import Surroundings
 from tests.broken import proxies, score
@@ -27,7 +26,7 @@ SCORES = "ESIPP_SCORES"
 """Where scores are kept: of the environment, so that pytest-xdist's workers know it too."""
 
 PAGE = "ESIPP_BROKEN_PAGE"
-"""The folder whose broken.json and broken.md are brought up to date; nothing is written if it is not set."""
+"""The folder whose records/broken.jsonl and docs/broken.md are updated; nothing is written if it is not set."""
 
 
 CONTEXT = "ESIPP_BROKEN_CONTEXT"
@@ -72,17 +71,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def write_page(folder: Path, found: list[score.Score]) -> None:
-    """Write docs/broken.json, and docs/broken.md from it; what was not tried now stays as it was."""
-    there, kept = Surroundings.load(places()), folder / "broken.json"
+    """Write records/broken.jsonl, and docs/broken.md from it; what was not tried now stays as it was."""
+    there, kept, page = Surroundings.load(places()), folder / "records" / "broken.jsonl", folder / "docs" / "broken.md"
     about = {
         "cores": os.cpu_count(),
         "cluster": there.lane if there is not None else "",
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
-    before = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
-    record = score.as_record(BREAKS, found, about, before)
-    kept.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    (folder / "broken.md").write_text(score.page(BREAKS, UNNOTICED, record), encoding="utf-8")
+    records.write(kept, score.as_records(BREAKS, found, about, records.read(kept)))
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(score.page(BREAKS, UNNOTICED, records.read(kept)), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

@@ -82,29 +82,29 @@ def summary(tried: Sequence[Break], by_name: dict[str, Score]) -> str:
     )
 
 
-def as_record(breaks: Sequence[Break], scores: Iterable[Score], about: Json, before: Json) -> Json:
-    """What docs/broken.json keeps: what the page shows of each break's last run, those of ``before`` included."""
+def as_records(
+    breaks: Sequence[Break], scores: Iterable[Score], about: Json, before: Iterable[Json] = ()
+) -> list[Json]:
+    """What records/broken.jsonl keeps: a record of each break's last run, those of ``before`` included."""
     known = {each.name for each in breaks}
-    told = before.get("scores", {}) | {score.name: _brief(score) | about for score in scores}
-    return {"scores": {name: each for name, each in told.items() if name in known}}
+    told = {each["name"]: each for each in before} | {score.name: _brief(score) | about for score in scores}
+    return [told[name] for name in sorted(told) if name in known]
 
 
 def _brief(score: Score) -> Json:
-    told = {name: getattr(score, name) for name in ("asked", "must", "right", "named", "exit_code", "said", "good")}
+    kept = ("name", "asked", "must", "right", "named", "exit_code", "said", "good")
+    told = {name: getattr(score, name) for name in kept}
     told |= {"unjudged": score.unjudged} if score.unjudged else {}
     return told | {"seconds": round(score.seconds), "wrong": score.wrong, "missed": score.missed}
 
 
-def page(breaks: Sequence[Break], unnoticed: Sequence[Unnoticed], record: Json) -> str:
-    """docs/broken.md, from the table of breaks and the record of the last full run."""
+def page(breaks: Sequence[Break], unnoticed: Sequence[Unnoticed], records: Iterable[Json]) -> str:
+    """docs/broken.md, from the table of breaks and the record of each one's last run."""
     total = len(all_rows())
     names = {each.name for each in fields(Score)}
     # What does not tell how much was asked is of before: other options made it bind.
-    kept = {name: told for name, told in record["scores"].items() if told.get("asked")}
-    scores = {
-        name: Score(name=name, **{key: value for key, value in told.items() if key in names})
-        for name, told in kept.items()
-    }
+    kept = {told["name"]: told for told in records if told.get("asked")}
+    scores = {name: Score(**{key: value for key, value in told.items() if key in names}) for name, told in kept.items()}
     where = Counter((told["date"], told["cluster"], told["cores"]) for told in kept.values())
     tried = [each for each in breaks if each.name in scores]
     told = [

@@ -2,7 +2,7 @@
 
 And nothing of anybody else's is touched, who stands in the same cluster, on the same nodes and the same machine.
 Environment: ``ESIPP_KILLS`` (30), ``ESIPP_KILL_SEED`` (a new one, which is printed). What happened at each kill is
-printed: ``pytest -s``; with ``ESIPP_KILLS_RECORD`` each is also added to docs/soak.json and its page.
+printed: ``pytest -s``; with ``ESIPP_KILLS_RECORD`` each is also added to records/soak.jsonl and its page.
 """
 
 import contextlib

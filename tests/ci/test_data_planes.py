@@ -50,16 +50,12 @@ IPTABLES_RUN = run(FACTS, told(Status.PASS))
 
 
 def kept(tmp_path: Path, *runs: RecordedRun) -> list[Mapping[str, Any]]:
-    file, page = tmp_path / "kept.json", tmp_path / "page.md"
+    file, page = tmp_path / "kept.jsonl", tmp_path / "page.md"
     lanes = {str(each.header["lane"]): WHERE for each in runs}
     data_planes.add(runs, lanes, file, page)
     records = data_planes.load(file)
     assert page.read_text(encoding="utf-8") == render(records)
     return records
-
-
-def test_the_page_is_made_of_what_is_kept() -> None:
-    assert data_planes.PAGE.read_text(encoding="utf-8") == render(data_planes.load()), "python -m ci.data_planes"
 
 
 def test_no_known_difference_that_is_claimed_for_a_recorded_data_plane_has_expired() -> None:
@@ -103,19 +99,19 @@ def test_what_cannot_be_held_against_iptables_is_refused(tmp_path: Path) -> None
     broken = replace(IPTABLES_RUN, end=None)
     with pytest.raises(PreflightError, match="None of the whole runs"):
         kept(tmp_path, broken, run(NFTABLES, known()))
-    assert not (tmp_path / "kept.json").exists()
+    assert not (tmp_path / "kept.jsonl").exists()
 
 
 def test_what_is_not_whole_or_met_the_same_data_plane_is_told(tmp_path: Path) -> None:
     same = run(FACTS, told(Status.PASS), "kind-1.32")
     broken = replace(run(NFTABLES, known(), "kind-nftables-1.32"), end=None)
     runs = [same, IPTABLES_RUN, broken]
-    said = data_planes.add(runs, {}, tmp_path / "kept.json", tmp_path / "page.md").splitlines()
+    said = data_planes.add(runs, {}, tmp_path / "kept.jsonl", tmp_path / "page.md").splitlines()
     assert said[1:] == [
         "kind-1.32, kind-iptables met the same data plane: the last one counts",
         "not whole, and not kept: the run in run",
     ]
-    (record,) = data_planes.load(tmp_path / "kept.json")
+    (record,) = data_planes.load(tmp_path / "kept.jsonl")
     assert (record["lane"], record["alike"]) == ("kind-iptables", ["kind-1.32"])
     missing = render([record]).split("Not run and kept yet")[1].splitlines()[0]
     assert "`kind-nftables-1.32`" in missing

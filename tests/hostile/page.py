@@ -1,17 +1,14 @@
-"""docs/surroundings.md, of what the tests here saw: ``python -m tests.hostile.page > docs/surroundings.md``."""
+"""docs/surroundings.md, of what the tests here saw."""
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-from tests.hostile.tried import KEPT
 
 HEAD = """# Bad input and hostile surroundings
 
 What a run says, and how it ends, when it is asked wrongly or something happens around it. Each was tried on a kind
 cluster by `tests/hostile` (`./ci/enter python -m pytest tests/hostile --context kind-esipp`), which also keeps what is
-told here, in `tests/hostile/tried.json`, of which this page is made. `RUN` is a run's id. That a row fails, or is flaky
-because of any of this, would be our mistake.
+told here, in `records/surroundings.jsonl`; `ci/generate` renders this page. `RUN` is a run's id. That a row fails, or
+is flaky because of any of this, would be our mistake.
 """
 
 GROUPS = {
@@ -43,11 +40,11 @@ TAIL = """
 """
 
 
-def render(tried: Mapping[str, Mapping[str, Any]]) -> str:
+def render(tried: Sequence[Mapping[str, Any]]) -> str:
     """The page."""
     parts = [HEAD]
     for group, (title, words) in GROUPS.items():
-        rows = [each for each in tried.values() if each["group"] == group]
+        rows = [each for each in tried if each["group"] == group]
         parts += [f"\n## {title}\n", f"\n{words}\n" if words else ""]
         parts += [
             "\n| what happens | what is said | exit code | what is left | how it was tried |\n|---|---|---|---|---|\n"
@@ -64,7 +61,3 @@ def _row(told: Mapping[str, Any]) -> str:
 
 def _cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
-
-
-if __name__ == "__main__":
-    print(render(json.loads(KEPT.read_text())), end="")

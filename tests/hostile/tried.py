@@ -1,16 +1,15 @@
-"""What was tried and what came of it, kept in tried.json beside this file; docs/surroundings.md is made of that."""
+"""What was tried and what came of it, kept in records/surroundings.jsonl, of which docs/surroundings.md is made."""
 
 import fcntl
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from ci import records
 from tests.hostile.running import Ended
 
-KEPT = Path(__file__).with_name("tried.json")
+KEPT = records.FOLDER / "surroundings.jsonl"
 
 SAME = (
     (re.compile(r"\d{4}-\d{6}-[0-9a-f]{4}"), "RUN"),
@@ -53,12 +52,11 @@ class Tried:
             later, _, hint = more.partition("\n  hint: ")
             sentence += "" if later in sentence else f" Then: {later}"  # the verdict's line and the message's own
         told: dict[str, Any] = {
+            "name": self.key,
             "group": self.group, "what": what, "message": steady(sentence), "hint": steady(hint), "code": ended.code,
             "left": ", ".join(left) or "nothing", "how": how, "then": then,
         }  # fmt: skip
-        with KEPT.open("a+") as file:
+        with KEPT.open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # two sessions may be at work
-            file.seek(0)
-            kept = json.loads(file.read() or "{}") | {self.key: told}
-            file.truncate(0)
-            file.write(json.dumps(dict(sorted(kept.items())), indent=2) + "\n")
+            others = [each for each in records.read(KEPT) if each["name"] != self.key]
+            records.write(KEPT, sorted([*others, told], key=lambda each: str(each["name"])))

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ci import records
 from ci.places import ROOT
 
 Json = dict[str, Any]
 
-MEASURED = Path(__file__).with_name("measured.json")
+MEASURED = records.FOLDER / "large-clusters.jsonl"
 PAGE = ROOT / "docs" / "large-clusters.md"
 TEXT = Path(__file__).with_name("large-clusters.md")
 PLACE = "<!-- measured -->"

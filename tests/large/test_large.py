@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ci import records
 from ci.hermetic import golang
 from ci.hermetic.store import Store
 from ci.places import ROOT, places, versions
@@ -100,8 +101,8 @@ def test_told(measured: list[Json], capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print("\n" + "\n".join(lines))
     if os.environ[WANTED] == "record":
-        MEASURED.write_text(json.dumps([_kept(each) for each in measured], indent=1) + "\n")
-        PAGE.write_text(page(json.loads(MEASURED.read_text())))
+        records.write(MEASURED, map(_kept, measured))
+        PAGE.write_text(page(records.read(MEASURED)))
 
 
 def _kept(each: Json) -> Json:

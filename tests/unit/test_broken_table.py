@@ -1,7 +1,6 @@
 """The table of broken data planes, and how a run is held against one."""
 
 import fcntl
-import json
 import threading
 from collections import Counter
 from contextlib import nullcontext
@@ -12,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from esipp.checks.catalog import HOUSE, all_rows
+from ci import records
+from esipp.checks.catalog import all_rows
 from esipp.checks.check import Level, Row
 from tests.broken import lying_proxy, score
 from tests.broken.breakage import CILIUM, KUBE_PROXY, Asked, Break, Group, Score, hold
 from tests.broken.breaks import BREAKS, UNNOTICED
+from tests.broken.conftest import write_page
 from tests.broken.nodes import Nodes, Placed, Result
 from tests.broken.turns import once, turn
 
@@ -92,7 +93,7 @@ def test_a_harmless_difference_must_leave_the_run_conformant() -> None:
 
 def test_how_many_checks_the_run_judged_is_told() -> None:
     assert held(*AS_IT_MUST_BE).asked == 5, "one was not asked"
-    page = score.page([SAMPLE], [], score.as_record([SAMPLE], [held(*AS_IT_MUST_BE)], ABOUT, {}))
+    page = score.page([SAMPLE], [], score.as_records([SAMPLE], [held(*AS_IT_MUST_BE)], ABOUT))
     assert f"of the catalogue's {len(ROWS_OF_ALL):,} checks" in page
     assert "| 2 of 2 | 0 | 5 | named | kind-iptables |" in page
 
@@ -133,7 +134,7 @@ def test_what_must_notice_moves_the_default_exit_code(broken: Break) -> None:
 
 def test_those_for_another_data_plane_are_told_apart() -> None:
     assert {plane for each in BREAKS for plane in each.data_planes} == {KUBE_PROXY, CILIUM}
-    page = score.page([replace(SAMPLE, data_planes=(CILIUM,))], [], {"scores": {}})
+    page = score.page([replace(SAMPLE, data_planes=(CILIUM,))], [], [])
     assert "| with cilium |" in page
 
 
@@ -165,35 +166,41 @@ def _asked(row: Row, asked: Asked) -> bool:
     return not asked.rows or any(part in row.id for part in asked.rows)
 
 
-def test_the_page_is_of_the_table_and_of_what_is_kept() -> None:
-    record = json.loads((HOUSE / "docs" / "broken.json").read_text(encoding="utf-8"))
-    assert record["scores"].keys() <= {each.name for each in BREAKS}
-    page = score.page(BREAKS, UNNOTICED, record)
-    assert (HOUSE / "docs" / "broken.md").read_text(encoding="utf-8") == page
+def test_every_record_is_of_a_break_of_the_table() -> None:
+    assert {each["name"] for each in records.read(records.FOLDER / "broken.jsonl")} <= {each.name for each in BREAKS}
 
 
 def test_a_record_that_does_not_say_how_much_was_asked_is_none() -> None:
-    record = score.as_record([SAMPLE], [held(*AS_IT_MUST_BE)], ABOUT, {})
-    del record["scores"]["sample"]["asked"]
-    assert "0 of 1 have been run" in score.page([SAMPLE], [], record)
+    (record,) = score.as_records([SAMPLE], [held(*AS_IT_MUST_BE)], ABOUT)
+    del record["asked"]
+    assert "0 of 1 have been run" in score.page([SAMPLE], [], [record])
 
 
 def test_what_was_not_tried_again_stays_in_the_record() -> None:
-    first = score.as_record([SAMPLE], [held(*AS_IT_MUST_BE)], ABOUT, {})
+    first = score.as_records([SAMPLE], [held(*AS_IT_MUST_BE)], ABOUT)
     other = replace(SAMPLE, name="other")
-    both = score.as_record([SAMPLE, other], [replace(held(*AS_IT_MUST_BE), name="other")], ABOUT, first)
-    assert both["scores"].keys() == {"sample", "other"}
-    assert score.as_record([other], [], ABOUT, both)["scores"].keys() == {"other"}
+    both = score.as_records([SAMPLE, other], [replace(held(*AS_IT_MUST_BE), name="other")], ABOUT, first)
+    assert [each["name"] for each in both] == ["other", "sample"]
+    assert [each["name"] for each in score.as_records([other], [], ABOUT, both)] == ["other"]
     page = score.page([SAMPLE, other], [], first)
     assert "1 of 2 have been run" in page
     assert "| other | a sample | not run |" in page
     assert "- 2026-11-21, kind-iptables, 4 cores: 1" in page
 
 
+def test_records_and_page_are_brought_up_to_date_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.broken.conftest.Surroundings.load", lambda _: None)
+    for name in (BREAKS[1].name, BREAKS[0].name):
+        write_page(tmp_path, [replace(held(*AS_IT_MUST_BE), name=name)])
+    found = records.read(tmp_path / "records" / "broken.jsonl")
+    assert [each["name"] for each in found] == sorted(each.name for each in BREAKS[:2])
+    assert (tmp_path / "docs" / "broken.md").read_text() == score.page(BREAKS, UNNOTICED, found)
+
+
 def test_the_page_tells_which_ones_had_to_be_run_anew() -> None:
     good = held(*AS_IT_MUST_BE)
-    assert "## Run anew" not in score.page([SAMPLE], [], score.as_record([SAMPLE], [good], ABOUT, {}))
-    again = score.as_record([SAMPLE], [replace(good, unjudged="esipp: a pod was not ready")], ABOUT, {})
+    assert "## Run anew" not in score.page([SAMPLE], [], score.as_records([SAMPLE], [good], ABOUT))
+    again = score.as_records([SAMPLE], [replace(good, unjudged="esipp: a pod was not ready")], ABOUT)
     assert "- **sample**: esipp: a pod was not ready\n" in score.page([SAMPLE], [], again)
 
 

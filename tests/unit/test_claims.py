@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from ci import excuses
 from esipp.checks.catalog import all_cells
 from esipp.checks.check import Nature, Status
 from esipp.checks.known_differences import Claim, all_claims, by_claim, claims_of, sights
@@ -89,10 +88,6 @@ def test_every_claim_says_what_must_be_seen_and_what_it_can_still_hide() -> None
         for text in (claim.evidence, claim.hides):
             assert text[0].isupper()
             assert text.endswith(".")
-
-
-def test_the_page_of_known_differences_is_that_of_the_rows() -> None:
-    assert excuses.PAGE.read_text() == excuses.page(), "python -m ci.excuses"
 
 
 def test_rows_that_did_not_show_what_their_siblings_did_are_named() -> None:

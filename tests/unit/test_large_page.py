@@ -1,18 +1,13 @@
 """docs/large-clusters.md is what its text and what was measured make of it; and its figures are those of the code."""
 
-import json
-
+from ci import records
 from esipp.ledger.run import DEFAULT_NODES
 from esipp.scenarios.endpoint_change.run import MOST_NODES
 from esipp.scenarios.health import every_node as everywhere
 from esipp.testbed.sampling import MOST_NODES as MOST_AGENTS
-from tests.large.page import MEASURED, PAGE, TEXT, page, table
+from tests.large.page import MEASURED, TEXT, table
 
-FOUND = json.loads(MEASURED.read_text())
-
-
-def test_the_page_is_what_would_be_written() -> None:
-    assert PAGE.read_text() == page(FOUND), "ESIPP_LARGE=record ./ci/test --large"
+FOUND = records.read(MEASURED)
 
 
 def test_calls_do_not_follow_the_number_of_nodes() -> None:

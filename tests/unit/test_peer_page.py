@@ -52,17 +52,13 @@ def line(text: str, start: str) -> str:
     return found
 
 
-def test_the_page_is_that_of_what_is_kept() -> None:
-    assert page.PAGE.read_text(encoding="utf-8") == page.render(Comparison.load())
-
-
 def test_what_is_kept_comes_back(made: Comparison, tmp_path: Path) -> None:
-    made.save(tmp_path / "kept.json")
-    assert Comparison.load(tmp_path / "kept.json") == made
+    made.save(tmp_path / "kept.jsonl")
+    assert Comparison.load(tmp_path / "kept.jsonl") == made
 
 
 def test_nothing_kept_is_nothing_said(tmp_path: Path) -> None:
-    assert Comparison.load(tmp_path / "none.json") == Comparison()
+    assert Comparison.load(tmp_path / "none.jsonl") == Comparison()
     assert page.render(Comparison()) == ""
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from esipp.base.errors import PreflightError
 from esipp.checks.catalog import all_rows, suite_names
-from esipp.checks.check import Level
 from esipp.cluster.client import Cluster
 from esipp.cluster.rights import OF_DISRUPTIONS, OF_FEATURES, WELCOME, Right, all_rights, needed
 from esipp.ledger.run import Settings
@@ -127,24 +126,6 @@ def test_rows_that_write_a_status_need_the_right_to() -> None:
     rows = {row.id for row in all_rows() if "rights.services-status" in row.features}
     assert "api.ip-mode.vip" in rows
     assert "api.policy.nodeport.local" not in rows
-
-
-# ------------------------------------------------------------------------------------------------------ docs/rights.md
-WITHOUT = ("sctp", "disruptive", "rights.services-status")
-"""The features that the account without privileges lacks, or leaves out."""
-
-
-def test_the_page_says_how_many_rows_are_unsupported_without_privileges() -> None:
-    page = (PAGE.parent / "rights.md").read_text()
-    told = re.findall(r"^\| .*\(`([\w.-]+)`\) \| (\d+) \| (\d+) \|$", page, re.M)
-    counted = []
-    for name in WITHOUT:
-        lacking_it = [row for row in all_rows() if name in row.features]
-        counted.append((name, str(len(lacking_it)), str(sum(row.level is Level.CORE for row in lacking_it))))
-    assert told == counted
-    left_out = [row for row in all_rows() if row.features & set(WITHOUT)]
-    core = sum(row.level is Level.CORE for row in left_out)
-    assert f"| all of them | {len(left_out)} of {len(all_rows())} | {core} |" in page
 
 
 def test_no_row_needs_packets() -> None:

@@ -9,9 +9,9 @@ from esipp.loadbalancers.profiles.words import OF_STEERING, asks, bound, seconds
 
 HEAD = """# Load balancers
 
-Generated from [the profiles](../esipp/loadbalancers/profiles): `esipp load-balancers --format markdown >
-docs/load-balancers.md`. Do not edit; a test holds this page against them. `esipp load-balancers NAME` tells one of them
-whole, `esipp plan --provider NAME` what a run would ask there; `esipp run --provider NAME` takes it for the cluster's.
+Generated from [the profiles](../esipp/loadbalancers/profiles) by `ci/generate`. Do not edit. `esipp load-balancers
+NAME` tells one of them whole, `esipp plan --provider NAME` what a run would ask there; `esipp run --provider NAME`
+takes it for the cluster's.
 
 None of these figures is a verdict, and no verdict of a core row rests on one: a run measures. They say how long waiting
 may last, what is predicted, and what contradicts it.

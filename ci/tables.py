@@ -1,16 +1,16 @@
-"""What guides say of plans and profiles: tables between two comments, written here and nowhere by hand.
+"""Generated tables in pages that people write: what stands between two comments. `ci/generate` renders them.
 
-``python -m ci.guides`` writes them anew; a test holds them against what it would write. A comment names the table, the
-profiles and options of ``esipp plan``: ``<!-- planned: haproxy --without load-balancer -->`` … ``<!-- end -->``.
+The first comment names the table and what it is about. For guides these are profiles, and options of ``esipp plan``:
+``<!-- planned: haproxy --without load-balancer -->`` … ``<!-- end -->``.
 """
 
 import argparse
 import re
 import shlex
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import takewhile
+from pathlib import Path
 
 from esipp.app.plan.assumed_cluster import Asked
 from esipp.app.plan.plan import Plan, plan
@@ -21,10 +21,22 @@ from esipp.checks.profile import Source
 from esipp.loadbalancers.profiles.loading import named
 from esipp.loadbalancers.profiles.words import bound, seconds
 
-FOLDER = HOUSE / "docs" / "guides"
+DOCS = HOUSE / "docs"
 BLOCK = re.compile(r"<!-- (?P<table>[a-z ]+): (?P<words>[^>]*) -->\n(?P<body>.*?)<!-- end -->", re.DOTALL)
 
 Table = Callable[[Sequence[Plan]], Iterator[str]]
+
+FEATURES = {
+    "sctp": "SCTP, which takes raw sockets",
+    "disruptive": "disruptions",
+    "rights.services-status": "a load balancer's status as its controller writes it",
+}
+"""Features that an account may lack, as docs/rights.md calls them."""
+
+
+def pages() -> list[Path]:
+    """The pages that have such tables."""
+    return [page for page in sorted(DOCS.rglob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))]
 
 
 @cache
@@ -34,7 +46,7 @@ def planned_at(name: str, without: tuple[str, ...]) -> Plan:
 
 
 def rewritten(text: str) -> str:
-    """A guide with its tables made anew."""
+    """A page with its tables rendered anew."""
     return BLOCK.sub(_block, text)
 
 
@@ -43,8 +55,11 @@ def _block(found: re.Match[str]) -> str:
     parser.add_argument("names", nargs="+")
     parser.add_argument("--without", action="append", default=[])
     options = parser.parse_args(shlex.split(found["words"]))
-    plans = [planned_at(name, tuple(options.without)) for name in options.names]
-    lines = "\n".join(TABLES[found["table"]](plans))
+    if found["table"] == "lacking":
+        lines = "\n".join(_lacking(options.names))
+    else:
+        plans = [planned_at(name, tuple(options.without)) for name in options.names]
+        lines = "\n".join(TABLES[found["table"]](plans))
     return f"<!-- {found['table']}: {found['words']} -->\n\n{lines}\n\n<!-- end -->"
 
 
@@ -124,6 +139,17 @@ def _known(plans: Sequence[Plan]) -> Iterator[str]:
         yield f"| mind | {text} | {'all' if everywhere else ', '.join(where)} | {_cited(sources[text])} |"
 
 
+def _lacking(features: Sequence[str]) -> Iterator[str]:
+    """How many checks are unsupported without each of some features, and without all of them."""
+    yield "| unsupported then | rows | of them core |"
+    yield "|---|---|---|"
+    for name in features:
+        rows = [row for row in all_rows() if name in row.features]
+        yield _row(f"{FEATURES[name]} (`{name}`)", (str(len(rows)), str(_core(rows))))
+    rows = [row for row in all_rows() if row.features & set(features)]
+    yield _row("all of them", (f"{len(rows)} of {len(all_rows())}", str(_core(rows))))
+
+
 def _cited(sources: Iterable[Source]) -> str:
     def one(source: Source) -> str:
         name = source.text.partition(": ")[0]
@@ -151,14 +177,3 @@ def _row(name: str, cells: Iterable[str]) -> str:
 
 TABLES: dict[str, Table] = {"planned": _planned, "left out": _left_out, "known": _known}
 """By the word that a guide names it by."""
-
-
-def main() -> int:
-    """Write all guides anew."""
-    for guide in sorted(FOLDER.glob("*.md")):
-        guide.write_text(rewritten(guide.read_text()))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,98 @@
+"""`ci/generate`: render every generated page anew. `--check` writes nothing and names the pages that are stale.
+
+A page is one entry of ``PAGES``: where it lies, and the function that returns its text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ci import clouds, data_planes, data_planes_page, endurance, excuses, records, samples, tables
+from ci.peer_tests import page as peer
+from ci.peer_tests.data import Comparison
+from ci.places import ROOT
+from esipp.checks.catalog import all_rows
+from esipp.loadbalancers.profiles.loading import all_profiles
+from esipp.loadbalancers.profiles.page import render as load_balancers
+from esipp.report.pages import rows_page
+from tests.broken import score
+from tests.broken.breaks import BREAKS, UNNOTICED
+from tests.hostile import page as surroundings
+from tests.hostile.tried import KEPT as TRIED
+from tests.large import page as large
+
+
+@dataclass(frozen=True)
+class Page:
+    """A generated file: its path in the checkout, and what renders its text."""
+
+    path: str
+    render: Callable[[], str]
+
+
+def _readme() -> str:
+    """README with the number of checks of today."""
+    count = f"[{len(all_rows()):,} checks](docs/cells.md)"
+    return re.sub(r"\[[\d,]+ checks\]\(docs/cells\.md\)", count, (ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+def _with_tables(path: Path) -> str:
+    return tables.rewritten(path.read_text(encoding="utf-8"))
+
+
+PAGES = (
+    Page("docs/cells.md", lambda: rows_page(all_rows())),
+    Page("docs/load-balancers.md", lambda: load_balancers(all_profiles())),
+    Page("docs/excuses.md", excuses.page),
+    Page("docs/data-planes.md", lambda: data_planes_page.render(data_planes.load())),
+    Page("docs/clouds.md", lambda: clouds.render(clouds.load())),
+    Page("docs/broken.md", lambda: score.page(BREAKS, UNNOTICED, records.read(records.FOLDER / "broken.jsonl"))),
+    Page("docs/soak.md", lambda: endurance.render(endurance.load())),
+    Page("docs/peer.md", lambda: peer.render(Comparison.load())),
+    Page("docs/surroundings.md", lambda: surroundings.render(records.read(TRIED))),
+    Page("docs/large-clusters.md", lambda: large.page(records.read(large.MEASURED))),
+    Page("README.md", _readme),
+    *(Page(f"docs/samples/{name}", render) for name, render in samples.PAGES.items()),
+    *(Page(str(path.relative_to(ROOT)), partial(_with_tables, path)) for path in tables.pages()),
+)
+
+
+def stale(pages: Sequence[Page] = PAGES, root: Path = ROOT) -> dict[Path, str]:
+    """What would be written otherwise than it is: each file with its new text."""
+    found = {}
+    for page in pages:
+        path, text = root / page.path, page.render()
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            found[path] = text
+    return found
+
+
+def main(arguments: Sequence[str] | None = None, pages: Sequence[Page] = PAGES, root: Path = ROOT) -> int:
+    """Write what is stale, or name it; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="ci/generate",
+        description="Render every generated page anew.",
+        epilog=f"Pages: {', '.join(page.path for page in pages)}.",
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a page is stale")
+    options = parser.parse_args(arguments)
+    found = stale(pages, root)
+    for path, text in found.items():
+        name = path.relative_to(root)
+        if options.check:
+            print(f"{name} is stale: run ci/generate and commit it.")
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            print(f"written: {name}")
+    return 1 if found and options.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

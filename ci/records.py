@@ -1,0 +1,29 @@
+"""Records of runs: `records/NAME.jsonl`, one record a line with its keys sorted. Pages in docs/ are made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ci.places import ROOT
+
+Record = Mapping[str, Any]
+
+FOLDER = ROOT / "records"
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """All records of a file, in its order; none if there is no file yet."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def write(path: Path, records: Iterable[Record]) -> None:
+    """Replace the records of a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps(each, sort_keys=True, ensure_ascii=False) + "\n" for each in records]
+    path.write_text("".join(lines), encoding="utf-8")

@@ -1,0 +1,47 @@
+"""docs/samples: what esipp says of two recorded runs, rendered from their ledgers in records/samples."""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ci import records
+from esipp.ledger.reading import LEDGER, RecordedRun, read_run
+from esipp.report.comparing import diff_report, merge_report
+from esipp.report.comparing.diff import compare
+from esipp.report.comparing.document import as_markdown
+from esipp.report.comparing.merge import merge
+from esipp.report.formats import FORMATS
+
+FOLDER = records.FOLDER / "samples"
+HEALTHY, BROKEN = "healthy", "broken"
+PLACE = Path("runs/latest")
+"""The folder that reports name, in place of the temporary one."""
+
+
+@cache
+def run(name: str) -> RecordedRun:
+    """A recorded run."""
+    with TemporaryDirectory() as folder:
+        ledger = Path(folder) / LEDGER
+        ledger.write_bytes(lzma.decompress((FOLDER / f"{name}.{LEDGER}.xz").read_bytes()))
+        return replace(read_run(ledger), folder=PLACE)
+
+
+def _report(name: str, form: str) -> Callable[[], str]:
+    return lambda: FORMATS[form].render(run(name))
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "healthy.txt": _report(HEALTHY, "terminal"),
+    "healthy.md": _report(HEALTHY, "markdown"),
+    "conformance.yaml": _report(HEALTHY, "conformance"),
+    "broken.md": _report(BROKEN, "markdown"),
+    "diff.md": lambda: as_markdown(diff_report.paper(compare(run(HEALTHY), run(BROKEN)))),
+    "merge.md": lambda: as_markdown(merge_report.paper(merge([run(HEALTHY), run(BROKEN)]))),
+}
+"""Each sample's file name, and what renders it."""
