@@ -25,7 +25,6 @@ from tests.broken import score
 from tests.broken.breaks import BREAKS, UNNOTICED
 from tests.hostile import page as surroundings
 from tests.hostile.tried import KEPT as TRIED
-from tests.large import page as large
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,6 @@ PAGES = (
     Page("docs/soak.md", lambda: endurance.render(endurance.load())),
     Page("docs/peer.md", lambda: peer.render(Comparison.load())),
     Page("docs/surroundings.md", lambda: surroundings.render(records.read(TRIED))),
-    Page("docs/large-clusters.md", lambda: large.page(records.read(large.MEASURED))),
     Page("README.md", _readme),
     *(Page(f"docs/samples/{name}", render) for name, render in samples.PAGES.items()),
     *(Page(str(path.relative_to(ROOT)), partial(_with_tables, path)) for path in tables.pages()),

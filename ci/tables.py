@@ -12,6 +12,7 @@ from functools import cache
 from itertools import takewhile
 from pathlib import Path
 
+from ci import records
 from esipp.app.plan.assumed_cluster import Asked
 from esipp.app.plan.plan import Plan, plan
 from esipp.app.plan.text import minutes
@@ -20,11 +21,13 @@ from esipp.checks.check import Level, Row
 from esipp.checks.profile import Source
 from esipp.loadbalancers.profiles.loading import named
 from esipp.loadbalancers.profiles.words import bound, seconds
+from tests.large import page as large
 
 DOCS = HOUSE / "docs"
 BLOCK = re.compile(r"<!-- (?P<table>[a-z ]+): (?P<words>[^>]*) -->\n(?P<body>.*?)<!-- end -->", re.DOTALL)
 
-Table = Callable[[Sequence[Plan]], Iterator[str]]
+Table = Callable[[Sequence[str], tuple[str, ...]], Iterable[str]]
+"""The lines of a table, from the names and the features left out that its comment has."""
 
 FEATURES = {
     "sctp": "SCTP, which takes raw sockets",
@@ -55,12 +58,12 @@ def _block(found: re.Match[str]) -> str:
     parser.add_argument("names", nargs="+")
     parser.add_argument("--without", action="append", default=[])
     options = parser.parse_args(shlex.split(found["words"]))
-    if found["table"] == "lacking":
-        lines = "\n".join(_lacking(options.names))
-    else:
-        plans = [planned_at(name, tuple(options.without)) for name in options.names]
-        lines = "\n".join(TABLES[found["table"]](plans))
+    lines = "\n".join(TABLES[found["table"]](options.names, tuple(options.without)))
     return f"<!-- {found['table']}: {found['words']} -->\n\n{lines}\n\n<!-- end -->"
+
+
+def _of_plans(lines: Callable[[Sequence[Plan]], Iterator[str]]) -> Table:
+    return lambda names, without: lines([planned_at(name, without) for name in names])
 
 
 def _planned(plans: Sequence[Plan]) -> Iterator[str]:
@@ -139,7 +142,7 @@ def _known(plans: Sequence[Plan]) -> Iterator[str]:
         yield f"| mind | {text} | {'all' if everywhere else ', '.join(where)} | {_cited(sources[text])} |"
 
 
-def _lacking(features: Sequence[str]) -> Iterator[str]:
+def _lacking(features: Sequence[str], _: tuple[str, ...]) -> Iterator[str]:
     """How many checks are unsupported without each of some features, and without all of them."""
     yield "| unsupported then | rows | of them core |"
     yield "|---|---|---|"
@@ -148,6 +151,12 @@ def _lacking(features: Sequence[str]) -> Iterator[str]:
         yield _row(f"{FEATURES[name]} (`{name}`)", (str(len(rows)), str(_core(rows))))
     rows = [row for row in all_rows() if row.features & set(features)]
     yield _row("all of them", (f"{len(rows)} of {len(all_rows())}", str(_core(rows))))
+
+
+def _measured(names: Sequence[str], _: tuple[str, ...]) -> Iterable[str]:
+    """What records say, by the name of their file."""
+    (name,) = names
+    return large.table(records.read(records.FOLDER / f"{name}.jsonl"))
 
 
 def _cited(sources: Iterable[Source]) -> str:
@@ -175,5 +184,11 @@ def _row(name: str, cells: Iterable[str]) -> str:
     return f"| {' | '.join([name, *cells])} |"
 
 
-TABLES: dict[str, Table] = {"planned": _planned, "left out": _left_out, "known": _known}
-"""By the word that a guide names it by."""
+TABLES: dict[str, Table] = {
+    "planned": _of_plans(_planned),
+    "left out": _of_plans(_left_out),
+    "known": _of_plans(_known),
+    "lacking": _lacking,
+    "measured": _measured,
+}
+"""By the word that a page names it by."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ci import data_planes, expiry
+from ci import data_planes, expiry, samples
 from ci.data_planes_page import render
 from esipp.base.errors import PreflightError
 from esipp.checks.catalog import all_rows
@@ -60,6 +60,12 @@ def kept(tmp_path: Path, *runs: RecordedRun) -> list[Mapping[str, Any]]:
 
 def test_no_known_difference_that_is_claimed_for_a_recorded_data_plane_has_expired() -> None:
     assert expiry.expired_kept(data_planes.load()) == []
+
+
+def test_no_known_difference_that_is_claimed_for_the_healthy_sample_has_expired() -> None:
+    run = samples.run(samples.HEALTHY)
+    assert any(each.asked and each.claim.binds for each in expiry.sights_of(run, all_claims()))
+    assert expiry.expired([run]) == []
 
 
 def test_a_page_without_runs_says_so() -> None:

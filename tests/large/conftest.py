@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 WANTED = "ESIPP_LARGE"
-"""Set, it is run; to ``record`` it also writes what docs/large-clusters.md has of it."""
+"""Set, it is run; to ``record`` it also writes records/large-clusters.jsonl; `ci/generate` renders the page."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -1,18 +1,13 @@
-"""docs/large-clusters.md, from its text and from what was measured. Pure."""
+"""The table of docs/large-clusters.md, from what was measured."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from ci import records
-from ci.places import ROOT
 
 Json = dict[str, Any]
 
 MEASURED = records.FOLDER / "large-clusters.jsonl"
-PAGE = ROOT / "docs" / "large-clusters.md"
-TEXT = Path(__file__).with_name("large-clusters.md")
-PLACE = "<!-- measured -->"
 
 
 def table(measured: Sequence[Json]) -> list[str]:
@@ -33,8 +28,3 @@ def table(measured: Sequence[Json]) -> list[str]:
         )  # fmt: skip
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return lines
-
-
-def page(measured: Sequence[Json]) -> str:
-    """The page."""
-    return TEXT.read_text().replace(PLACE, "\n".join(table(measured)))

@@ -18,7 +18,7 @@ from ci.hermetic.store import Store
 from ci.places import ROOT, places, versions
 from esipp.ledger.run import DEFAULT_NODES
 from tests.large.conftest import WANTED
-from tests.large.page import MEASURED, PAGE, page, table
+from tests.large.page import MEASURED, table
 
 Json = dict[str, Any]
 
@@ -102,7 +102,6 @@ def test_told(measured: list[Json], capsys: pytest.CaptureFixture[str]) -> None:
         print("\n" + "\n".join(lines))
     if os.environ[WANTED] == "record":
         records.write(MEASURED, map(_kept, measured))
-        PAGE.write_text(page(records.read(MEASURED)))
 
 
 def _kept(each: Json) -> Json:

@@ -6,9 +6,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-import yaml
 
-from esipp.checks.catalog import HOUSE, all_rows
+from esipp.checks.catalog import all_rows
 from esipp.checks.check import Status
 from esipp.checks.health import About, Place, Question, Situation
 from esipp.checks.known_differences import Sight, by_claim, sights
@@ -146,14 +145,3 @@ def test_a_finding_that_is_no_longer_seen_is_told() -> None:
 )
 def test_rows_that_could_not_be_asked_tell_nothing(status: Status, told: int) -> None:
     assert len(expired(BOTH, {health.about(HERE, About.COUNT): status}, {})) == told
-
-
-REPORTS = sorted((HOUSE / "docs" / "samples").glob("*/conformance.yaml"))
-
-
-@pytest.mark.parametrize("report", REPORTS, ids=lambda path: path.parent.name)
-def test_every_difference_that_is_claimed_was_seen_in_the_recorded_runs(report: Any) -> None:
-    run = yaml.safe_load(report.read_text(encoding="utf-8"))
-    known = {test: each for each in run["knownDifferences"] for test in each["tests"]}
-    statuses = {row: Status.KNOWN if row in known else Status.PASS for row in BY_ID}
-    assert [each.sentence for each in expired(run["cluster"]["facts"], statuses, known)] == []

@@ -2,6 +2,9 @@
 
 import ast
 import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -9,7 +12,7 @@ from ci import records
 from esipp.base.errors import ExitCode
 from esipp.checks.catalog import HOUSE
 from tests.hostile import page
-from tests.hostile.tried import KEPT, steady
+from tests.hostile.tried import KEPT, Tried, steady
 
 TRIED = {each["name"]: each for each in records.read(KEPT)}
 TESTS = {
@@ -37,6 +40,18 @@ def test_what_is_told_is_a_sentence_with_an_exit_code(key: str) -> None:
     )
     for text in (told["message"], told["hint"]):
         assert steady(text) == text, "what is only one run's is left out"
+
+
+def test_a_new_record_takes_the_place_of_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = tmp_path / "records.jsonl"
+    monkeypatch.setattr("tests.hostile.tried.KEPT", kept)
+    for name, message in (("b", "one"), ("a", "two"), ("b", "three\n  hint: four")):
+        ended: Any = SimpleNamespace(message=message, messages=[message], code=4)
+        Tried(name, "input").keep(ended, what="", how="", left=[])
+    assert [(each["name"], each["message"], each["hint"]) for each in records.read(kept)] == [
+        ("a", "two", ""),
+        ("b", "three", "four"),
+    ]
 
 
 def test_what_is_only_one_runs_is_taken_out() -> None:
