@@ -13,7 +13,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ci import clouds, data_planes, data_planes_page, endurance, excuses, records, samples, tables
+from ci import (
+    clouds,
+    data_planes,
+    data_planes_page,
+    endurance,
+    excuses,
+    lane_lists,
+    records,
+    samples,
+    suite_requirements,
+    tables,
+)
 from ci.peer_tests import page as peer
 from ci.peer_tests.data import Comparison
 from ci.places import ROOT
@@ -45,6 +56,10 @@ def _with_tables(path: Path) -> str:
     return tables.rewritten(path.read_text(encoding="utf-8"))
 
 
+def _with_lanes(path: Path) -> str:
+    return lane_lists.rewritten(path.read_text(encoding="utf-8"))
+
+
 PAGES = (
     Page("docs/cells.md", lambda: rows_page(all_rows())),
     Page("docs/load-balancers.md", lambda: load_balancers(all_profiles())),
@@ -56,8 +71,10 @@ PAGES = (
     Page("docs/peer.md", lambda: peer.render(Comparison.load())),
     Page("docs/surroundings.md", lambda: surroundings.render(records.read(TRIED))),
     Page("README.md", _readme),
+    Page("images/esipp/requirements.txt", suite_requirements.render),
     *(Page(f"docs/samples/{name}", render) for name, render in samples.PAGES.items()),
     *(Page(str(path.relative_to(ROOT)), partial(_with_tables, path)) for path in tables.pages()),
+    *(Page(str(path.relative_to(ROOT)), partial(_with_lanes, path)) for path in lane_lists.PIPELINES),
 )
 
 
