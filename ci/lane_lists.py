@@ -1,7 +1,7 @@
 """Lists of lanes in files that people write: rendered from ci/lanes/ by `ci/generate`.
 
-In YAML a list lies between ``# begin lanes: PATTERN`` and ``# end``. After ``# begin lanes with needs: PATTERN`` it is for
-``matrix.include``, and marks the lanes that not every machine can run.
+In YAML a list lies between ``# begin lanes: PATTERN`` and ``# end``. ``# begin lanes with needs: PATTERN`` begins one for
+``matrix.include``: it marks the lanes that not every machine can run.
 """
 
 import re
