@@ -1,7 +1,8 @@
 """Lists of lanes in files that people write: rendered from ci/lanes/ by `ci/generate`.
 
-In YAML a list lies between ``# begin lanes: PATTERN`` and ``# end``. ``# begin lanes with needs: PATTERN`` begins one for
-``matrix.include``: it marks the lanes that not every machine can run.
+In YAML a list lies between ``# begin lanes: PATTERN`` and ``# end``.
+The list after ``# begin lanes with needs: PATTERN`` is for ``matrix.include``: it marks lanes that need what not every
+machine has.
 """
 
 import re
