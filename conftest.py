@@ -2,21 +2,22 @@
 
 import signal
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
 import pytest
 
-from esipp.base.errors import EsippError
+from esipp.base.errors import EsippError, PreflightError
 from esipp.checks.catalog import SUITES, all_rows
 from esipp.checks.check import Row, left_out_of
 from esipp.ledger.reading import read_run
-from esipp.ledger.run import Asked, Run
+from esipp.ledger.run import Run
 from esipp.report import junit
 from esipp.report.allure import live as allure
 from esipp.report.formats import write_reports
 from fixtures import display
-from fixtures.session import ENDING, RUN
+from fixtures.session import ENDING, RUN, prepared_by
 
 pytest_plugins = [
     "fixtures.run",
@@ -33,6 +34,10 @@ pytest_plugins = [
     "fixtures.continuity",
 ]
 
+ONE_PROCESS = PreflightError(
+    "The suites run in one process, which runs their checks in parallel.", "run them without -n, --tx and --dist."
+)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of a run; ``esipp run`` has the same ones."""
@@ -43,20 +48,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the run, if a cluster is named; be ended by SIGTERM and SIGHUP as by Ctrl-C, so that teardown runs."""
-    named = config.getoption("context") is not None or config.getoption("in_cluster")
-    if not named or config.option.collectonly:
+    prepared = prepared_by(config)
+    named = prepared or config.getoption("context") is not None or config.getoption("in_cluster")
+    spread = hasattr(config, "workerinput") or getattr(config.option, "tx", None)
+    if config.option.collectonly or not (named or (spread and _wants_suites(config))):
         return
-    if getattr(config.option, "numprocesses", None) or hasattr(config, "workerinput"):
-        raise pytest.UsageError("the suites arrange once and observe all rows at once: run them without -n")
     from esipp.app.options import settings_of
 
     try:
         with junit.promised(config.option.junit):
-            config.stash[RUN] = Run(settings_of(config.option), say=lambda text: display.say(config, text))
+            if spread:
+                raise ONE_PROCESS
+            settings = prepared.settings if prepared else settings_of(config.option)
+            config.stash[RUN] = Run(settings, say=lambda text: display.say(config, text))
     except EsippError as error:
         raise pytest.UsageError(str(error)) from None
     run = config.stash[RUN]
-    run.asked = next((each.words for each in config.pluginmanager.get_plugins() if isinstance(each, Asked)), ())
+    run.asked = prepared.words if prepared else ()
     allure.attend(config, run)
 
     def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
@@ -67,17 +75,31 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(name, interrupt)
 
 
-def _rows(items: list[pytest.Item]) -> list[Row]:
-    """The rows among the collected tests; our own tests below tests/ have none."""
-    ours = [item for item in items if isinstance(item, pytest.Function) and item.path.is_relative_to(SUITES)]
-    given = [item.callspec.params.get("cell") for item in ours if hasattr(item, "callspec")]
-    return [row for row in given if isinstance(row, Row)]
+def _wants_suites(config: pytest.Config) -> bool:
+    """Whether the command line names something in suites/, or a folder that has it."""
+    words = [Path(config.invocation_params.dir, word.partition("::")[0]).resolve() for word in config.args]
+    return any(path.is_relative_to(SUITES) or SUITES.is_relative_to(path) for path in words)
+
+
+def _row(item: pytest.Item) -> Row | None:
+    """The row of a collected test; our own tests below tests/ have none."""
+    if not isinstance(item, pytest.Function) or not item.path.is_relative_to(SUITES) or not hasattr(item, "callspec"):
+        return None
+    given = item.callspec.params.get("cell")
+    return given if isinstance(given, Row) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever the order of the command line, rows run in the catalogue's: what disturbs others is last."""
+    if any(map(_row, items)):
+        place = {row.id: number for number, row in enumerate(all_rows())}
+        items.sort(key=lambda item: place[row.id] if (row := _row(item)) else -1)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """The selected rows are known: open the ledger."""
     run = session.config.stash.get(RUN, None)
-    rows = _rows(session.items)
+    rows = [row for row in map(_row, session.items) if row]
     if not rows or session.config.option.collectonly:
         return
     if run is None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ci import lane_file
 from ci.expiry import Record, expired_kept
 from esipp.checks.known_differences import Claim, all_claims
 from esipp.report.comparing.data_planes import What, plane_of
-from esipp.report.escaping import code, prose
+from esipp.report.escaping import code, links, prose
 
 HEAD = """# What differs from one data plane to the next
 
@@ -96,9 +97,15 @@ def _planes(records: Sequence[Record]) -> Iterable[str]:
         for told in each["differences"]:
             more = f" and {told['more_patterns']} more patterns" if told["more_patterns"] else ""
             rows = "<br>".join(map(code, told["rows"])) + more
-            words = (told["before"], told["after"], told["reason"], told["reference"])
+            words = (told["before"], told["after"], told["reason"])
             yield f"| {told['what']} | {rows} | {told['number']} | {', '.join(told['levels'])} | "
-            yield f"{' | '.join(map(prose, words))} |\n"
+            yield f"{' | '.join([*map(prose, words), _references(told)])} |\n"
+
+
+def _references(told: Mapping[str, Any]) -> str:
+    """The references of a difference as links; a record keeps their titles alone."""
+    known = {claim.reason: claim.references for claim in all_claims()}
+    return links(known[told["reason"]]) if told["reason"] in known else prose(told["reference"])
 
 
 def _short(name: str, records: Sequence[Record]) -> str:
@@ -115,10 +122,10 @@ def _claims(records: Sequence[Record]) -> Iterable[str]:
     if gone:
         yield "\n**Not seen any more where they are claimed:**\n\n"
         yield from (f"* {prose(line, 400)}\n" for line in gone)
-    yield "\n| known difference | what it is | claimed for | seen on | reference |\n|" + "---|" * 5 + "\n"
+    yield "\n| known difference | what it is | claimed for | seen on | references |\n|" + "---|" * 5 + "\n"
     for claim in sorted(all_claims(), key=lambda each: (not each.binds, each.where, each.reason)):
-        words = (claim.reason, claim.nature.value, claim.where, _seen(claim, records), claim.reference)
-        yield f"| {' | '.join(map(prose, words))} |\n"
+        words = (claim.reason, claim.nature.value, claim.where, _seen(claim, records))
+        yield f"| {' | '.join([*map(prose, words), links(claim.references)])} |\n"
 
 
 def _seen(claim: Claim, records: Sequence[Record]) -> str:

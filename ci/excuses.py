@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from esipp.checks.catalog import all_rows
 from esipp.checks.check import Level, Nature
 from esipp.checks.known_differences import Claim, all_claims
+from esipp.report.escaping import links
 
 HEAD = """# Known differences
 
@@ -48,7 +49,7 @@ def _table(nature: Nature) -> str:
 
 def _lines(claims: Mapping[Claim, frozenset[str]], core: set[str]) -> Iterator[str]:
     for claim, ids in sorted(claims.items(), key=lambda each: (-len(each[1] & core), -len(each[1]), each[0].where)):
-        what = f"{_cell(claim.reason)}; {_cell(claim.reference)}"
+        what = f"{_cell(claim.reason)}; {_cell(links(claim.references))}"
         told = (what, _cell(claim.where), f"{len(ids)} ({len(ids & core)})", _cell(claim.evidence), _cell(claim.hides))
         yield f"| {' | '.join(told)} |"
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from esipp.checks.known_differences import Claim, Sight, all_claims, sights
+from esipp.checks.reference import titles
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.data_planes import plane_of
 
@@ -54,11 +55,11 @@ def told_sight(each: Sight) -> dict[str, Any]:
         "when": [list(pair) for pair in claim.when],
         "before": claim.before,
         "reason": claim.reason,
-        "reference": claim.reference,
+        "reference": titles(claim.references),
         "asked": each.asked,
         "seen": each.seen,
     }
 
 
 def _identity(told: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(tuple(pair) for pair in told["when"]), told["before"], told["reason"], told["reference"]
+    return tuple(tuple(pair) for pair in told["when"]), told["before"], told["reason"]

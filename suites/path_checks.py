@@ -1,4 +1,4 @@
-"""What rows of paths are made of, in every suite: clients, entries, services, references, the one way to make a row."""
+"""What rows of paths are made of, in every suite: clients, entries, services, the one way to make a row."""
 
 from dataclasses import replace
 
@@ -26,6 +26,7 @@ from esipp.checks.path import Cell, Control, Override, Spread
 from suites.clients import *
 from suites.known_differences.paths import differences
 from suites.path_requirements import requirement
+from suites.references import *
 
 FAMILIES = tuple(Family)
 
@@ -59,28 +60,6 @@ HAIRPIN = frozenset({AddressClass.HAIRPIN})
 BALANCER_IP = frozenset({AddressClass.LOAD_BALANCER})
 CLIENT_OR_NODE_IP = frozenset({AddressClass.CLIENT, AddressClass.NODE})
 ANYTHING = frozenset(AddressClass)
-
-# ----------------------------------------------------------------------------------------------------- references
-MODEL = "Kubernetes documentation, Cluster Networking: pods communicate with all other pods without NAT"
-TUTORIAL_CLUSTER_IP = "Kubernetes documentation, Using Source IP: Services with Type=ClusterIP (seeds 000, 002)"
-TUTORIAL_NODE_PORT = "Kubernetes documentation, Using Source IP: Services with Type=NodePort (seeds 000, 002)"
-TUTORIAL_LB = "Kubernetes documentation, Using Source IP: Services with Type=LoadBalancer (seeds 000, 002)"
-TUTORIAL_PROXY = "Kubernetes documentation, Using Source IP: Cross-platform support, proxying load balancers (seed 000)"
-API_ETP = "API: service.spec.externalTrafficPolicy"
-API_ITP = "API: service.spec.internalTrafficPolicy; KEP-2086"
-API_EXTERNAL_IPS = "API: service.spec.externalIPs"
-API_PORTS = "API: service.spec.ports.targetPort"
-API_FAMILIES = "API: service.spec.ipFamilies; KEP-563"
-API_NOT_READY = "API: service.spec.publishNotReadyAddresses"
-API_RANGES = "API: service.spec.loadBalancerSourceRanges"
-API_AFFINITY = "API: service.spec.sessionAffinity"
-API_IP_MODE = "API: service.status.loadBalancer.ingress.ipMode; KEP-1860"
-HAPROXY = "The PROXY protocol, versions 1 and 2 (HAProxy)"
-DESIGN = "ESIPP design proposal, Testing 1.1 (seed 003)"
-DESIGN_BLACKHOLE = "ESIPP design proposal, External Traffic Blackholed on nodes with no local endpoints (seed 003)"
-DESIGN_INTEROP = "ESIPP design proposal, Testing 2, Inter-Operability (seed 003)"
-KUBE_PROXY = "kube-proxy: pkg/proxy/iptables/proxier.go, service external chains"
-HAIRPIN_ISSUE = "kubernetes/kubernetes#98069: hairpin under Local is NATed"
 
 
 # ------------------------------------------------------------------------------------------- what must hold besides
@@ -166,7 +145,7 @@ def cell(
     path: Path,
     accept: frozenset[AddressClass],
     level: Level,
-    *references: str,
+    *references: Reference,
     suffix: str = "",
     controls: tuple[Control, ...] = (),
     overrides: tuple[Override, ...] = (),
@@ -199,7 +178,7 @@ def cell(
     )
 
 
-def answers_and_rewrites(path: Path, *references: str) -> tuple[Cell, Cell]:
+def answers_and_rewrites(path: Path, *references: Reference) -> tuple[Cell, Cell]:
     """Two claims on one path: that it answers at all (API), and that the source is rewritten (kube-proxy)."""
     host = path.client.vantage is Vantage.NODE
     elsewhere = path.entry.kind in (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
@@ -208,11 +187,11 @@ def answers_and_rewrites(path: Path, *references: str) -> tuple[Cell, Cell]:
     rewritten = CLIENT_IP if host and not elsewhere else NODE_IP
     return (
         cell(path, CLIENT_OR_NODE_IP, Level.CORE, API_ETP, *references, suffix=".answers"),
-        cell(path, rewritten, Level.EXTENDED, *references, KUBE_PROXY),
+        cell(path, rewritten, Level.EXTENDED, *references, PROXIER),
     )
 
 
-def silent_at_bare_node(path: Path, *references: str, needs: frozenset[str] = frozenset()) -> Cell:
+def silent_at_bare_node(path: Path, *references: Reference, needs: frozenset[str] = frozenset()) -> Cell:
     """A bare node does not answer: core from outside; clients inside are only warned by the API, and eBPF answers."""
     level = Level.CORE if path.client.vantage is Vantage.OUTSIDE else Level.EXTENDED
     return cell(path, NO_ANSWER, level, *references, controls=bare_node_controls(path), needs=needs)

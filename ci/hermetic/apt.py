@@ -22,9 +22,21 @@ NEEDED = {
     "nsenter": "util-linux",
     "tar": "tar",
 }
-# Some of our own tests are skipped where these are missing (ci/test). No sshd is ever started but by them, in a network
-# namespace of their own.
-TESTED_WITH = {"sshd": "openssh-server", "ssh": "openssh-client", "ip": "iproute2", "iptables": "iptables"}
+# What our own tests run (tests/tools.py). They alone start an sshd, in a network namespace of their own.
+TESTED_WITH = {
+    **dict.fromkeys(("setpriv", "unshare", "nsenter"), "util-linux"),
+    **dict.fromkeys(("ssh", "ssh-keygen"), "openssh-client"),
+    **dict.fromkeys(("iptables", "ip6tables"), "iptables"),
+    "haproxy": "haproxy",
+    "ip": "iproute2",
+    "kubectl": "kubernetes-client",
+    "node": "nodejs",
+    "openssl": "openssl",
+    "pgrep": "procps",
+    "sshd": "openssh-server",
+    "tcpdump": "tcpdump",
+}
+PROGRAM_FOLDERS = "/usr/sbin:/sbin"  # beside those of PATH, which need not be root's
 BASE_PACKAGES = ("python3", "iptables", "nftables", "conntrack", "iproute2", "tcpdump", "procps")
 NODE_PACKAGES = (
     *("systemd", "systemd-sysv", "conntrack", "iptables", "nftables", "iproute2", "ethtool", "kmod", "ipset"),
@@ -67,7 +79,7 @@ def install(needed: Mapping[str, str], journal: Journal, why: str) -> None:
     """Install the packages of programs that are not here, while no service may start; ``why``: if none can be."""
     if POLICY.is_file() and POLICY.read_bytes() == POLICY_TEXT.encode():
         POLICY.unlink()  # of a run that was killed here
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    path = f"{os.environ.get('PATH', '')}:{PROGRAM_FOLDERS}"
     missing = sorted({package for program, package in needed.items() if not shutil.which(program, path=path)})
     if not missing:
         return
@@ -181,7 +193,7 @@ def _main_suite(entry: str) -> str | None:
 
 
 def main() -> int:
-    """Bring what our own tests run, where this user may: without it they are skipped, which pytest tells."""
+    """Install what our own tests run, where this user may; tests/tools.py says what tests do without it."""
     if os.geteuid() == 0 and shutil.which("apt-get"):
         try:
             install(TESTED_WITH, Journal(places().logs), "Some tests need programs that are not here")

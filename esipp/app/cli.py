@@ -5,6 +5,7 @@ import contextlib
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,13 +23,12 @@ from esipp.app.load_balancers import add_load_balancers
 from esipp.app.options import settings_of
 from esipp.app.plan.command import add_plan
 from esipp.app.report import add_parsers as add_report_commands
+from esipp.app.session import Prepared
 from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.base.output_guard import open_standard_streams, whatever_becomes_of_stdout
 from esipp.base.redaction import redact
 from esipp.checks.catalog import HOUSE, SUITES, all_rows, suite_names
 from esipp.checks.check import Row
-from esipp.checks.exclusions import as_words
-from esipp.ledger.run import Asked
 from esipp.report.pages import rows_page
 from esipp.report.plain import explain_row
 from esipp.testbed.images import add_images
@@ -251,37 +251,22 @@ def _qualify(options: argparse.Namespace) -> int:
     if not chosen:
         print(f"esipp: none of these rows is of {' or '.join(options.suite)}", file=sys.stderr)
         return int(ExitCode.NOTHING_SELECTED)
-    suites = [SUITES / name for name in options.suite or suite_names()]
-    # told here, a misfit leaves no run folder
-    examine(Cluster(settings.context, settings.kubeconfig, settings.wishes), settings, {row.suite for row in chosen})
+    # A cluster that does not fit is refused here, before there is a run folder.
+    cluster = Cluster(settings.context, settings.kubeconfig, settings.wishes)
+    began = time.monotonic()
+    findings = examine(cluster, settings, {row.suite for row in chosen})
+    asked = (*(f"--suite={name}" for name in options.suite), *options.rows)
+    prepared = Prepared(asked, settings, cluster, findings, time.monotonic() - began)
     arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=no", "-r", "N", f"--rootdir={HOUSE}"]
     arguments += ["-p", "no:hypothesispytest"]  # where our own tests' packages are, it would cost a second at the end
-    arguments += ["-c", str(HOUSE / "pyproject.toml"), f"--image={settings.image}"]
-    arguments += ["--in-cluster"] if settings.in_cluster else [f"--context={settings.context}"]
-    arguments += [f"--lane={settings.lane}", f"--outside={settings.outside}", f"--samples={settings.samples}"]
-    arguments += [f"--moves={settings.moves}", f"--seed={settings.seed}", f"--sample-nodes={settings.sample_nodes}"]
-    arguments += [f"--fail-on={settings.fail_on.value}", *(f"--without={name}" for name in settings.without)]
-    arguments += [f"--exclude={word}" for word in as_words(settings.exclude)]
-    arguments += ["--accept-known-defects"] if settings.accept_known_defects else []
-    arguments += [f"--require={name}" for name in settings.require]
-    most = settings.parallel_load_balancers
-    arguments += [f"--parallel-load-balancers={most}"] if most is not None else []
-    arguments += ["--allow-disruptive"] if settings.allow_disruptive else []
-    arguments += [f"--source-ranges={settings.source_ranges}"]
-    arguments += [f"--provider={settings.provider}"] if settings.provider else []
-    arguments += ["--redact-cloud-ids"] if settings.redact_cloud_ids else []
-    arguments += settings.wishes.words()
-    arguments += [f"--implementation={name}={value}" for name, value in settings.implementation]
-    arguments += [f"--kubeconfig={settings.kubeconfig}"] if settings.kubeconfig and not settings.in_cluster else []
-    arguments += [f"--out={settings.out}"] if settings.out else []
+    arguments += ["-c", str(HOUSE / "pyproject.toml")]
     arguments += [f"--junit={options.junit}"] if options.junit else []
     arguments += [f"--alluredir={options.alluredir}"] if options.alluredir else []
     if options.rows:
         arguments += [f"{SUITES / c.suite / f'test_{c.suite}.py'}::test_{c.suite}[{c.id}]" for c in chosen]
     else:
-        arguments += [str(path) for path in suites]
-    asked = [f"--suite={name}" for name in options.suite] + options.rows
-    return int(pytest.main(arguments, plugins=[Asked(tuple(asked))]))
+        arguments += [str(SUITES / name) for name in options.suite or suite_names()]
+    return int(pytest.main(arguments, plugins=[prepared]))
 
 
 def _list(options: argparse.Namespace) -> int:

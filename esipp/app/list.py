@@ -53,7 +53,9 @@ def text_for(version: str, rows: Sequence[Row]) -> Iterator[str]:
     if lacking:
         counts = Counter((row.since, row.since_why) for row in rows if row.id in lacking)
         yield from ("", f"{counted(len(lacking), 'row')} would be unsupported:")
-        for (since, why), count in sorted(counts.items(), key=lambda item: (read_version(item[0][0]) or (), item[0])):
+        for (since, why), count in sorted(
+            counts.items(), key=lambda item: (read_version(item[0][0]) or (), str(item[0][1]))
+        ):
             yield f"{count:>6} need Kubernetes {since}" + (f" ({why})" if why else "")
 
 

@@ -11,6 +11,8 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
 
+from esipp.checks.reference import Reference
+
 
 class Level(StrEnum):
     """How binding a row is.
@@ -67,7 +69,7 @@ class Nature(StrEnum):
 @dataclass(frozen=True)
 class Difference:
     """A legitimate difference of a row that is no path: where all facts in ``when`` hold and ``seen`` is what was
-    seen, the row is ``known``, with reason and reference. ``before`` limits it to older versions (see ``holds``),
+    seen, the row is ``known``, with reason and references. ``before`` limits it to older versions (see ``holds``),
     ``nature`` says what it is, ``by_chance`` that a run need not see it where it holds. ``evidence`` says in a sentence
     what must have been seen, ``hides`` what the difference can still hide (docs/excuses.md).
     """
@@ -75,7 +77,7 @@ class Difference:
     when: tuple[tuple[str, str], ...]
     seen: str
     reason: str
-    reference: str
+    references: tuple[Reference, ...]
     before: str = ""
     nature: Nature = Nature.ALLOWED
     by_chance: bool = False
@@ -140,10 +142,10 @@ class Row:
     requirement: str
     level: Level
     suite: str
-    references: tuple[str, ...]
+    references: tuple[Reference, ...]
     features: frozenset[str] = frozenset()
     since: str = ""
-    since_why: str = ""
+    since_why: Reference | None = None
 
     @property
     def expected(self) -> str:
@@ -207,7 +209,7 @@ class Row:
             "requirement": self.requirement,
             "features": sorted(self.features),
             "since": self.since or None,
-            "references": list(self.references),
+            "references": [each.as_json() for each in self.references],
         }
 
 

@@ -7,6 +7,7 @@ from esipp.checks.check import KUBERNETES, Level, Row, older_than
 from esipp.checks.model import POD_BACKEND, AddressClass, Claim, Client, EntryKind, Path, Port, Protocol, Vantage
 from esipp.checks.path import Cell, Control, Override, Proof, Spread
 from esipp.checks.picture import picture
+from esipp.checks.reference import Reference, titles
 
 WIDTH = 100
 
@@ -46,7 +47,7 @@ def explain(cell: Cell) -> str:
     lines = [cell.id, "=" * len(cell.id), *textwrap.wrap(cell.requirement, WIDTH, break_on_hyphens=False), ""]
     lines += [f"  {line}" for line in picture(cell)] + [""]
     lines += [f"{'level':<12}{cell.level.value}"]
-    lines += _fold("because", "; ".join(cell.references))
+    lines += cite("because", cell.references)
     lines += _fold("sent", _sent(cell.path))
     lines += _fold("service", _service(cell.path)) if cell.path.service else []
     lines += _verdicts(cell)
@@ -57,7 +58,21 @@ def explain(cell: Cell) -> str:
         lines += _fold("control", _control(control))
     for override in cell.overrides:
         lines += _fold("known", _override(override))
+        lines += _addresses(override.references)
     return "\n".join(lines)
+
+
+def cite(label: str, references: Iterable[Reference]) -> list[str]:
+    """Each reference's title, and its address in a line of its own, which nothing breaks."""
+    lines = []
+    for each in references:
+        lines += [*_fold(label, each.title), *_addresses([each])]
+        label = ""
+    return lines
+
+
+def _addresses(references: Iterable[Reference]) -> list[str]:
+    return [" " * 12 + each.url for each in references if each.url]
 
 
 def say_since(row: Row) -> str:
@@ -158,7 +173,7 @@ def _override(override: Override) -> str:
     if override.proof is Proof.BALANCER:
         shows = " or ".join(filter(None, ("the load balancer's own address", shows)))
     shows += ", and packets may reach a backend" if override.forwarded else ""
-    said = f"{f'where {when}' if when else 'anywhere'}: {shows}, as {override.reason} [{override.reference}]"
+    said = f"{f'where {when}' if when else 'anywhere'}: {shows}, as {override.reason} [{titles(override.references)}]"
     return f"{said} {override.evidence}".strip()
 
 

@@ -16,6 +16,7 @@ from esipp.checks.ingress import AT_SERVICE, OF_SERVICE, facts_at, service_of
 from esipp.checks.observation import Verdict
 from esipp.checks.path import Override
 from esipp.checks.patterns import patterns
+from esipp.checks.reference import Reference, titles
 
 OF_A_WINDOW = ("load-balancer.steered",)
 """Facts about what happened in one window, and not about the cluster."""
@@ -36,7 +37,7 @@ class Claim:
 
     Args:
         when, before: the facts under which it is to be expected, and the Kubernetes from which on it is not.
-        reason, reference: why.
+        reason, references: why.
         nature: whether it is allowed, or a defect.
         in_packets: whether only packets show it.
         by_chance: whether it takes an unlucky moment to see it.
@@ -46,7 +47,7 @@ class Claim:
     when: tuple[tuple[str, str], ...]
     before: str
     reason: str
-    reference: str
+    references: tuple[Reference, ...]
     nature: Nature
     in_packets: bool = False
     by_chance: bool = False
@@ -91,7 +92,7 @@ class Sight:
         """What is to be told where it has expired."""
         claim = self.claim
         return (
-            f"'{claim.reason}' ({claim.reference}) is claimed where {claim.where}, and was seen on none of "
+            f"'{claim.reason}' ({titles(claim.references)}) is claimed where {claim.where}, and was seen on none of "
             f"{counted(self.asked, 'row')}: was it mended?"
         )
 
@@ -105,7 +106,8 @@ class Sight:
             return ""
         named = patterns(self.unshown)
         return (
-            f"'{self.claim.reason}' ({self.claim.reference}) was seen on {self.seen} of {counted(self.asked, 'row')}; "
+            f"'{self.claim.reason}' ({titles(self.claim.references)}) was seen on {self.seen} of "
+            f"{counted(self.asked, 'row')}; "
             f"as required all the same: {', '.join(named[:MOST_NAMED])}"
             + (f", and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else "")
         )
@@ -122,7 +124,7 @@ def claims_of(row: Row) -> tuple[Claim, ...]:
 def _claim(known: Override | Difference) -> Claim:
     in_packets = isinstance(known, Override) and known.forwarded
     return Claim(
-        known.when, known.before, known.reason, known.reference, known.nature, in_packets, known.by_chance,
+        known.when, known.before, known.reason, known.references, known.nature, in_packets, known.by_chance,
         known.evidence, known.hides,
     )  # fmt: skip
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from esipp.checks.check import Level, Status
 from esipp.checks.model import AddressClass
+from esipp.checks.reference import Reference, read_reference
 
 
 class Outcome(StrEnum):
@@ -175,7 +176,7 @@ class Verdict:
     observed: str
     reason: str = ""
     tally: Mapping[str, int] = field(default_factory=dict)
-    reference: str = ""
+    references: tuple[Reference, ...] = ()
     shown: tuple[AddressClass, ...] = ()
     left_out: bool = False
     ports: str = ""
@@ -197,7 +198,7 @@ class Verdict:
             "observed": self.observed,
             "reason": self.reason,
             "tally": dict(sorted(self.tally.items())),
-            "reference": self.reference,
+            "references": [each.as_json() for each in self.references],
             "shown": [each.value for each in self.shown],
             "left_out": self.left_out,
             "ports": self.ports,
@@ -212,11 +213,15 @@ class Verdict:
 
     @staticmethod
     def from_json(told: Mapping[str, Any]) -> "Verdict":
-        """The verdict as the ledger has it.
+        """The verdict as the ledger has it. Older ledgers have one text, ``reference``, instead of ``references``.
 
         Raises:
             KeyError, ValueError, TypeError: it is none.
         """
-        kept = {name: told[name] for name in Verdict.__dataclass_fields__ if name not in ("cell", "shown")}
+        kept = {
+            name: told[name] for name in Verdict.__dataclass_fields__ if name not in ("cell", "shown", "references")
+        }
         kept |= {"level": Level(told["level"]), "status": Status(told["status"]), "missing": tuple(told["missing"])}
+        cited = told["references"] if "references" in told else list(filter(None, [told["reference"]]))
+        kept["references"] = tuple(map(read_reference, cited))
         return Verdict(cell=told["id"], shown=tuple(AddressClass(each) for each in told["shown"]), **kept)

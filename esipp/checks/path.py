@@ -6,6 +6,7 @@ from typing import Any
 
 from esipp.checks.check import Nature, Profile, Row
 from esipp.checks.model import NO_ANSWER, OF_NODES, AddressClass, Claim, Path, Vantage
+from esipp.checks.reference import Reference
 
 
 class Spread(StrEnum):
@@ -61,7 +62,7 @@ class Override:
     when: tuple[tuple[str, str], ...]
     accept: frozenset[AddressClass]
     reason: str
-    reference: str
+    references: tuple[Reference, ...]
     before: str = ""
     proof: Proof = Proof.CLASS
     names: str = ""

@@ -25,6 +25,29 @@ from esipp.checks.model import (
     Vantage,
 )
 from esipp.checks.path import paths_of
+from esipp.checks.reference import Reference
+from esipp.checks.version_references import (
+    AFFINITY_CONFIG,
+    ANNOTATIONS_REMOVED,
+    CARRIED_OVER,
+    EXTERNAL_IPS_POLICY,
+    FIELDS_SINCE_1_7,
+    HEALTH_DOCUMENT,
+    HEALTH_WEIGHT,
+    KEP_508,
+    KEP_555,
+    KEP_563,
+    KEP_580,
+    KEP_614,
+    KEP_752,
+    KEP_1669,
+    KEP_1860,
+    KEP_1959,
+    KEP_2086,
+    OWN_TRAFFIC,
+    PROXY_HEALTHY,
+    TUTORIAL_NODE_PORT,
+)
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 
@@ -34,7 +57,7 @@ class Need:
     """A version, and what came with it."""
 
     since: str
-    because: str
+    because: Reference | None
 
     @cached_property
     def number(self) -> tuple[int, int]:
@@ -49,21 +72,19 @@ class Need:
         return number
 
 
-IPV6 = Need("1.9", "KEP-508: IPv6 clusters")
-FAMILIES = Need("1.21", "KEP-563: dual-stack services, beta")
-GATES = Need("1.12", "KEP-580: readiness gates, beta")
-CLASSES = Need("1.22", "KEP-1959: spec.loadBalancerClass, beta")
-SLICES = Need("1.21", "KEP-752: discovery.k8s.io/v1")
-TERMINATING = Need("1.26", "KEP-1669: serving terminating endpoints, beta")
-SCTP = Need("1.19", "KEP-614: SCTP services, beta")
-DOCUMENT = Need("1.7", "kubernetes/kubernetes#44053: health checks answer with a JSON document")
-AFFINITY = Need("1.8", "kubernetes/kubernetes#49850: sessionAffinityConfig")
+IPV6 = Need("1.9", KEP_508)
+FAMILIES = Need("1.21", KEP_563)
+GATES = Need("1.12", KEP_580)
+CLASSES = Need("1.22", KEP_1959)
+SLICES = Need("1.21", KEP_752)
+TERMINATING = Need("1.26", KEP_1669)
+SCTP = Need("1.19", KEP_614)
+DOCUMENT = Need("1.7", HEALTH_DOCUMENT)
+AFFINITY = Need("1.8", AFFINITY_CONFIG)
 AFFINITY_CLAIMS = ("default-seconds", "zero", "more-than-a-day")
-IP_MODE = Need("1.30", "KEP-1860: status.loadBalancer.ingress.ipMode, beta")
+IP_MODE = Need("1.30", KEP_1860)
 PROXIES = (Balancer.PROXY, Balancer.PROXY_FORWARDED_FOR, Balancer.PROXY_V1, Balancer.PROXY_V2)
-FIELD_RULES = Need(
-    "1.7", "kubernetes/kubernetes#41162: the port is a field, and is validated when a Service is created"
-)
+FIELD_RULES = Need("1.7", FIELDS_SINCE_1_7)
 
 
 def _is_local(path: Path, *types: ServiceType) -> bool:
@@ -88,25 +109,22 @@ def _is_sent_to_a_proxy(path: Path) -> bool:
 
 
 OF_PATHS: tuple[tuple[Callable[[Path], bool], Need], ...] = (
-    (lambda p: _is_local(p, ServiceType.NODE_PORT), Need("1.5", "the Local policy on type NodePort; tutorial of 1.5")),
+    (lambda p: _is_local(p, ServiceType.NODE_PORT), Need("1.5", TUTORIAL_NODE_PORT)),
     (lambda p: p.family is Family.IPV6, IPV6),
     (lambda p: bool(p.service and p.service.backends is Backends.NOT_READY), GATES),
-    (
-        _is_short_cut,
-        Need("1.15", "kubernetes/kubernetes#77523: a node's own traffic to a VIP takes the service's chain"),
-    ),
+    (_is_short_cut, Need("1.15", OWN_TRAFFIC)),
     (lambda p: bool(p.service and p.protocol is Protocol.SCTP), SCTP),
     (lambda p: bool(p.service and p.service.families), FAMILIES),
-    (lambda p: bool(p.service and p.service.internal), Need("1.22", "KEP-2086: internalTrafficPolicy, beta")),
+    (lambda p: bool(p.service and p.service.internal), Need("1.22", KEP_2086)),
     (lambda p: bool(p.service and p.service.balancer is not Balancer.DEFAULT), CLASSES),
     (_is_sent_to_a_proxy, IP_MODE),
     (
         lambda p: bool(p.service and p.service.old_form),
-        Need("1.8", "kubernetes/kubernetes#50224: the annotations are removed"),
+        Need("1.8", ANNOTATIONS_REMOVED),
     ),
     (
         lambda p: bool(p.service and p.service.external_ips and p.service.policy),
-        Need("1.29", "kubernetes/kubernetes#119150: an external policy on Services with externalIPs"),
+        Need("1.29", EXTERNAL_IPS_POLICY),
     ),
 )
 """What paths use: of a row's own path, and of its controls'."""
@@ -128,8 +146,8 @@ OF_ROWS: tuple[tuple[Mapping[str, str], Need], ...] = (
     ({"suite": _HEALTH, "about": "count"}, DOCUMENT),
     ({"suite": _HEALTH, "claim": "count"}, DOCUMENT),
     *(({"suite": _HEALTH, "trial": "lifecycle", "claim": claim}, DOCUMENT) for claim in HEARD),
-    ({"suite": _HEALTH, "about": "proxy"}, Need("1.27", "kubernetes/kubernetes#111661: serviceProxyHealthy")),
-    ({"suite": _HEALTH, "about": "weight"}, Need("1.28", "kubernetes/kubernetes#118999: the weight header")),
+    ({"suite": _HEALTH, "about": "proxy"}, Need("1.27", PROXY_HEALTHY)),
+    ({"suite": _HEALTH, "about": "weight"}, Need("1.28", HEALTH_WEIGHT)),
     ({"suite": _HEALTH, "situation": "unready-pod"}, GATES),
     ({"suite": _HEALTH, "situation": "published-unready-pod"}, GATES),
     ({"suite": _HEALTH, "trial": "placement"}, GATES),
@@ -138,13 +156,9 @@ OF_ROWS: tuple[tuple[Mapping[str, str], Need], ...] = (
     ({"suite": _HEALTH, "trial": "terminating", "claim": "source"}, TERMINATING),
     ({"suite": _HEALTH, "claim": "refused-with-cluster"}, FIELD_RULES),
     ({"suite": _HEALTH, "claim": "refused-for-nodeport"}, FIELD_RULES),
-    (
-        {"suite": _HEALTH, "claim": "kept-on-update"},
-        Need(
-            "1.23", "kubernetes/kubernetes#103532: what an update leaves out is carried over; also in late 1.20 to 1.22"
-        ),
-    ),
-    ({"suite": _HEALTH, "claim": "kept-on-apply"}, Need("1.16", "KEP-555: server-side apply, beta")),
+    # also in late releases of 1.20 to 1.22
+    ({"suite": _HEALTH, "claim": "kept-on-update"}, Need("1.23", CARRIED_OVER)),
+    ({"suite": _HEALTH, "claim": "kept-on-apply"}, Need("1.16", KEP_555)),
     ({"suite": _INTEROP, "trial": "neighbours"}, GATES),
     # a class of nobody's: else the cluster's own balancer would serve them
     ({"suite": _INTEROP, "trial": "neighbours"}, CLASSES),

@@ -22,6 +22,7 @@ from esipp.checks.check import (
 )
 from esipp.checks.ingress import facts_at
 from esipp.checks.observation import Verdict
+from esipp.checks.reference import Reference
 from esipp.judging.ingress import in_doubt
 
 
@@ -71,7 +72,8 @@ def give_verdict(
         ours = any(feature.ours for feature in missing.values())
         return replace(blank, reason=say_missing(row, missing), left_out=ours, missing=tuple(missing))
     decided = look()
-    status, reason, reference, nature = decided.status, decided.reason, "", ""
+    status, reason, nature = decided.status, decided.reason, ""
+    references: tuple[Reference, ...] = ()
     if row.level is Level.RECORD and status in (Status.PASS, Status.FAIL, Status.FLAKY):
         status = Status.RECORDED
     unproven = unproven_at_vips(row, facts) if decided.foreign else ""
@@ -79,7 +81,8 @@ def give_verdict(
     if status is Status.FAIL:
         for known in differences:
             if known.seen == decided.seen and holds(known.when, known.before, there) and not in_doubt(unproven, there):
-                status, reason, reference, nature = Status.KNOWN, known.reason, known.reference, known.nature.value
+                status, reason, nature = Status.KNOWN, known.reason, known.nature.value
+                references = known.references
     if status in (Status.FAIL, Status.FLAKY) and unproven:
         status, reason = Status.INCONCLUSIVE, unproven
     if status in (Status.FAIL, Status.FLAKY) and (why := surrounded(row, facts)):
@@ -91,7 +94,7 @@ def give_verdict(
         observed=decided.observed,
         reason=reason,
         tally=dict(decided.tally),
-        reference=reference,
+        references=references,
         sees=decided.sees,
         nature=nature,
     )

@@ -83,7 +83,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Share:
-    """So many nodes of so many are healthy, as the Azure article reads it in the portal (seed 001)."""
+    """So many nodes of so many are healthy, as the Azure portal shows it."""
 
     healthy: int
     of: int

@@ -251,7 +251,7 @@ def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict
             continue
         covers = cover(cell, override, evidence)
         if covers.whole:
-            known = {"reference": override.reference, "nature": override.nature.value}
+            known = {"references": override.references, "nature": override.nature.value}
             return verdict(Status.KNOWN, override.reason, sees=covers.words or override.evidence, **known)
         mixture = mixture or _mixture(override, covers, readings)
     if not aside and unproven and _of_nobody(cell, evidence, readings):

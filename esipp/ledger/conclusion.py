@@ -275,8 +275,8 @@ def conclude(
 
 
 def _defects(defects: Sequence[Verdict]) -> str:
-    """What core checks differ by, with the references, the commonest first."""
-    by = Counter(each.reference or each.reason for each in defects)
+    """What core checks differ by, with the first reference of each, the commonest first."""
+    by = Counter(each.references[0].title if each.references else each.reason for each in defects)
     named = ", ".join(f"{reference} ({count:,})" for reference, count in by.most_common(MOST_REASONS))
     more = " and others" if len(by) > MOST_REASONS else ""
     differ = counted(len(defects), "core check differs", "core checks differ")

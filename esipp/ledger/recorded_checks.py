@@ -11,6 +11,7 @@ from typing import Any
 from esipp.checks.check import REFERENCE, Level, Row
 from esipp.checks.model import POD_BACKEND, Vantage
 from esipp.checks.path import Cell
+from esipp.checks.reference import Reference, read_reference
 from esipp.ledger.axes import AXES, but_for
 from esipp.ledger.matrix_place import entry_name, kind_of, place_of, service_name
 
@@ -70,7 +71,7 @@ class ToldRow:
     suite: str
     level: Level
     requirement: str
-    references: tuple[str, ...]
+    references: tuple[Reference, ...]
     profile: str
     expect: str
     fails_if: str = ""
@@ -112,7 +113,7 @@ def read_row(told: Mapping[str, Any]) -> ToldRow:
         told["suite"],
         Level(told["level"]),
         told["requirement"],
-        tuple(told["references"]),
+        tuple(map(read_reference, told["references"])),
         told["profile"],
         "|".join(sorted(classes)) if classes else str(expect),
         told["fails_if"],

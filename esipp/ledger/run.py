@@ -107,13 +107,6 @@ class Settings:
         return " ".join([start, *words])
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Which suites and rows were asked for, as words of ``esipp run``: handed to the pytest session as a plugin."""
-
-    words: tuple[str, ...] = ()
-
-
 def know_cloud(settings: Settings) -> None:
     """Have cloud ids and hosts outside replaced in all that is written from now on, if that is wanted."""
     KNOWN.cloud.wanted = settings.redact_cloud_ids
@@ -246,8 +239,8 @@ class Run:
         self.record("evidence", suite=suite, kind=kind, data=data)
 
     @contextlib.contextmanager
-    def phase(self, name: str, what: str) -> Iterator[None]:
-        """Tell and time a part of the run."""
+    def phase(self, name: str, what: str, already: float = 0.0) -> Iterator[None]:
+        """Tell and time a part of the run; ``already`` are its seconds from before the run began."""
         if not self.shows_phases:
             self.say(f"{name}: {what} ...")
         self.progress.phase_begins(name, what)
@@ -256,7 +249,7 @@ class Run:
             yield
             whole = True
         finally:
-            spent = time.monotonic() - began
+            spent = already + time.monotonic() - began
             self.progress.phase_ends(name, whole=whole)
             self.seconds[name] = self.seconds.get(name, 0.0) + spent
         self.record("phase", name=name, seconds=round(spent, 3))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
+from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import LEVELS
 from esipp.ledger.recorded_checks import ToldRow
 
@@ -64,7 +65,7 @@ class Reason:
     """
 
     why: str
-    reference: str = ""
+    references: tuple[Reference, ...] = ()
     of: list[str] = field(default_factory=list)
     rows: list[ToldRow] = field(default_factory=list)
     nature: str = ""
@@ -86,18 +87,18 @@ def reasons(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict], status: St
 
     Undecided rows have one reason where the same thing did not hold, whatever the rest of their reasons says.
     """
-    found: dict[tuple[str, str, str], Reason] = {}
+    found: dict[tuple[str, tuple[Reference, ...], str], Reason] = {}
     for row in rows:
         verdict = verdicts.get(row.id)
         if verdict and verdict.status is Status.INCONCLUSIVE is status:
             why = verdict.reason.partition(", but ")[0]
-            found.setdefault((why, "", ""), Reason(why)).rows.append(row)
+            found.setdefault((why, (), ""), Reason(why)).rows.append(row)
         elif verdict and verdict.status is status:
             # several features are often missing for one reason; a row that lacks two is told with the first
             first = verdict.reason.removeprefix("needs ").partition("; ")[0]
             what, _, why = (first if status is Status.UNSUPPORTED else verdict.reason).rpartition(": ")
-            key = (why, verdict.reference, verdict.nature)
-            reason = found.setdefault(key, Reason(why, verdict.reference, nature=verdict.nature))
+            key = (why, verdict.references, verdict.nature)
+            reason = found.setdefault(key, Reason(why, verdict.references, nature=verdict.nature))
             reason.rows.append(row)
             if what and what not in reason.of:
                 reason.of.append(what)

@@ -12,6 +12,7 @@ import yaml
 
 from esipp.base.plural import counted
 from esipp.checks.check import Level, Nature, Profile, Status
+from esipp.checks.reference import titles
 from esipp.ledger.conclusion import Tally, tally
 from esipp.ledger.reading import RecordedRun
 from esipp.report.causes import reasons
@@ -161,7 +162,8 @@ def _known(run: RecordedRun) -> list[Json]:
     """Known differences with their nature, reason and reference; none of them has passed."""
     found = reasons(run.qualified, run.verdicts, Status.KNOWN)
     told = [
-        {"reason": each.why, "reference": each.reference, "nature": each.nature or Nature.DEFECT.value}
+        {"reason": each.why, "reference": titles(each.references), "nature": each.nature or Nature.DEFECT.value}
+        | {"references": [one.as_json() for one in each.references]}
         | {"tests": sorted(row.id for row in each.rows)}
         for each in found
     ]

@@ -2,18 +2,19 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from esipp.checks.check import Level, Nature, Profile, Status
+from esipp.checks.reference import Reference
 from esipp.ledger import numbers
 from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.ledger.recorded_checks import ToldRow
 from esipp.report.causes import TROUBLE, reasons
 from esipp.report.profiles import ended, faults, missing, moment, parts, settings
 
-FORMAT = "esipp-report/2"
+FORMAT = "esipp-report/3"
 """Of this document; a change that breaks a reader makes it the next number, and another ``$id`` of the schema."""
 
 SCHEMA = Path(__file__).with_name("report.schema.json")
@@ -100,7 +101,7 @@ def document(run: RecordedRun) -> Json:
         "profiles": _profiles(run),
         "instrument": _instrument(run),
         "known_differences": [
-            {"reason": each.why, "reference": each.reference, "nature": each.nature or Nature.DEFECT.value}
+            {"reason": each.why, "references": _cited(each.references), "nature": each.nature or Nature.DEFECT.value}
             | {"levels": each.levels, "rows": sorted(row.id for row in each.rows)}
             for each in reasons(run.qualified, run.verdicts, Status.KNOWN)
         ],
@@ -157,6 +158,10 @@ def _profiles(run: RecordedRun) -> list[Json]:
     ]
 
 
+def _cited(references: Iterable[Reference]) -> list[Json]:
+    return [each.as_json() for each in references]
+
+
 def _rows(run: RecordedRun) -> list[Json]:
     kept = (run.folder / "rows").is_dir()
     return [_row(run, row, kept) for row in run.rows]
@@ -173,14 +178,14 @@ def _row(run: RecordedRun, row: ToldRow, kept: bool) -> Json:
         "level": row.level.value,
         "status": told.get("status"),
         "requirement": row.requirement,
-        "references": list(row.references),
+        "references": _cited(row.references),
         "features": list(row.features),
         "fails_if": row.fails_if,
         "path": _path(row),
         "expected": told.get("expected", row.expect),
         "observed": told.get("observed", ""),
         "reason": told.get("reason", ""),
-        "reference": told.get("reference", ""),
+        "difference_references": told.get("references", []),
         "likely": told.get("likely", ""),
         "tally": told.get("tally", {}),
         "shown": told.get("shown", []),

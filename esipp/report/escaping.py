@@ -6,12 +6,18 @@ so that no backslash hinders it; only code is spared. What could become any of t
 
 import re
 import unicodedata
+from collections.abc import Iterable
+
+from esipp.checks.reference import Reference
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#!|~&$])")
 """What Markdown, its tables, HTML and formulas may take for more than text, anywhere but where a line begins."""
 
 _LINKED = re.compile(r"@|#\s*\d|\bGH-\d|://|\bwww\.|\bmailto:|\bxmpp:|\b[0-9a-f]{7,40}\b|:\w+:", re.IGNORECASE)
 """What GitHub makes a mention, a reference, a link or a picture of."""
+
+_ADDRESS = re.compile(r"https://[\w.~:/?#\[\]@!$&'*+,;=%-]+", re.ASCII)
+"""An address that can stand in a link: nothing in it ends the link, or a cell of a table."""
 
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Unicode categories of what cannot be seen: control characters, changes of direction, halves of characters."""
@@ -47,6 +53,18 @@ def prose(text: str, most: int = 300) -> str:
     """
     told = one_line(text, most)
     return code(told, most) if _LINKED.search(told) else _SPECIAL.sub(r"\\\1", told)
+
+
+def links(references: Iterable[Reference]) -> str:
+    """The titles as links, or as code where an address is missing or not safe."""
+    return "; ".join(map(_link, references))
+
+
+def _link(reference: Reference) -> str:
+    if not _ADDRESS.fullmatch(reference.url):
+        return code(reference.title)
+    title = _SPECIAL.sub(r"\\\1", one_line(reference.title))
+    return f"[{title}]({reference.url})"
 
 
 def block(text: str, most: int = 1000) -> list[str]:

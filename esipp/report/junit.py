@@ -30,6 +30,7 @@ from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.base.plural import counted
 from esipp.checks.check import Profile, Status
 from esipp.checks.observation import Verdict
+from esipp.checks.reference import titles, with_urls
 from esipp.ledger.conclusion import FINE
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import ToldRow
@@ -107,8 +108,8 @@ def _told(run: RecordedRun, row: ToldRow, verdict: Verdict | None) -> dict[str, 
     if verdict is not None:
         told |= {"verdict": verdict.status.value, "expected": verdict.expected, "observed": verdict.observed}
         told |= {"sees": verdict.sees, "reason": verdict.reason, "likely": verdict.likely}
-        told |= {"nature": verdict.nature, "difference": verdict.reference}
-    return told | {"reference": "; ".join(row.references), "evidence": evidence}
+        told |= {"nature": verdict.nature, "difference": with_urls(verdict.references)}
+    return told | {"reference": with_urls(row.references), "evidence": evidence}
 
 
 def _say(case: Element, run: RecordedRun, row: ToldRow, verdict: Verdict) -> None:
@@ -125,7 +126,7 @@ def _say(case: Element, run: RecordedRun, row: ToldRow, verdict: Verdict) -> Non
         outcome.text = _clean("\n".join(f"{label}: {text}" for label, text in told.items() if text))
         return
     why = {
-        Status.KNOWN: f"known difference, {verdict.nature}: {verdict.reason} [{verdict.reference}]",
+        Status.KNOWN: f"known difference, {verdict.nature}: {verdict.reason} [{titles(verdict.references)}]",
         Status.UNSUPPORTED: f"not tested: {verdict.reason}",
         Status.INCONCLUSIVE: f"{row.level.value} row could not be decided: {verdict.reason}",
         Status.FLAKY: f"{row.level.value} row is flaky: {seen}",

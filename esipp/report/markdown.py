@@ -14,7 +14,7 @@ from esipp.ledger.conclusion import LEVELS, WORST_FIRST, tally
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import ToldRow
 from esipp.report.causes import Group, causes_of_others, causes_of_paths, one_of, reasons
-from esipp.report.escaping import block, cell, code, prose
+from esipp.report.escaping import block, cell, code, links, prose
 from esipp.report.profiles import NOT_JUDGED, ended, faults, missing, moment, parts
 from esipp.report.shared import common_factor
 from esipp.report.terminal import contradictions
@@ -170,7 +170,7 @@ def _known(run: RecordedRun) -> list[str]:
         return []
     told = [
         f"- {each.nature or 'known'}, {counted(len(each.rows), 'row')} ({each.told_levels}): {prose(each.why)} "
-        f"[{code(each.reference)}]"
+        f"[{links(each.references)}]"
         for each in sorted(found, key=lambda each: each.nature == Nature.ALLOWED)
     ]
     return ["", "## Known differences", "", *_some(told, MOST_REASONS, "reasons")]

@@ -6,6 +6,7 @@ from esipp.base.errors import HarnessError
 from esipp.base.redaction import redact
 from esipp.checks.check import Status
 from esipp.checks.observation import Verdict
+from esipp.checks.reference import titles
 
 
 def enforce(verdict: Verdict) -> None:
@@ -19,7 +20,7 @@ def enforce(verdict: Verdict) -> None:
     if verdict.status is Status.UNSUPPORTED:
         pytest.skip(redact(verdict.reason))
     if verdict.status is Status.KNOWN:
-        pytest.xfail(redact(f"{verdict.reason} [{verdict.reference}]"))
+        pytest.xfail(redact(f"{verdict.reason} [{titles(verdict.references)}]"))
     if verdict.status in (Status.ERROR, Status.INCONCLUSIVE):
         raise HarnessError(said)
     if verdict.status not in (Status.PASS, Status.RECORDED):

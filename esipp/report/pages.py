@@ -7,7 +7,9 @@ from esipp.base.plural import counted
 from esipp.checks.check import Level, Row
 from esipp.checks.model import NO_ANSWER, AddressClass, Balancer, Claim, Family, Protocol
 from esipp.checks.path import Cell, Spread
+from esipp.checks.reference import Reference
 from esipp.report import plain
+from esipp.report.escaping import links
 
 HEAD = """# Rows
 
@@ -36,7 +38,7 @@ TITLES = {
 def rows_page(rows: Sequence[Row]) -> str:
     """One table for each kind of service, then those of each other suite: its paths, and what else it looks at."""
     lines = [HEAD, f"{counted(len(rows), 'row')}: {_levels(rows)}.", ""]
-    references = list(dict.fromkeys(text for row in rows for text in row.references))
+    references = list(dict.fromkeys(each for row in rows for each in row.references))
     source_ip = [row for row in rows if row.suite == "source_ip"]
     for title, group in _groups(row for row in source_ip if isinstance(row, Cell)).items():
         lines += [
@@ -56,11 +58,11 @@ def rows_page(rows: Sequence[Row]) -> str:
         lines += [f"## {TITLES.get(suite, suite)}", "", f"{counted(len(of_it), 'row')}: {_levels(of_it)}.", ""]
         lines += [*_table(paths, references), ""] if paths else []
         lines += [*plain.table(others, references), ""] if others else []
-    lines += ["## References", "", *(f"{number}. {text}" for number, text in enumerate(references, 1)), ""]
+    lines += ["## References", "", *(f"{number}. {links([each])}" for number, each in enumerate(references, 1)), ""]
     return "\n".join(lines)
 
 
-def _table(cells: Iterable[Cell], references: Sequence[str]) -> list[str]:
+def _table(cells: Iterable[Cell], references: Sequence[Reference]) -> list[str]:
     lines = ["| rows | level | the backend must see | requirement | because |", "|---|---|---|---|---|"]
     return lines + [_line(line, references) for line in _fold(cells)]
 
@@ -127,8 +129,8 @@ def pattern(line: Sequence[Cell]) -> str:
     return _stem(line[0]).replace(".*.", f".{'.'.join(braced)}.", 1)
 
 
-def _line(line: _Line, references: Sequence[str]) -> str:
-    because = ", ".join(str(references.index(text) + 1) for text in line[0].references)
+def _line(line: _Line, references: Sequence[Reference]) -> str:
+    because = ", ".join(str(references.index(each) + 1) for each in line[0].references)
     return f"| `{pattern(line)}` | {_level(line)} | {_must_see(line[0])} | {_requirement(line[0])} | {because} |"
 
 

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from esipp.base.plural import counted
 from esipp.checks.check import KUBERNETES, Level, Row
-from esipp.checks.explain import explain, say_since
+from esipp.checks.explain import cite, explain, say_since
 from esipp.checks.observation import Verdict
 from esipp.checks.path import Cell
 from esipp.checks.patterns import patterns
+from esipp.checks.reference import Reference, titles
 from esipp.ledger.recorded_checks import ToldRow
 from esipp.report.causes import causes_of_others
 from esipp.report.matrix import WIDTH
@@ -22,8 +23,6 @@ def explain_row(row: Row) -> str:
     if isinstance(row, Cell):
         return explain(row)
     told = {
-        "level": row.level.value,
-        "because": "; ".join(row.references),
         "asked": row.asked,
         "holds if": row.expected if row.level is not Level.RECORD else "nothing is required: what is seen is recorded",
         "fails if": row.fails_if,
@@ -31,13 +30,14 @@ def explain_row(row: Row) -> str:
         "needs": ", ".join(sorted(each for each in row.features if not each.startswith(KUBERNETES))),
     }
     lines = [row.id, "=" * len(row.id), *textwrap.wrap(row.requirement, WIDTH, break_on_hyphens=False), ""]
+    lines += fold("level", row.level.value, 12) + cite("because", row.references)
     for label, text in told.items():
         lines += fold(label, text, 12) if text else []
     return "\n".join(lines)
 
 
 # ------------------------------------------------------------------------------------------------- docs/cells.md
-def table(rows: Sequence[Row], references: Sequence[str]) -> list[str]:
+def table(rows: Sequence[Row], references: Sequence[Reference]) -> list[str]:
     """The rows as a table; those that differ only in who asks whom are one line, their ids told in braces."""
     lines = ["| rows | level | must be seen | requirement | because |", "|---|---|---|---|---|"]
     alike: dict[tuple[object, ...], list[Row]] = {}
@@ -45,7 +45,7 @@ def table(rows: Sequence[Row], references: Sequence[str]) -> list[str]:
         key = (row.requirement, row.level, row.expected, row.references)
         alike.setdefault(key, []).append(row)
     for group in alike.values():
-        because = ", ".join(str(references.index(text) + 1) for text in group[0].references)
+        because = ", ".join(str(references.index(each) + 1) for each in group[0].references)
         for pattern in patterns([row.id for row in group]):
             first = group[0]
             lines.append(f"| `{pattern}` | {first.level.value} | {first.expected} | {first.requirement} | {because} |")
@@ -71,7 +71,7 @@ def _tell(group: Sequence[ToldRow], verdicts: Mapping[str, Verdict], repeat: str
         "sees": verdict.sees,
         "reason": verdict.reason,
         "likely": verdict.likely,
-        "see": "; ".join(first.references),
+        "see": titles(first.references),
     }
     lines = [f"{verdict.status.value.upper()} ({first.level.value}) {first.id}"]
     for label, text in told.items():

@@ -8,6 +8,7 @@ from esipp.base.plural import counted, form
 from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
 from esipp.checks.profile import ABOUT
+from esipp.checks.reference import titles
 from esipp.ledger.conclusion import LEVELS, WORST_FIRST
 from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.ledger.recorded_checks import ToldRow
@@ -53,7 +54,7 @@ def _tell(
         "reason": verdict.reason,
         "only": common_factor(group, cells, verdicts) if verdict.status in (Status.FAIL, Status.FLAKY) else "",
         "likely": verdict.likely,
-        "see": "; ".join(first.references),
+        "see": titles(first.references),
     }
     lines = [title]
     for label, text in told.items():
@@ -110,7 +111,7 @@ def by_reason(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[
     rows, lines = list(rows), []
     for status, title in TOLD_BY_REASON:
         for reason in reasons(rows, verdicts, status):
-            why = reason.why + (f" [{reason.reference}]" if reason.reference else "")
+            why = reason.why + (f" [{titles(reason.references)}]" if reason.references else "")
             said = ("needs " if status is Status.UNSUPPORTED else "") + ", ".join(reason.of)
             what = f"{title} ({reason.nature})" if reason.nature else title
             text = f"{what}, {counted(len(reason.rows), 'row')} ({reason.told_levels}): "

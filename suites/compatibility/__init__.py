@@ -1,1 +1,1 @@
-"""Load balancers that follow the pods."""
+"""Backward compatibility: what the API server makes of Services old and new, and what traffic policies that flip do."""

@@ -56,13 +56,13 @@ def _changed(before: str, after: str, policy: str) -> Rows:
     if external:
         kept = "has Cluster" if before == "clusterip" and policy == "Cluster" else f"has {policy}"
         lost = "the policy is lost on the way: the source is rewritten, or traffic stops at bare nodes"
-        yield say("policy", f"{kept}", lost, API_POLICY, policy=policy)
+        yield say("policy", f"{kept}", lost, API_ETP, policy=policy)
     else:
-        yield say("policy", "has no externalTrafficPolicy any more", UNUSABLE, API_POLICY, policy=ABSENT)
+        yield say("policy", "has no externalTrafficPolicy any more", UNUSABLE, API_ETP, policy=ABSENT)
     needs_port = after == "loadbalancer" and policy == "Local"
     what = "has a health-check node port from then on" if needs_port else "has no health-check node port"
     either = "the port is not allocated when it is needed, or stays when it is not"
-    yield say("health-port", what, either, API_PORT, health_port=PRESENT if needs_port else ABSENT)
+    yield say("health-port", what, either, API_HEALTH_PORT, health_port=PRESENT if needs_port else ABSENT)
     if before != "clusterip" and external:
         cut = "clients that dial the old nodePort are cut off"
         yield say("node-port", "keeps its nodePort", cut, API_NODE_PORT, node_port=Same("created"))
@@ -72,11 +72,13 @@ def _changed(before: str, after: str, policy: str) -> Rows:
     if after == "loadbalancer":
         what = "has the class that it asks for, and nodePorts allocated by default"
         lost = "nobody serves it, or the wrong one"
-        yield say("balancer", what, lost, API_CLASS, API_ALLOCATE, allocate=True, balancer_class=NOBODY)
+        yield say(
+            "balancer", what, lost, API_CLASS, KEP_1959, API_ALLOCATE, KEP_1864, allocate=True, balancer_class=NOBODY
+        )
     elif before == "loadbalancer":
         what = "has neither loadBalancerClass nor allocateLoadBalancerNodePorts any more"
         none = {"allocate": ABSENT, "balancer_class": ABSENT}
-        yield say("balancer", what, UNUSABLE, API_CLASS, API_ALLOCATE, **none)
+        yield say("balancer", what, UNUSABLE, API_CLASS, KEP_1959, API_ALLOCATE, KEP_1864, **none)
         wants = taken("changed", ingress=ABSENT)
         yield row(
             f"change.{name}.status", CORE, f"{who} is announced nowhere any more", made, wants,
@@ -87,11 +89,13 @@ def _changed(before: str, after: str, policy: str) -> Rows:
         wants = taken("claimed", health_port=Same("created"))
         said = f"{who} gives its health-check node port back: another service may have it at once"
         given = (taken("changed", health_port=ABSENT),)
-        yield row(f"change.{name}.freed", CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY, given=given)
+        yield row(
+            f"change.{name}.freed", CORE, said, made, wants, "the port leaks", API_HEALTH_PORT, REGISTRY, given=given
+        )
     same = "its addresses change under the clients' feet, or clients that stick to a backend lose it"
     what = "keeps its ClusterIPs, internalTrafficPolicy and sessionAffinity"
     rest = {"cluster_ips": Same("created"), "internal": "Local", "affinity": "ClientIP"}
-    yield say("rest", what, same, API_INTERNAL, API_AFFINITY, **rest)
+    yield say("rest", what, same, API_ITP, KEP_2086, API_AFFINITY, **rest)
 
 
 def from_policy_to_policy() -> Rows:
@@ -102,50 +106,58 @@ def from_policy_to_policy() -> Rows:
     rest = {"node_port": Same("created"), "cluster_ips": Same("created"), "internal": "Local", "balancer_class": NOBODY}
     wants = taken("away", policy="Cluster", health_port=ABSENT, **rest)
     lost = "other fields change with the policy"
-    yield row("change.round-trip.away", CORE, said, made, wants, lost, API_POLICY, API_PORT, DESIGN)
+    yield row("change.round-trip.away", CORE, said, made, wants, lost, API_ETP, API_HEALTH_PORT, DESIGN_BACKWARD)
     said = "The health-check node port of a load balancer that left Local may be another service's at once"
     wants = taken("claimed", health_port=Same("created"))
     given = (taken("away", health_port=ABSENT),)
-    yield row("change.round-trip.freed", CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY, given=given)
+    yield row(
+        "change.round-trip.freed", CORE, said, made, wants, "the port leaks", API_HEALTH_PORT, REGISTRY, given=given
+    )
     said = "A load balancer that comes back to Local has Local and a health-check node port again, and keeps all else"
     wants = taken("back", policy="Local", health_port=PRESENT, **rest)
-    yield row("change.round-trip.back", CORE, said, made, wants, lost, API_POLICY, API_PORT, DESIGN)
+    yield row("change.round-trip.back", CORE, said, made, wants, lost, API_ETP, API_HEALTH_PORT, DESIGN_BACKWARD)
     again = merge("back", **LOCAL, healthCheckNodePort=HAD)
     made = chain("round-trip-same-port", create(**LB, **LOCAL), away, again)
     said = "A load balancer that comes back to Local with the health-check node port that it had gets it again"
     wants = taken("back", policy="Local", health_port=Same("created"))
     ignored = "the choice is ignored, or the port is thought to be taken by the service itself"
-    yield row("change.round-trip.same-port", CORE, said, made, wants, ignored, API_PORT, REGISTRY)
+    yield row("change.round-trip.same-port", CORE, said, made, wants, ignored, API_HEALTH_PORT, REGISTRY)
     chosen = merge("back", **LOCAL, healthCheckNodePort=FREE_PORT)
     made = chain("round-trip-chosen", FREE, create(**LB, **CLUSTER), chosen)
     said = "A load balancer that comes to Local with a health-check node port of its choice gets that one"
     wants = Taken("back", ((POLICY, "Local"), (HEALTH_PORT, FREE_PORT)))
-    yield row("change.to-local.chosen-port", CORE, said, made, wants, "the choice is ignored", API_PORT, REGISTRY)
+    yield row(
+        "change.to-local.chosen-port", CORE, said, made, wants, "the choice is ignored", API_HEALTH_PORT, REGISTRY
+    )
     made = chain("round-trip-taken", create("first", "first", **LB, **LOCAL), create(**LB, **CLUSTER),
                  merge("back", **LOCAL, healthCheckNodePort=Ref("first", HEALTH_PORT)))  # fmt: skip
     said = "A load balancer that comes to Local with another service's health-check node port is refused"
     wants = Refused("back", (422, 500), ("Invalid", "InternalError"), ("HealthCheck",))
-    yield row("change.to-local.taken-port", CORE, said, made, wants, "a port is given to two", API_PORT, REGISTRY)
+    yield row(
+        "change.to-local.taken-port", CORE, said, made, wants, "a port is given to two", API_HEALTH_PORT, REGISTRY
+    )
     made = chain("round-trip-nodeport", create(**NODE_PORTS, **LOCAL, **KEPT), away, back)
     rest = {"node_port": Same("created"), "cluster_ips": Same("created"), "internal": "Local", "health_port": ABSENT}
     for step, policy in (("away", "Cluster"), ("back", "Local")):
         word = "leaves" if step == "away" else "comes back to"
         said = f"A NodePort Service that {word} Local has {policy}, and keeps its nodePort and all else"
         wants = taken(step, policy=policy, **rest)
-        yield row(f"change.round-trip-nodeport.{step}", CORE, said, made, wants, lost, API_POLICY, DESIGN)
+        yield row(f"change.round-trip-nodeport.{step}", CORE, said, made, wants, lost, API_ETP, DESIGN_BACKWARD)
     made = chain("policy-removed", create(**LB, **LOCAL), merge("removed", externalTrafficPolicy=None), claim(HAD))
     said = "A policy that is taken out by a patch is Cluster from then on, without a health-check node port"
     wants = taken("removed", policy="Cluster", health_port=ABSENT)
     half = "the service is left with half of Local"
-    yield row("change.policy-removed", CORE, said, made, wants, half, API_POLICY, REGISTRY)
+    yield row("change.policy-removed", CORE, said, made, wants, half, API_ETP, REGISTRY)
     said = "The health-check node port of a policy that is taken out may be another service's at once"
     wants = taken("claimed", health_port=Same("created"))
     given = (taken("removed", health_port=ABSENT),)
-    yield row("change.policy-removed.freed", CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY, given=given)
+    yield row(
+        "change.policy-removed.freed", CORE, said, made, wants, "the port leaks", API_HEALTH_PORT, REGISTRY, given=given
+    )
     made = chain("deleted", create(**LB, **LOCAL), Step("deleted", Verb.DELETE), claim(HAD))
     said = "The health-check node port of a deleted service may be another service's at once"
     given = (Taken("deleted"),)
-    yield row("change.deleted.freed", CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY, given=given)
+    yield row("change.deleted.freed", CORE, said, made, wants, "the port leaks", API_HEALTH_PORT, REGISTRY, given=given)
 
 
 def to_external_name() -> Rows:
@@ -160,7 +172,7 @@ def to_external_name() -> Rows:
     wants = taken("claimed", health_port=Same("created"))
     name = "change.loadbalancer-to-externalname.freed"
     given = (taken("changed", health_port=ABSENT),)
-    yield row(name, CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY, given=given)
+    yield row(name, CORE, said, made, wants, "the port leaks", API_HEALTH_PORT, REGISTRY, given=given)
 
 
 def of_two_minds() -> Rows:

@@ -36,17 +36,17 @@ EDITS = {
     "strategic": (
         "A strategic merge patch of something else",
         Step("edited", Verb.STRATEGIC, {"spec": {"ports": [{"port": 80, "targetPort": TARGET}]}}),
-        API_POLICY,
+        API_ETP,
     ),
     "json-patch": (
         "A JSON patch of something else",
         Step("edited", Verb.JSON, [{"op": "replace", "path": "/spec/ports/0/targetPort", "value": TARGET}]),
-        API_POLICY,
+        API_ETP,
     ),
     "merge": (
         "A JSON merge patch of something else, whose ports name no nodePort,",
         Step("edited", Verb.MERGE, {"spec": {"ports": [PORT]}}),
-        API_POLICY,
+        API_ETP,
     ),
     "replace": (
         "Writing the manifest again, without what was allocated,",
@@ -85,11 +85,11 @@ def who_edits_something_else() -> Rows:
         wants = taken("edited", policy="Local", internal="Local")
         forgets = "an edit by a client that does not know the field resets it"
         text = f"{said} keeps both policies"
-        yield row(f"client.{name}.policy", CORE, text, made, wants, forgets, because, DESIGN, given=given)
+        yield row(f"client.{name}.policy", CORE, text, made, wants, forgets, because, DESIGN_BACKWARD, given=given)
         wants = taken("edited", health_port=Same("created"))
         moves = "the load balancer asks a port where nobody listens any more"
         text = f"{said} keeps the health-check node port"
-        yield row(f"client.{name}.health-port", CORE, text, made, wants, moves, because, API_PORT, given=given)
+        yield row(f"client.{name}.health-port", CORE, text, made, wants, moves, because, API_HEALTH_PORT, given=given)
         wants = taken("edited", node_port=Same("created"), cluster_ips=Same("created"), balancer_class=NOBODY)
         text = f"{said} keeps nodePort, ClusterIPs and class"
         breaks = "clients of the service are cut off by an edit that has nothing to do with them"
@@ -137,7 +137,7 @@ def who_names_other_fields() -> Rows:
     said = "A policy that its only manager no longer applies is Cluster, without a health-check node port"
     wants = (taken("given-up", policy="Cluster", health_port=ABSENT, node_port=Same("created")),)
     stays = "a policy stays that nobody asks for, or half of it"
-    yield row("client.apply-given-up", CORE, said, made, wants, stays, SERVER_SIDE_APPLY, API_POLICY)
+    yield row("client.apply-given-up", CORE, said, made, wants, stays, SERVER_SIDE_APPLY, API_ETP)
     shares = Step("shared", Verb.APPLY, {"spec": dict(LOCAL)}, manager="esipp-other")
     made = chain("apply-shared", mine, shares, gives_up)
     said = "A policy that two managers apply stays when one of them gives it up"
@@ -163,11 +163,13 @@ def who_drops_fields() -> Rows:
     said = "An update without policy and health-check node port is taken: Cluster, and no health-check node port"
     wants = taken("edited", policy="Cluster", health_port=ABSENT)
     half = "old clients cannot edit the service at all, or leave it with half of Local"
-    yield row("client.drops-both", CORE, said, made, wants, half, UPDATES, API_POLICY, REGISTRY, given=given)
+    yield row("client.drops-both", CORE, said, made, wants, half, UPDATES, API_ETP, REGISTRY, given=given)
     said = "The health-check node port that an update left out with its policy may be another service's at once"
     wants = taken("claimed", health_port=Same("created"))
     gone = (taken("edited", health_port=ABSENT),)
-    yield row("client.drops-both.freed", CORE, said, made, wants, "the port leaks", API_PORT, REGISTRY, given=gone)
+    yield row(
+        "client.drops-both.freed", CORE, said, made, wants, "the port leaks", API_HEALTH_PORT, REGISTRY, given=gone
+    )
     said = "An update without policy and health-check node port keeps nodePort and ClusterIPs"
     wants = taken("edited", node_port=Same("created"), cluster_ips=Same("created"))
     cut = "clients of the service are cut off"
@@ -182,23 +184,23 @@ def who_drops_fields() -> Rows:
         "edited", policy="Local", health_port=Same("created"), node_port=Same("created"), cluster_ips=Same("created")
     )
     moves = "a client that edits something else moves the ports"
-    yield row("client.drops-allocated", CORE, said, made, wants, moves, API_PORT, REGISTRY, given=given)
+    yield row("client.drops-allocated", CORE, said, made, wants, moves, API_HEALTH_PORT, REGISTRY, given=given)
     made = dropping("drops-internal", INTERNAL)
     said = "An update without the internal policy is taken: Cluster; the external one stays"
     wants = taken("edited", internal="Cluster", policy="Local", health_port=Same("created"))
     mixed = "one policy goes with the other"
-    yield row("client.drops-internal-policy", CORE, said, made, wants, mixed, UPDATES, API_INTERNAL, given=given)
+    yield row("client.drops-internal-policy", CORE, said, made, wants, mixed, UPDATES, API_ITP, KEP_2086, given=given)
     made = dropping("drops-class", CLASS)
     said = "An update without the loadBalancerClass is refused: nobody may change who serves a load balancer"
     wants_refused = invalid("edited", CLASS)
     stolen = "an old client's edit hands the load balancer over to the cloud's own"
-    yield row("client.drops-class", CORE, said, made, wants_refused, stolen, API_CLASS, VALIDATION)
+    yield row("client.drops-class", CORE, said, made, wants_refused, stolen, API_CLASS, KEP_1959, VALIDATION)
     off = create(**OURS, allocateLoadBalancerNodePorts=False)
     made = dropping("drops-allocate", ALLOCATE, since=off)
     said = "An update without allocateLoadBalancerNodePorts is taken: it is true, and a nodePort is allocated"
     wants = taken("edited", allocate=True, node_port=PRESENT, policy="Local", health_port=Same("created"))
     none = "the field cannot be defaulted where it was set"
-    yield row("client.drops-allocate", EXTENDED, said, made, wants, none, UPDATES, API_ALLOCATE, given=given)
+    yield row("client.drops-allocate", EXTENDED, said, made, wants, none, UPDATES, API_ALLOCATE, KEP_1864, given=given)
     stale = Step("edited", Verb.UPDATE, SET, since="created", alone=True)
     steps = (create(**LB, **CLUSTER), merge("meanwhile", **LOCAL), stale, Step("after", Verb.LOOK))
     made = chain("stale", *steps)

@@ -6,14 +6,7 @@ from esipp.checks.check import Difference, Level
 from esipp.checks.policy_change import At, FlipClaim, Flipping
 from esipp.checks.timing import PROMPT
 from suites.known_differences.proxies import by_proxy
-
-DESIGN_BACKWARD = "ESIPP design proposal, Testing 3, Backward compatibility (seed 003)"
-API_ETP = "API: service.spec.externalTrafficPolicy"
-API_PORT = "API: service.spec.healthCheckNodePort"
-LAG = "kubernetes/kubernetes test/e2e: KubeProxyLagTimeout (2 min), KubeProxyEndpointLagTimeout (30 s)"
-E2E = "kubernetes/kubernetes test/e2e: NodePort and HealthCheckNodePort when externalTrafficPolicy changes"
-KUBE_PROXY = "kube-proxy: pkg/proxy/iptables/proxier.go, service external chains"
-CONNTRACK = "kube-proxy: pkg/proxy/conntrack cleans up UDP only; the kernel's NAT holds for a connection's life"
+from suites.references import *
 
 
 @dataclass(frozen=True)
@@ -24,7 +17,7 @@ class Said:
     level: Level
     must: str
     tripped_by: str
-    references: tuple[str, ...]
+    references: tuple[Reference, ...]
 
 
 SERVICES = {
@@ -53,7 +46,7 @@ ENTRY_CLAIMS: dict[FlipClaim, Said] = {
         "as the new policy says within 30 s, and so it stays",
         "the policy of a service is taken when it is created and no more, or by some nodes only; a bare node goes on "
         "serving after Local has returned; the balancer does not follow",
-        (DESIGN_BACKWARD, API_ETP, LAG),
+        (DESIGN_BACKWARD, API_ETP, E2E_LAG),
     ),
     FlipClaim.PROMPT: Said(
         "When externalTrafficPolicy flips, new connections at {entry} of {service} are as the new policy says from "
@@ -61,7 +54,7 @@ ENTRY_CLAIMS: dict[FlipClaim, Said] = {
         Level.EXTENDED,
         f"as the new policy says within {PROMPT:.0f} s",
         "a node goes on for seconds as the old policy says, after each flip: rewriting, serving or silent",
-        (DESIGN_BACKWARD, API_ETP, KUBE_PROXY),
+        (DESIGN_BACKWARD, API_ETP, PROXIER),
     ),
     FlipClaim.REWRITES: Said(
         "When externalTrafficPolicy becomes Cluster, the source at {entry} of {service} is rewritten by the node that "
@@ -69,7 +62,7 @@ ENTRY_CLAIMS: dict[FlipClaim, Said] = {
         Level.EXTENDED,
         "an address of the node that took it, within 30 s",
         "the rules of Local are left behind beside those of Cluster",
-        (KUBE_PROXY, E2E),
+        (PROXIER, E2E_LOAD_BALANCERS),
     ),
     FlipClaim.OTHERWISE: Said(
         "While externalTrafficPolicy of {service} flips, an answer at {entry} is as one of both policies says, and "
@@ -93,7 +86,7 @@ ENTRY_CLAIMS: dict[FlipClaim, Said] = {
         Level.EXTENDED,
         "every connection answered",
         "the rules of a service are taken away before the new ones are there",
-        (DESIGN_BACKWARD, KUBE_PROXY),
+        (DESIGN_BACKWARD, PROXIER),
     ),
 }
 HEALTH_CLAIMS: dict[FlipClaim, Said] = {
@@ -104,7 +97,7 @@ HEALTH_CLAIMS: dict[FlipClaim, Said] = {
         "no answer on any node within 30 s",
         "a node keeps the listener of a service that has no health-check port any more: a balancer that still asks "
         "takes an old answer for a true one",
-        (API_PORT, E2E),
+        (API_HEALTH_PORT, E2E_LOAD_BALANCERS),
     ),
     FlipClaim.HEALTH_AGAIN: Said(
         "When externalTrafficPolicy of {service} returns to Local, it has a health-check port again: 200 on the "
@@ -112,7 +105,7 @@ HEALTH_CLAIMS: dict[FlipClaim, Said] = {
         Level.CORE,
         "200 where the pod is and 503 elsewhere within 30 s",
         "no port is allocated on the return, a node does not open it again, or tells what was true before",
-        (API_PORT, E2E),
+        (API_HEALTH_PORT, E2E_LOAD_BALANCERS),
     ),
 }
 HEALTH_PROMPT = Said(
@@ -121,7 +114,7 @@ HEALTH_PROMPT = Said(
     Level.EXTENDED,
     f"closed or open as the new policy says within {PROMPT:.0f} s",
     "a node follows seconds later than it should: a balancer goes by what was true before",
-    (API_PORT, KUBE_PROXY),
+    (API_HEALTH_PORT, PROXIER),
 )
 KEPT_CLAIMS: dict[At, Said] = {
     At.ENDPOINT_NODE: Said(
@@ -151,7 +144,7 @@ CILIUM = Difference(
     (("service-proxy", "cilium"),),
     "kept",
     "Cilium does not rewrite the source on the way to a backend of the same node",
-    "cilium/cilium#33574",
+    (CILIUM_NO_REWRITE,),
     evidence="Every answer under Cluster that was not rewritten shows the client's own address.",
     hides="Nothing that the API promises: the answer came back, and the source is the true one.",
 )

@@ -32,17 +32,17 @@ def in_place_of_fields() -> Rows:
             name, who = f"old.{stage}.{kind}", WHO[kind]
             said = f"The {stage} annotations of OnlyLocal and a health-check port on {who}"
             wants: tuple[Want, ...] = (taken("created", policy="Cluster"), taken("later", policy="Cluster"))
-            yield row(f"{name}.policy", CORE, f"{said} change nothing: it has Cluster", made, wants, EFFECT, OLD_FORMS)
+            yield row(f"{name}.policy", CORE, f"{said} change nothing: it has Cluster", made, wants, EFFECT, *OLD_FORMS)
             wants = (taken("created", health_port=ABSENT), taken("later", health_port=ABSENT))
             text = f"{said} change nothing: it has no health-check node port"
-            yield row(f"{name}.health-port", CORE, text, made, wants, EFFECT, OLD_FORMS, API_PORT)
+            yield row(f"{name}.health-port", CORE, text, made, wants, EFFECT, *OLD_FORMS, API_HEALTH_PORT)
             kept = ((ANNOTATION + traffic, "OnlyLocal"), (ANNOTATION + port, PRESENT))
             wants = (Taken("created", kept), Taken("later", kept))
             text = f"{said} are kept as they are"
-            yield row(f"{name}.kept", CORE, text, made, wants, "users' metadata is eaten", OLD_FORMS)
+            yield row(f"{name}.kept", CORE, text, made, wants, "users' metadata is eaten", *OLD_FORMS)
             text = f"{said} are no reason for a warning"
             silent = Warned("created", f"service.{stage}.kubernetes.io/", absent=True)
-            yield row(f"{name}.warning", EXTENDED, text, made, silent, "a warning", OLD_FORMS)
+            yield row(f"{name}.warning", EXTENDED, text, made, silent, "a warning", *OLD_FORMS)
 
 
 def against_fields() -> Rows:
@@ -59,13 +59,13 @@ def against_fields() -> Rows:
                 said = f"On {WHO[kind]} with the {stage} annotation {value} and the field {policy} the field holds"
                 fields = {"policy": policy, "health_port": health}
                 wants = (taken("created", **fields), taken("later", **fields))
-                yield row(f"old.{stage}.{value.lower()}.{kind}", CORE, said, made, wants, EFFECT, OLD_FORMS, API_POLICY)
+                yield row(f"old.{stage}.{value.lower()}.{kind}", CORE, said, made, wants, EFFECT, *OLD_FORMS, API_ETP)
         notes = {traffic: "OnlyLocal", port: Ref("other", "port", text=True)}
         asked = create(annotations=notes, **LB, **LOCAL, healthCheckNodePort=FREE_PORT)
         made = chain(f"{stage}-two-ports", FREE, Step("other", Verb.FREE), asked)
         said = f"Of a health-check port in the {stage} annotation and another one in the field the field holds"
         wants = (Taken("created", ((HEALTH_PORT, FREE_PORT),)),)
-        yield row(f"old.{stage}.two-ports", CORE, said, made, wants, EFFECT, OLD_FORMS, API_PORT)
+        yield row(f"old.{stage}.two-ports", CORE, said, made, wants, EFFECT, *OLD_FORMS, API_HEALTH_PORT)
         notes = {traffic: "Nonsense", port: "no port"}
         for kind, base in KINDS.items():
             made = chain(f"{stage}-nonsense-{kind}", create(annotations=notes, **base))
@@ -73,7 +73,7 @@ def against_fields() -> Rows:
             wants = (
                 Taken("created", ((POLICY, "Cluster"), (HEALTH_PORT, ABSENT), (ANNOTATION + traffic, "Nonsense"))),
             )
-            yield row(f"old.{stage}.nonsense.{kind}", CORE, said, made, wants, "old checks refuse them", OLD_FORMS)
+            yield row(f"old.{stage}.nonsense.{kind}", CORE, said, made, wants, "old checks refuse them", *OLD_FORMS)
 
 
 def on_the_way() -> Rows:
@@ -93,7 +93,7 @@ def on_the_way() -> Rows:
                 )
                 wants = (taken("added", **fields), taken("removed", **fields))
                 name = f"old.{stage}.{value.lower()}.{kind}.edited"
-                yield row(name, CORE, f"{said} nothing", made, wants, EFFECT, OLD_FORMS)
+                yield row(name, CORE, f"{said} nothing", made, wants, EFFECT, *OLD_FORMS)
 
 
 def nobody_listens() -> Rows:
@@ -110,7 +110,7 @@ def nobody_listens() -> Rows:
         open_ = "a service proxy still opens the port that the annotation names"
         outside = frozenset({"vantage.outside"})
         wants: tuple[Want, ...] = (Quiet("listened"), taken("later", policy="Cluster", health_port=ABSENT))
-        yield row(f"old.{stage}.not-heard", CORE, said, made, wants, open_, OLD_FORMS, features=outside)
+        yield row(f"old.{stage}.not-heard", CORE, said, made, wants, open_, *OLD_FORMS, features=outside)
 
 
 CELLS: tuple[Row, ...] = (*in_place_of_fields(), *against_fields(), *on_the_way(), *nobody_listens())

@@ -6,7 +6,6 @@ from esipp.checks.model import OldForm
 from suites.path_checks import *
 
 SUITE = "compatibility"
-OLD_FORMS = "Kubernetes changes: fields since 1.7 (#41162), beta annotations removed in 1.8 (#50224)"
 UNSET = Service(ServiceType.NODE_PORT)
 
 
@@ -16,10 +15,10 @@ def old_annotations(family: Family) -> Iterator[Cell]:
     for shape in (UNSET, NODE_PORT_CLUSTER):
         service = replace(shape, old_form=OldForm.ONLY_LOCAL)
         for entry in (BARE_NODE, ENDPOINT_NODE):
-            yield from answers_and_rewrites(replace(path, entry=entry, service=service), OLD_FORMS)
+            yield from answers_and_rewrites(replace(path, entry=entry, service=service), *OLD_FORMS)
     service = replace(NODE_PORT_LOCAL, old_form=OldForm.GLOBAL)
-    yield cell(replace(path, service=service), CLIENT_IP, Level.CORE, API_ETP, OLD_FORMS)
-    yield silent_at_bare_node(replace(path, entry=BARE_NODE, service=service), API_ETP, OLD_FORMS)
+    yield cell(replace(path, service=service), CLIENT_IP, Level.CORE, API_ETP, *OLD_FORMS)
+    yield silent_at_bare_node(replace(path, entry=BARE_NODE, service=service), API_ETP, *OLD_FORMS)
 
 
 CELLS: tuple[Cell, ...] = tuple(replace(row, suite=SUITE) for family in FAMILIES for row in old_annotations(family))

@@ -1,4 +1,4 @@
-"""What rows about the API are made of: references, Services, steps, and the one way to make a row."""
+"""What rows about the API are made of: Services, steps, and the one way to make a row."""
 
 from typing import Any
 
@@ -33,33 +33,10 @@ from esipp.checks.api import (
     say_want,
 )
 from esipp.checks.check import Level, Row
+from suites.references import *
 
 SUITE = "compatibility"
 CORE, EXTENDED, RECORD = Level.CORE, Level.EXTENDED, Level.RECORD
-
-# ----------------------------------------------------------------------------------------------------- references
-API_POLICY = "API: service.spec.externalTrafficPolicy"
-API_INTERNAL = "API: service.spec.internalTrafficPolicy; KEP-2086"
-API_PORT = "API: service.spec.healthCheckNodePort"
-API_NODE_PORT = "API: service.spec.ports.nodePort"
-API_CLASS = "API: service.spec.loadBalancerClass; KEP-1959"
-API_ALLOCATE = "API: service.spec.allocateLoadBalancerNodePorts; KEP-1864"
-API_RANGES = "API: service.spec.loadBalancerSourceRanges"
-API_AFFINITY = "API: service.spec.sessionAffinity"
-API_EXTERNAL_IPS = "API: service.spec.externalIPs"
-API_EXTERNAL_NAME = "API: service.spec.externalName"
-API_IP_MODE = "API: service.status.loadBalancer.ingress.ipMode; KEP-1860"
-API_STATUS = "API: service.status.loadBalancer"
-API_DISTRIBUTION = "API: service.spec.trafficDistribution; KEP-4444"
-VALIDATION = "API server: pkg/apis/core/validation, Service"
-REGISTRY = "API server: pkg/registry/core/service, fields that depend on the type; allocation"
-UPDATES = "API conventions: an update replaces the whole object; concurrency by resourceVersion"
-SERVER_SIDE_APPLY = "Kubernetes documentation, Server-Side Apply: conflicts, managers, removed fields"
-KUBECTL_APPLY = "Kubernetes documentation, Declarative Management: how apply calculates differences"
-DESIGN = "ESIPP design proposal, Testing 3, Backward Compatibility (seed 003)"
-OLD_FORMS = "Kubernetes changes: fields since 1.7 (#41162), beta annotations removed in 1.8 (#50224)"
-RANGES_ANNOTATION = "API: annotation service.beta.kubernetes.io/load-balancer-source-ranges"
-EXTERNAL_IPS_DEPRECATED = "KEP-5707: deprecate service.spec.externalIPs"
 
 # ------------------------------------------------------------------------------------------------------- services
 LOCAL, CLUSTER = {"externalTrafficPolicy": "Local"}, {"externalTrafficPolicy": "Cluster"}
@@ -130,27 +107,29 @@ def invalid(step: str, *says: str) -> Refused:
 
 
 SINCE = (
-    ("loadBalancerClass", (1, 22), "KEP-1959: spec.loadBalancerClass, beta"),
-    ("internalTrafficPolicy", (1, 22), "KEP-2086: internalTrafficPolicy, beta"),
-    ("allocateLoadBalancerNodePorts", (1, 22), "KEP-1864: load balancers without nodePorts, beta"),
-    ("externalIPs", (1, 29), "kubernetes/kubernetes#119150: an external policy on Services with externalIPs"),
-    ("ipMode", (1, 30), "KEP-1860: ipMode, beta"),
-    ("status.loadBalancer.ingress", (1, 29), "kubernetes/kubernetes#119789: only load balancers are announced"),
-    ("trafficDistribution", (1, 31), "KEP-4444: trafficDistribution, beta"),
-    ("apply-patch", (1, 16), "KEP-555: server-side apply, beta"),
-    ("replace {", (1, 23), "kubernetes/kubernetes#103532: what an update leaves out is carried over"),
-    (" without ", (1, 23), "kubernetes/kubernetes#103532: what an update leaves out is carried over"),
-    ("externalTrafficPolicy", (1, 7), "kubernetes/kubernetes#41162: the policy is a field"),
-    ("external-traffic", (1, 8), "kubernetes/kubernetes#50224: the annotations are removed"),
+    ("loadBalancerClass", (1, 22), KEP_1959),
+    ("internalTrafficPolicy", (1, 22), KEP_2086),
+    ("allocateLoadBalancerNodePorts", (1, 22), KEP_1864),
+    ("externalIPs", (1, 29), EXTERNAL_IPS_POLICY),
+    ("ipMode", (1, 30), KEP_1860),
+    ("status.loadBalancer.ingress", (1, 29), ONLY_BALANCED_ANNOUNCED),
+    ("trafficDistribution", (1, 31), KEP_4444),
+    ("apply-patch", (1, 16), KEP_555),
+    ("replace {", (1, 23), CARRIED_OVER),
+    (" without ", (1, 23), CARRIED_OVER),
+    ("externalTrafficPolicy", (1, 7), FIELDS_SINCE_1_7),
+    ("external-traffic", (1, 8), ANNOTATIONS_REMOVED),
 )
 """What a row's requests and fields came with; the latest counts."""
 
 
-def since(said: str) -> tuple[str, str]:
+def since(said: str) -> tuple[str, Reference | None]:
     """From which Kubernetes on requests and fields are known, by their names; and what brought them."""
     found = [(version, why) for name, version, why in SINCE if name in said]
-    version, why = max(found, default=((0, 0), ""))
-    return (f"{version[0]}.{version[1]}", why) if why else ("", "")
+    if not found:
+        return "", None
+    version, why = max(found, key=lambda each: (each[0], each[1].title))
+    return f"{version[0]}.{version[1]}", why
 
 
 def row(
@@ -160,7 +139,7 @@ def row(
     chain: Chain,
     wants: Want | tuple[Want, ...],
     tripped_by: str,
-    *references: str,
+    *references: Reference,
     given: tuple[Taken, ...] = (),
     features: frozenset[str] = frozenset(),
 ) -> EditRow:
@@ -189,7 +168,14 @@ def row(
 
 
 def refusal(
-    name: str, requirement: str, chain: Chain, step: str, field: str, words: str, tripped_by: str, *references: str
+    name: str,
+    requirement: str,
+    chain: Chain,
+    step: str,
+    field: str,
+    words: str,
+    tripped_by: str,
+    *references: Reference,
 ) -> tuple[Row, Row]:
     """Two rows on one refusal: that it is one, of that field; and that its words tell why."""
     return (

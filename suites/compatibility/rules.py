@@ -25,22 +25,22 @@ def where_a_policy_belongs() -> Rows:
         made = chain(f"clusterip-{value}", create(**INNER, **spec))
         said = f"externalTrafficPolicy {spec['externalTrafficPolicy']} is refused on a ClusterIP Service"
         yield from refusal(
-            f"policy.clusterip.{value}", said, made, "created", POLICY, ONLY_EXTERNAL, takes, API_POLICY, VALIDATION
+            f"policy.clusterip.{value}", said, made, "created", POLICY, ONLY_EXTERNAL, takes, API_ETP, VALIDATION
         )
     made = chain("headless", create(**INNER, clusterIP="None", **LOCAL))
     said = "externalTrafficPolicy is refused on a headless Service"
-    yield row("policy.headless", CORE, said, made, invalid("created", POLICY), takes, API_POLICY, VALIDATION)
+    yield row("policy.headless", CORE, said, made, invalid("created", POLICY), takes, API_ETP, VALIDATION)
     made = chain("external-ips-local", create(**IPS, **LOCAL))
     said = (
         "externalTrafficPolicy Local is taken and kept on a ClusterIP Service with externalIPs, without a health port"
     )
     wants = taken("created", policy="Local", health_port=ABSENT)
     drops = "the policy of externalIPs is dropped or refused"
-    yield row("policy.external-ips.local", CORE, said, made, wants, drops, API_POLICY, VALIDATION, features=EXTERNAL)
+    yield row("policy.external-ips.local", CORE, said, made, wants, drops, API_ETP, VALIDATION, features=EXTERNAL)
     made = chain("nodeport-local", create(**NODE_PORTS, **LOCAL))
     said = "externalTrafficPolicy Local is taken and kept on a NodePort Service"
     yield row(
-        "policy.nodeport.local", CORE, said, made, taken("created", policy="Local"), "the policy is lost", API_POLICY
+        "policy.nodeport.local", CORE, said, made, taken("created", policy="Local"), "the policy is lost", API_ETP
     )
     defaults = "services without a policy get another one"
     for name, spec in ANY_TYPE.items():
@@ -48,14 +48,14 @@ def where_a_policy_belongs() -> Rows:
         policy: object = ABSENT if name == "clusterip" else "Cluster"
         said = f"externalTrafficPolicy of {KINDS[name]} Service that names none"
         said += " stays unset" if policy is ABSENT else " is Cluster"
-        yield row(f"policy.{name}.default", CORE, said, made, taken("created", policy=policy), defaults, API_POLICY)
+        yield row(f"policy.{name}.default", CORE, said, made, taken("created", policy=policy), defaults, API_ETP)
         said = f"internalTrafficPolicy of {KINDS[name]} Service that names none is Cluster"
         wants = taken("created", internal="Cluster")
-        yield row(f"internal-policy.{name}.default", CORE, said, made, wants, defaults, API_INTERNAL)
+        yield row(f"internal-policy.{name}.default", CORE, said, made, wants, defaults, API_ITP, KEP_2086)
     made = chain("external-ips-default", create(**IPS))
     said = "externalTrafficPolicy of a ClusterIP Service with externalIPs that names none is Cluster"
     wants = taken("created", policy="Cluster")
-    yield row("policy.external-ips.default", CORE, said, made, wants, defaults, API_POLICY, features=EXTERNAL)
+    yield row("policy.external-ips.default", CORE, said, made, wants, defaults, API_ETP, features=EXTERNAL)
     made = chain("nodeport-empty", create(**NODE_PORTS, externalTrafficPolicy=""))
     said = "An empty externalTrafficPolicy is one that is unset: Cluster"
     yield row("policy.nodeport.empty", EXTENDED, said, made, taken("created", policy="Cluster"), defaults, VALIDATION)
@@ -68,9 +68,7 @@ def which_values() -> Rows:
         name = {"LOCAL": "upper-case", "OnlyLocal ": "with-a-blank"}.get(value, value.lower())
         made = chain(f"value-{name}", create(**kind, externalTrafficPolicy=value))
         said = f"externalTrafficPolicy '{value}' is refused: values are exactly Cluster and Local"
-        yield from refusal(
-            f"policy.value.{name}", said, made, "created", POLICY, SUPPORTED, takes, API_POLICY, OLD_FORMS
-        )
+        yield from refusal(f"policy.value.{name}", said, made, "created", POLICY, SUPPORTED, takes, API_ETP, *OLD_FORMS)
     made = chain("value-number", create(**LB, externalTrafficPolicy=1))
     said = "externalTrafficPolicy that is no text is refused as a bad request"
     wants = Refused("created", (400,), ("BadRequest",), ("externalTrafficPolicy",))
@@ -79,7 +77,7 @@ def which_values() -> Rows:
         made = chain(f"internal-{name}", create(**INNER, internalTrafficPolicy=value))
         said = f"internalTrafficPolicy '{value}' is refused: values are exactly Cluster and Local"
         yield from refusal(
-            f"internal-policy.value.{name}", said, made, "created", INTERNAL, SUPPORTED, takes, API_INTERNAL
+            f"internal-policy.value.{name}", said, made, "created", INTERNAL, SUPPORTED, takes, API_ITP, KEP_2086
         )
     made = chain("internal-empty", create(**INNER, internalTrafficPolicy=""))
     said = "An empty internalTrafficPolicy is refused: the field is a pointer, and this is a value"
@@ -93,7 +91,7 @@ def which_values() -> Rows:
             port = PRESENT if policy == "Local" else ABSENT
             wants = taken("created", policy=policy, internal=inner, health_port=port)
             mixed = "one policy is taken for the other"
-            yield row(f"policy.both.{name}", CORE, said, made, wants, mixed, API_POLICY, API_INTERNAL)
+            yield row(f"policy.both.{name}", CORE, said, made, wants, mixed, API_ETP, API_ITP, KEP_2086)
 
 
 def health_ports() -> Rows:
@@ -107,12 +105,22 @@ def health_ports() -> Rows:
         made = chain(f"port-{name}", FREE, create(**spec, **ask))
         said = f"A health-check node port is refused on {who}"
         yield from refusal(
-            f"health-port.{name}", said, made, "created", HEALTH_PORT, ONLY_WHERE_NEEDED, takes, API_PORT, VALIDATION
+            f"health-port.{name}",
+            said,
+            made,
+            "created",
+            HEALTH_PORT,
+            ONLY_WHERE_NEEDED,
+            takes,
+            API_HEALTH_PORT,
+            VALIDATION,
         )
     made = chain("port-external-ips", FREE, create(**IPS, **LOCAL, **ask))
     said = "A health-check node port is refused on a ClusterIP Service with externalIPs and Local"
     wants = invalid("created", HEALTH_PORT)
-    yield row("health-port.external-ips", CORE, said, made, wants, takes, API_PORT, VALIDATION, features=EXTERNAL)
+    yield row(
+        "health-port.external-ips", CORE, said, made, wants, takes, API_HEALTH_PORT, VALIDATION, features=EXTERNAL
+    )
     for name, spec in (("nodeport", {**NODE_PORTS, **LOCAL}), ("cluster", {**LB, **CLUSTER})):
         made = chain(f"port-words-{name}", FREE, create(**spec, **ask))
         who = "type NodePort" if name == "nodeport" else "Cluster"
@@ -125,20 +133,22 @@ def health_ports() -> Rows:
         said = f"A health-check node port that is {name.replace('-', ' ')} ({port}) is refused"
         beyond = "a port is handed out that nobody can listen at, or that is not the allocator's"
         wants = Refused("created", **either, says=("HealthCheck",))  # type: ignore[arg-type]
-        yield row(f"health-port.{name}", CORE, said, made, wants, beyond, API_PORT, REGISTRY)
+        yield row(f"health-port.{name}", CORE, said, made, wants, beyond, API_HEALTH_PORT, REGISTRY)
         wants = Refused("created", **either, says=("range",))  # type: ignore[arg-type]
         said += "; and the refusal names the range"
         yield row(f"health-port.{name}.words", EXTENDED, said, made, wants, "it does not tell why", REGISTRY)
     made = chain("port-zero", create(**LB, **LOCAL, healthCheckNodePort=0))
     said = "A health-check node port of 0 is one that is not asked for: one is allocated"
     wants = taken("created", health_port=PRESENT)
-    yield row("health-port.zero", EXTENDED, said, made, wants, "the service is left without one", API_PORT, REGISTRY)
+    yield row(
+        "health-port.zero", EXTENDED, said, made, wants, "the service is left without one", API_HEALTH_PORT, REGISTRY
+    )
     had = Ref("created", NODE_PORT)
     made = chain("port-of-nodeport", create(**NODE_PORTS), claim(had))
     said = "A health-check node port that is another service's nodePort is refused"
     wants = Refused("claimed", (422, 500), ("Invalid", "InternalError"), ("HealthCheck",))
     twice = "two allocators that do not know each other hand one port out twice"
-    yield row("health-port.is-a-nodeport", CORE, said, made, wants, twice, API_PORT, REGISTRY)
+    yield row("health-port.is-a-nodeport", CORE, said, made, wants, twice, API_HEALTH_PORT, REGISTRY)
     said = "The refusal of a health-check node port that is a nodePort says that it is allocated, as an internal error"
     wants = Refused("claimed", (500,), ("InternalError",), ("failed to allocate requested HealthCheck NodePort",))
     yield row("health-port.is-a-nodeport.words", EXTENDED, said, made, wants, "it does not tell why", REGISTRY)
@@ -153,15 +163,15 @@ def load_balancers_only() -> Rows:
     """Source ranges, class, and whether nodePorts are allocated: for load balancers only."""
     takes = "the field is taken where it means nothing"
     fields = (
-        ("source-ranges", {"loadBalancerSourceRanges": ["192.0.2.0/24"]}, RANGES, API_RANGES),
-        ("class", {"loadBalancerClass": NOBODY}, CLASS, API_CLASS),
-        ("allocate", {"allocateLoadBalancerNodePorts": False}, ALLOCATE, API_ALLOCATE),
+        ("source-ranges", {"loadBalancerSourceRanges": ["192.0.2.0/24"]}, RANGES, (API_RANGES,)),
+        ("class", {"loadBalancerClass": NOBODY}, CLASS, (API_CLASS, KEP_1959)),
+        ("allocate", {"allocateLoadBalancerNodePorts": False}, ALLOCATE, (API_ALLOCATE, KEP_1864)),
     )
     for field, spec, path, because in fields:
         for kind, base in (("nodeport", NODE_PORTS), ("clusterip", INNER)):
             made = chain(f"{field}-{kind}", create(**base, **spec))
             said = f"{path.removeprefix('spec.')} is refused on {KINDS[kind]} Service"
-            yield row(f"{field}.{kind}", CORE, said, made, invalid("created", path), takes, because, VALIDATION)
+            yield row(f"{field}.{kind}", CORE, said, made, invalid("created", path), takes, *because, VALIDATION)
         said = f"The refusal of {path.removeprefix('spec.')} on a NodePort Service says where it may be used"
         made = chain(f"{field}-nodeport", create(**NODE_PORTS, **spec))
         wants = invalid("created", ONLY_BALANCED)
@@ -178,13 +188,22 @@ def load_balancers_only() -> Rows:
         yield row(f"source-ranges.{name}", CORE, said, made, wants, nonsense, API_RANGES, VALIDATION)
     made = chain("class-nonsense", create(type="LoadBalancer", loadBalancerClass="no/such/class"))
     said = "A loadBalancerClass that is no label-style identifier is refused"
-    yield row("class.nonsense", CORE, said, made, invalid("created", CLASS), "anything is taken", API_CLASS)
+    yield row("class.nonsense", CORE, said, made, invalid("created", CLASS), "anything is taken", API_CLASS, KEP_1959)
     for name, value in (("changed", ANOTHER_CLASS), ("removed", None)):
         made = chain(f"class-{name}", create(**LB), merge("edited", loadBalancerClass=value))
         said = f"The loadBalancerClass of a load balancer cannot be {name}"
         changes = "a load balancer is handed over while another one still serves it"
         yield from refusal(
-            f"class.{name}", said, made, "edited", CLASS, "may not change once set", changes, API_CLASS, VALIDATION
+            f"class.{name}",
+            said,
+            made,
+            "edited",
+            CLASS,
+            "may not change once set",
+            changes,
+            API_CLASS,
+            KEP_1959,
+            VALIDATION,
         )
 
 
@@ -193,29 +212,40 @@ def node_ports_of_load_balancers() -> Rows:
     made = chain("allocate-default", create(**LB))
     said = "allocateLoadBalancerNodePorts is true by default, and nodePorts are allocated"
     wants = taken("created", allocate=True, node_port=PRESENT)
-    yield row("allocate.default", CORE, said, made, wants, "load balancers that need nodePorts get none", API_ALLOCATE)
+    yield row(
+        "allocate.default",
+        CORE,
+        said,
+        made,
+        wants,
+        "load balancers that need nodePorts get none",
+        API_ALLOCATE,
+        KEP_1864,
+    )
     made = chain("allocate-off", create(**LB, **LOCAL, allocateLoadBalancerNodePorts=False))
     said = "With allocateLoadBalancerNodePorts false no nodePort is allocated"
     wants = taken("created", allocate=False, node_port=ABSENT)
-    yield row("allocate.off", CORE, said, made, wants, "ports are used up for nobody", API_ALLOCATE)
+    yield row("allocate.off", CORE, said, made, wants, "ports are used up for nobody", API_ALLOCATE, KEP_1864)
     said = "A load balancer with Local has its health-check node port also without nodePorts"
     wants = taken("created", policy="Local", health_port=PRESENT)
     no_check = "load balancers without nodePorts cannot tell where the endpoints are"
-    yield row("allocate.off.health-port", CORE, said, made, wants, no_check, API_ALLOCATE, API_PORT)
+    yield row("allocate.off.health-port", CORE, said, made, wants, no_check, API_ALLOCATE, KEP_1864, API_HEALTH_PORT)
     ports = [{"name": "tcp", "port": 80, "nodePort": FREE_PORT}]
     made = chain("allocate-chosen", FREE, create(**LB, allocateLoadBalancerNodePorts=False, ports=ports))
     said = "A nodePort that is asked for is given also with allocateLoadBalancerNodePorts false"
     wants = taken("created", allocate=False, node_port=PRESENT)
-    yield row("allocate.off.chosen", CORE, said, made, wants, "the user's choice is dropped", API_ALLOCATE)
+    yield row("allocate.off.chosen", CORE, said, made, wants, "the user's choice is dropped", API_ALLOCATE, KEP_1864)
     made = chain("allocate-turned-off", create(**LB), merge("off", allocateLoadBalancerNodePorts=False))
     said = "A load balancer whose allocateLoadBalancerNodePorts is turned off keeps the nodePorts that it has"
     wants = taken("off", allocate=False, node_port=Same("created"))
-    yield row("allocate.turned-off", CORE, said, made, wants, "running traffic is cut off", API_ALLOCATE, REGISTRY)
+    yield row(
+        "allocate.turned-off", CORE, said, made, wants, "running traffic is cut off", API_ALLOCATE, KEP_1864, REGISTRY
+    )
     off = create(**LB, allocateLoadBalancerNodePorts=False)
     made = chain("allocate-turned-on", off, merge("on", allocateLoadBalancerNodePorts=True))
     said = "A load balancer whose allocateLoadBalancerNodePorts is turned on gets nodePorts"
     wants = taken("on", allocate=True, node_port=PRESENT)
-    yield row("allocate.turned-on", CORE, said, made, wants, "it never gets any", API_ALLOCATE, REGISTRY)
+    yield row("allocate.turned-on", CORE, said, made, wants, "it never gets any", API_ALLOCATE, KEP_1864, REGISTRY)
 
 
 def affinity() -> Rows:
@@ -270,7 +300,9 @@ def announcements() -> Rows:
         made = told(name, ip=BALANCED_IP, **({"ipMode": mode} if mode else {}))
         said = f"ipMode {mode} of an announced address is kept" if mode else "ipMode of an announced address is VIP"
         said += "" if mode else " unless told otherwise"
-        yield row(f"ip-mode.{name}", CORE, said, made, taken("told", ip_mode=mode or "VIP"), short, API_IP_MODE)
+        yield row(
+            f"ip-mode.{name}", CORE, said, made, taken("told", ip_mode=mode or "VIP"), short, API_IP_MODE, KEP_1860
+        )
     for name, ingress in (
         ("hostname", {"hostname": "esipp.example", "ipMode": "VIP"}),
         ("value", {"ipMode": "Global"}),
@@ -279,7 +311,7 @@ def announcements() -> Rows:
         made = told(f"mode-{name}", **ingress)
         said = "ipMode is refused where no ip is announced" if name == "hostname" else "Another ipMode is refused"
         wants = invalid("told", "ipMode")
-        yield row(f"ip-mode.{name}", CORE, said, made, wants, "nonsense is taken", API_IP_MODE, VALIDATION)
+        yield row(f"ip-mode.{name}", CORE, said, made, wants, "nonsense is taken", API_IP_MODE, KEP_1860, VALIDATION)
     made = chain("ingress-nodeport", create(**NODE_PORTS), BALANCED)
     said = "An announcement is refused on a Service that is no load balancer"
     hijack = "whoever may write a status draws any address's traffic to any service"
@@ -292,15 +324,17 @@ def others() -> Rows:
     said = "trafficDistribution is taken and kept beside externalTrafficPolicy Local, which is kept as well"
     wants = taken("created", policy="Local", distribution="PreferClose", health_port=PRESENT)
     either = "one of them is dropped, or they exclude each other"
-    yield row("distribution.beside-local", CORE, said, made, wants, either, API_DISTRIBUTION, API_POLICY)
+    yield row("distribution.beside-local", CORE, said, made, wants, either, API_DISTRIBUTION, KEP_4444, API_ETP)
     made = chain("distribution-value", create(**LB, trafficDistribution="OnlyLocal"))
     said = "A trafficDistribution that nobody knows is refused"
     wants = invalid("created", "spec.trafficDistribution")
-    yield row("distribution.value", CORE, said, made, wants, "nonsense is taken", API_DISTRIBUTION, VALIDATION)
+    yield row(
+        "distribution.value", CORE, said, made, wants, "nonsense is taken", API_DISTRIBUTION, KEP_4444, VALIDATION
+    )
     made = chain("external-ips-warning", create(**IPS))
     said = "Whether the server warns that externalIPs are deprecated, as it does since 1.36"
     wants = Warned("created", "externalIPs")
-    yield row("external-ips.warning", RECORD, said, made, wants, "nothing", EXTERNAL_IPS_DEPRECATED, features=EXTERNAL)
+    yield row("external-ips.warning", RECORD, said, made, wants, "nothing", KEP_5707, features=EXTERNAL)
     made = chain("external-ips-loopback", create(type="ClusterIP", externalIPs=["127.0.0.1"]))
     said = "A loopback address is refused as an externalIP"
     wants = invalid("created", "spec.externalIPs")
@@ -313,7 +347,7 @@ def others() -> Rows:
     wants = taken("removed", policy=ABSENT, external_ips=ABSENT)
     stays = "a policy stays that the next update is refused for"
     yield row(
-        "external-ips.removed", CORE, said, made, wants, stays, API_POLICY, REGISTRY, features=EXTERNAL,
+        "external-ips.removed", CORE, said, made, wants, stays, API_ETP, REGISTRY, features=EXTERNAL,
         given=(taken("created", policy="Local"),),
     )  # fmt: skip
     key = "service.beta.kubernetes.io/load-balancer-source-ranges"

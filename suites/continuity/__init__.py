@@ -1,1 +1,1 @@
-"""Load balancers that follow the pods."""
+"""Continuity: steady traffic while pods, policies, nodes and components change."""

@@ -9,6 +9,7 @@ from esipp.checks.endpoint_change import PROXIED
 from esipp.checks.model import Balancer, Family, TrafficPolicy
 from suites.continuity.requirements import *
 from suites.known_differences.proxies import by_proxy
+from suites.references import *
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
 DEFAULT, ECMP, PROXY = (each.value for each in (Balancer.DEFAULT, Balancer.ECMP, Balancer.PROXY))
@@ -75,7 +76,7 @@ STATELESS = Difference(
     seen=REHASHED,
     reason="a forwarder without connection tracking (ECMP) moves connections that are open while its routes change to "
     "another node, which resets them",
-    reference="RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm: disruption",
+    references=(RFC_2992,),
     by_chance=True,
     evidence="Nothing but connections that were open while the balancer changed its routes was lost, and these were "
     "reset.",
@@ -88,7 +89,7 @@ MOVED_VIP = Difference(
     seen=MOVED,
     reason="the cluster's own load balancer moved the VIP to another node because of what was done; that node knows "
     "nothing of connections that are open",
-    reference="MetalLB documentation: MetalLB in layer 2 mode, limitations",
+    references=(METALLB_LAYER_2,),
     by_chance=True,
     evidence="Another node took new connections right after the break, something was done to one of the two nodes, and "
     "the break came within the load balancer's bound after that, or within 10 s.",
@@ -99,7 +100,7 @@ UNTOUCHED = Difference(
     when=(("service-proxy", "cilium"),),
     seen=UNREWRITTEN,
     reason="Cilium does not rewrite the source on the way to a backend of the same node",
-    reference="cilium/cilium#33574",
+    references=(CILIUM_NO_REWRITE,),
     evidence="All other sources that were seen under Cluster are the client's own.",
     hides="Nothing that the API promises: the answer came back, and the source is the true one.",
 )

@@ -2,26 +2,9 @@
 
 from esipp.checks.continuity import CHECKED, NODEPORT, PROXIES, Phase, Way, What
 from esipp.checks.timing import FIELD_LIMIT, PROMPT
+from suites.references import *
 
 SUITE = "continuity"
-
-# ----------------------------------------------------------------------------------------------------- references
-DESIGN_BLACKHOLE = "ESIPP design proposal, External Traffic Blackholed on nodes with no local endpoints (seed 003)"
-DESIGN_BOUND = (
-    "ESIPP design proposal, External Traffic Blackholed: worst-case window (N+1) x health check period (seed 003)"
-)
-TUTORIAL_LB = "Kubernetes documentation, Using Source IP: Services with Type=LoadBalancer (seeds 000, 002)"
-TUTORIAL_NODE_PORT = "Kubernetes documentation, Using Source IP: Services with Type=NodePort (seeds 000, 002)"
-DESIGN_BACKWARD = "ESIPP design proposal, Testing 3, Backward compatibility (seed 003)"
-API_ETP = "API: service.spec.externalTrafficPolicy"
-API_IP_MODE = "API: service.status.loadBalancer.ingress.ipMode; KEP-1860"
-KEP_1669 = "KEP-1669: proxy terminating endpoints"
-KEP_3836 = "KEP-3836: improve kube-proxy ingress connectivity reliability"
-EXCLUDE_LABEL = "Well-known label node.kubernetes.io/exclude-from-external-load-balancers"
-NODES = "Kubernetes documentation, Nodes: cordon, drain, and how long a node may be silent"
-CONNTRACK = "kube-proxy: pkg/proxy/conntrack, which clears entries of UDP only"
-UPSTREAM = "Kubernetes e2e: LoadBalancers, no connectivity disruption during rolling update (content with 95 %)"
-RESTART = "Kubernetes e2e: Services, work after restarting kube-proxy and the API server"
 
 MEANWHILE = {
     Phase.QUIET: "While nothing is done",
@@ -41,17 +24,17 @@ MEANWHILE = {
 
 PHASE_REFERENCES = {
     Phase.QUIET: (),
-    Phase.ROLLING_UPDATE: (UPSTREAM, KEP_1669),
+    Phase.ROLLING_UPDATE: (E2E_LOAD_BALANCERS, KEP_1669),
     Phase.DELETED: (KEP_1669,),
     Phase.FLAPS: (DESIGN_BLACKHOLE,),
     Phase.FLIPS: (API_ETP,),
-    Phase.CORDON: (NODES,),
-    Phase.DRAIN: (NODES, KEP_1669),
+    Phase.CORDON: (NODES_PAGE,),
+    Phase.DRAIN: (NODES_PAGE, KEP_1669),
     Phase.EXCLUDE: (EXCLUDE_LABEL, KEP_3836),
-    Phase.KUBE_PROXY: (RESTART,),
-    Phase.SPEAKER: (RESTART,),
-    Phase.API_SERVER: (RESTART,),
-    Phase.KUBELET: (NODES, DESIGN_BLACKHOLE),
+    Phase.KUBE_PROXY: (E2E_RESTARTS,),
+    Phase.SPEAKER: (E2E_RESTARTS,),
+    Phase.API_SERVER: (E2E_RESTARTS,),
+    Phase.KUBELET: (NODES_PAGE, DESIGN_BLACKHOLE),
 }
 
 BALANCERS = {
@@ -122,14 +105,19 @@ def whose(way: Way) -> str:
     return "the proxy's own address" if way.by in PROXIES else "the client's own address"
 
 
-def references(phase: Phase, way: Way, what: What) -> tuple[str, ...]:
+def references(phase: Phase, way: Way, what: What) -> tuple[Reference, ...]:
     """Why it is required."""
-    about: dict[What, tuple[str, ...]] = {
+    about: dict[What, tuple[Reference, ...]] = {
         What.NO_LOSS: (DESIGN_BLACKHOLE,) if way.local else (API_ETP,),
         What.GAP: (DESIGN_BOUND,),
         What.LOSSES: (DESIGN_BOUND,) if by_bound(phase, way) else (DESIGN_BLACKHOLE,),
         What.PROMPT: (API_ETP, DESIGN_BACKWARD),
-        What.SOURCE: (API_IP_MODE,) if way.by in PROXIES else (API_ETP, _tutorial(way)),
+        What.SOURCE: (
+            API_IP_MODE,
+            KEP_1860,
+        )
+        if way.by in PROXIES
+        else (API_ETP, _tutorial(way)),
         What.PLACE: (API_ETP, DESIGN_BLACKHOLE),
         What.LASTING: (CONNTRACK,),
         What.TERMINATING: (KEP_1669,),
@@ -137,7 +125,7 @@ def references(phase: Phase, way: Way, what: What) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*about[what], *PHASE_REFERENCES[phase])))
 
 
-def _tutorial(way: Way) -> str:
+def _tutorial(way: Way) -> Reference:
     return TUTORIAL_NODE_PORT if way.by == NODEPORT else TUTORIAL_LB
 
 

@@ -5,6 +5,7 @@ from esipp.checks.endpoint_change import AFTER_503, PROXIED, PROXIES, REHASHED, 
 from esipp.checks.model import Balancer, Family
 from suites.convergence.requirements import *
 from suites.known_differences.proxies import by_proxy
+from suites.references import *
 
 BALANCERS = (Balancer.DEFAULT, Balancer.ECMP, Balancer.PROXY)
 
@@ -25,7 +26,7 @@ STATELESS = Difference(
     seen=REHASHED,
     reason="a forwarder without connection tracking (ECMP) moves connections that are open while its routes change to "
     "another node, which resets them",
-    reference="RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm: disruption",
+    references=(RFC_2992,),
     by_chance=True,
     evidence="Nothing but connections that were open while the balancer changed its routes was lost, and these were "
     "reset.",
@@ -38,7 +39,7 @@ WEIGHING = Difference(
     seen=WEIGHED,
     reason="the load balancer weighs nodes by the weights that their health checks told: the split fits these, and "
     "not an equal one",
-    reference="kubernetes/kubernetes#118999: X-Load-Balancing-Endpoint-Weight",
+    references=(HEALTH_WEIGHT,),
     evidence="The nodes' health checks told unequal weights meanwhile; the split fits these and not an equal one.",
     hides="A skewed balancer whose skew happens to be that of the weights.",
 )
@@ -49,7 +50,7 @@ OTHER_FAMILYS_503 = Difference(
     seen=AFTER_503,
     reason="kube-proxy's proxiers of the two families share one health-check port, and whichever had it first answers "
     "for both: the node said 503, one family's nodePort had stopped, and the other's still led to the pod",
-    reference="kubernetes/kubernetes#114702, fixed by #137370",
+    references=(SHARED_HEALTH_PORT, SHARED_HEALTH_PORT_FIX),
     before="kube-proxy-version 1.36",
     nature=Nature.DEFECT,
     by_chance=True,
@@ -70,18 +71,25 @@ def differences(balancer: Balancer, what: What) -> tuple[Difference, ...]:
     return (STATELESS,) if balancer is Balancer.ECMP and what is What.NO_LOSS else ()
 
 
-def row(balancer: Balancer, what: What, place: str, family: Family | None, level: Level, *said: str) -> MoveRow:
+def row(
+    balancer: Balancer,
+    what: What,
+    place: str,
+    family: Family | None,
+    level: Level,
+    sentence: str,
+    *references: Reference,
+) -> MoveRow:
     """One row; its features follow from whom it is about."""
     reference = balancer is not Balancer.DEFAULT
     needed = {"vantage.outside", f"load-balancer.{balancer.value}" if reference else "load-balancer"}
     needed |= {HEALTH_VIEW} if what in OWN_VIEWS and not reference else set()
-    sentence, *references = said
     return MoveRow(
         id=f"{SUITE}.{balancer.value}.{place}.{what.value}",
         requirement=sentence,
         level=level,
         suite=SUITE,
-        references=tuple(references),
+        references=references,
         features=frozenset(needed | ({f"family.{family.value.lower()}"} if family else set())),
         balancer=balancer,
         what=what,

@@ -3,29 +3,14 @@
 from esipp.checks.check import Level
 from esipp.checks.endpoint_change import What
 from esipp.checks.timing import PROMPT
+from suites.references import *
 
 SUITE = "convergence"
-
-# ----------------------------------------------------------------------------------------------------- references
-DESIGN_TIMES = "ESIPP design proposal, Testing 1.2, load balancer response times (seed 003)"
-DESIGN_BLACKHOLE = "ESIPP design proposal, External Traffic Blackholed on nodes with no local endpoints (seed 003)"
-DESIGN_BOUND = (
-    "ESIPP design proposal, External Traffic Blackholed: worst-case window (N+1) x health check period (seed 003)"
-)
-DESIGN_BALANCE = "ESIPP design proposal, Traffic Balancing Changes: equal at the node level (seed 003)"
-TUTORIAL_LB = "Kubernetes documentation, Using Source IP: Services with Type=LoadBalancer (seeds 000, 002)"
-API_ETP = "API: service.spec.externalTrafficPolicy"
-KUBE_PROXY = "kube-proxy: pkg/proxy/healthcheck/service_health.go"
-SYNC_PERIOD = "Kubernetes documentation, Virtual IPs and Service Proxies: minSyncPeriod, 1 s by default"
-KEP_1669 = "KEP-1669: proxy terminating endpoints"
-AZURE = "AKS: the health probe status of the load balancer, by node (seed 001)"
-API_IP_MODE = "API: service.status.loadBalancer.ingress.ipMode; KEP-1860"
-CLOUD_PROVIDER = "Kubernetes: k8s.io/cloud-provider, EnsureLoadBalancerDeleted"
 
 WHILE = "While pods of a Local service become ready, unready, end, are killed and move to other nodes"
 FIRST = " (nodePorts: in the service's first family)"
 
-REQUIREMENTS: dict[What, tuple[str, ...]] = {
+REQUIREMENTS: dict[What, tuple[str, *tuple[Reference, ...]]] = {
     What.STEERS: (
         f"{WHILE}, the load balancer steers in the end: to every node that gets its first pod, where it uses all of "
         "them at once or that node is the only one, and away from every node that loses its last one. While no pod "
@@ -67,7 +52,7 @@ REQUIREMENTS: dict[What, tuple[str, ...]] = {
     ),
     What.HEALTH: (
         f"{WHILE}, the health check of their node follows each time: 200 with the first pod, 503 after the last.",
-        DESIGN_TIMES, KUBE_PROXY,
+        DESIGN_TIMES, SERVICE_HEALTH,
     ),
     What.PATH: (
         f"{WHILE}, the nodePort of their node follows each time: it answers with the first pod, and no more after the "
@@ -108,6 +93,7 @@ SOURCE_AT_NODES = (
 SOURCE_BEHIND_PROXY = (
     f"{WHILE}, every single answer of a request through the VIP shows that the pod saw the proxy's own address.",
     API_IP_MODE,
+    KEP_1860,
 )
 
 LEVELS: dict[What, Level] = {

@@ -33,7 +33,7 @@ def needs(place: Place | None, family: Family | None, client: Client | None = No
     return frozenset(features)
 
 
-def row(question: Question, about: About, level: Level, requirement: str, *references: str) -> QuestionRow:
+def row(question: Question, about: About, level: Level, requirement: str, *references: Reference) -> QuestionRow:
     """One row about the answers to a question."""
     features = needs(question.place, question.family, question.client)
     if question.second_address:
@@ -67,11 +67,11 @@ def who_asks() -> Iterator[Row]:
     for family in FAMILIES:
         for place in DIALLED:
             question = Question(Situation.ONE_POD, place, OUTSIDE_1, family, second_address=True)
-            yield row(question, About.STATUS, Level.EXTENDED, SECOND_ADDRESS, KUBE_PROXY)
+            yield row(question, About.STATUS, Level.EXTENDED, SECOND_ADDRESS, SERVICE_HEALTH)
         question = Question(Situation.ONE_POD, Place.EXCLUDED, OUTSIDE_1, family)
-        yield row(question, About.STATUS, Level.CORE, EXCLUDED, DESIGN, KEP_3836)
+        yield row(question, About.STATUS, Level.CORE, EXCLUDED, DESIGN_HEALTH, KEP_3836)
         question = Question(Situation.ONE_POD, Place.VIP, OUTSIDE_1, family)
-        yield row(question, About.STATUS, Level.RECORD, AT_VIP, DESIGN_HEALTH)
+        yield row(question, About.STATUS, Level.RECORD, AT_VIP, DESIGN_CHECK_PATH)
 
 
 def what_is_said() -> Iterator[Row]:
@@ -86,7 +86,7 @@ def what_is_said() -> Iterator[Row]:
         for family in FAMILIES:
             for method, url in (("HEAD", "/healthz"), ("GET", "/"), ("HEAD", "/"), ("GET", "/any/path?with=query")):
                 question = Question(Situation.ONE_POD, place, OUTSIDE_1, family, method=method, url=url)
-                yield row(question, About.STATUS, Level.EXTENDED, ANY_WAY, KUBE_PROXY)
+                yield row(question, About.STATUS, Level.EXTENDED, ANY_WAY, SERVICE_HEALTH)
 
 
 def what_is_true() -> Iterator[Row]:
@@ -95,7 +95,7 @@ def what_is_true() -> Iterator[Row]:
         for place in NODES:
             for family in FAMILIES:
                 question = Question(situation, place, OUTSIDE_1, family)
-                yield row(question, About.TRUTH, Level.CORE, TRUTH[bool(question.local_pods)], DESIGN, API_ETP)
+                yield row(question, About.TRUTH, Level.CORE, TRUTH[bool(question.local_pods)], DESIGN_HEALTH, API_ETP)
 
 
 def trial(

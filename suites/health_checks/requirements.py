@@ -1,25 +1,11 @@
-"""What the rows of this suite say: requirements, references, and what trips them."""
+"""What the rows of this suite say: requirements, why, and what trips them."""
 
 from dataclasses import dataclass
 
 from esipp.checks.check import Difference, Level
 from esipp.checks.health import NOT_TOLD, About, Situation
 from esipp.checks.timing import PROMPT
-
-# ----------------------------------------------------------------------------------------------------- references
-DESIGN = "ESIPP design proposal, Testing 1.2, Health Check responses (seed 003)"
-DESIGN_HEALTH = "ESIPP design proposal, Health Check for nodes: the destination may be the node or the VIP (seed 003)"
-API_ETP = "API: service.spec.externalTrafficPolicy"
-API_PORT = "API: service.spec.healthCheckNodePort"
-API_NOT_READY = "API: service.spec.publishNotReadyAddresses"
-TUTORIAL = "Kubernetes documentation, Using Source IP: Services with Type=LoadBalancer, health checks (seeds 000, 002)"
-KUBE_PROXY = "kube-proxy: pkg/proxy/healthcheck/service_health.go"
-WEIGHT = "kube-proxy: X-Load-Balancing-Endpoint-Weight, kubernetes/kubernetes#118999 (1.28)"
-PROXY_HEALTHY = "kube-proxy: serviceProxyHealthy, kubernetes/kubernetes#111661"
-KEP_1669 = "KEP-1669: proxy terminating endpoints"
-KEP_3836 = "KEP-3836: kube-proxy improved ingress connectivity reliability"
-REGISTRY = "API server: pkg/registry/core/service, allocation of healthCheckNodePort"
-VALIDATION = "API server: pkg/apis/core/validation, Service"
+from suites.references import *
 
 
 @dataclass(frozen=True)
@@ -29,28 +15,31 @@ class Said:
     requirement: str
     must: str
     tripped_by: str
-    references: tuple[str, ...]
+    references: tuple[Reference, ...]
 
 
 # ------------------------------------------------------------------------------------------------ asked in one window
 _SERVES = "A node with a ready local endpoint answers the health check with 200, whoever asks"
 _BARE = "A node without a ready local endpoint answers the health check with 503: it answers, it does not fall silent"
-STATUS: dict[tuple[Situation, bool], tuple[str, ...]] = {
-    (Situation.ONE_POD, True): (_SERVES, DESIGN, TUTORIAL),
-    (Situation.ONE_POD, False): (_BARE, DESIGN, TUTORIAL),
-    (Situation.SEVERAL_PODS, True): (f"{_SERVES}; also one of several such nodes", DESIGN),
-    (Situation.SEVERAL_PODS, False): (f"{_BARE}; also where several other nodes serve", DESIGN),
-    (Situation.NO_PODS, False): ("Without any endpoint every node answers the health check with 503", DESIGN),
-    (Situation.UNREADY_POD, False): ("A pod that is not ready counts for nothing: 503 on its node too", DESIGN),
+STATUS: dict[tuple[Situation, bool], tuple[str, *tuple[Reference, ...]]] = {
+    (Situation.ONE_POD, True): (_SERVES, DESIGN_HEALTH, TUTORIAL_LB),
+    (Situation.ONE_POD, False): (_BARE, DESIGN_HEALTH, TUTORIAL_LB),
+    (Situation.SEVERAL_PODS, True): (f"{_SERVES}; also one of several such nodes", DESIGN_HEALTH),
+    (Situation.SEVERAL_PODS, False): (f"{_BARE}; also where several other nodes serve", DESIGN_HEALTH),
+    (Situation.NO_PODS, False): ("Without any endpoint every node answers the health check with 503", DESIGN_HEALTH),
+    (Situation.UNREADY_POD, False): ("A pod that is not ready counts for nothing: 503 on its node too", DESIGN_HEALTH),
     (Situation.PUBLISHED_POD, True): (
         "With publishNotReadyAddresses a pod that is not ready counts as ready: 200 on its node",
         API_NOT_READY,
     ),
-    (Situation.PUBLISHED_POD, False): (f"{_BARE}; also where unready pods are published", DESIGN),
-    (Situation.SEVERAL_PORTS, True): (f"{_SERVES}, also for a service with several ports", DESIGN),
-    (Situation.SEVERAL_PORTS, False): (f"{_BARE}, also for a service with several ports", DESIGN),
-    (Situation.HOST_NETWORK_POD, True): (f"{_SERVES}, also where it is a pod on the host network", DESIGN),
-    (Situation.HOST_NETWORK_POD, False): (f"{_BARE}, also where the endpoint is a pod on the host network", DESIGN),
+    (Situation.PUBLISHED_POD, False): (f"{_BARE}; also where unready pods are published", DESIGN_HEALTH),
+    (Situation.SEVERAL_PORTS, True): (f"{_SERVES}, also for a service with several ports", DESIGN_HEALTH),
+    (Situation.SEVERAL_PORTS, False): (f"{_BARE}, also for a service with several ports", DESIGN_HEALTH),
+    (Situation.HOST_NETWORK_POD, True): (f"{_SERVES}, also where it is a pod on the host network", DESIGN_HEALTH),
+    (Situation.HOST_NETWORK_POD, False): (
+        f"{_BARE}, also where the endpoint is a pod on the host network",
+        DESIGN_HEALTH,
+    ),
 }
 SECOND_ADDRESS = "The health check is answered on every address of a node, not on its InternalIP only"
 EXCLUDED = (
@@ -59,20 +48,20 @@ EXCLUDED = (
 )
 AT_VIP = "Whether the health check is also answered at the VIP, as the design allows"
 ANY_WAY = "Any path and any method get the same answer"
-CONTRACT: dict[About, tuple[str, ...]] = {
+CONTRACT: dict[About, tuple[str, *tuple[Reference, ...]]] = {
     About.DOCUMENT: (
         "The answer is application/json and names the service's namespace and name, on 200 and on 503",
-        KUBE_PROXY,
+        SERVICE_HEALTH,
     ),
     About.COUNT: (
         "localEndpoints is the true number of ready local endpoints; several ports of a pod count once",
-        KUBE_PROXY,
-        DESIGN,
+        SERVICE_HEALTH,
+        DESIGN_HEALTH,
     ),
     About.PROXY: ("serviceProxyHealthy tells that the service proxy keeps up", PROXY_HEALTHY),
     About.WEIGHT: (
         "X-Load-Balancing-Endpoint-Weight is the number of ready local endpoints, on 200 and on 503",
-        WEIGHT,
+        HEALTH_WEIGHT,
     ),
 }
 OTHER_WORDS = (
@@ -80,7 +69,7 @@ OTHER_WORDS = (
         when=(),
         seen=NOT_TOLD,
         reason="other service proxies than kube-proxy do not tell how they are; load balancers go by the status",
-        reference="cilium/cilium: pkg/service/healthserver; kubernetes/kubernetes#111661",
+        references=(CILIUM_HEALTH_SERVER, PROXY_HEALTHY),
         evidence="The health document is valid and has no field serviceProxyHealthy.",
         hides="A kube-proxy that has lost the field.",
     ),
@@ -95,34 +84,34 @@ STABLE = Said(
     "The health check does not flap: every answer of a window is right while pods of other services come and go",
     "every answer right",
     "endpoints of one service change the health check of another, or it is rebuilt at every change",
-    (DESIGN,),
+    (DESIGN_HEALTH,),
 )
 PLACEMENT = Said(
     "Pods are placed, moved, made unready and ready, scaled to none and back at random: after each change every node "
     "comes to the right answer, and keeps it",
     "right after every round",
     "the health check is stuck, late beyond the budget, or flaps after a change",
-    (DESIGN,),
+    (DESIGN_HEALTH,),
 )
 PLACEMENT_PROMPT = Said(
     "Pods are placed, moved, made unready and ready, scaled to none and back at random: after each change every node "
     f"has the right answer within {PROMPT:.0f} s",
     f"right within {PROMPT:.0f} s after every round",
     "the service proxy follows every change, but seconds late",
-    (DESIGN, KUBE_PROXY),
+    (DESIGN_HEALTH, SERVICE_HEALTH),
 )
 PLACEMENT_COUNT = Said(
     "After each change localEndpoints comes to the true number of ready local endpoints",
     "right after every round",
     "endpoints are counted wrongly once they have moved",
-    (DESIGN, KUBE_PROXY),
+    (DESIGN_HEALTH, SERVICE_HEALTH),
 )
 TERMINATING = {
     "status": Said(
         "A node whose pods are all terminating answers 503, although they still serve: load balancers are to leave",
         "503 all the time",
         "terminating endpoints count as ready",
-        (KEP_1669, KUBE_PROXY),
+        (KEP_1669, SERVICE_HEALTH),
     ),
     "serves": Said(
         "A node whose pods are all terminating serves on while it says 503, so that no connection is lost until load "
@@ -141,14 +130,14 @@ TERMINATING = {
         "A terminating endpoint counts for nothing: localEndpoints 0",
         "localEndpoints 0",
         "terminating endpoints are counted",
-        (KEP_1669, KUBE_PROXY),
+        (KEP_1669, SERVICE_HEALTH),
     ),
 }
 CORDONED = Said(
     "Cordoning a node does not change its health check: cordoned nodes keep serving",
     "the same answers as before",
     "the health check follows whether pods may be scheduled",
-    (KEP_3836, "KEP-3458: remove transient node predicates from the service controller"),
+    (KEP_3836, KEP_3458),
 )
 _CORE, _MORE = Level.CORE, Level.EXTENDED
 LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
@@ -158,7 +147,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "A LoadBalancer Service with Local gets a health-check node port, within the node port range",
             "a port within the range",
             "no port, or one from elsewhere",
-            (API_PORT,),
+            (API_HEALTH_PORT,),
         ),
     ),
     "unique": (
@@ -167,7 +156,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "No two services have the same health-check node port, nor one that is somebody's nodePort",
             "all different",
             "a port is handed out twice",
-            (API_PORT, REGISTRY),
+            (API_HEALTH_PORT, ALLOCATION),
         ),
     ),
     "not-with-cluster": (
@@ -176,7 +165,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "A LoadBalancer Service with Cluster has no health-check node port",
             "none",
             "it is allocated for every load balancer",
-            (API_PORT,),
+            (API_HEALTH_PORT,),
         ),
     ),
     "not-for-nodeport": (
@@ -185,7 +174,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "A NodePort Service with Local has no health-check node port",
             "none",
             "it is allocated for every Local service",
-            (API_PORT,),
+            (API_HEALTH_PORT,),
         ),
     ),
     "refused-with-cluster": (
@@ -194,7 +183,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "A health-check node port that is asked for with Cluster is refused",
             "refused as Invalid",
             "the field is taken where it means nothing",
-            (API_PORT, VALIDATION),
+            (API_HEALTH_PORT, VALIDATION),
         ),
     ),
     "refused-for-nodeport": (
@@ -203,7 +192,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "A health-check node port that is asked for with type NodePort is refused",
             "refused as Invalid",
             "the field is taken where it means nothing",
-            (API_PORT, VALIDATION),
+            (API_HEALTH_PORT, VALIDATION),
         ),
     ),
     "chosen": (
@@ -212,7 +201,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "A health-check node port that the user chooses is the one that is used",
             "the chosen port, answered on every node",
             "the choice is ignored, or nobody listens there",
-            (API_PORT,),
+            (API_HEALTH_PORT,),
         ),
     ),
     "immutable": (
@@ -221,7 +210,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "The health-check node port cannot be changed while it is needed",
             "refused as Invalid",
             "it can be changed under the load balancer's feet",
-            (API_PORT, VALIDATION),
+            (API_HEALTH_PORT, VALIDATION),
         ),
     ),
     "kept-on-update": (
@@ -230,7 +219,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "The health-check node port survives an update by a client that does not know the field",
             "the same port",
             "an update without the field frees the port",
-            (API_PORT, REGISTRY),
+            (API_HEALTH_PORT, ALLOCATION),
         ),
     ),
     "kept-on-patch": (
@@ -239,7 +228,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "The health-check node port survives a patch of something else",
             "the same port",
             "a patch allocates a new port",
-            (API_PORT, REGISTRY),
+            (API_HEALTH_PORT, ALLOCATION),
         ),
     ),
     "kept-on-apply": (
@@ -248,7 +237,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "The health-check node port survives a server-side apply that does not name it",
             "the same port",
             "apply by another manager frees the port",
-            (API_PORT, REGISTRY),
+            (API_HEALTH_PORT, ALLOCATION),
         ),
     ),
     "kept": (
@@ -258,7 +247,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "answers there",
             "the same port, answered on every node",
             "the port moves while the service is edited, or some time after it",
-            (API_PORT, REGISTRY),
+            (API_HEALTH_PORT, ALLOCATION),
         ),
     ),
     "collision": (
@@ -267,7 +256,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "A health-check node port that another service has is refused",
             "refused",
             "one port is given to two services",
-            (API_PORT, REGISTRY),
+            (API_HEALTH_PORT, ALLOCATION),
         ),
     ),
     "freed-by-policy": (
@@ -276,7 +265,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "Leaving Local takes the health-check node port away, and every node stops listening there",
             "no port, refused on every node",
             "the listener survives the flip",
-            (API_PORT, REGISTRY),
+            (API_HEALTH_PORT, ALLOCATION),
         ),
     ),
     "claimable": (
@@ -285,7 +274,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "A port that was freed can be claimed by another service, and then answers with that service's name",
             "the new service's health check on every node",
             "the port leaks, or the old listener stays",
-            (API_PORT, REGISTRY),
+            (API_HEALTH_PORT, ALLOCATION),
         ),
     ),
     "freed-by-type": (
@@ -294,7 +283,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "Leaving type LoadBalancer takes the health-check node port away, and every node stops listening there",
             "no port, refused on every node",
             "the listener survives the change of type",
-            (API_PORT, REGISTRY),
+            (API_HEALTH_PORT, ALLOCATION),
         ),
     ),
     "freed-by-deletion": (
@@ -303,7 +292,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "After a service is deleted no node listens at its health-check node port",
             "refused on every node",
             "the listener survives the service",
-            (API_PORT,),
+            (API_HEALTH_PORT,),
         ),
     ),
     "prompt": (
@@ -312,7 +301,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             f"Every node opens or closes a health-check node port within {PROMPT:.0f} s of the change of its service",
             f"within {PROMPT:.0f} s after every change",
             "the service proxy follows every change, but seconds late",
-            (API_PORT, KUBE_PROXY),
+            (API_HEALTH_PORT, SERVICE_HEALTH),
         ),
     ),
     "collision-words": (
@@ -321,7 +310,7 @@ LIFE_CYCLE: dict[str, tuple[Level, Said]] = {
             "The refusal of a port that is taken says so",
             "a message that names the allocation",
             "the refusal does not tell why",
-            (REGISTRY,),
+            (ALLOCATION,),
         ),
     ),
 }

@@ -1,1 +1,1 @@
-"""Load balancers that follow the pods."""
+"""Inter-operation: the same Services from inside the cluster, Services beside each other, and names."""

@@ -30,7 +30,7 @@ def service_addresses(protocol: Protocol, family: Family) -> Rows:
         yield cell(path, CLIENT_IP, Level.CORE, API_ETP, DESIGN_INTEROP)
         if protocol is Protocol.TCP:  # a proxy
             path = Path(client, VIP, protocol, family, BEHIND_A_PROXY)
-            yield cell(path, BALANCER_IP, Level.EXTENDED, API_IP_MODE, TUTORIAL_PROXY)
+            yield cell(path, BALANCER_IP, Level.EXTENDED, API_IP_MODE, KEP_1860, TUTORIAL_PROXY)
 
 
 def external_ips(protocol: Protocol, family: Family) -> Rows:
@@ -48,7 +48,7 @@ def node_ports(protocol: Protocol, family: Family) -> Rows:
     """
     for client in ON_BARE_NODE:
         path = Path(client, BARE_NODE, protocol, family, NODE_PORT_LOCAL)
-        yield cell(path, CLIENT_IP, Level.EXTENDED, API_ETP, KUBE_PROXY, DESIGN_INTEROP)
+        yield cell(path, CLIENT_IP, Level.EXTENDED, API_ETP, PROXIER, DESIGN_INTEROP)
         path = Path(client, ENDPOINT_NODE, protocol, family, NODE_PORT_LOCAL)
         yield cell(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_NODE_PORT)
         path = Path(client, OTHER_NODE, protocol, family, NODE_PORT_LOCAL)
@@ -92,7 +92,7 @@ def host_network_only(protocol: Protocol, family: Family) -> Rows:
         path = Path(client, VIP, protocol, family, LB_HOST_NETWORK)
         yield cell(path, CLIENT_IP, Level.CORE, API_ETP, DESIGN_INTEROP, controls=controls)
         path = Path(client, BARE_NODE, protocol, family, NODE_PORT_HOST_NETWORK)
-        yield cell(path, CLIENT_IP, Level.EXTENDED, API_ETP, KUBE_PROXY, controls=controls)
+        yield cell(path, CLIENT_IP, Level.EXTENDED, API_ETP, PROXIER, controls=controls)
 
 
 def control_plane_only(protocol: Protocol, family: Family) -> Rows:
@@ -115,10 +115,7 @@ def control_plane_only(protocol: Protocol, family: Family) -> Rows:
         ),
     )
     yield cell(path, NO_ANSWER, Level.CORE, API_ETP, DESIGN_BLACKHOLE, controls=controls)
-    yield cell(Path(OUTSIDE_1, VIP, protocol, family, service), ANYTHING, Level.RECORD, EXCLUDED)
-
-
-EXCLUDED = "Label node.kubernetes.io/exclude-from-external-load-balancers, which kubeadm puts on control planes"
+    yield cell(Path(OUTSIDE_1, VIP, protocol, family, service), ANYTHING, Level.RECORD, KUBEADM_LABELS, EXCLUDE_LABEL)
 
 
 def _while_it_is_served(row: Cell, inside: Client) -> Cell:

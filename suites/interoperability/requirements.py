@@ -10,24 +10,11 @@ from suites.clients import OUTSIDE_1, POD_ON_BARE_NODE, POD_ON_ENDPOINT_NODE, PO
 from suites.known_differences.cilium import AT_BARE_NODES_IN_DSR, OF_MANY_SERVICES
 from suites.known_differences.findings import COUNTED_TWICE
 from suites.path_requirements import WHO
+from suites.references import *
 
 SUITE = "interoperability"
 FAMILIES = tuple(Family)
 NODES = (Place.ENDPOINT_NODE, Place.BARE_NODE, Place.OTHER_NODE, Place.CONTROL_PLANE)
-
-# ----------------------------------------------------------------------------------------------------- references
-DESIGN = "ESIPP design proposal, Testing 2, Inter-Operability (seed 003)"
-DESIGN_HEALTH = "ESIPP design proposal, Testing 1.2, Health Check responses (seed 003)"
-DESIGN_BESIDE = "ESIPP design proposal, Testing 3, services with and without the policy side by side (seed 003)"
-API_ETP = "API: service.spec.externalTrafficPolicy"
-API_PORT = "API: service.spec.healthCheckNodePort"
-API_NODE_PORT = "API: service.spec.ports.nodePort"
-API_HEADLESS = "API: service.spec.clusterIP, None"
-API_NOT_READY = "API: service.spec.publishNotReadyAddresses"
-TUTORIAL = "Kubernetes documentation, Using Source IP (seeds 000, 002)"
-DNS = "Kubernetes documentation, DNS for Services and Pods; Kubernetes DNS-Based Service Discovery 1.1"
-KUBE_PROXY = "kube-proxy: pkg/proxy/iptables/proxier.go, service external chains"
-HEALTH_SERVER = "kube-proxy: pkg/proxy/healthcheck/service_health.go"
 
 PLACES = {
     Place.ENDPOINT_NODE: "the endpoint's node",
@@ -57,7 +44,7 @@ class Said:
     requirement: str
     must: str
     tripped_by: str
-    references: tuple[str, ...]
+    references: tuple[Reference, ...]
 
 
 def trial(
@@ -114,38 +101,38 @@ NEIGHBOURS = {
         f"The health check of a service whose pod is here says 200, {_MEANWHILE}",
         "200 every time",
         "the health check of one service follows another's endpoints, or listeners are closed and opened together",
-        (DESIGN_HEALTH, API_PORT),
+        (DESIGN_HEALTH, API_HEALTH_PORT),
     ),
     ("status", False): Said(
         f"The health check of a service whose pod is elsewhere says 503, {_MEANWHILE}",
         "503 every time",
         "the health check of one service follows another's endpoints, or listeners are closed and opened together",
-        (DESIGN_HEALTH, API_PORT),
+        (DESIGN_HEALTH, API_HEALTH_PORT),
     ),
     ("document", True): Said(
         f"The health check's document names its own service and counts its own pods, {_MEANWHILE}",
         "this service, localEndpoints 1",
         "documents of two services are mixed up, or a freed port is answered by the service that has another",
-        (HEALTH_SERVER,),
+        (SERVICE_HEALTH,),
     ),
     ("document", False): Said(
         f"The health check's document names its own service and counts its own pods, none here, {_MEANWHILE}",
         "this service, localEndpoints 0",
         "documents of two services are mixed up, or endpoints of one are counted for the other",
-        (HEALTH_SERVER,),
+        (SERVICE_HEALTH,),
     ),
     ("served", True): Said(
         "The nodePort of a service whose pod is here is answered by that pod, with the client's own address, "
         f"{_MEANWHILE}",
         "every connection by its own pod, from the client's address",
         "connections are lost, reach the other service's pods, or are rewritten while rules of another service change",
-        (API_ETP, DESIGN_BESIDE),
+        (API_ETP, DESIGN_BACKWARD),
     ),
     ("served", False): Said(
         f"The nodePort of a service whose pod is elsewhere is not answered to clients outside, {_MEANWHILE}",
         "no answer",
         "the endpoints or the policy of one service open another one's nodePort",
-        (API_ETP, DESIGN_BESIDE),
+        (API_ETP, DESIGN_BACKWARD),
     ),
 }
 KEPT = Said(
@@ -153,7 +140,7 @@ KEPT = Said(
     "flips and it is deleted and made again",
     "unchanged",
     "ports are given to another service, or a controller writes to services that are none of its business",
-    (API_PORT, API_NODE_PORT),
+    (API_HEALTH_PORT, API_NODE_PORT),
 )
 
 # ------------------------------------------------------------------------------------------------------------ many
@@ -181,37 +168,37 @@ MANY = {
         f"At {{node}}, {_MANY} every {{kind}} shows a node's address",
         "a node's address, of every service",
         "rules of some Cluster services are those of Local where there are many",
-        (TUTORIAL, KUBE_PROXY),
+        (TUTORIAL, PROXIER),
     ),
     "status": Said(
         f"At {{node}}, {_MANY} the health check of every {{kind}} says {{status}}",
         "{status}, of every service",
         "health checks of some services are not opened, or get no endpoints, where there are many",
-        (DESIGN_HEALTH, API_PORT),
+        (DESIGN_HEALTH, API_HEALTH_PORT),
     ),
     "document": Said(
         f"At {{node}}, {_MANY} the health check of every {{kind}} names its own service and counts its own pods",
         "its own name and localEndpoints {pods}, of every service",
         "documents of services are mixed up where there are many",
-        (HEALTH_SERVER,),
+        (SERVICE_HEALTH,),
     ),
     "distinct": Said(
         f"{_MANY.capitalize()} each has its ports on the nodes to itself",
         "every port once",
         "ports are given twice where many are allocated at once",
-        (API_NODE_PORT, API_PORT),
+        (API_NODE_PORT, API_HEALTH_PORT),
     ),
     "gone": Said(
         f"{MANY_SERVICES} services are deleted at once: soon no node listens for their health checks any more",
         "refused, of every service",
         "listeners of some services stay open where many are closed at once",
-        (API_PORT,),
+        (API_HEALTH_PORT,),
     ),
     "programmed": Said(
         f"How long it takes from the first of {MANY_SERVICES} services being created until the last are programmed",
         "recorded",
         "nothing: it is recorded",
-        (DESIGN,),
+        (DESIGN_INTEROP,),
     ),
 }
 
@@ -222,44 +209,53 @@ NAMES = {
         f"{_NAME} resolves to exactly its ClusterIP of that family",
         "exactly its ClusterIP",
         "DNS answers with stale, foreign or no addresses, or is not reached from some nodes",
-        (DNS,),
+        (
+            DNS,
+            DNS_SPECIFICATION,
+        ),
     ),
     "headless": Said(
         f"{_NAME} resolves to exactly the addresses of its ready pods where it is headless",
         "exactly its ready pods' addresses",
         "DNS lists pods that are not ready, or misses some that are",
-        (DNS, API_HEADLESS),
+        (DNS, DNS_SPECIFICATION, API_HEADLESS),
     ),
     "published": Said(
         f"{_NAME} resolves to the addresses of all its pods where it is headless and publishes unready ones",
         "exactly all its pods' addresses",
         "DNS misses pods that are not ready where they are to be published",
-        (DNS, API_NOT_READY),
+        (DNS, DNS_SPECIFICATION, API_NOT_READY),
     ),
     "balancer": Said(
         f"{_NAME} resolves to its ClusterIP, and not to its VIP, where it is a Local LoadBalancer: pods by-pass the "
         "load balancer, and the policy",
         "exactly its ClusterIP",
         "DNS answers with the load balancer's address inside the cluster",
-        (DNS, DESIGN),
+        (DNS, DNS_SPECIFICATION, DESIGN_INTEROP),
     ),
     "namespace": Said(
         "In {client}, the name of a service and its namespace resolves to exactly its ClusterIP of that family",
         "exactly its ClusterIP",
         "the search domains of pods lack that of services",
-        (DNS,),
+        (
+            DNS,
+            DNS_SPECIFICATION,
+        ),
     ),
     "short": Said(
         "In {client}, of its namespace, the name of a service alone resolves to exactly its ClusterIP of that family",
         "exactly its ClusterIP",
         "the search domains of pods lack that of their namespace",
-        (DNS,),
+        (
+            DNS,
+            DNS_SPECIFICATION,
+        ),
     ),
     "dialled": Said(
         "When {client} dials a service by its name, it is seen with its own address",
         "the pod's own address",
         "a node-local DNS or proxy puts another address in between, or the pod is masqueraded on its way",
-        (DNS, TUTORIAL),
+        (DNS, DNS_SPECIFICATION, TUTORIAL),
     ),
 }
 ASKING = (POD_ON_ENDPOINT_NODE, POD_ON_BARE_NODE, POD_ON_OTHER_NODE)

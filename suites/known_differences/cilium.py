@@ -19,13 +19,14 @@ from suites.known_differences.where import (
     local,
     short_circuit,
 )
+from suites.references import *
 
 HERE = ("service-proxy", "cilium")
 NO_REWRITE = Override(
     (HERE,),
     CLIENT,
     "Cilium does not rewrite the source on the way to a backend of the same node",
-    "cilium/cilium#33574",
+    (CILIUM_NO_REWRITE,),
     evidence="The client is answered, and the backend saw the client's own address.",
     hides="Nothing that the API promises: the answer came back, and the source is the true one.",
 )
@@ -33,22 +34,21 @@ OF_MANY_SERVICES = rows.Difference(
     (HERE,),
     NOT_REWRITTEN,
     NO_REWRITE.reason,
-    NO_REWRITE.reference,
+    NO_REWRITE.references,
     evidence=NO_REWRITE.evidence,
     hides=NO_REWRITE.hides,
 )
 DSR = (HERE, ("cilium.load-balancer-mode", "dsr"))
 SOURCE_KEPT = "in DSR mode the node that is dialled hands packets on with their source, and the backend's node answers"
-DSR_REFERENCE = "Cilium documentation, Kubernetes without kube-proxy: Direct Server Return (DSR)"
 DSR_EVIDENCE = "The client is answered with its own address as the source, and Cilium's ConfigMap says DSR."
 DSR_HIDES = "Nothing that the API promises: the answer came back, and the source is the true one."
-KEPT_IN_DSR = Override(DSR, CLIENT, SOURCE_KEPT, DSR_REFERENCE, evidence=DSR_EVIDENCE, hides=DSR_HIDES)
+KEPT_IN_DSR = Override(DSR, CLIENT, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES)
 ONE_CONNECTION_FOR_TWO = Override(
     (HERE,),
     frozenset({AddressClass.LOAD_BALANCER}),
     "Cilium keeps the source port, also where it is that of a connection to the same pod by another service, as a "
     "proxy's may be: to the pod both are one, and the first hangs; kube-proxy has conntrack choose another port",
-    "cilium/cilium#11810 and #18632, told among the known issues by #42632",
+    (CILIUM_SEVERAL_VIPS, CILIUM_COLLISIONS, CILIUM_KNOWN_COLLISIONS),
     hangs=True,
     by_chance=True,
     nature=Nature.DEFECT,
@@ -61,7 +61,7 @@ SAME_PORT = Override(
     CLIENT | NODE,
     "a finding: Cilium's SNAT keeps a client's port though a process of that node has, or just had, a connection from "
     "it to the same pod; the two are taken for one, and an answer is lost (told by the ports of both)",
-    "as cilium/cilium#11810, of two services; of this no issue is known",
+    (CILIUM_SEVERAL_VIPS,),
     collides=True,
     by_chance=True,
     nature=Nature.FINDING,
@@ -70,20 +70,20 @@ SAME_PORT = Override(
     hides="A connection that is lost for another reason at such a port: at most one in ten of these.",
 )
 FLIPS_IN_DSR = tuple(
-    rows.Difference(DSR, seen, SOURCE_KEPT, DSR_REFERENCE, evidence=DSR_EVIDENCE, hides=DSR_HIDES)
+    rows.Difference(DSR, seen, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES)
     for seen in ("kept", "unrewritten")
 )
 """Of a bare node whose service becomes Cluster, in the words of `esipp/flips/judging.py`."""
 
 AT_BARE_NODES_IN_DSR = rows.Difference(
-    DSR, NOT_REWRITTEN, SOURCE_KEPT, DSR_REFERENCE, evidence=DSR_EVIDENCE, hides=DSR_HIDES
+    DSR, NOT_REWRITTEN, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES
 )
 NOT_TURNED_BACK = Override(
     DSR,
     NO_ANSWER,
     "in DSR mode the answer of a backend on the client's own node is not turned back: it comes from the pod's address "
     "and not from that of the other node, which was dialled",
-    "cilium/cilium#41962, fixed in 1.19 by #41963",
+    (CILIUM_DSR_REMOTE, CILIUM_DSR_REMOTE_FIX),
     before="cilium.version 1.19",
     forwarded=True,
     nature=Nature.DEFECT,
@@ -96,7 +96,7 @@ AT_THE_CLIENT = Override(
     CLIENT,
     "Cilium chooses the backend on the client's own node, of host processes at their sockets whichever node's address "
     "they dial, and rewrites nothing then; what clients inside meet at nodePorts the API leaves open",
-    "cilium/cilium#11746; Cilium documentation, Kubernetes without kube-proxy: socket load balancing",
+    (CILIUM_AT_THE_CLIENT, CILIUM_SOCKETS),
     evidence="A client inside the cluster is answered, and the backend saw the client's own address.",
     hides="A bare node may answer clients inside the cluster in another way, with their own address.",
 )
@@ -176,7 +176,7 @@ CILIUMS = (
             NODE,
             "Cilium leaves a host process that dials another node's externalIP to that node, which rewrites it as it "
             "does clients outside",
-            "cilium/cilium#12220, against CVE-2020-8554",
+            (CILIUM_EXTERNAL_IPS,),
             evidence="A host process that dials another node's externalIP is answered, and the backend saw a node's "
             "address.",
             hides="Any node's address: which one rewrote is not judged.",
@@ -190,7 +190,7 @@ CILIUMS = (
             NO_ANSWER,
             "Cilium before 1.19 has no loopback for IPv6 services: a pod is handed its own packet from its own "
             "address, which TCP never answers and UDP answers by-passing the service",
-            "cilium/cilium#26733, fixed by #39594",
+            (CILIUM_LOOPBACK_IPV6, CILIUM_LOOPBACK_IPV6_FIX),
             before="cilium.version 1.19",
             forwarded=True,
             nature=Nature.DEFECT,
@@ -205,7 +205,7 @@ CILIUMS = (
             (HERE,),
             frozenset({AddressClass.OTHER}),
             "a pod that reaches itself by a service sees Cilium's own loopback address",
-            "cilium/cilium#26100; of IPv6 #39594",
+            (CILIUM_LOOPBACK, CILIUM_LOOPBACK_IPV6_FIX),
             proof=Proof.FACT,
             names="cilium.loopback",
             evidence="The source is the very loopback address that Cilium's ConfigMap, or its default, names.",
@@ -220,7 +220,7 @@ CILIUMS = (
             NO_ANSWER,
             "Cilium does not know a service's externalIPs for clients inside the cluster where externalTrafficPolicy "
             "and internalTrafficPolicy differ: they reach the node that has the address, as anybody does",
-            "cilium/cilium#42245",
+            (CILIUM_POLICIES_DIFFER,),
             nature=Nature.DEFECT,
             evidence="A client inside the cluster has no answer at an externalIP of a Local service.",
             hides="Such a client may have no answer for another reason.",
@@ -239,7 +239,7 @@ CILIUMS = (
             NO_ANSWER,
             "a finding: where both policies are Local, Cilium has one set of endpoints for clients in- and outside, so "
             "a pod on a node without any does not reach the VIP; internalTrafficPolicy is about the ClusterIP only",
-            "cilium/cilium v1.18.6, pkg/loadbalancer/reflectors: twoScopes; API: service.spec.internalTrafficPolicy",
+            (CILIUM_SCOPES, API_ITP),
             nature=Nature.FINDING,
             evidence="A client on a node without an endpoint has no answer at a VIP of a Service whose policies are "
             "both Local.",

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from esipp.checks.check import Difference, Nature
 from esipp.checks.health import EACH_TARGET, TWICE
+from suites.references import CILIUM_HEALTH_SERVER
 
 COUNTED_TWICE = Difference(
     when=(("service-proxy", "cilium"), ("families.services", "IPv4, IPv6")),
@@ -18,7 +19,7 @@ COUNTED_TWICE = Difference(
     nature=Nature.FINDING,
     evidence="The health document counts exactly two endpoints where one pod of a dual-stack Service is ready.",
     hides="A wrong count that happens to be twice the right one.",
-    reference="cilium/cilium v1.18.6, pkg/loadbalancer/healthserver: getLocalEndpointCount; no issue is known",
+    references=(CILIUM_HEALTH_SERVER,),
 )
 
 COUNTED_BY_TARGET = replace(

@@ -10,7 +10,7 @@ from esipp.checks.ingress import AT_SERVICE, OF_SERVICE, PROXY
 from esipp.checks.model import NO_ANSWER, OF_NODES, AddressClass, EntryKind, Path, Role, TrafficPolicy, Vantage
 from esipp.checks.path import Override, Proof
 from suites.known_differences.cilium import CILIUMS
-from suites.known_differences.proxies import EVIDENCE, HIDES, REASON, REFERENCE
+from suites.known_differences.proxies import EVIDENCE, HIDES, REASON, REFERENCES
 from suites.known_differences.where import (
     BARE,
     CLIENT,
@@ -23,16 +23,17 @@ from suites.known_differences.where import (
     short_circuit,
     towards_another_node,
 )
+from suites.references import *
 
 NOTHING = frozenset[AddressClass]()
 NOT_REWRITTEN = Override(
     (),
     CLIENT,
     "the data plane does not rewrite the source under Cluster, as some eBPF ones; the API does not demand it",
-    "API: service.spec.externalTrafficPolicy; cilium/cilium#33574",
+    (API_ETP, CILIUM_NO_REWRITE),
 )
 BY_PROXY = Override(
-    ((OF_SERVICE, PROXY),), NOTHING, REASON, REFERENCE, proof=Proof.BALANCER, evidence=EVIDENCE, hides=HIDES
+    ((OF_SERVICE, PROXY),), NOTHING, REASON, REFERENCES, proof=Proof.BALANCER, evidence=EVIDENCE, hides=HIDES
 )
 
 DIFFERENCES = (
@@ -44,7 +45,7 @@ DIFFERENCES = (
                 ((f"pod-to-node.{family}", "masqueraded"),),
                 NODE,
                 "the network add-on masquerades pod traffic to node addresses before any Service rule sees it",
-                "ip-masq-agent and kindnet: destinations outside the pod CIDRs are masqueraded",
+                (MASQUERADE_AGENT, KINDNET),
                 proof=Proof.OWN_NODE,
                 evidence="The source is an address of the client pod's own node, and reference listeners on other "
                 "nodes saw pods masqueraded in this run.",
@@ -61,8 +62,7 @@ DIFFERENCES = (
                 (("node-port-addresses", "primary"),),
                 NO_ANSWER,
                 "nodePorts are served at the node's primary addresses only",
-                "kube-proxy --nodeport-addresses, 'primary' by default in nftables mode; KEP-3866; Cilium's "
-                "--nodeport-addresses, by default one address of each family and device",
+                (NODEPORT_ADDRESSES, KEP_3866, CILIUM_NODEPORT_ADDRESSES),
                 evidence="Nothing answers at a node's second address, and the service proxy's configuration says so.",
                 hides="Packets to a second address may be lost for another reason.",
             ),
@@ -83,7 +83,7 @@ DIFFERENCES = (
                 NO_ANSWER,
                 "the bare node takes any pod for its own and hands its packets on unmasqueraded; the backend's answer "
                 "by-passes that node, so the client cannot use it",
-                "kubernetes/kubernetes#74383",
+                (POD_AT_BARE_NODE,),
                 forwarded=True,
                 nature=Nature.DEFECT,
                 evidence="The client has no answer, and packets show that its request reached a backend.",
@@ -99,7 +99,7 @@ DIFFERENCES = (
             (("detect-local", "none"),),
             NO_ANSWER,
             "kube-proxy does not know which traffic is from local pods, so it has no short circuit for them",
-            "kube-proxy: --cluster-cidr, the no-op detector of pkg/proxy/util/localdetector.go",
+            (CLUSTER_CIDR, LOCAL_DETECTOR),
             evidence="A pod on a node without an endpoint has no answer, and kube-proxy's own configuration names no "
             "way to detect local traffic.",
             hides="The VIP may be unreachable for such pods for another reason.",
@@ -112,7 +112,7 @@ DIFFERENCES = (
             (("proxy-mode", "nftables"),),
             NO_ANSWER,
             "nftables mode had no short circuit from nodes without endpoints",
-            "kubernetes/kubernetes#131765, fixed by #132456 and, in 1.33.6, by #133969",
+            (NFTABLES_SHORT_CIRCUIT, NFTABLES_FIX, NFTABLES_FIX_1_33),
             before="kube-proxy-version 1.33.6",
             nature=Nature.DEFECT,
             evidence="A client on a node without an endpoint has no answer.",
@@ -126,7 +126,7 @@ DIFFERENCES = (
             (("proxy-mode", "ipvs"),),
             NO_ANSWER,
             "in IPVS mode a host process without a local endpoint does not reach a Local service's VIP",
-            "kubernetes/kubernetes#93456",
+            (IPVS_SHORT_CIRCUIT,),
             nature=Nature.DEFECT,
             evidence="A host process on a node without an endpoint has no answer.",
             hides="The VIP may be unreachable from there for another reason.",
@@ -143,7 +143,7 @@ DIFFERENCES = (
             (("proxy-mode", "ipvs"),),
             CLIENT | NODE,
             "in IPVS mode internalTrafficPolicy Local falls back to the cluster's endpoints",
-            "kube-proxy: pkg/proxy/ipvs/proxier.go, internal policy without local endpoints",
+            (IPVS_PROXIER,),
             nature=Nature.DEFECT,
             evidence="An endpoint of another node answers, with the client's or a node's address as the source.",
             hides="Any other leak of internalTrafficPolicy Local.",
@@ -195,7 +195,7 @@ DIFFERENCES = (
             NODE,
             "kube-proxy knows no address of a load balancer that is announced by a hostname: what pods send there "
             "leaves the cluster, and the network add-on may masquerade it as their node's",
-            REFERENCE,
+            REFERENCES,
             proof=Proof.OWN_NODE,
             evidence="The source is an address of the client pod's own node, and this Service announces a hostname.",
             hides="The client's node may masquerade what it should leave alone.",
@@ -208,7 +208,7 @@ DIFFERENCES = (
             BY_PROXY,
             reason="the load balancer is a proxy and takes no source ranges; nodes, which see its own address, cannot "
             "in its place",
-            reference="API: service.spec.loadBalancerSourceRanges, ignored if the provider does not support it",
+            references=(API_RANGES,),
             hides="A load balancer that takes ranges may let a client in that they leave out.",
         ),
     ),
@@ -220,7 +220,7 @@ DIFFERENCES = (
             CLIENT,
             "kube-proxy knows no address of a load balancer that is announced by a hostname, so it cannot apply the "
             "ranges; this load balancer takes none",
-            "API: service.spec.loadBalancerSourceRanges, ignored if the provider does not support it",
+            (API_RANGES,),
             by_chance=True,
             evidence="The client is answered, the backend saw its own address, and this Service announces a hostname.",
             hides="A load balancer that takes ranges may let a client in that they leave out.",

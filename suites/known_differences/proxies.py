@@ -2,9 +2,10 @@
 
 from esipp.checks.check import Difference
 from esipp.checks.ingress import OF_SERVICE, PROXY
+from suites.references import KEP_1860, PROXY_UNDER_LOCAL
 
 REASON = "the load balancer of this Service is a proxy: the backend sees the address that it connects from"
-REFERENCE = "KEP-1860; kubernetes/kubernetes#123714: Local with ipMode Proxy has no defined semantics"
+REFERENCES = (KEP_1860, PROXY_UNDER_LOCAL)
 EVIDENCE = (
     "This Service announces ipMode Proxy or a hostname, and --provider does not say forwarder. All that is excused "
     "shows the same few addresses, and none is a node's, a pod's or a client's."
@@ -17,4 +18,4 @@ def by_proxy(seen: str) -> tuple[Difference, ...]:
 
     The judge must say this word only where ``why_not_its_own`` (esipp/loadbalancers/ingress.py) has nothing against it.
     """
-    return (Difference(((OF_SERVICE, PROXY),), seen, REASON, REFERENCE, evidence=EVIDENCE, hides=HIDES),)
+    return (Difference(((OF_SERVICE, PROXY),), seen, REASON, REFERENCES, evidence=EVIDENCE, hides=HIDES),)

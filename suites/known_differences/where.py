@@ -44,9 +44,9 @@ def own_balancer(path: Path) -> bool:
 
 
 def from_outside_under_cluster(path: Path) -> bool:
-    """Clients outside at a service with Cluster; what annotations of old must not do is another matter."""
+    """Clients outside at a service with Cluster, named or by default; annotations of old are another matter."""
     service = path.service
-    cluster = service is not None and service.policy is TrafficPolicy.CLUSTER and not service.old_form
+    cluster = service is not None and service.policy is not TrafficPolicy.LOCAL and not service.old_form
     return cluster and path.client.vantage is Vantage.OUTSIDE
 
 

@@ -1,1 +1,1 @@
-"""Where the client's source IP survives (seed 003, "Source IP Preservation")."""
+"""Where the client's source IP survives: the design proposal's test 1.1, source IP preservation."""

@@ -17,7 +17,6 @@ STATELESS = (
     "a forwarder without connection tracking (ECMP) moves connections that are open while its routes change to another "
     "node, which resets them; its routes did change in this window, as its health checks were late"
 )
-RFC_2992 = "RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm: disruption"
 STEERED = (
     "Each reset connection was open when the reference load balancer changed the routes of this very Service in this "
     "family, by its own decisions and their times."
@@ -28,7 +27,7 @@ RESET_OTHERWISE = "A node that resets a connection in the very moment of a chang
 def rerouted(accept: frozenset[AddressClass], balancer: Balancer) -> tuple[Override, ...]:
     """Where the reference load balancer told that it changed its routes while connections were made."""
     when = (("load-balancer.steered", "yes"),)
-    known = Override(when, accept, STATELESS, RFC_2992, resets=True, evidence=STEERED, hides=RESET_OTHERWISE)
+    known = Override(when, accept, STATELESS, (RFC_2992,), resets=True, evidence=STEERED, hides=RESET_OTHERWISE)
     return (known,) if balancer is Balancer.ECMP else ()
 
 
@@ -50,12 +49,12 @@ def proxies(family: Family) -> Rows:
         told = IN_A_HEADER.get(balancer, Claim.NOTHING)
         service = replace(LB_LOCAL, balancer=balancer, several_ports=True)
         port = Port.HTTP if told is Claim.FORWARDED_FOR else Port.MAIN
-        reference = HAPROXY if told in (Claim.PROXY_V1, Claim.PROXY_V2) else TUTORIAL_PROXY
+        reference = PROXY_PROTOCOL if told in (Claim.PROXY_V1, Claim.PROXY_V2) else TUTORIAL_PROXY
         for client in EVERYONE:
             path = Path(client, VIP, Protocol.TCP, family, service, port)
             # under ipMode Proxy clients inside the cluster go through the balancer as well
             level = Level.CORE if client in OUTSIDE else Level.EXTENDED
-            yield cell(path, BALANCER_IP, level, reference, API_IP_MODE, told=told)
+            yield cell(path, BALANCER_IP, level, reference, API_IP_MODE, KEP_1860, told=told)
         if told is not Claim.NOTHING:
             for client in OUTSIDE:
                 path = Path(client, VIP, Protocol.TCP, family, service, port, claim=told)
@@ -85,7 +84,7 @@ def source_ranges(protocol: Protocol, family: Family) -> Rows:
         same_service(path, OUTSIDE_1, "the same service must answer the client it names"),
     )
     # "ignored if the cloud-provider does not support the feature" (API text); kube-proxy does it for VIPs
-    yield cell(path, NO_ANSWER, Level.EXTENDED, API_RANGES, KUBE_PROXY, controls=controls)
+    yield cell(path, NO_ANSWER, Level.EXTENDED, API_RANGES, PROXIER, controls=controls)
     for client in (POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):
         yield cell(Path(client, VIP, protocol, family, service), ANYTHING, Level.RECORD, API_RANGES)
     for client in OUTSIDE:  # kube-proxy binds VIPs by them, never nodePorts

@@ -17,9 +17,9 @@ Rows = Iterator[Cell]
 def pod_ip(protocol: Protocol, family: Family) -> Rows:
     """The precondition of everything: no Service, no rewriting."""
     for client in PODS:
-        yield cell(Path(client, POD_IP, protocol, family), CLIENT_IP, Level.CORE, MODEL)
+        yield cell(Path(client, POD_IP, protocol, family), CLIENT_IP, Level.CORE, NETWORK_MODEL)
     for client in HOSTS:  # by whichever of its node's addresses
-        yield cell(Path(client, POD_IP, protocol, family), CLIENT_IP, Level.CORE, MODEL)
+        yield cell(Path(client, POD_IP, protocol, family), CLIENT_IP, Level.CORE, NETWORK_MODEL)
 
 
 def cluster_ip(protocol: Protocol, family: Family) -> Rows:
@@ -30,7 +30,7 @@ def cluster_ip(protocol: Protocol, family: Family) -> Rows:
             yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP)
     for client in HOSTS:
         path = Path(client, CLUSTER_IP, protocol, family, PLAIN)
-        yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, KUBE_PROXY)
+        yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, PROXIER)
 
 
 def cluster_ip_local(protocol: Protocol, family: Family) -> Rows:
@@ -38,35 +38,37 @@ def cluster_ip_local(protocol: Protocol, family: Family) -> Rows:
     for shape in (PLAIN, NODE_PORT_CLUSTER, NODE_PORT_LOCAL, LB_LOCAL):
         service = replace(shape, internal=LOCAL)
         near, far = (Path(client, CLUSTER_IP, protocol, family, service) for client in PODS)
-        yield cell(near, CLIENT_IP, Level.CORE, API_ITP)
+        yield cell(near, CLIENT_IP, Level.CORE, API_ITP, KEP_2086)
         controls = (
             same_client(far, PLAIN, "the same client must be answered under internalTrafficPolicy Cluster"),
             same_service(far, POD_ON_ENDPOINT_NODE, "the same service must answer a pod on the endpoint's node"),
         )
-        yield cell(far, NO_ANSWER, Level.CORE, API_ITP, controls=controls)
+        yield cell(far, NO_ANSWER, Level.CORE, API_ITP, KEP_2086, controls=controls)
     service = replace(PLAIN, internal=LOCAL)
     near, far = (Path(client, CLUSTER_IP, protocol, family, service) for client in HOSTS)
-    yield cell(near, CLIENT_IP, Level.CORE, API_ITP)
+    yield cell(near, CLIENT_IP, Level.CORE, API_ITP, KEP_2086)
     controls = (
         same_client(far, PLAIN, "the same client must be answered under internalTrafficPolicy Cluster"),
         same_service(far, HOST_ON_ENDPOINT_NODE, "the same service must answer the endpoint's node"),
     )
-    yield cell(far, NO_ANSWER, Level.CORE, API_ITP, controls=controls)
+    yield cell(far, NO_ANSWER, Level.CORE, API_ITP, KEP_2086, controls=controls)
 
 
 def internal_policy_from_outside(protocol: Protocol, family: Family) -> Rows:
     """externalTrafficPolicy x internalTrafficPolicy: the internal one says nothing about traffic from outside."""
     cluster, local = replace(NODE_PORT_CLUSTER, internal=LOCAL), replace(NODE_PORT_LOCAL, internal=LOCAL)
     for entry, service in ((ENDPOINT_NODE, cluster), (BARE_NODE, cluster), (VIP, replace(LB_CLUSTER, internal=LOCAL))):
-        yield from answers_and_rewrites(Path(OUTSIDE_1, entry, protocol, family, service), API_ITP)
+        yield from answers_and_rewrites(Path(OUTSIDE_1, entry, protocol, family, service), API_ITP, KEP_2086)
     for client in OUTSIDE:
-        yield cell(Path(client, ENDPOINT_NODE, protocol, family, local), CLIENT_IP, Level.CORE, API_ETP, API_ITP)
-        yield silent_at_bare_node(Path(client, BARE_NODE, protocol, family, local), API_ETP, API_ITP)
+        yield cell(
+            Path(client, ENDPOINT_NODE, protocol, family, local), CLIENT_IP, Level.CORE, API_ETP, API_ITP, KEP_2086
+        )
+        yield silent_at_bare_node(Path(client, BARE_NODE, protocol, family, local), API_ETP, API_ITP, KEP_2086)
         path = Path(client, VIP, protocol, family, replace(LB_LOCAL, internal=LOCAL))
-        yield cell(path, CLIENT_IP, Level.CORE, API_ETP, API_ITP)
+        yield cell(path, CLIENT_IP, Level.CORE, API_ETP, API_ITP, KEP_2086)
     # to a VIP the external policy applies, and from inside the cluster that always means Cluster
     path = Path(POD_ON_OTHER_NODE, VIP, protocol, family, replace(LB_LOCAL, internal=LOCAL))
-    yield cell(path, CLIENT_IP, Level.CORE, API_ETP, API_ITP)
+    yield cell(path, CLIENT_IP, Level.CORE, API_ETP, API_ITP, KEP_2086)
 
 
 def node_port_cluster(protocol: Protocol, family: Family) -> Rows:
@@ -86,13 +88,13 @@ def node_port_local(protocol: Protocol, family: Family) -> Rows:
         path = Path(client, ENDPOINT_NODE, protocol, family, NODE_PORT_LOCAL)
         # a pod that dials its own node's nodePort: implementations disagree, upstream does not test it (#123622)
         level = Level.EXTENDED if client == POD_ON_ENDPOINT_NODE else Level.CORE
-        yield cell(path, CLIENT_IP, level, API_ETP, TUTORIAL_NODE_PORT, DESIGN)
+        yield cell(path, CLIENT_IP, level, API_ETP, TUTORIAL_NODE_PORT, DESIGN_SOURCE_IP)
     for client in EVERYONE:
         path = Path(client, BARE_NODE, protocol, family, NODE_PORT_LOCAL)
         yield silent_at_bare_node(path, API_ETP, TUTORIAL_NODE_PORT, DESIGN_BLACKHOLE)
     for client in (POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):  # short circuit: only kube-proxy promises it for nodePorts
         path = Path(client, OTHER_NODE, protocol, family, NODE_PORT_LOCAL)
-        yield cell(path, CLIENT_IP, Level.EXTENDED, API_ETP, KUBE_PROXY)
+        yield cell(path, CLIENT_IP, Level.EXTENDED, API_ETP, PROXIER)
 
 
 def unset_policy(protocol: Protocol, family: Family) -> Rows:
@@ -113,9 +115,9 @@ def second_address(protocol: Protocol, family: Family) -> Rows:
     """A nodePort is open at every address of a node, unless kube-proxy is told otherwise."""
     for client in (*OUTSIDE, POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):
         path = Path(client, SECOND_OF_ENDPOINT_NODE, protocol, family, NODE_PORT_LOCAL)
-        yield cell(path, CLIENT_IP, Level.EXTENDED, API_ETP, KUBE_PROXY)
+        yield cell(path, CLIENT_IP, Level.EXTENDED, API_ETP, PROXIER)
         path = Path(client, SECOND_OF_BARE_NODE, protocol, family, NODE_PORT_CLUSTER)
-        yield cell(path, NODE_IP, Level.EXTENDED, TUTORIAL_NODE_PORT, KUBE_PROXY)
+        yield cell(path, NODE_IP, Level.EXTENDED, TUTORIAL_NODE_PORT, PROXIER)
     for client in OUTSIDE:
         path = Path(client, SECOND_OF_BARE_NODE, protocol, family, NODE_PORT_LOCAL)
         yield silent_at_bare_node(path, API_ETP, needs=frozenset({"node-ports.all-addresses"}))
@@ -145,7 +147,7 @@ def load_balancer(protocol: Protocol, family: Family) -> Rows:
     for client in EVERYONE:
         yield from answers_and_rewrites(Path(client, VIP, protocol, family, LB_CLUSTER), TUTORIAL_LB)
     for client in EVERYONE:
-        test_plan = DESIGN if client in OUTSIDE else DESIGN_INTEROP
+        test_plan = DESIGN_SOURCE_IP if client in OUTSIDE else DESIGN_INTEROP
         path = Path(client, VIP, protocol, family, LB_LOCAL)
         yield cell(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB, test_plan)
 
@@ -158,9 +160,7 @@ def hairpin(protocol: Protocol, family: Family) -> Rows:
         (VIP, (LB_CLUSTER, LB_LOCAL)),
     ):
         for service in services:
-            yield cell(
-                Path(BACKEND, entry, protocol, family, service), HAIRPIN, Level.EXTENDED, HAIRPIN_ISSUE, KUBE_PROXY
-            )
+            yield cell(Path(BACKEND, entry, protocol, family, service), HAIRPIN, Level.EXTENDED, HAIRPIN_NATED, PROXIER)
 
 
 def one_socket(family: Family) -> Rows:
@@ -171,7 +171,7 @@ def one_socket(family: Family) -> Rows:
         path = Path(client, VIP, Protocol.UDP, family, LB_LOCAL, one_socket=True)
         yield cell(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB)
         path = Path(client, BARE_NODE, Protocol.UDP, family, NODE_PORT_CLUSTER, one_socket=True)
-        yield cell(path, NODE_IP, Level.EXTENDED, TUTORIAL_NODE_PORT, KUBE_PROXY)
+        yield cell(path, NODE_IP, Level.EXTENDED, TUTORIAL_NODE_PORT, PROXIER)
     for client in PODS:
         path = Path(client, CLUSTER_IP, Protocol.UDP, family, PLAIN, one_socket=True)
         yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP)

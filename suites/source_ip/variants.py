@@ -25,7 +25,7 @@ def host_network(protocol: Protocol, family: Family) -> Rows:
         yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, controls=(shows,))
     for client in HOSTS:
         path = Path(client, CLUSTER_IP, protocol, family, plain)
-        yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, KUBE_PROXY)
+        yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, PROXIER)
 
 
 def several_ports(protocol: Protocol, family: Family) -> Rows:
@@ -35,23 +35,26 @@ def several_ports(protocol: Protocol, family: Family) -> Rows:
         for client in OUTSIDE:
             for entry, shape in ((ENDPOINT_NODE, NODE_PORT_LOCAL), (VIP, LB_LOCAL)):
                 path = Path(client, entry, protocol, family, replace(shape, several_ports=True), port)
-                yield cell(path, CLIENT_IP, Level.CORE, API_ETP, API_PORTS)
+                yield cell(path, CLIENT_IP, Level.CORE, API_ETP, API_TARGET_PORT)
         for client in PODS:
             path = Path(client, CLUSTER_IP, protocol, family, replace(NODE_PORT_LOCAL, several_ports=True), port)
-            yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_PORTS)
+            yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_TARGET_PORT)
 
 
 def one_family(protocol: Protocol, family: Family) -> Rows:
     """A single-stack service in a dual-stack cluster: right in its own family, silent in the other."""
     single = replace(NODE_PORT_LOCAL, families=family)
     for client in OUTSIDE:
-        yield cell(Path(client, ENDPOINT_NODE, protocol, family, single), CLIENT_IP, Level.CORE, API_ETP, API_FAMILIES)
+        yield cell(
+            Path(client, ENDPOINT_NODE, protocol, family, single), CLIENT_IP, Level.CORE, API_ETP, API_FAMILIES, KEP_563
+        )
         yield cell(
             Path(client, VIP, protocol, family, replace(LB_LOCAL, families=family)),
             CLIENT_IP,
             Level.CORE,
             API_ETP,
             API_FAMILIES,
+            KEP_563,
         )
         other = next(each for each in FAMILIES if each is not family)
         path = Path(client, ENDPOINT_NODE, protocol, other, single)
@@ -59,9 +62,9 @@ def one_family(protocol: Protocol, family: Family) -> Rows:
             Path(client, ENDPOINT_NODE, protocol, family, single), frozenset(), "the service must answer in its family"
         )
         dual = same_client(path, NODE_PORT_LOCAL, "the same node must answer in this family for a dual-stack service")
-        yield cell(path, NO_ANSWER, Level.EXTENDED, API_FAMILIES, controls=(own, dual))
+        yield cell(path, NO_ANSWER, Level.EXTENDED, API_FAMILIES, KEP_563, controls=(own, dual))
     path = Path(POD_ON_OTHER_NODE, CLUSTER_IP, protocol, family, replace(PLAIN, families=family))
-    yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_FAMILIES)
+    yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_FAMILIES, KEP_563)
 
 
 def not_ready(protocol: Protocol, family: Family) -> Rows:

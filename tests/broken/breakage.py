@@ -59,11 +59,6 @@ class Asked:
         """What has to be the same for two to share a run of the healthy cluster."""
         return self.suites, self.own, self.options
 
-    @property
-    def cluster(self) -> str:
-        """What is different about the cluster, also when it is healthy; empty where nothing is."""
-        return " ".join(self.own)
-
 
 def nobody(row: Row) -> bool:
     """No row."""
@@ -90,6 +85,7 @@ class Break:
         says: what a row says that notices.
         opens: whether a row cannot be decided then (``inconclusive``): the row beside it, or its control, fails.
         may: whether a row may say anything, because it follows from the same fault, but not in every run.
+        unsure: whether a row may be undecided (``inconclusive``) in some runs; it may not fail.
         share: of the rows that must notice, how many surely do; less than all only where chance decides.
         scoped: it touches nothing but the Services of the one run that is held against it, so that others can run
             beside; else it has the cluster for itself.
@@ -109,6 +105,7 @@ class Break:
     says: frozenset[str] = RED
     opens: Callable[[Row], bool] = nobody
     may: Callable[[Row], bool] = nobody
+    unsure: Callable[[Row], bool] = nobody
     share: float = 1.0
     scoped: bool = False
     at_once: bool = True
@@ -181,7 +178,7 @@ def hold(broken: Break, rows: Iterable[Row], healthy: Mapping[str, str], result:
         elif row is not None and broken.opens(row):
             if said != "inconclusive":
                 score.wrong[name] = (before, said)
-        elif said != before and not _undecided_before(before, said) and not (row is not None and broken.may(row)):
+        elif said != before and not _undecided_before(before, said) and not (row and _allowed(broken, row, said)):
             score.wrong[name] = (before, said)
     score.said = max(diagnoses, key=lambda told: diagnoses[told], default="")
     red = broken.group is not Group.HARMLESS
@@ -190,6 +187,11 @@ def hold(broken: Break, rows: Iterable[Row], healthy: Mapping[str, str], result:
     named = score.named > 0 or not broken.names or not score.must
     score.good = enough and named and not score.wrong and score.exit_code == code
     return score
+
+
+def _allowed(broken: Break, row: Row, said: str) -> bool:
+    """Whether a row that need not notice may say this."""
+    return broken.may(row) or (said == "inconclusive" and broken.unsure(row))
 
 
 def _undecided_before(before: str, said: str) -> bool:

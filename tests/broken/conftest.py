@@ -13,8 +13,9 @@ import pytest
 from ci import lane_file, loadbalancer, records
 from ci.places import places
 from ci.surroundings import Surroundings
-from tests.broken import proxies, score
+from tests.broken import controllers, proxies, score
 from tests.broken.balancing import forget, run_metallb
+from tests.broken.baselines import forget_the_cluster
 from tests.broken.breakage import CILIUM, KUBE_PROXY, Break
 from tests.broken.breaks import BREAKS, UNNOTICED
 from tests.broken.nodes import Nodes
@@ -44,7 +45,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if CONTEXT in os.environ:
         if SCORES not in os.environ:
             os.environ[SCORES] = tempfile.mkdtemp(prefix="esipp-broken-")
-        Path(os.environ[SCORES]).mkdir(parents=True, exist_ok=True)
+        scores = Path(os.environ[SCORES])
+        scores.mkdir(parents=True, exist_ok=True)
+        if not hasattr(config, "workerinput"):
+            forget_the_cluster(scores)
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
@@ -123,6 +127,7 @@ def nodes(request: pytest.FixtureRequest, scores: Path) -> Nodes:
                 heal_balancer()
                 run_metallb(found, 1)
                 proxies.heal(found)
+                controllers.heal(found)
             missing.touch()
     return found
 

@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from threading import Event
 from typing import Any
 
@@ -85,6 +86,21 @@ def losing(nodes: Nodes, name: str, fields: tuple[str, ...], only_if: str) -> It
     finally:
         nodes.cluster.delete(f"{bindings}/{name}")
         nodes.cluster.delete(f"{policies}/{name}")
+
+
+def heal(nodes: Nodes) -> None:
+    """Delete the policies, and the namespace that tries one, that a killed session left."""
+    kinds = (f"{GROUP}/mutatingadmissionpolicybindings", f"{GROUP}/mutatingadmissionpolicies", "/api/v1/namespaces")
+    for kind in kinds:
+        try:
+            found = nodes.cluster.list(kind)
+        except ApiError as missing:
+            if missing.status == HTTPStatus.NOT_FOUND:
+                continue  # an API server that has no such policies
+            raise
+        for name in (each["metadata"]["name"] for each in found):
+            if name.startswith(f"{OURS}-"):
+                nodes.cluster.delete(f"{kind}/{name}")
 
 
 def _wait_until_it_acts(nodes: Nodes, name: str, fields: tuple[str, ...]) -> None:

@@ -26,7 +26,6 @@ CLOSED = 19997
 SITUATIONS = (
     *("healthcheck.one-pod.", "healthcheck.no-pods.", "healthcheck.several-pods.", "healthcheck.several-ports."),
     *("healthcheck.unready-pod.", "healthcheck.published-unready-pod.", "healthcheck.host-network-pod."),
-    "healthcheck.cordoned.",
 )
 """Parts of ids: of all that is asked while nothing moves."""
 

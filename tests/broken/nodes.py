@@ -38,7 +38,13 @@ TABLES = ("nat", "mangle", "filter")
 OURS = "esipp-broken"
 """What all rules and processes of these tests are called by; each context's own are told apart by what follows."""
 
+SWITCH = f"{OURS}-switch"
+"""What the process on a node is called that lets kube-proxy go on if nobody else does."""
+
 WORSE = {"fail", "flaky", "error", "inconclusive"}
+GO_ON = f"pkill -f {SWITCH}; pkill -CONT -x kube-proxy || true"
+"""Let kube-proxy go on. A switch of an earlier session would do so in the midst of a later one."""
+
 TOLD = ("observed", "reason", "change", "likely")
 LONGEST = 1200.0
 """Seconds of one run: many times what it takes where nobody else is at work."""
@@ -188,7 +194,7 @@ class Nodes:
         """Take away what an interrupted test left: rules, processes, and what stands still."""
         remove_processes(OURS)
         self.take_away(OURS)
-        self.on_nodes(lambda _: "pkill -CONT -x kube-proxy || true")
+        self.on_nodes(lambda _: GO_ON)
 
     def take_away(self, mark: str) -> None:
         """Take away every rule whose mark begins so."""

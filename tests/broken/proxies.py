@@ -1,13 +1,16 @@
 """One node's kube-proxy with another configuration than the others have."""
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any
 
 import yaml
 
 from esipp.base.waiting import Budget, Reading, converge
+from esipp.cluster.client import ApiError
 from tests.broken.nodes import OURS, Nodes, Placed
 
 Json = dict[str, Any]
@@ -16,7 +19,7 @@ PODS = "/api/v1/namespaces/kube-system/pods"
 CONFIG = "/api/v1/namespaces/kube-system/configmaps/kube-proxy"
 KEY = "config.conf"
 MARK = f"esipp.dev/{OURS}"
-"""The label of a pod that has such a configuration: it is started anew when all is healed."""
+"""The ConfigMap's annotation while a node has such a configuration: which node, and the configuration before."""
 
 SELECTOR = "k8s-app=kube-proxy"
 
@@ -29,19 +32,25 @@ def syncing_every(seconds: int, nodes: Nodes, node: str) -> Iterator[Placed]:
         config = yaml.safe_load(before)
         for mode in ("iptables", "nftables", "ipvs"):
             config[mode] = {**(config.get(mode) or {}), "minSyncPeriod": f"{seconds}s", "syncPeriod": "60s"}
-        nodes.cluster.patch(CONFIG, {"data": {KEY: yaml.safe_dump(config)}}, "merge-patch")
+        change = {"metadata": note(json.dumps({"node": node, "config": before})), "data": {KEY: yaml.safe_dump(config)}}
+        nodes.cluster.patch(CONFIG, change, "merge-patch")
         try:
-            name = start_anew(nodes, node)
+            start_anew(nodes, node)
         finally:
             nodes.cluster.patch(CONFIG, {"data": {KEY: before}}, "merge-patch")
-        nodes.cluster.patch(f"{PODS}/{name}", {"metadata": {"labels": {MARK: "yes"}}}, "merge-patch")
         yield Placed(time.time())
     finally:
         start_anew(nodes, node)
+        nodes.cluster.patch(CONFIG, {"metadata": note(None)}, "merge-patch")
 
 
-def start_anew(nodes: Nodes, node: str) -> str:
-    """Replace the node's kube-proxy, and wait until another one is ready; its name."""
+def note(told: str | None) -> Json:
+    """The metadata that say which node differs; or that none does."""
+    return {"annotations": {MARK: told}}
+
+
+def start_anew(nodes: Nodes, node: str) -> None:
+    """Replace the node's kube-proxy, and wait until another one is ready."""
     old = {each["metadata"]["name"] for each in of_node(nodes, node)}
     for name in old:
         nodes.cluster.delete(f"{PODS}/{name}", grace=0)
@@ -53,13 +62,21 @@ def start_anew(nodes: Nodes, node: str) -> str:
 
     waited = converge(look, Budget(f"another kube-proxy on {node}", 60.0, need=1, spacing=0.3))
     assert waited.held, waited
-    return new[0]
 
 
 def heal(nodes: Nodes) -> None:
-    """Replace what an interrupted test left."""
-    for pod in nodes.cluster.list(PODS, labelSelector=f"{SELECTOR},{MARK}"):
-        start_anew(nodes, pod["spec"]["nodeName"])
+    """Bring back what a killed session left: the configuration of all, and that node's kube-proxy."""
+    try:
+        found = nodes.cluster.request("GET", CONFIG)["metadata"].get("annotations", {}).get(MARK)
+    except ApiError as missing:
+        if missing.status == HTTPStatus.NOT_FOUND:
+            return
+        raise
+    if found:
+        told = json.loads(found)
+        nodes.cluster.patch(CONFIG, {"data": {KEY: told["config"]}}, "merge-patch")
+        start_anew(nodes, told["node"])
+        nodes.cluster.patch(CONFIG, {"metadata": note(None)}, "merge-patch")
 
 
 def of_node(nodes: Nodes, node: str) -> list[Json]:

@@ -15,6 +15,7 @@ from esipp.checks.catalog import all_rows
 from esipp.checks.check import Feature, Nature, Status
 from esipp.checks.known_differences import Claim, all_claims
 from esipp.checks.observation import Verdict
+from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun
 from tests.unit.comparing_world import run_of, said
 
@@ -39,7 +40,7 @@ def told(status: Status, **fields: Any) -> Verdict:
 
 def known() -> Verdict:
     nature = SHORT_CIRCUIT.nature.value
-    return told(Status.KNOWN, reason=SHORT_CIRCUIT.reason, reference=SHORT_CIRCUIT.reference, nature=nature)
+    return told(Status.KNOWN, reason=SHORT_CIRCUIT.reason, references=SHORT_CIRCUIT.references, nature=nature)
 
 
 def run(facts: Mapping[str, str], verdict: Verdict, name: str = "kind-iptables") -> RecordedRun:
@@ -144,7 +145,9 @@ def test_what_expired_is_named_from_what_is_kept_as_well(tmp_path: Path) -> None
 
 
 def test_what_only_packets_show_expires_only_where_they_were_captured() -> None:
-    claim = Claim((("proxy-mode", "nftables"),), "", "passed on", "an issue", Nature.DEFECT, in_packets=True)
+    claim = Claim(
+        (("proxy-mode", "nftables"),), "", "passed on", (Reference("an issue"),), Nature.DEFECT, in_packets=True
+    )
     blind = run(NFTABLES, told(Status.PASS))
     assert expiry.expired([blind], {claim: frozenset({ROW})}) == []
     seeing = replace(blind, features={"packets": Feature(True, "captured")})

@@ -29,6 +29,7 @@ from tests.echoserver.harness import (
     exchange,
     http,
 )
+from tests.tools import needs_root, needs_tool
 
 CONTROL = "PUT /ready HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{}"
 
@@ -116,7 +117,8 @@ def test_sigint_cuts_the_while_short() -> None:
         assert server.exit_code() == 0
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="a process namespace needs root")
+@needs_root
+@needs_tool("unshare")
 @pytest.mark.parametrize("mode", ["stop", "serve:0.2"])
 def test_as_the_first_process_of_a_container(mode: str) -> None:
     prefix = ["unshare", "--pid", "--fork", "--kill-child", "--"]

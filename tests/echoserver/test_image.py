@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.echoserver.harness import IMAGE, PATIENCE, Line, Process
+from tests.tools import needs_root, needs_tool
 
 DOCKERFILE = (IMAGE / "Dockerfile").read_text()
 
@@ -61,7 +62,8 @@ def is_result(name: str, line: Line) -> bool:
     return line.get("id") == name
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="another user and a mount need root")
+@needs_root
+@needs_tool("setpriv", "unshare")
 def test_as_a_user_without_rights_on_a_read_only_file_system(tmp_path: Path) -> None:
     """As in a pod: another user, no capabilities, nothing writable, an environment of its own."""
     for name in copied():
@@ -101,10 +103,8 @@ def test_as_a_user_without_rights_on_a_read_only_file_system(tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(copied())
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("setpriv") or not shutil.which("tcpdump"),
-    reason="capturing needs root and tcpdump",
-)
+@needs_root
+@needs_tool("setpriv", "tcpdump")
 def test_tcpdump_as_an_agent_runs_it() -> None:
     """With -Z root it still sets its groups, which takes CAP_SETGID; nothing else is needed beside CAP_NET_RAW."""
     drop = ["setpriv", "--bounding-set=-all,+net_raw,+setgid", "--inh-caps=-all", "--no-new-privs"]

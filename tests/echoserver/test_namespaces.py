@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.echoserver.harness import PATIENCE, EchoServer, Prober, Process
-from tests.echoserver.namespaces import Namespace, namespaces_work, numbers, rules, sweep, wire, within
+from tests.echoserver.namespaces import Namespace, needs_namespaces, numbers, rules, sweep, wire, within
 
-pytestmark = pytest.mark.skipif(not namespaces_work(), reason="network namespaces need root and iproute2")
+pytestmark = needs_namespaces
 
 
 @dataclass

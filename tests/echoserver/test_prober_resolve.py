@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.echoserver.harness import IMAGE, PATIENCE, EchoServer, Line, Prober, Process
-from tests.echoserver.test_namespaces import Namespace, namespaces_work
+from tests.echoserver.namespaces import NOT_ALLOWED, TOOLS, Namespace, namespaces_work
+from tests.tools import require_tool
 
 
 def resolve(prober: Prober, name: str, family: str = "ipv4", **more: Any) -> list[Line]:
@@ -117,7 +118,8 @@ class Pod:
 @pytest.fixture(scope="module")
 def pod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pod]:
     if not namespaces_work():
-        pytest.skip("network namespaces need root and iproute2")
+        pytest.skip(NOT_ALLOWED)
+    require_tool(*TOOLS)
     conf = tmp_path_factory.mktemp("pod") / "resolv.conf"
     conf.write_text(RESOLV_CONF)
     own_files = ["unshare", "--mount", "--", "sh", "-c", 'mount --bind "$0" /etc/resolv.conf && exec "$@"', str(conf)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import shutil
 import socket
 import struct
 import subprocess
@@ -20,11 +19,10 @@ from hypothesis import strategies as st
 
 from images.echoserver import prober
 from tests.echoserver.harness import IMAGE, LOOPBACK, PATIENCE, EchoServer, Prober
+from tests.tools import needs_root, needs_tool
 
 sys.path.append(str(IMAGE))  # the server's modules know each other as they lie in the image
 sctp: Any = importlib.import_module("sctp")
-
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="raw sockets need root")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +113,7 @@ def server() -> Iterator[EchoServer]:
         running.check()
 
 
-@as_root
+@needs_root
 @pytest.mark.parametrize("family", LOOPBACK)
 def test_only_questions_are_answered(server: EchoServer, family: str) -> None:
     port, kind = server.ports["sctp"], socket.AF_INET6 if family == "ipv6" else socket.AF_INET
@@ -144,7 +142,7 @@ def test_only_questions_are_answered(server: EchoServer, family: str) -> None:
     assert len(server.documents()) == since + 1
 
 
-@as_root
+@needs_root
 def test_an_answer_is_one_packet() -> None:
     """Names as long as Kubernetes allows: some are left out, the addresses never."""
     names = {"POD_NAME": "p" * 253, "NODE_NAME": "n" * 253, "POD_NAMESPACE": "s" * 63, "POD_IP": "fd00::1234"}
@@ -157,7 +155,7 @@ def test_an_answer_is_one_packet() -> None:
     assert len(json.dumps(result["echo"])) <= sctp.ROOM
 
 
-@as_root
+@needs_root
 def test_a_brief_job_and_no_loops(server: EchoServer) -> None:
     """Every answer reaches the server's own raw socket on this machine: it must not answer that again."""
     with Prober() as process:
@@ -171,8 +169,8 @@ def test_a_brief_job_and_no_loops(server: EchoServer) -> None:
     assert len(server.documents()) == since + 100
 
 
-@as_root
-@pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv is not installed")
+@needs_root
+@needs_tool("setpriv")
 def test_without_the_right() -> None:
     drop = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-all"]
     with Prober(prefix=drop) as process:

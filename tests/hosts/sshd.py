@@ -15,7 +15,7 @@ from ci.step import guarded
 from tests.echoserver.harness import PATIENCE, Process
 from tests.echoserver.namespaces import Namespace, within
 
-SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+SSH_TOOLS = ("sshd", "ssh", "ssh-keygen")
 
 KEY, OTHER, BARE = "key", "other", "bare"
 """Keys for IdentityFile: one that is let in, one that is not, one that is let in and finds no python3 on its PATH."""
@@ -52,11 +52,6 @@ exec "$@"
 """
 
 
-def can_ssh() -> bool:
-    """Whether sshd and ssh are here."""
-    return bool(SSHD and shutil.which("ssh") and shutil.which("ssh-keygen"))
-
-
 def prepare(folder: Path, known: Iterable[str], config: str) -> dict[str, str]:
     """Make keys and configurations in a folder; the environment in which ``ssh`` goes by them and by no other.
 
@@ -88,7 +83,7 @@ class Sshd(Process):
     def __init__(self, namespace: Namespace, folder: Path, hostname: str) -> None:
         self.namespace = namespace
         apart = ["unshare", "--mount", "--uts", "--", "sh", "-c", ALONE, "sh", str(folder), THERE, hostname]
-        daemon = [str(SSHD), "-D", "-e", "-f", f"{THERE}/sshd_config"]
+        daemon = [str(shutil.which("sshd")), "-D", "-e", "-f", f"{THERE}/sshd_config"]
         super().__init__(guarded([*namespace.prefix, *apart, *SCRATCH, "--", *daemon]))
         try:
             self.wait_for(lambda line: "Server listening on ::" in line.get("not json", ""))

@@ -19,17 +19,18 @@ import pytest
 from ci import network
 from esipp.checks.model import Family
 from tests.echoserver.harness import EchoServer
-from tests.echoserver.namespaces import Namespace, namespaces_work, sweep
+from tests.echoserver.namespaces import Namespace, needs_namespaces, sweep
 from tests.hosts.beside import EAST, LOCKED, PYTHONLESS, WEST, Hosts, hosts, routes
-from tests.hosts.sshd import can_ssh
+from tests.hosts.sshd import SSH_TOOLS
+from tests.tools import needs_tool
 
 HOUSE = Path(__file__).parents[2]
 INSPECTED = json.loads((Path(__file__).parent / "kind-network.json").read_text())[0]
 NODES = {"worker-1": ("172.18.0.3", "fc00:f853:ccd:e793::3"), "worker-2": ("172.18.0.5", "fc00:f853:ccd:e793::5")}
 
 pytestmark = [
-    pytest.mark.skipif(not namespaces_work(), reason="network namespaces need root and iproute2"),
-    pytest.mark.skipif(not can_ssh(), reason="openssh-server is not installed"),
+    *needs_namespaces,
+    needs_tool(*SSH_TOOLS),
 ]
 
 

@@ -19,15 +19,16 @@ from typing import Any
 import pytest
 
 from tests.echoserver.harness import EchoServer, Process
-from tests.echoserver.namespaces import Namespace, namespaces_work, rules, sweep, wire, within
-from tests.hosts.sshd import Sshd, can_ssh, prepare
+from tests.echoserver.namespaces import Namespace, needs_namespaces, rules, sweep, wire, within
+from tests.hosts.sshd import SSH_TOOLS, Sshd, prepare
+from tests.tools import needs_tool
 
 HOUSE = Path(__file__).parents[2]
 NODES = ("worker-1=10.4.0.2", "worker-2=10.4.0.3", "worker-1=fd04::2", "worker-2=fd04::3")
 
 pytestmark = [
-    pytest.mark.skipif(not namespaces_work(), reason="network namespaces need root and iproute2"),
-    pytest.mark.skipif(not can_ssh(), reason="openssh-server is not installed"),
+    *needs_namespaces,
+    needs_tool(*SSH_TOOLS),
 ]
 
 SSH_CONFIG = """

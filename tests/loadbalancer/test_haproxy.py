@@ -1,7 +1,5 @@
 """HAProxy's configuration, what a reload tells a new worker, and what is made of what HAProxy says."""
 
-import os
-import shutil
 import socket
 import subprocess
 import time
@@ -17,6 +15,7 @@ from images.loadbalancer.balancer.haproxy import HAProxy, with_new_servers
 from images.loadbalancer.balancer.haproxy_config import Proxied, log_socket, proxied, render
 from images.loadbalancer.balancer.objects import Mode, Node, Service, node_of, service_of
 from tests.loadbalancer.objects import OWN, Json, node_object, service_object, settings
+from tests.tools import needs_tool
 
 PORTS = [
     {"protocol": "UDP", "port": 53, "nodePort": 30053},
@@ -24,7 +23,6 @@ PORTS = [
     {"protocol": "TCP", "port": 81, "nodePort": 30081},
 ]
 VIPS = {"IPv4": "192.0.2.10", "IPv6": "2001:db8::10"}
-SEARCHED = f"{os.environ.get('PATH', '')}:/usr/sbin"
 PROXIES = [mode for mode in Mode if not mode.forwards]
 
 
@@ -120,14 +118,13 @@ def test_faults(fault: str, mode: Mode, there: str, gone: str) -> None:
     assert gone not in text
 
 
-@pytest.mark.skipif(not shutil.which("haproxy", path=SEARCHED), reason="HAProxy is not installed")
+@needs_tool("haproxy")
 @pytest.mark.parametrize("mode", PROXIES)
 @pytest.mark.parametrize("fault", [None, *FAULTS])
 def test_haproxy_accepts_it(tmp_path: Path, mode: Mode, fault: str | None) -> None:
     path = tmp_path / "haproxy.cfg"
     path.write_text(rendered(mode, *([fault] if fault else [])).replace("/run/balancer", str(tmp_path)))
-    program = shutil.which("haproxy", path=SEARCHED) or ""
-    checked = subprocess.run([program, "-c", "-f", str(path)], capture_output=True, text=True, check=False)
+    checked = subprocess.run(["haproxy", "-c", "-f", str(path)], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
     complaints = [x for x in checked.stderr.splitlines() if "[WARNING]" in x or "[ALERT]" in x]
     assert [x for x in complaints if "server-state" not in x and "servers.state" not in x] == []

@@ -1,31 +1,14 @@
 """Addresses, rules and routes in a network namespace of their own."""
 
-import importlib.util
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.tools import needs_root, needs_tool
 
 ROOT = Path(__file__).parents[2]
 
-
-def able() -> str | None:
-    """A Python that has the netlink library: ours, or the machine's, as in the image."""
-    if importlib.util.find_spec("pyroute2"):
-        return sys.executable
-    probe = ["/usr/bin/python3", "-c", "import pyroute2"]
-    if Path(probe[0]).exists() and subprocess.run(probe, capture_output=True, check=False).returncode == 0:
-        return probe[0]
-    return None
-
-
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("unshare") or not shutil.which("ip") or not able(),
-    reason="needs root, unshare, ip and pyroute2",
-)
+pytestmark = [needs_root, needs_tool("ip", "unshare")]
 
 PREPARE = """
 ip link set lo up && ip link add eth0 type veth peer name other && ip link set other up && ip link set eth0 up
@@ -43,7 +26,7 @@ def state(): return "\\n".join(x for x in shown(STATE).splitlines() if "valid_lf
 
 def in_a_namespace(script: str) -> None:
     program = f"STATE = {STATE!r}\n{HEAD}\n{script}"
-    command = ["unshare", "--net", "sh", "-ec", f'{PREPARE}exec "$0" -B -c "$1"', able() or "", program]
+    command = ["unshare", "--net", "sh", "-ec", f'{PREPARE}exec "$0" -B -c "$1"', sys.executable, program]
     folder = ROOT / "images" / "loadbalancer"
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr + done.stdout

@@ -1,5 +1,6 @@
 """These tests need a standing kind cluster, root and sshd: ``./ci/test --over-ssh``."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from ci.places import places
 from ci.surroundings import Surroundings
 from tests.echoserver.namespaces import namespaces_work, sweep
 from tests.hosts.beside import by_family, hosts
-from tests.hosts.sshd import can_ssh
+from tests.hosts.sshd import SSH_TOOLS
 from tests.overssh.kind import Kind
 
 HOSTS = 2
@@ -25,7 +26,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kind]:
     """The cluster and two hosts beside its nodes; what an earlier session left of these goes first."""
     there = Surroundings.load(places())
-    if there is None or not namespaces_work() or not can_ssh():
+    if there is None or not namespaces_work() or not all(map(shutil.which, ("ip", *SSH_TOOLS))):
         pytest.fail("a kept cluster, root, iproute2 and openssh-server are needed: ./ci/test --over-ssh")
     if lane_file.METALLB_BGP in lane_file.load(there.lane).load_balancers:
         pytest.skip(f"not applicable to lane {there.lane}: its VIPs are in no subnet of the kind network")

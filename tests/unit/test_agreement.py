@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from esipp.checks.check import Binding, Level, Nature, Status
+from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
 from esipp.report.formats import FORMATS
@@ -27,7 +28,9 @@ def mixed(folder: Path) -> RecordedRun:
 
 
 def known(folder: Path, nature: Nature) -> RecordedRun:
-    return made(folder, said=failing(Status.KNOWN, nature=nature.value, reason="so it is", reference="issue 1"))
+    return made(
+        folder, said=failing(Status.KNOWN, nature=nature.value, reason="so it is", references=(Reference("issue 1"),))
+    )
 
 
 def killed(folder: Path) -> RecordedRun:

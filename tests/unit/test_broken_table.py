@@ -15,7 +15,7 @@ from ci import records
 from esipp.checks.catalog import all_rows
 from esipp.checks.check import Level, Row
 from tests.broken import lying_proxy, score
-from tests.broken.breakage import CILIUM, KUBE_PROXY, Asked, Break, Group, Score, hold
+from tests.broken.breakage import CILIUM, DISRUPTIVE, KUBE_PROXY, Asked, Break, Group, Score, hold, nobody
 from tests.broken.breaks import BREAKS, UNNOTICED
 from tests.broken.conftest import write_page
 from tests.broken.nodes import Nodes, Placed, Result
@@ -157,6 +157,57 @@ def test_a_break_asks_rows_that_notice_and_rows_that_do_not(broken: Break) -> No
     notice = [row for row in asked if broken.notices(row)]
     assert notice or broken.group is Group.HARMLESS
     assert len(notice) < len(asked), "no neighbour is asked"
+
+
+@pytest.mark.parametrize("broken", BREAKS, ids=lambda each: each.name)
+def test_every_predicate_of_a_break_is_about_a_check_that_is_asked(broken: Break) -> None:
+    asked = [row for row in ROWS_OF_ALL if row.suite in broken.asked.suites and _asked(row, broken.asked)]
+    asked = [row for row in asked if DISRUPTIVE not in row.features or broken.asked.disruptive]
+    if broken.group is not Group.HARMLESS:
+        assert any(broken.notices(row) for row in asked), "nothing can notice it"
+    for about in (broken.opens, broken.may, broken.unsure):
+        assert about is nobody or any(about(row) for row in asked), "it names no check that is there"
+    for part in broken.asked.rows:
+        assert any(part in row.id for row in asked), f"{part} is in no id"
+    torn = [row.id for row in asked if broken.notices(row) and broken.opens(row)]
+    assert torn == [], "a check cannot both notice and be undecided"
+
+
+def test_what_may_be_undecided_may_not_fail() -> None:
+    unsure = replace(SAMPLE, unsure=lambda row: row.id == ROWS[4].id)
+    statuses = ["fail", "fail", "inconclusive", "pass", "inconclusive", "unsupported"]
+    assert held(*statuses, broken=unsure).good
+    statuses[4] = "flaky"
+    assert not held(*statuses, broken=unsure).good
+
+
+def _named(name: str) -> Break:
+    return next(each for each in BREAKS if each.name == name)
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "role"),
+    [
+        ("hostname-vip-masqueraded-by-a-node", "loadbalancer.local.tcp.ipv4.outside-1-to-vip", "notices"),
+        ("hostname-vip-masqueraded-by-a-node", "loadbalancer.local.tcp.ipv4.host-on-endpoint-node-to-vip", "may"),
+        ("hostname-vip-masqueraded-by-a-node", "loadbalancer.local.host-network.tcp.ipv4.outside-1-to-vip", ""),
+        ("hostname-vip-shows-another-client", "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node", "notices"),
+        ("hostname-vip-shows-another-client", "loadbalancer.local.pair.affinity.tcp.ipv4.outside-1-to-vip", "opens"),
+        ("proxy-syncs-every-8-s", "flip.nodeport.ipv6.bare-node.prompt", "notices"),
+        ("proxy-syncs-every-8-s", "flip.health-port.loadbalancer.ipv6.prompt", "notices"),
+        ("proxy-syncs-every-8-s", "beside.health.ipv4.bare-node", "unsure"),
+        ("proxy-syncs-every-8-s", "flip.nodeport.ipv4.endpoint-node.prompt", ""),
+        ("proxy-syncs-every-8-s", "flip.nodeport.ipv4.bare-node.settles", ""),
+        ("proxy-frozen", "flip.loadbalancer.ipv4.bare-node.prompt", "notices"),
+        ("proxy-frozen", "beside.nodeport.local.tcp.ipv4.outside-1-to-endpoint-node", "opens"),
+        ("policy-lost-on-update", "api.change.nodeport-to-loadbalancer.local.policy", "notices"),
+        ("policy-lost-on-update", "api.change.clusterip-to-nodeport.local.policy", ""),
+    ],
+)
+def test_what_a_check_does_under_a_break(name: str, row: str, role: str) -> None:
+    broken, check = _named(name), next(each for each in ROWS_OF_ALL if each.id == row)
+    roles = ("notices", "opens", "may", "unsure")
+    assert [each for each in roles if getattr(broken, each)(check)] == ([role] if role else [])
 
 
 ROWS_OF_ALL = all_rows()

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from esipp.packets.capture import Capture, Sighting, read_capture
 from esipp.packets.scope import MOST_RANGES, Scope
 from esipp.packets.tap import Tap
 from esipp.packets.trace import Agreement, Tracer, agree
+from tests.tools import needs_tool
 
 FAKE = Path(__file__).with_name("fake_tap.py")
 NOW = 1_795_000_000.0
@@ -648,7 +648,7 @@ def test_many_ports_and_addresses_become_few_ranges_that_hold_them_all() -> None
     assert many().holds("UDP", ("::ffff:10.96.1.1".removeprefix("::ffff:"), 80))
 
 
-@pytest.mark.skipif(not shutil.which("tcpdump"), reason="no tcpdump here")
+@needs_tool("tcpdump")
 @pytest.mark.parametrize(
     "scope",
     [SCOPE, replace(SCOPE, payloads=True), many(), Scope(()), Scope({("TCP", 1)})],
@@ -752,7 +752,7 @@ def may_capture() -> bool:
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW).close()
     except OSError:
         return False
-    return os.geteuid() == 0 and shutil.which("tcpdump") is not None
+    return os.geteuid() == 0
 
 
 @pytest.fixture
@@ -761,7 +761,8 @@ def listener() -> Any:
         yield made
 
 
-@pytest.mark.skipif(not may_capture(), reason="needs root and tcpdump")
+@needs_tool("tcpdump", "pgrep")
+@pytest.mark.skipif(not may_capture(), reason="needs root, and a right to raw sockets")
 def test_a_real_tap_sees_a_real_connection_and_leaves_no_process(listener: socket.socket) -> None:
     port = listener.getsockname()[1]
     tap = Tap("here", [], Scope({("TCP", port)}))
@@ -776,7 +777,8 @@ def test_a_real_tap_sees_a_real_connection_and_leaves_no_process(listener: socke
     assert left.stdout == ""
 
 
-@pytest.mark.skipif(not may_capture(), reason="needs root and tcpdump")
+@needs_tool("tcpdump", "pgrep")
+@pytest.mark.skipif(not may_capture(), reason="needs root, and a right to raw sockets")
 def test_a_tap_that_reaches_its_limit_or_its_time_says_so(listener: socket.socket) -> None:
     port = listener.getsockname()[1]
     full, late = Tap("here", [], Scope({("TCP", port)}), packets=1), Tap("here", [], Scope({("TCP", 1)}), seconds=1)

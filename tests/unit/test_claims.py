@@ -10,12 +10,13 @@ from esipp.checks.check import Nature, Status
 from esipp.checks.known_differences import Claim, all_claims, by_claim, claims_of, sights
 from esipp.checks.observation import Verdict
 from esipp.checks.path import Override
+from esipp.checks.reference import Reference
 from tests.unit.comparing_world import said
 
-DEFECT = Claim((("proxy-mode", "nftables"),), "1.34", "no short circuit", "an issue", Nature.DEFECT)
-CILIUM = Claim((("service-proxy", "cilium"),), "", "no rewrite", "another issue", Nature.ALLOWED)
-ANYWHERE = Claim((), "", "some do", "API text", Nature.ALLOWED)
-BY_CHANCE = Claim((("load-balancer.steered", "yes"),), "", "routes moved", "RFC 2992", Nature.ALLOWED)
+DEFECT = Claim((("proxy-mode", "nftables"),), "1.34", "no short circuit", (Reference("an issue"),), Nature.DEFECT)
+CILIUM = Claim((("service-proxy", "cilium"),), "", "no rewrite", (Reference("another issue"),), Nature.ALLOWED)
+ANYWHERE = Claim((), "", "some do", (Reference("API text"),), Nature.ALLOWED)
+BY_CHANCE = Claim((("load-balancer.steered", "yes"),), "", "routes moved", (Reference("RFC 2992"),), Nature.ALLOWED)
 CLAIMS: Mapping[Claim, frozenset[str]] = {
     DEFECT: frozenset({"a", "b"}),
     CILIUM: frozenset({"a"}),
@@ -26,7 +27,7 @@ OLD = {"proxy-mode": "nftables", "kubernetes": "v1.32.13", "service-proxy": "kub
 
 
 def known(name: str, claim: Claim) -> Verdict:
-    return said(name, Status.KNOWN, reason=claim.reason, reference=claim.reference)
+    return said(name, Status.KNOWN, reason=claim.reason, references=claim.references)
 
 
 def told(facts: Mapping[str, str], *verdicts: Verdict) -> dict[Claim, tuple[int, int]]:
@@ -42,7 +43,7 @@ def test_a_claim_is_held_against_the_rows_that_have_it_on_clusters_of_its_facts(
 
 def test_what_is_known_for_another_reason_is_not_this_one() -> None:
     assert told(OLD, known("a", ANYWHERE))[DEFECT] == (1, 0)
-    completed = replace(known("a", DEFECT), reference="elsewhere, too")
+    completed = replace(known("a", DEFECT), references=(Reference("elsewhere, too"),))
     assert told(OLD, completed)[DEFECT] == (1, 1), "a reference may grow"
 
 
@@ -75,9 +76,9 @@ def test_claims_of_all_suites_are_found() -> None:
     found = all_claims()
     suites = {name.split(".")[0] for ids in found.values() for name in ids}
     assert len(suites) > 3
-    assert all(claim.reason and claim.reference for claim in found)
-    defects = {claim.reference for claim in found if claim.nature is Nature.DEFECT}
-    assert "kubernetes/kubernetes#74383" in defects
+    assert all(claim.reason and claim.references for claim in found)
+    defects = {each.url for claim in found if claim.nature is Nature.DEFECT for each in claim.references}
+    assert "https://github.com/kubernetes/kubernetes/issues/74383" in defects
     assert any(claim.before == "kube-proxy-version 1.33.6" for claim in found)
 
 
@@ -132,7 +133,7 @@ def _rows() -> list:  # type: ignore[type-arg]
 
 def test_claims_that_differ_in_facts_are_apart() -> None:
     row = next(row for row in all_cells() if row.overrides)
-    one = Override((("pod-to-node.ipv4", "masqueraded"),), row.accept, "why", "where")
+    one = Override((("pod-to-node.ipv4", "masqueraded"),), row.accept, "why", (Reference("where"),))
     other = replace(one, when=(("pod-to-node.ipv6", "masqueraded"),))
     found = by_claim([replace(row, overrides=(one, other, one))])
     assert [claim.when for claim in found] == [one.when, other.when]

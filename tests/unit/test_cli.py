@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -161,9 +161,9 @@ def test_no_kubectl_is_told(kubeconfig: str, here: Callable[..., Done]) -> None:
     assert "no kubectl" in done.stderr
 
 
-def suites(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def suites(*arguments: str, paths: Sequence[str] = ("suites",), **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "suites", "-q", "-p", "no:cacheprovider", *arguments],
+        [sys.executable, "-m", "pytest", *paths, "-q", "-p", "no:cacheprovider", *arguments],
         cwd=HOUSE,
         env={**os.environ, "ESIPP_IMAGE": "example.com/echo:1", **environment},
         capture_output=True,
@@ -173,10 +173,12 @@ def suites(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     )
 
 
-def test_plain_pytest_collects_without_a_cluster() -> None:
-    done = suites("--collect-only")
+@pytest.mark.parametrize("paths", [["suites"], ["suites/continuity", "suites/source_ip", "suites"]])
+def test_plain_pytest_collects_in_the_catalogues_order_without_a_cluster(paths: list[str]) -> None:
+    done = suites("--collect-only", paths=paths)
     assert done.returncode == 0
-    assert f"{len(all_rows())} tests collected" in done.stdout
+    collected = [line.partition("[")[2].removesuffix("]") for line in done.stdout.splitlines() if "::test_" in line]
+    assert collected == [row.id for row in all_rows()]
 
 
 def test_plain_pytest_runs_nothing_without_a_context() -> None:
@@ -197,7 +199,13 @@ def test_plain_pytest_tells_an_unreachable_cluster_as_an_error(kubeconfig: str, 
     assert (last["record"], last["result"], last["exit_code"]) == ("end", "incomplete", 4)
 
 
-def test_workers_are_refused(kubeconfig: str) -> None:
-    done = suites("--context", "kind-there", "-n", "2", KUBECONFIG=kubeconfig)
+@pytest.mark.parametrize(
+    "more", [["-n", "auto"], ["-n", "2", "--context", "kind-there"], ["--tx=2*popen", "--dist=load"]]
+)
+def test_workers_are_refused_in_one_sentence(more: list[str], kubeconfig: str, tmp_path: Path) -> None:
+    done = suites(*more, "--out", str(tmp_path / "run"), KUBECONFIG=kubeconfig)
     assert done.returncode == ExitCode.USAGE
-    assert "without -n" in done.stderr
+    assert "ERROR: The suites run in one process, which runs their checks in parallel.\n  hint: " in done.stderr
+    assert "run them without -n" in done.stderr
+    assert "INTERNALERROR" not in done.stdout + done.stderr
+    assert not (tmp_path / "run").exists()

@@ -9,12 +9,13 @@ import pytest
 from esipp.base.errors import ExitCode
 from esipp.checks.check import Binding, Level, Nature, Status
 from esipp.checks.observation import Verdict
+from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import Conclusion, Tally, conclude, scale_of, tally
 
 CORE, EXTENDED, RECORD = Level.CORE, Level.EXTENDED, Level.RECORD
 GOOD, BAD, OURS = ExitCode.CONFORMANT, ExitCode.NOT_CONFORMANT, ExitCode.HARNESS
 ALLOWED, DEFECT, FINDING = (
-    {"status": Status.KNOWN, "nature": each.value, "reason": "so it is", "reference": f"issue {number}"}
+    {"status": Status.KNOWN, "nature": each.value, "reason": "so it is", "references": (Reference(f"issue {number}"),)}
     for number, each in enumerate((Nature.ALLOWED, Nature.DEFECT, Nature.FINDING), 1)
 )
 
@@ -111,7 +112,7 @@ def test_the_gravest_one_decides(given: Sequence[dict[str, Any]], result: str) -
 def test_known_defects_are_named_with_their_references() -> None:
     said = end(verdict(**DEFECT), verdict(**DEFECT), verdict(**FINDING))
     assert said.why == "3 core checks differ by a known defect or finding: issue 2 (2), issue 3 (1)"
-    several = [verdict(**DEFECT | {"reference": f"issue {number}"}) for number in range(9)]
+    several = [verdict(**DEFECT | {"references": (Reference(f"issue {number}"),)}) for number in range(9)]
     assert end(*several).why.endswith("issue 3 (1) and others")
 
 

@@ -12,6 +12,7 @@ from esipp.app.cli import main
 from esipp.base.errors import PreflightError
 from esipp.base.implementation import as_json, read_implementation
 from esipp.checks.check import Level, Profile, Status
+from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
 from esipp.report.conformance import SCHEMA, render, report
@@ -53,7 +54,7 @@ def test_a_conformant_run_succeeds_in_every_profile(tmp_path: Path) -> None:
 def test_every_row_is_counted_once(tmp_path: Path) -> None:
     row, other, third = (row for row in some_rows()[:3])
     said = failing()
-    said[other.id] = verdict(other, Status.KNOWN, reason="so it is", reference="there", nature="allowed")
+    said[other.id] = verdict(other, Status.KNOWN, reason="so it is", references=(Reference("there"),), nature="allowed")
     said[third.id] = verdict(third, Status.UNSUPPORTED, reason="needs x: not there")
     found = told(made(tmp_path, said=said))
     counted = 0
@@ -67,7 +68,13 @@ def test_every_row_is_counted_once(tmp_path: Path) -> None:
     assert core["statistics"]["Failed"] == 1
     assert core["known"] == {"allowed": 1, "defects": 0, "findings": 0}
     assert found["knownDifferences"] == [
-        {"reason": "so it is", "reference": "there", "nature": "allowed", "tests": [other.id]}
+        {
+            "reason": "so it is",
+            "reference": "there",
+            "references": [{"title": "there", "url": ""}],
+            "nature": "allowed",
+            "tests": [other.id],
+        }
     ]
     assert "failed: 1 test." in profiles(found)["ClusterIP"]["summary"]
 
@@ -182,7 +189,7 @@ def test_everything_is_sorted(tmp_path: Path) -> None:
 
 
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
-    said = failing(Status.KNOWN, reason=HOSTILE, reference="- !!python/object: x")
+    said = failing(Status.KNOWN, reason=HOSTILE, references=(Reference("- !!python/object: x"),))
     pairs = (("project", HOSTILE), ("contact", "- [a](b): {c: !!x}"))
     found = told(made(tmp_path, said=said, implementation=pairs))
     assert found["implementation"]["project"] == HOSTILE
@@ -248,7 +255,7 @@ def test_the_schema_refuses_what_is_not_the_report(tmp_path: Path) -> None:
 )
 def test_a_known_difference_has_not_passed(tmp_path: Path, nature: str, result: str, known: dict[str, int]) -> None:
     """The lie of old: known differences were counted as passed, whatever they were."""
-    said = failing(Status.KNOWN, nature=nature, reason="so it is", reference="issue 1")
+    said = failing(Status.KNOWN, nature=nature, reason="so it is", references=(Reference("issue 1"),))
     core = profiles(told(made(tmp_path / "one", said=said)))["ClusterIP"]["core"]
     assert (core["result"], core["known"]) == (result, known)
     assert (

@@ -11,6 +11,7 @@ import pytest
 
 from esipp.checks.catalog import HOUSE
 from esipp.checks.check import Level
+from esipp.report.escaping import links
 from esipp.report.pages import rows_page
 from tests.unit.world import CELLS
 
@@ -47,7 +48,7 @@ def test_a_line_names_the_levels_and_references_of_its_rows() -> None:
     assert "| core, SCTP: extended | client |" in line
     numbers = line.split("|")[-2].split(", ")
     listed = dict(re.findall(r"^(\d+)\. (.*)$", page, re.MULTILINE))
-    assert [listed[number.strip()] for number in numbers] == list(cell.references)
+    assert [listed[number.strip()] for number in numbers] == [links([each]) for each in cell.references]
 
 
 @cache

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from esipp.checks.check import Feature, Status
+from esipp.checks.reference import Reference
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run
 from esipp.report.document import SCHEMA, document, render
@@ -117,9 +118,17 @@ def test_a_row_that_was_not_tested_for_another_reason_is_told_all_the_same(tmp_p
 
 
 def test_known_differences_have_reason_and_reference(tmp_path: Path) -> None:
-    said = failing(Status.KNOWN, reason="because", reference="issue 1", nature="finding")
+    said = failing(
+        Status.KNOWN, reason="because", references=(Reference("issue 1", "https://example.org/1"),), nature="finding"
+    )
     found = told(render(made(tmp_path, said=said)))
-    known = {"reason": "because", "reference": "issue 1", "nature": "finding", "levels": {"core": 1}, "rows": [*said]}
+    known = {
+        "reason": "because",
+        "references": [{"title": "issue 1", "url": "https://example.org/1"}],
+        "nature": "finding",
+        "levels": {"core": 1},
+        "rows": [*said],
+    }
     assert found["known_differences"] == [known]
 
 

@@ -31,7 +31,7 @@ def environment(**more: str) -> dict[str, str]:
 def command(ending: str, way: str, folder: Path) -> list[str]:
     return [
         *(sys.executable, "-m", "tests.unit.exit_world", ending, *WAYS[way]),
-        *("--context", "nowhere", "--out", str(folder)),
+        *("--context", "nowhere", "--out", str(folder), "--bound", "7.5"),
     ]
 
 
@@ -105,8 +105,11 @@ def test_a_run_ends_with_its_exit_code(way: str, ending: str, code: ExitCode, tm
     folder = tmp_path / "run"
     done = ended(ending, way, folder)
     assert done.returncode == code, done.stdout[-2000:] + done.stderr[-2000:]
+    assert done.stderr.count("examined") == 1, "preflight runs once a run"
     if folder.exists():  # a cluster that is not fit is told before anything is written, by esipp run
         assert last_record(folder)["exit_code"] == code
+        header = json.loads((folder / "ledger.jsonl").read_text().splitlines()[0])
+        assert header["bound"] == 7.5, "what the command line says reaches the run"
 
 
 @pytest.mark.parametrize("way", WAYS)

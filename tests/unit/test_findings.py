@@ -13,6 +13,7 @@ from esipp.checks.health import About, Place, Question, Situation
 from esipp.checks.known_differences import Sight, by_claim, sights
 from esipp.checks.model import Family
 from esipp.checks.observation import Verdict
+from esipp.checks.reference import titles
 from esipp.judging.health.evidence import Followed, Seen
 from esipp.judging.health.judge import judge
 from esipp.judging.interoperability.judge import judge as judge_interop
@@ -49,7 +50,7 @@ def test_a_pod_that_is_counted_for_each_family_is_known_of_cilium(part: About) -
     verdict = said(row, told(HERE, 2))
     assert verdict.status is Status.KNOWN
     assert verdict.reason.startswith("a finding: ")
-    assert "getLocalEndpointCount" in verdict.reference
+    assert "getLocalEndpointCount" in titles(verdict.references)
     assert [said(row, told(HERE, 2), facts).status for facts in OTHERS] == [Status.FAIL, Status.FAIL]
 
 
@@ -121,8 +122,8 @@ def expired(facts: Mapping[str, str], statuses: Mapping[str, Status], known: Map
     """What a run on such a cluster says of all that is claimed; ``known`` has reason and reference of known rows."""
     verdicts = {}
     for row, status in statuses.items():
-        why = known.get(row, {"reason": "", "reference": ""})
-        verdicts[row] = Verdict(row, BY_ID[row].level, status, "", "", why["reason"], reference=why["reference"])
+        why = known.get(row, {"reason": "", "references": ()})
+        verdicts[row] = Verdict(row, BY_ID[row].level, status, "", "", why["reason"], references=why["references"])
     return [each for each in sights(by_claim(BY_ID.values()), facts, verdicts) if each.expired]
 
 
@@ -133,7 +134,7 @@ def test_a_finding_that_is_no_longer_seen_is_told() -> None:
     [gone] = [each for each in expired(BOTH, passed, {}) if each.claim.reason == COUNTED_TWICE.reason]
     assert gone.asked == len(ids)
     assert "service-proxy cilium" in gone.sentence
-    known = {ids[0]: {"reason": COUNTED_TWICE.reason, "reference": COUNTED_TWICE.reference}}
+    known = {ids[0]: {"reason": COUNTED_TWICE.reason, "references": COUNTED_TWICE.references}}
     assert expired(BOTH, passed | {ids[0]: Status.KNOWN}, known) == []
     assert expired(OTHERS[1], passed, {}) == []
     assert expired(BOTH, {}, {}) == []

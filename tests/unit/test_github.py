@@ -6,6 +6,7 @@ import pytest
 
 from esipp.checks.check import Level, Status
 from esipp.checks.model import AddressClass
+from esipp.checks.reference import Reference
 from esipp.report import github
 from esipp.report.github import Fold, annotations, append_summary, command, runs_here
 from tests.unit.report_world import made, some_rows, verdict
@@ -78,7 +79,11 @@ def test_an_extended_row_is_an_error_only_where_it_binds(tmp_path: Path, status:
 
 
 def test_known_defects_are_an_error_only_where_they_are_not_accepted(tmp_path: Path) -> None:
-    said = {CORE[0].id: verdict(CORE[0], Status.KNOWN, reason="so it is", reference="issue 1", nature="known defect")}
+    said = {
+        CORE[0].id: verdict(
+            CORE[0], Status.KNOWN, reason="so it is", references=(Reference("issue 1"),), nature="known defect"
+        )
+    }
     assert annotations(made(tmp_path / "one", CORE, said))[-1].startswith("::error title=esipp::KNOWN DEFECTS")
     accepted = made(tmp_path / "two", CORE, said, accept_known_defects=True)
     assert annotations(accepted)[-1].startswith("::notice title=esipp::KNOWN DEFECTS")

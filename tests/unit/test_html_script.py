@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from esipp.checks.observation import Witness
 from esipp.report.html import HERE, SCRIPTS, render, script_of_the_page
+from tests.tools import needs_tool
 from tests.unit.html_world import Page, page, probes, verdicts
 from tests.unit.recorded_world import recorded
 from tests.unit.world import SOURCE_IP as CELLS
@@ -27,7 +27,7 @@ def test_a_thousand_rows_stay_below_five_megabytes() -> None:
     assert len(render(run).encode()) < 5_000_000
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@needs_tool("node")
 def test_the_script_is_one_that_a_browser_can_read(tmp_path: Path) -> None:
     script = tmp_path / "page.js"
     script.write_text(script_of_the_page())
@@ -54,7 +54,7 @@ AT_ONE = "at the node:      10.0.0.9:4000 -> 192.0.2.2:30080 on one in veth1"
 AT_POD = "at the pod:       10.0.0.9:4000 -> 10.0.0.5:8081 on one"
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@needs_tool("node")
 def test_the_way_claims_no_node_that_its_packets_do_not_name() -> None:
     client, own, pod = "client a-pod", "node one (the client\u2019s own)", "pod backend"
     words = f"{AT_ONE}\n{AT_POD} out veth2"
@@ -68,7 +68,7 @@ def test_the_way_claims_no_node_that_its_packets_do_not_name() -> None:
     assert told == [client, own, "dialled: node two", "the client got no answer"]
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@needs_tool("node")
 def test_the_way_ends_at_no_pod_that_packets_did_not_reach() -> None:
     told = stops(f"{AT_ONE}\n{AT_POD} in eth0", "", "192.0.2.2:30080", outcome="timeout")
     assert told[-2:] == ["towards pod backend, never seen to arrive", "the client got no answer"]

@@ -37,7 +37,7 @@ def test_what_cilium_does_is_known_of_it_alone(name: str, shown: AddressClass, w
     cell = by_id(name)
     said = verdict(cell, show(cell.path, shown), facts=CILIUM)
     assert said.status is Status.KNOWN
-    assert "cilium/cilium" in said.reference
+    assert "cilium" in said.references[0].url
     assert verdict(cell, show(cell.path, shown)).status is Status.FAIL
     assert verdict(cell, show(cell.path, worse), facts=CILIUM).status is Status.FAIL
 

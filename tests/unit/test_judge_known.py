@@ -57,7 +57,7 @@ def test_an_override_makes_a_difference_known_only_where_its_fact_holds() -> Non
     said = verdict(cell, own, also=also, facts=masqueraded)
     assert said.status is Status.KNOWN
     assert said.reason
-    assert said.reference
+    assert said.references
     assert verdict(cell, other, also=also, facts=masqueraded).status is Status.FAIL, "another node's address"
 
 
@@ -117,3 +117,11 @@ def test_without_a_way_to_detect_local_traffic_pods_have_no_short_circuit() -> N
     assert verdict(host, show(host.path, AddressClass.DROPPED), facts=facts).status is Status.FAIL
     near = by_id("loadbalancer.local.tcp.ipv4.pod-on-endpoint-node-to-vip")
     assert verdict(near, show(near.path, AddressClass.DROPPED), facts=facts).status is Status.FAIL
+
+
+@pytest.mark.parametrize("policy", ["cluster", "unset"])
+def test_a_source_that_is_kept_under_cluster_is_known_also_where_cluster_is_the_default(policy: str) -> None:
+    kept = by_id(f"nodeport.{policy}.tcp.ipv4.outside-1-to-endpoint-node")
+    assert verdict(kept, show(kept.path, AddressClass.CLIENT)).status is Status.KNOWN
+    by_pod = by_id(f"nodeport.{policy}.tcp.ipv4.pod-on-other-node-to-endpoint-node")
+    assert verdict(by_pod, show(by_pod.path, AddressClass.CLIENT)).status is Status.FAIL

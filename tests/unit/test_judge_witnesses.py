@@ -8,6 +8,7 @@ from esipp.checks.check import Status
 from esipp.checks.model import NO_ANSWER, AddressClass, Family, Path
 from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.checks.path import Cell, Override
+from esipp.checks.reference import Reference
 from tests.unit.world import (
     CLIENT_ADDRESSES,
     by_id,
@@ -129,7 +130,7 @@ def test_pods_that_are_masqueraded_cannot_be_taken_for_local_ones(facts: dict[st
 
 def test_an_override_that_says_nothing_of_packets_excuses_none() -> None:
     cell = by_id(OUTSIDE_BARE)
-    free = Override((("x", "y"),), NO_ANSWER, "a reason", "a reference")
+    free = Override((("x", "y"),), NO_ANSWER, "a reason", (Reference("a reference"),))
     cell = replace(cell, overrides=(free,))
     assert verdict(cell, witnesses=delivered(cell), facts={"x": "y"}).status is Status.FAIL
 

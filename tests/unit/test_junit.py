@@ -14,6 +14,7 @@ from esipp.app.cli import main
 from esipp.base.errors import EsippError, ExitCode, HarnessError, PreflightError
 from esipp.checks.check import Binding, Level, Status
 from esipp.checks.observation import Verdict
+from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.report import junit
@@ -42,7 +43,9 @@ def ended(folder: Path, change: Verdict, fail_on: Binding = Binding.CORE) -> Rec
 
 def verdict(status: Status, level: Level = Level.CORE, observed: str = "something else", **more: Any) -> Verdict:
     usual = {"nature": "allowed"} if status is Status.KNOWN else {}
-    return Verdict("", level, status, "the client", observed, "a reason", reference="a reference", **usual | more)
+    return Verdict(
+        "", level, status, "the client", observed, "a reason", references=(Reference("a reference"),), **usual | more
+    )
 
 
 def cases(text: str) -> dict[str, junitparser.TestCase]:

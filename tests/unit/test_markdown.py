@@ -8,6 +8,7 @@ import pytest
 from esipp.base.customisation import INTERNAL
 from esipp.checks.check import Binding, Level, Status
 from esipp.checks.path import Cell
+from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import LEVELS
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run
@@ -110,7 +111,9 @@ def test_the_table_has_every_profile_and_level_that_was_asked(tmp_path: Path) ->
 
 
 def test_known_differences_and_what_was_not_tested_are_told(tmp_path: Path) -> None:
-    said = failing(Status.KNOWN, reason="the kernel does so", reference="torvalds/linux#1", nature="known defect")
+    said = failing(
+        Status.KNOWN, reason="the kernel does so", references=(Reference("torvalds/linux#1"),), nature="known defect"
+    )
     other = next(row for row in some_rows()[1:] if "family.ipv4" in row.features)
     said[other.id] = verdict(other, Status.UNSUPPORTED, reason="needs warp: not there", left_out=True)
     text = render(made(tmp_path, said=said))
@@ -149,7 +152,9 @@ def test_the_page_is_short_however_much_went_wrong(tmp_path: Path) -> None:
     """Each row with a cause of its own, all that can be told is told, and all of it is hostile and long."""
     statuses = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE, Status.KNOWN, Status.UNSUPPORTED)
     said = {
-        name: verdict(row, status, reason=f"{number} {chr(97 + number % 26)}{HOSTILE}" * 9, reference=f"{number}")
+        name: verdict(
+            row, status, reason=f"{number} {chr(97 + number % 26)}{HOSTILE}" * 9, references=(Reference(f"{number}"),)
+        )
         for number, (name, (row, status)) in enumerate(hundreds(statuses).items())
     }
     rows = [row for row, _ in hundreds(statuses).values()]

@@ -13,6 +13,7 @@ from esipp.app.cli import main
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.check import Binding, Level, Status
 from esipp.checks.observation import Verdict
+from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.document import as_markdown, as_text
@@ -235,7 +236,7 @@ def why(*runs: RecordedRun) -> list[str]:
 
 
 def test_every_cell_that_is_not_green_is_explained_once() -> None:
-    known = {"reason": "as reported", "reference": "an/issue#1"}
+    known = {"reason": "as reported", "references": (Reference("an/issue#1"),)}
     one = run_of([said("a.1", K, **known), said("a.2", U, reason="needs it"), said("b.1", P)], name="1", lane="x")
     two = run_of([said("a.1", K, **known), said("a.2", P), said("b.1", F, observed="a node")], name="2", lane="y")
     assert why(one, two) == [
@@ -348,7 +349,7 @@ def test_parts_become_conformant_on_the_command_line(folders: Path, capsys: pyte
 
 
 def test_parts_accept_known_defects_only_if_all_of_them_do() -> None:
-    defect = {"nature": "known defect", "reason": "so it is", "reference": "issue 1"}
+    defect = {"nature": "known defect", "reason": "so it is", "references": (Reference("issue 1"),)}
     for both, code in (((True, True), 0), ((True, False), 1)):
         runs = [
             run_of([said(f"row.{number}", Status.KNOWN, **defect)], name=f"{number}", accept_known_defects=accepts)

@@ -7,6 +7,7 @@ import pytest
 from esipp.checks.check import Level, Nature, Status
 from esipp.checks.known_differences import Claim
 from esipp.checks.model import AddressClass
+from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.data_planes import What, differing, plane_of, reference_for
 from tests.unit.comparing_world import run_of, said, told_row
@@ -66,7 +67,7 @@ def test_without_iptables_there_is_nothing_to_hold_it_against() -> None:
     assert reference_for(NFTABLES, [NFTABLES, CILIUM]) is None
 
 
-CLAIM = Claim((("service-proxy", "cilium"),), "", "no rewrite", "an issue", Nature.DEFECT)
+CLAIM = Claim((("service-proxy", "cilium"),), "", "no rewrite", (Reference("an issue"),), Nature.DEFECT)
 
 
 def pair(
@@ -84,7 +85,12 @@ def pair(
     [
         (Status.PASS, Status.FAIL, {}, What.FINDING),
         (Status.PASS, Status.FLAKY, {}, What.FINDING),
-        (Status.PASS, Status.KNOWN, {"reason": "no rewrite", "reference": "an issue", "nature": ""}, What.DEFECT),
+        (
+            Status.PASS,
+            Status.KNOWN,
+            {"reason": "no rewrite", "references": (Reference("an issue"),), "nature": ""},
+            What.DEFECT,
+        ),
         (
             Status.PASS,
             Status.KNOWN,
@@ -132,7 +138,7 @@ def test_rows_of_one_reason_are_told_together_and_the_gravest_first() -> None:
     names = ["nodeport.local.tcp.ipv4", "nodeport.local.tcp.ipv6"]
     old = run_of([said(name, Status.PASS) for name in (*names, "z.row")])
     new = run_of(
-        [said(name, Status.KNOWN, reason="no rewrite", reference="an issue") for name in names]
+        [said(name, Status.KNOWN, reason="no rewrite", references=(Reference("an issue"),)) for name in names]
         + [said("z.row", Status.FAIL)],
         name="other",
     )
@@ -148,8 +154,8 @@ def test_what_one_of_them_was_not_asked_is_no_difference() -> None:
 
 
 def test_what_takes_luck_to_see_or_was_left_out_on_purpose_is_no_difference() -> None:
-    chance = Claim((), "", "open ones break", "an RFC", Nature.ALLOWED, by_chance=True)
-    fields = {"reason": "open ones break", "reference": "an RFC"}
+    chance = Claim((), "", "open ones break", (Reference("an RFC"),), Nature.ALLOWED, by_chance=True)
+    fields = {"reason": "open ones break", "references": (Reference("an RFC"),)}
     assert differing(*pair(Status.PASS, Status.KNOWN, **fields), [chance]) == []
     assert len(differing(*pair(Status.PASS, Status.KNOWN, **fields), [replace(chance, by_chance=False)])) == 1
     assert len(differing(*pair(Status.PASS, Status.KNOWN, **fields), [replace(chance, nature=Nature.DEFECT)])) == 1

@@ -11,6 +11,7 @@ from esipp.app.plan.text import as_text
 from esipp.base.plural import counted, form
 from esipp.checks.catalog import all_rows
 from esipp.checks.check import Binding, Level, Status
+from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import conclude
 from esipp.loadbalancers.profiles.loading import named
 from esipp.report import github, junit, markdown
@@ -69,7 +70,7 @@ def test_one_core_row_that_was_left_out() -> None:
 @pytest.mark.parametrize("status", [Status.FAIL, Status.KNOWN, Status.UNSUPPORTED, Status.INCONCLUSIVE])
 def test_a_run_of_one_row_is_told_in_the_singular(status: Status, tmp_path: Path) -> None:
     row = next(row for row in some_rows() if row.level is Level.CORE)
-    run = made(tmp_path / "run", [row], failing(status, reason="it does so", reference="x"))
+    run = made(tmp_path / "run", [row], failing(status, reason="it does so", references=(Reference("x"),)))
     told = [*summary(run), markdown.render(run), junit.render(run), *github.annotations(run)]
     assert any("1 row" in text for text in told)
     assert [found[0] for text in told for found in WRONG.finditer(text)] == []

@@ -1,7 +1,6 @@
 """A private API server is reached by our own client and by the kubectl that we call, by the same ways."""
 
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -15,11 +14,10 @@ import pytest
 from esipp.base.errors import PreflightError
 from esipp.cluster.client import Cluster, kubeconfig_arguments
 from esipp.testbed.clients import Clients
+from tests.tools import needs_tool
 from tests.unit.private_world import NAME, VERSION, Private, private_server
 
-pytestmark = pytest.mark.skipif(
-    not (shutil.which("kubectl") and shutil.which("openssl")), reason="needs kubectl and openssl"
-)
+pytestmark = needs_tool("kubectl", "openssl")
 
 Ask = Callable[[Path], str]
 

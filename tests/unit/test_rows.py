@@ -1,5 +1,6 @@
 """The rows themselves: stable, complete, and each able to fail."""
 
+import importlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -38,6 +39,12 @@ def offenders(holds: Callable[[Cell], object], cells: Iterable[Cell] = CELLS) ->
 
 def negative(cell: Cell) -> bool:
     return cell.is_negative
+
+
+def test_each_suite_says_what_it_is() -> None:
+    told = [importlib.import_module(f"suites.{name}").__doc__ for name in suite_names()]
+    assert all(told)
+    assert len({*told}) == len(told)
 
 
 def test_ids_are_unique_and_fit_for_files() -> None:

@@ -8,6 +8,7 @@ from esipp.checks.check import Feature, Level, Status
 from esipp.checks.model import AddressClass, EntryKind, Family, Path, Protocol
 from esipp.checks.observation import Observation, Outcome, Verdict, Witness
 from esipp.checks.path import Cell
+from esipp.checks.reference import Reference
 from esipp.judging.paths import judge
 from esipp.report.matrix import WIDTH, matrix
 from esipp.report.terminal import failures, summary
@@ -237,7 +238,7 @@ def test_known_differences_are_told_by_nature_and_level_and_undecided_rows_by_re
     asked = [cell for cell in CELLS if verdicts[cell.id].status is Status.PASS]
     core = [cell for cell in asked if cell.level is Level.CORE][:3]
     extended = [cell for cell in asked if cell.level is Level.EXTENDED][:2]
-    known = {"reason": "so it is", "reference": "issue 1", "nature": "finding"}
+    known = {"reason": "so it is", "references": (Reference("issue 1"),), "nature": "finding"}
     for cell in (core[0], extended[0]):
         verdicts[cell.id] = replace(verdicts[cell.id], status=Status.KNOWN, **known)
     for cell, why in ((core[1], "no answer, but one"), (core[2], "no answer, but two"), (extended[1], "no answer")):

@@ -14,6 +14,7 @@ from esipp.base.kubernetes_version import read_version
 from esipp.checks.catalog import all_rows, rows_of, suite_names
 from esipp.checks.check import KUBERNETES, Feature, Level, Row, Status, missing_features, say_missing
 from esipp.checks.path import Cell, paths_of
+from esipp.checks.reference import Reference
 from esipp.checks.versions import (
     OF_FEATURES,
     OF_PATHS,
@@ -79,7 +80,7 @@ def test_it_follows_from_what_a_row_uses(identity: str, since: str) -> None:
 
 def test_every_rule_is_of_use_and_has_a_reference() -> None:
     """A rule that fits no row is a slip of the pen, or of a row's name."""
-    bare = [replace(row, since="", since_why="") for row in ROWS.values()]
+    bare = [replace(row, since="", since_why=None) for row in ROWS.values()]
     paths = {path for row in bare for path in paths_of(row)}
     for uses, need in OF_PATHS:
         assert any(uses(path) for path in paths), need
@@ -102,7 +103,7 @@ def _fits(row: Row, wanted: object) -> bool:
 
 def test_a_row_can_say_a_later_version_and_no_earlier_one() -> None:
     row = ROWS["nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"]
-    assert dated(replace(row, since="1.30", since_why="KEP-1860")).since == "1.30"
+    assert dated(replace(row, since="1.30", since_why=Reference("KEP-1860"))).since == "1.30"
     assert dated(replace(row, since="1.4")).since == "1.5"
     assert dated(dated(row)) == dated(row)
 
@@ -118,7 +119,7 @@ def test_what_the_tests_are_given_is_what_is_listed() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------ on a cluster
-DATED = dated(Plain(id="a.b", since="1.28", since_why="KEP-1"))
+DATED = dated(Plain(id="a.b", since="1.28", since_why=Reference("KEP-1")))
 
 
 @pytest.mark.parametrize(
@@ -280,7 +281,7 @@ def test_explain_tells_it_and_the_page_does_not_grow() -> None:
     assert "since       Kubernetes 1.29 (kubernetes/kubernetes#119150" in told
     assert KUBERNETES not in told.partition("needs ")[2]
     assert "since " not in explain_row(ROWS["loadbalancer.local.tcp.ipv4.outside-1-to-vip"])
-    bare = [replace(row, since="", since_why="") for row in ROWS.values()]
+    bare = [replace(row, since="", since_why=None) for row in ROWS.values()]
     assert rows_page(list(ROWS.values())) == rows_page(bare)
 
 

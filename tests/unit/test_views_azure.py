@@ -1,4 +1,4 @@
-"""Azure's view, from recorded-shape answers of az; and what the AKS article reads in the portal (seed 001)."""
+"""Azure's view, from recorded-shape answers of az; and what an article on AKS reads in the portal."""
 
 from datetime import UTC, datetime
 from pathlib import Path

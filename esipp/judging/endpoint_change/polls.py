@@ -117,7 +117,7 @@ def lines(provider: str, interval: float, polls: Sequence[Poll], seen: Sequence[
 
 
 def shares(views: Mapping[What, Health], nodes: Collection[str]) -> list[str]:
-    """The share of healthy nodes after the moves, as the Azure article reads it in the portal (seed 001).
+    """The share of healthy nodes after the moves, as the Azure portal shows it.
 
     Args:
         views: what was seen last, by row.

@@ -1,4 +1,4 @@
-"""Azure's view: the health probe status of a standard load balancer, as the portal shows it (seed 001).
+"""Azure's view: the health probe status of a standard load balancer, as the portal shows it.
 
 From the VIP to the frontend IP configuration, its rules and their probes; then the metric ``DipAvailability`` (*Health
 Probe Status*) of Azure Monitor, split by backend address: the share of probes that passed in a minute, in per cent. So

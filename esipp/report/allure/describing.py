@@ -13,6 +13,7 @@ from allure_commons.types import AttachmentType, ParameterMode
 
 from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
+from esipp.checks.reference import titles
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import ToldRow
 from esipp.report.allure.links import links
@@ -154,14 +155,14 @@ def description(row: ToldRow, verdict: Verdict) -> str:
         "expected": verdict.expected,
         "observed": verdict.observed,
         "reason": verdict.reason,
-        "known difference": verdict.reference,
+        "known difference": titles(verdict.references),
         "packets": verdict.change,
         "source ports": verdict.ports,
         "rests on": verdict.witnesses,
         "likely": verdict.likely,
         "asked": row.asked,
         "fails if": row.fails_if,
-        "because": "; ".join(row.references),
+        "because": titles(row.references),
     }
     lines = [f"- **{label}**: {_plain(text)}" for label, text in told.items() if text]
     return "\n".join([_plain(row.requirement), "", *lines])

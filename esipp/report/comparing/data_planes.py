@@ -8,6 +8,7 @@ from enum import StrEnum
 from esipp.checks.check import Nature, Status
 from esipp.checks.known_differences import Claim
 from esipp.checks.patterns import patterns
+from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import FINE
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.checks import Change, Kind, compare_rows
@@ -110,7 +111,7 @@ class Differing:
         ids: the rows.
         levels: theirs, the strictest first.
         before, after: what each data plane shows, the most frequent first, with the verdict where that is another, too.
-        reason, reference: why.
+        reason, references: why.
     """
 
     what: What
@@ -119,13 +120,16 @@ class Differing:
     before: str
     after: str
     reason: str
-    reference: str
+    references: tuple[Reference, ...]
 
     @property
     def rows(self) -> list[str]:
         """The ids, folded."""
         return patterns(self.ids)
 
+
+Key = tuple[str, str, tuple[Reference, ...], str]
+"""What tells groups apart: what it is, why, where that is known from, and what else."""
 
 MOST_SHOWN = 3
 """Different things shown that are told of rows of one reason."""
@@ -141,9 +145,9 @@ def differing(reference: RecordedRun, run: RecordedRun, claims: Iterable[Claim])
         claims: the known differences, which say of themselves what they are.
     """
     claims = list(claims)
-    natures = {(claim.reason, claim.reference): claim.nature for claim in claims}
-    luck = {(claim.reason, claim.reference) for claim in claims if claim.by_chance and claim.nature is Nature.ALLOWED}
-    groups: dict[tuple[str, ...], list[Change]] = {}
+    natures = {claim.reason: claim.nature for claim in claims}
+    luck = {claim.reason for claim in claims if claim.by_chance and claim.nature is Nature.ALLOWED}
+    groups: dict[Key, list[Change]] = {}
     for change in compare_rows(reference, run):
         if change.kind not in NOT_ASKED and change.new is not None and _tells(change, luck):
             groups.setdefault(_key(change, natures), []).append(change)
@@ -157,7 +161,7 @@ def differing(reference: RecordedRun, run: RecordedRun, claims: Iterable[Claim])
     return sorted(found, key=lambda each: (order.index(each.what), -len(each.ids)))
 
 
-def _tells(change: Change, luck: Set[tuple[str, str]]) -> bool:
+def _tells(change: Change, luck: Set[str]) -> bool:
     """Whether it says something of the data plane: another class of address where the verdict is the same.
 
     Not where packets were caught, which node a VIP was at, what happened in one window, or what one was told to leave
@@ -169,28 +173,28 @@ def _tells(change: Change, luck: Set[tuple[str, str]]) -> bool:
     if any(each.left_out for each in both):
         return False
     if change.kind is not Kind.OBSERVED:
-        lucky = any((each.reason, each.reference) in luck for each in both if each.status is Status.KNOWN)
+        lucky = any(each.reason in luck for each in both if each.status is Status.KNOWN)
         return not (lucky and any(each.status in FINE for each in both))
     classes = [set(each.shown) for each in (change.old, change.new)]
     return all(classes) and classes[0] != classes[1]
 
 
-def _key(change: Change, natures: Mapping[tuple[str, str], Nature]) -> tuple[str, str, str, str]:
+def _key(change: Change, natures: Mapping[str, Nature]) -> Key:
     """What it is, why, where that is known from, and what else tells such differences apart."""
     old, new = change.old, change.new
     assert old is not None
     assert new is not None
     if new.status is Status.KNOWN:
-        nature = new.nature or natures.get((new.reason, new.reference), Nature.DEFECT)
-        return str(nature), new.reason, new.reference, ""
+        nature = new.nature or natures.get(new.reason, Nature.DEFECT)
+        return str(nature), new.reason, new.references, ""
     if new.status is Status.UNSUPPORTED or new.status in OPEN:  # the reason is what it shows
         what = What.MISSING if new.status is Status.UNSUPPORTED else What.OPEN
-        return what.value, change.after, "", new.status.value
+        return what.value, change.after, (), new.status.value
     if new.status in FINE and old.status is new.status:
-        return What.RECORDED.value, "", "", f"{sorted(old.shown)} {sorted(new.shown)}"
+        return What.RECORDED.value, "", (), f"{sorted(old.shown)} {sorted(new.shown)}"
     if new.status in FINE:
-        return What.HOLDS.value, old.reason, old.reference, old.status.value
-    return What.FINDING.value, new.likely, "", change.after
+        return What.HOLDS.value, old.reason, old.references, old.status.value
+    return What.FINDING.value, new.likely, (), change.after
 
 
 def _shown(changes: Sequence[Change], what: What) -> tuple[str, str]:

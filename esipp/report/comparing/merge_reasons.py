@@ -8,6 +8,7 @@ from esipp.base.plural import form
 from esipp.checks.check import Status
 from esipp.checks.observation import Verdict
 from esipp.checks.patterns import patterns
+from esipp.checks.reference import Reference, titles
 from esipp.ledger.conclusion import WORST_FIRST
 from esipp.report.comparing.document import Item, Section
 from esipp.report.comparing.merge import Column
@@ -23,14 +24,14 @@ class Reason:
     Args:
         status: the verdict, anything but `pass` and `recorded`.
         why: the reason in words that hold for all clusters; of what failed, what was seen.
-        reference: where it is known from.
+        references: where it is known from.
         nature: of a known difference.
         rows: ids by column.
     """
 
     status: Status
     why: str
-    reference: str
+    references: tuple[Reference, ...]
     nature: str = ""
     rows: dict[str, list[str]] = field(default_factory=dict)
 
@@ -42,12 +43,12 @@ class Reason:
 
 def reasons(columns: Sequence[Column]) -> list[Reason]:
     """All reasons, the worst verdict first, then those of most cells."""
-    found: dict[tuple[Status, str, str, str], Reason] = {}
+    found: dict[tuple[Status, str, tuple[Reference, ...], str], Reason] = {}
     for column in columns:
         words = Words(column.runs[0])
         for name, verdict in column.verdicts.items():
             if verdict.status not in (Status.PASS, Status.RECORDED):
-                key = (verdict.status, _why(verdict, words), verdict.reference, verdict.nature)
+                key = (verdict.status, _why(verdict, words), verdict.references, verdict.nature)
                 found.setdefault(key, Reason(*key)).rows.setdefault(column.name, []).append(name)
     return sorted(found.values(), key=lambda each: (WORST_FIRST.index(each.status), -each.number, each.why))
 
@@ -73,7 +74,7 @@ def _item(each: Reason, columns: Sequence[Column]) -> Item:
     where = ", ".join(
         f"{len(each.rows[column.name]):,} in {column.name}" for column in columns if column.name in each.rows
     )
-    details = (("rows", where), *((("see", each.reference),) if each.reference else ()))
+    details = (("rows", where), *((("see", titles(each.references)),) if each.references else ()))
     ids = dict.fromkeys(name for names in each.rows.values() for name in names)
     what = f"{each.status.value} ({each.nature})" if each.nature else each.status.value
     return Item(f"{what}: {each.why}", details, tuple(patterns(list(ids))))

@@ -197,7 +197,8 @@ def document(merged: Merged) -> str:
             for name in marks(columns)
         ],
         "reasons": [
-            {"verdict": each.status.value, "why": each.why, "reference": each.reference, "nature": each.nature}
+            {"verdict": each.status.value, "why": each.why, "nature": each.nature}
+            | {"references": [one.as_json() for one in each.references]}
             | {"rows": each.rows}
             for each in merge_reasons.reasons(columns)
         ],

@@ -59,8 +59,7 @@ const pair = (name, ...what) => (what.flat().some((each) => each !== '' && each 
 function contentOf(told) {
   const path = told.path ? pathOf(told.path) : null;
   const facets = [told.level, told.profile, told.suite.replaceAll('_', ' '), told.protocol, told.family, told.client].filter(Boolean);
-  const references = told.references.flatMap((number, at) => [at ? '; ' : '', ...linked(number)]);
-  const reference = told.reference ? [' [', ...linked(DATA.strings.indexOf(told.reference)), ']'] : [];
+  const difference = told.difference.length ? [' [', ...linked(told.difference), ']'] : [];
   const expected = told.expect && told.expect !== told.expected ? `${told.expect.replaceAll('_', ' ').replaceAll('|', ' or ')}: ${told.expected}` : told.expected;
   return [
     make('h2', { id: 'drawer-h', tabindex: '-1' }, told.id),
@@ -70,12 +69,12 @@ function contentOf(told) {
     make('dl', { class: 'told' },
       pair('Expected', expected),
       pair('Observed', told.observed),
-      pair('Reason', told.nature ? `${told.nature}: ${told.reason}` : told.reason, ...reference),
+      pair('Reason', told.nature ? `${told.nature}: ${told.reason}` : told.reason, ...difference),
       pair('Sees', told.sees),
       told.likely ? make('div', { class: 'likely' }, make('dt', null, 'Look there'), make('dd', null, told.likely)) : null,
       pair('Asked', told.asked),
       pair('Fails if', told.fails && told.fails !== told.likely ? told.fails : ''),
-      pair('See', ...references)),
+      pair('See', ...linked(told.references))),
     ...(path || told.path ? witnessed(told, path) : plainTally(told)),
     ...(told.controls.length ? controlled(told) : []),
     ...kept(told),

@@ -11,18 +11,18 @@ from typing import Any
 from urllib.parse import quote
 
 from esipp.checks.observation import Witness
+from esipp.checks.reference import Reference
 from esipp.ledger.reading import LEDGER, Probe, RecordedRun
 from esipp.ledger.recorded_checks import ToldRow
 from esipp.report.causes import TROUBLE
-from esipp.report.html import references
 from esipp.report.html.marks import MARKS, WORDS, letters, said_of
 
 COLUMNS = (
     "id", "suite", "level", "profile", "verdict", "requirement", "expect", "expected", "observed", "letters",
-    "protocol", "family", "client", "path", "witnesses", "ports", "change", "reason", "reference", "likely", "asked",
-    "fails", "sees", "nature", "references", "controls", "tally", "files",
+    "protocol", "family", "client", "path", "witnesses", "ports", "change", "reason", "likely", "asked",
+    "fails", "sees", "nature", "references", "difference", "controls", "tally", "files",
 )  # fmt: skip
-"""What each row has, in this order; the last four are lists."""
+"""What each row has, in this order; the last five are lists."""
 
 MOST_PROBES = 60
 """Probes of a path that are drawn; equal ones that follow each other are one."""
@@ -49,12 +49,12 @@ class Strings:
 def embedded(run: RecordedRun) -> dict[str, Any]:
     """All that the script knows."""
     text = Strings()
-    rows = [_row(run, row, text) for row in run.rows]
+    cited = _cited(run)
+    rows = [_row(run, row, text, cited) for row in run.rows]
     wanted = dict.fromkeys(path for row in run.rows for path in _paths(row))
     first = min((probe.started for path in wanted for probe in run.probes.get(path, ())), default=0.0)
     told = (path for path in wanted if path in run.probes or path in run.witnesses or path in run.obstacles)
     paths = [_path(run, path, first, text) for path in told]
-    linked = {text(each): list(references.parts(each)) for each in _references(run)}
     return {
         "command": str(run.header["command"]),
         "ledger": LEDGER,
@@ -63,7 +63,7 @@ def embedded(run: RecordedRun) -> dict[str, Any]:
         "words": WORDS,
         "addresses": _address_book(run.topology),
         "homes": _homes(run.topology),
-        "links": {number: pieces for number, pieces in linked.items() if any(url for _, url in pieces)},
+        "references": [[text(each.title), text(each.link)] for each in cited],
         "rows": rows,
         "paths": paths,
         "strings": text.all(),
@@ -80,24 +80,27 @@ def _controls(row: ToldRow) -> list[tuple[str, str]]:
     return [(str(each["path"]), str(each.get("why", ""))) for each in row.data.get("controls", ())]
 
 
-def _references(run: RecordedRun) -> Iterable[str]:
-    told = dict.fromkeys(each for row in run.rows for each in row.references)
-    return [*told, *dict.fromkeys(verdict.reference for verdict in run.verdicts.values())]
+def _cited(run: RecordedRun) -> dict[Reference, int]:
+    """Every reference of the run, and its number."""
+    told = [each for row in run.rows for each in row.references]
+    told += [each for verdict in run.verdicts.values() for each in verdict.references]
+    return {each: number for number, each in enumerate(dict.fromkeys(told))}
 
 
-def _row(run: RecordedRun, row: ToldRow, text: Strings) -> list[Any]:
+def _row(run: RecordedRun, row: ToldRow, text: Strings, cited: dict[Reference, int]) -> list[Any]:
     verdict = run.verdicts.get(row.id)
     family, protocol = _family(row), _protocol(row)
     words = [
         row.id, row.suite, row.level.value, row.profile, said_of(verdict), row.requirement, row.expect,
         verdict.expected if verdict else "", verdict.observed if verdict else "", letters([verdict]),
         protocol, family, row.place.client if row.place else "", row.path,
-        *((verdict.witnesses, verdict.ports, verdict.change, verdict.reason, verdict.reference, verdict.likely)
-          if verdict else ("",) * 6),
+        *((verdict.witnesses, verdict.ports, verdict.change, verdict.reason, verdict.likely)
+          if verdict else ("",) * 5),
         row.asked, row.fails_if, verdict.sees if verdict else "", verdict.nature if verdict else "",
     ]  # fmt: skip
     lists = [
-        [text(each) for each in row.references],
+        [cited[each] for each in row.references],
+        [cited[each] for each in verdict.references] if verdict else [],
         [[text(path), text(why)] for path, why in _controls(row)],
         [[text(what), count] for what, count in verdict.tally.items()] if verdict else [],
         [text(each) for each in _files(run, row)],

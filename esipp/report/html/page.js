@@ -1,6 +1,6 @@
 /* What the page knows of each row. Texts are only ever set as text: nothing of a ledger becomes markup. */
 const DATA = JSON.parse(document.getElementById('data').textContent);
-const LISTS = ['references', 'controls', 'tally', 'files'];
+const LISTS = ['references', 'difference', 'controls', 'tally', 'files'];
 const SVG = 'http://www.w3.org/2000/svg';
 const $ = (id) => document.getElementById(id);
 
@@ -72,11 +72,12 @@ function shown(probe) {
 /** A verdict as it is shown everywhere: sign and word. */
 const verdictMark = (verdict, word) => make('strong', { class: `v v-${verdict}` }, `${DATA.marks[verdict]} ${word || DATA.words[verdict]}`);
 
-/** A reference with its links. */
-function linked(number) {
-  const pieces = DATA.links[number];
-  if (!pieces) return [said(number)];
-  return pieces.map(([text, url]) => (url ? make('a', { href: url, rel: 'noreferrer' }, text) : text));
+/** References by their numbers, each as a link where it has an address. */
+function linked(numbers) {
+  return numbers.flatMap((number, at) => {
+    const [title, url] = DATA.references[number].map(said);
+    return [at ? '; ' : '', url ? make('a', { href: url, rel: 'noreferrer' }, title) : title];
+  });
 }
 
 /** A word of a shell, quoted where it must be. */

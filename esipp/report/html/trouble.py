@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
+from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import ToldRow
 from esipp.report.causes import causes_of_others, causes_of_paths, one_of, reasons
@@ -20,7 +21,7 @@ class Trouble(NamedTuple):
     word: str
     first: ToldRow
     told: dict[str, str]
-    references: tuple[str, ...]
+    references: tuple[Reference, ...]
     likely: str
     repeat: str
     others: list[tuple[str, str, str]]
@@ -80,7 +81,7 @@ def _short(verdict: Verdict, told: dict[str, str]) -> str:
 def missing_of(run: RecordedRun, status: str) -> list[dict[str, Any]]:
     """Each reason for which rows are known to differ, or were not tested, with its rows."""
     return [
-        {"why": reason.why, "reference": reason.reference, "of": ", ".join(reason.of), "rows": reason.rows}
+        {"why": reason.why, "references": reason.references, "of": ", ".join(reason.of), "rows": reason.rows}
         | {"nature": reason.nature, "levels": reason.told_levels}
         for reason in reasons(run.qualified, run.verdicts, Status(status))
     ]

@@ -166,7 +166,7 @@ class ReferenceWord(Word):
         return self._views.get(balancer, {})
 
     def lines(self, judges: Mapping[Balancer, Judge]) -> list[str]:
-        """The share of nodes that it took for healthy after the moves, as the Azure article reads it (seed 001)."""
+        """The share of nodes that it took for healthy after the moves, as the Azure portal shows it."""
         del judges
         return [
             line

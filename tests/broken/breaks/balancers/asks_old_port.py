@@ -17,6 +17,11 @@ def notices(row: Row) -> bool:
     return isinstance(row, ContinuityRow) and row.phase is Phase.FLIPS and row.what is What.GAP
 
 
+def may_be_silent(row: Row) -> bool:
+    """How soon the source is right after the return: nobody can tell it where nobody is answered by then."""
+    return isinstance(row, ContinuityRow) and row.phase is Phase.FLIPS and row.what is What.PROMPT
+
+
 BREAK = Break(
     "balancer-asks-the-old-health-port",
     Group.BALANCERS,
@@ -25,5 +30,6 @@ BREAK = Break(
     fault("old-health-port"),
     notices,
     names="no node was left to it",
+    unsure=may_be_silent,
     at_once=False,  # nothing settles before such a run's first moment
 )

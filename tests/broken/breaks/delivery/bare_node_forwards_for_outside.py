@@ -8,7 +8,10 @@ BREAK = Break(
     "interop-bare-node-forwards-for-outside",
     Group.DELIVERY,
     "the bare node hands what comes from outside the pod network to Local nodePorts on, masqueraded",
-    Asked(("interoperability",)),
+    # Neighbours, and the many services, are other Local services at that node, of checks that are no paths.
+    Asked(
+        ("interoperability",), ("interop.nodeport.", "interop.loadbalancer.", "interop.external-ips.", "interop.names.")
+    ),
     forwarding_bare_node(masquerade=True, not_pods=True),
     cells(lambda cell: refused_at_bare_node(cell) and cell.path.client.vantage is Vantage.OUTSIDE),
     names=HANDS_ON,

@@ -5,20 +5,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from esipp.checks.check import Row
-from esipp.checks.policy_change import At, FlipClaim, Flipping
+from esipp.checks.policy_change import At, BesideHealthRow, BesideRow, FlipClaim, FlippedRow, Flipping
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.flipping import flips
-from tests.broken.nodes import LONGEST, Live, Nodes, Placed
+from tests.broken.nodes import GO_ON, LONGEST, SWITCH, Live, Nodes, Placed
 
-STOP, GO_ON = "pkill -STOP -x kube-proxy", "pkill -CONT -x kube-proxy"
+STOP, BY_ITSELF = "pkill -STOP -x kube-proxy", "pkill -CONT -x kube-proxy"
 
 
 @contextmanager
 def standing_still(nodes: Nodes, _: Live) -> Iterator[None]:
     """Stopped, not ended; and it goes on by itself if nobody is left to let it."""
     there = nodes.bare
-    dead_mans_switch = f"(sleep {LONGEST:.0f}; {GO_ON}) >/dev/null 2>&1 &"
-    script = f"setsid sh -c {shlex.quote(dead_mans_switch)}; {STOP}"
+    dead_mans_switch = f"(sleep {LONGEST:.0f}; {BY_ITSELF}) >/dev/null 2>&1 &"
+    script = f"setsid sh -c {shlex.quote(dead_mans_switch)} {SWITCH}; {STOP}"
     try:
         nodes.on_nodes(lambda node: script if node == there else "")
         yield
@@ -32,18 +32,40 @@ def freezing(nodes: Nodes) -> Iterator[Placed]:
         yield placed
 
 
+LATE = (FlipClaim.SETTLES, FlipClaim.REWRITES, FlipClaim.PROMPT)
+HEALTH = (FlipClaim.HEALTH_AGAIN, FlipClaim.HEALTH_PROMPT)
+
+
 def notices(row: Row) -> bool:
-    return flips(row, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.SETTLES, FlipClaim.REWRITES)
+    """At that node no flip to Cluster is followed, and no flip to Local opens a new health-check port.
+
+    The old health-check port is closed all the same: a process that stands still answers nobody.
+    """
+    if not isinstance(row, FlippedRow):
+        return False
+    return (row.at is At.BARE_NODE and row.claim in LATE) or (row.at is None and row.claim in HEALTH)
+
+
+def opens(row: Row) -> bool:
+    """No connection can be made there under Cluster, and the neighbours of steady Services never flip there."""
+    return flips(row, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.KEPT) or isinstance(row, BesideRow | BesideHealthRow)
+
+
+def may(row: Row) -> bool:
+    """A VIP may lead to the node that stands still."""
+    return isinstance(row, FlippedRow) and row.at is At.VIP
 
 
 BREAK = Break(
     "proxy-frozen",
     Group.DELIVERY,
     "the service proxy of the bare node stands still, so that its rules are those of before the policies flip",
-    Asked(("compatibility",)),
+    # Paths that no flip concerns are left out: the node may have stopped before it had their rules.
+    Asked(("compatibility",), ("flip.", "beside.")),
     freezing,
     notices,
     names="by some nodes only",
-    opens=lambda row: flips(row, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.KEPT),  # none can be made there
+    opens=opens,
+    may=may,
     at_once=False,
 )

@@ -33,11 +33,11 @@ def keeping(nodes: Nodes) -> AbstractContextManager[Placed]:
 
 
 def knows(cell: Cell) -> bool:
-    """Clients outside at that node's nodePorts, of services with Cluster, where a rewritten source is expected."""
+    """Clients outside at that node's nodePorts, where a rewritten source is expected. A policy not named is Cluster."""
     path = cell.path
-    policy = path.service.policy if path.service else None
+    local = path.service is not None and path.service.policy is TrafficPolicy.LOCAL
     there = path.entry.kind in NODE_PORTS and path.entry.role is Role.ENDPOINT_NODE
-    return there and policy is TrafficPolicy.CLUSTER and path.client.vantage is Vantage.OUTSIDE and cell.accept == NODE
+    return there and not local and path.client.vantage is Vantage.OUTSIDE and cell.accept == NODE
 
 
 BREAK = Break(

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from esipp.checks.model import Balancer, EntryKind, Protocol, TrafficPolicy
+from esipp.checks.check import Level
+from esipp.checks.model import Balancer, EntryKind, Protocol, Role, TrafficPolicy
 from esipp.checks.path import Cell
 from esipp.judging.topology import family_of
 from tests.broken.balancing import HOSTNAME_PROXY, WITH_PROXY, balancer_addresses
@@ -11,6 +12,7 @@ from tests.broken.breakage import Asked, Break, Group, cells
 from tests.broken.masquerading import grouped
 from tests.broken.matching import MASQUERADE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.ways import into_pods
 
 FORWARDERS = (Balancer.FORWARD, Balancer.ECMP)
 
@@ -35,12 +37,31 @@ def masquerading_the_proxy(nodes: Nodes) -> Iterator[Placed]:
         yield placed
 
 
-def notices(cell: Cell) -> bool:
-    """Paths through a proxy to a Local Service: a node must not rewrite the proxy's address."""
+def masqueraded(cell: Cell) -> bool:
+    """Paths through a proxy to a pod of a Local Service: a node must not rewrite the proxy's address.
+
+    The rules name pods. A backend on the host network is none of them, and sees the proxy as before.
+    """
     path = cell.path
     if path.service is None or path.entry.kind is not EntryKind.VIP or path.service.balancer in FORWARDERS:
         return False
-    return path.service.policy is TrafficPolicy.LOCAL and path.protocol is Protocol.TCP and not path.service.ranges
+    local = path.service.policy is TrafficPolicy.LOCAL and cell.level is not Level.RECORD
+    return local and path.protocol is Protocol.TCP and into_pods(path)
+
+
+def as_its_own_node(cell: Cell) -> bool:
+    """Clients on the endpoint node: the node that masquerades is their own.
+
+    A host process is then seen as it must be. A pod is seen as where the network add-on masquerades what pods send to
+    addresses outside the cluster, and that is allowed. Only clients elsewhere can tell.
+    """
+    named = cell.path.service is not None and cell.path.service.balancer is Balancer.DEFAULT
+    return named and masqueraded(cell) and cell.path.client.role is Role.ENDPOINT_NODE
+
+
+def notices(cell: Cell) -> bool:
+    """All such paths, but those of clients on the node that masquerades."""
+    return masqueraded(cell) and not as_its_own_node(cell)
 
 
 BREAK = Break(
@@ -51,5 +72,5 @@ BREAK = Break(
     masquerading_the_proxy,
     cells(notices),
     names="that node masquerades|address of a node|a node's",
-    may=cells(lambda cell: cell.path.service is not None and bool(cell.path.service.ranges)),
+    may=cells(as_its_own_node),
 )

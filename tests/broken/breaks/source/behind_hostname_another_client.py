@@ -2,9 +2,7 @@
 
 from tests.broken.balancing import HOSTNAME_FORWARDER, PROFILE
 from tests.broken.breakage import Asked, Break, Group, cells
-from tests.broken.breaks.source.another_client import spoiled, swapping
-from tests.broken.masquerading import CLIENT
-from tests.broken.ways import rests_on
+from tests.broken.breaks.source.another_client import notices, swapping, undecided
 
 BREAK = Break(
     "hostname-vip-shows-another-client",
@@ -12,7 +10,7 @@ BREAK = Break(
     "the load balancer announces a hostname, and the endpoint node rewrites one client's address to another's",
     Asked(("source_ip",), (".outside-1-to-", ".outside-2-to-"), own=HOSTNAME_FORWARDER, options=PROFILE),
     swapping,
-    cells(lambda cell: cell.accept == CLIENT and spoiled(cell.path)),
+    cells(notices),
     names="address of another client",
-    opens=rests_on(spoiled),
+    opens=undecided,
 )

@@ -1,0 +1,231 @@
+"""Every document that checks and known differences rest on, each named once."""
+
+from esipp.checks.reference import GITHUB, KUBERNETES_DOCS, Reference, docs, issue, kep
+from esipp.checks.version_references import *
+
+_KUBERNETES, _CILIUM = "kubernetes/kubernetes", "cilium/cilium"
+_KUBERNETES_SOURCE = f"{GITHUB}/{_KUBERNETES}/blob/v1.36.3"
+_CILIUM_SOURCE = f"{GITHUB}/{_CILIUM}/blob/v1.18.6"
+_CILIUM_WITHOUT_KUBE_PROXY = "https://docs.cilium.io/en/stable/network/kubernetes/kubeproxy-free/"
+
+
+# ------------------------------------------------------------------------------------------------ the design proposal
+def _design(part: str, title: str) -> Reference:
+    """A part of the proposal that source IP preservation began with, in the archive of design proposals."""
+    page = "design-proposals-archive/blob/main/network/external-lb-source-ip-preservation.md"
+    return Reference(f"Design proposal, source IP preservation: {title}", f"{GITHUB}/kubernetes/{page}{part}")
+
+
+DESIGN_BLACKHOLE = _design(
+    "#external-traffic-blackholed-on-nodes-with-no-local-endpoints",
+    "external traffic blackholed on nodes with no local endpoints",
+)
+DESIGN_BOUND = _design("?plain=1#L128-L131", "worst-case window, (N+1) x health check period")
+DESIGN_BALANCE = _design("#traffic-balancing-changes", "traffic balancing changes, equal at the node level")
+DESIGN_CHECK_PATH = _design(
+    "#gce-expected-packet-destination-ip-healthcheck-path", "health checks to the node's address or to the VIP"
+)
+DESIGN_SOURCE_IP = _design("?plain=1#L194-L198", "testing 1.1, source IP preservation")
+DESIGN_HEALTH = _design("?plain=1#L200-L203", "testing 1.2, health check responses")
+DESIGN_TIMES = _design("?plain=1#L203-L204", "testing 1.2, load balancer response times")
+DESIGN_INTEROP = _design("?plain=1#L206-L209", "testing 2, inter-operability")
+DESIGN_BACKWARD = _design("?plain=1#L211-L214", "testing 3, backward compatibility")
+
+# ------------------------------------------------------------------------------------------------------ documentation
+NETWORK_MODEL = docs("concepts/services-networking/#the-kubernetes-network-model", "the Kubernetes network model")
+TUTORIAL = docs("tutorials/services/source-ip/", "Using Source IP")
+TUTORIAL_CLUSTER_IP = docs(
+    "tutorials/services/source-ip/#source-ip-for-services-with-type-clusterip",
+    "Using Source IP: Services with Type=ClusterIP",
+)
+TUTORIAL_LB = docs(
+    "tutorials/services/source-ip/#source-ip-for-services-with-type-loadbalancer",
+    "Using Source IP: Services with Type=LoadBalancer",
+)
+TUTORIAL_PROXY = docs(
+    "tutorials/services/source-ip/#cross-platform-support", "Using Source IP: cross-platform support, proxies"
+)
+NODES_PAGE = docs("concepts/architecture/nodes/", "Nodes")
+DNS = docs("concepts/services-networking/dns-pod-service/", "DNS for Services and Pods")
+SYNC_PERIOD = docs(
+    "reference/networking/virtual-ips/#optimizing-iptables-mode-performance",
+    "Virtual IPs and Service Proxies: minSyncPeriod",
+)
+SERVER_SIDE_APPLY = docs("reference/using-api/server-side-apply/", "Server-Side Apply")
+KUBECTL_APPLY = docs(
+    "tasks/manage-kubernetes-objects/declarative-config/#how-apply-calculates-differences-and-merges-changes",
+    "Declarative Management: how apply calculates differences",
+)
+EXCLUDE_LABEL = docs(
+    "reference/labels-annotations-taints/#node-kubernetes-io-exclude-from-external-load-balancers",
+    "label node.kubernetes.io/exclude-from-external-load-balancers",
+)
+NODEPORT_ADDRESSES = docs(
+    "reference/command-line-tools-reference/kube-proxy/#:~:text=nodeport%2Daddresses",
+    "kube-proxy --nodeport-addresses",
+)
+CLUSTER_CIDR = docs(
+    "reference/command-line-tools-reference/kube-proxy/#:~:text=cluster%2Dcidr", "kube-proxy --cluster-cidr"
+)
+MASQUERADE_AGENT = docs("tasks/administer-cluster/ip-masq-agent/", "IP Masquerade Agent")
+DNS_SPECIFICATION = Reference(
+    "Kubernetes DNS-Based Service Discovery", f"{GITHUB}/kubernetes/dns/blob/master/docs/specification.md"
+)
+UPDATES = Reference(
+    "Kubernetes API conventions: concurrency control and consistency",
+    f"{GITHUB}/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md"
+    "#concurrency-control-and-consistency",
+)
+
+
+# ------------------------------------------------------------------------------------------------------ API reference
+def _api(field: str, shown: str, part: str = "ServiceSpec") -> Reference:
+    """A field of Services, found on its page by the words that stand there."""
+    page = f"{KUBERNETES_DOCS}/reference/kubernetes-api/service-resources/service-v1/#{part}"
+    text = shown.replace(" ", "%20").replace("[", "%5B").replace("]", "%5D").replace("(", "%28").replace(")", "%29")
+    return Reference(f"API reference, Service {field}", f"{page}:~:text={text}")
+
+
+API_ETP = _api("spec.externalTrafficPolicy", "externalTrafficPolicy (string)")
+API_ITP = _api("spec.internalTrafficPolicy", "internalTrafficPolicy (string)")
+API_HEALTH_PORT = _api("spec.healthCheckNodePort", "healthCheckNodePort (int32)")
+API_NODE_PORT = _api("spec.ports.nodePort", "ports.nodePort (int32)")
+API_TARGET_PORT = _api("spec.ports.targetPort", "ports.targetPort (IntOrString)")
+API_HEADLESS = _api("spec.clusterIP: None", "clusterIP (string)")
+API_FAMILIES = _api("spec.ipFamilies", "ipFamilies ([]string)")
+API_NOT_READY = _api("spec.publishNotReadyAddresses", "publishNotReadyAddresses (boolean)")
+API_RANGES = _api("spec.loadBalancerSourceRanges", "loadBalancerSourceRanges ([]string)")
+API_AFFINITY = _api("spec.sessionAffinity", "sessionAffinity (string)")
+API_EXTERNAL_IPS = _api("spec.externalIPs", "externalIPs ([]string)")
+API_EXTERNAL_NAME = _api("spec.externalName", "externalName (string)")
+API_CLASS = _api("spec.loadBalancerClass", "loadBalancerClass (string)")
+API_ALLOCATE = _api("spec.allocateLoadBalancerNodePorts", "allocateLoadBalancerNodePorts (boolean)")
+API_DISTRIBUTION = _api("spec.trafficDistribution", "trafficDistribution (string)")
+API_STATUS = _api("status.loadBalancer", "loadBalancer (LoadBalancerStatus)", "ServiceStatus")
+API_IP_MODE = _api("status.loadBalancer.ingress.ipMode", "loadBalancer.ingress.ipMode (string)", "ServiceStatus")
+
+# ------------------------------------------------------------------------------------------------------- enhancements
+KEP_1864 = kep(1864, "optional node ports for load balancers", "sig-network/1864-disable-lb-node-ports")
+KEP_3458 = kep(
+    3458,
+    "remove transient node predicates from the service controller",
+    "sig-network/3458-remove-transient-node-predicates-from-service-controller",
+)
+KEP_3836 = kep(
+    3836,
+    "kube-proxy improved ingress connectivity reliability",
+    "sig-network/3836-kube-proxy-improved-ingress-connectivity-reliability",
+)
+KEP_3866 = kep(3866, "an nftables-based kube-proxy backend", "sig-network/3866-nftables-proxy")
+KEP_4444 = kep(4444, "traffic distribution for Services", "sig-network/4444-service-traffic-distribution")
+KEP_5707 = kep(5707, "deprecate Service spec.externalIPs", "sig-network/5707-deprecate-service-externalips")
+
+
+# ----------------------------------------------------------------------------------------- Kubernetes: source, issues
+def _source(path: str, title: str) -> Reference:
+    return Reference(title, f"{_KUBERNETES_SOURCE}/{path}")
+
+
+PROXIER = _source("pkg/proxy/iptables/proxier.go", "kube-proxy: pkg/proxy/iptables/proxier.go, external chains")
+IPVS_PROXIER = _source("pkg/proxy/ipvs/proxier.go", "kube-proxy: pkg/proxy/ipvs/proxier.go, internal traffic policy")
+LOCAL_DETECTOR = _source("pkg/proxy/util/localdetector.go", "kube-proxy: pkg/proxy/util/localdetector.go")
+SERVICE_HEALTH = _source(
+    "pkg/proxy/healthcheck/service_health.go", "kube-proxy: pkg/proxy/healthcheck/service_health.go"
+)
+CONNTRACK = _source("pkg/proxy/conntrack/cleanup.go", "kube-proxy: pkg/proxy/conntrack/cleanup.go, UDP only")
+VALIDATION = _source(
+    "pkg/apis/core/validation/validation.go", "API server: pkg/apis/core/validation/validation.go, Services"
+)
+REGISTRY = _source(
+    "pkg/registry/core/service/strategy.go", "API server: pkg/registry/core/service/strategy.go, fields of a type"
+)
+ALLOCATION = _source(
+    "pkg/registry/core/service/storage/alloc.go",
+    "API server: pkg/registry/core/service/storage/alloc.go, allocation of ports",
+)
+RANGES_ANNOTATION = _source(
+    "staging/src/k8s.io/api/core/v1/annotation_key_constants.go",
+    "API: annotation service.beta.kubernetes.io/load-balancer-source-ranges",
+)
+CLOUD_PROVIDER = _source(
+    "staging/src/k8s.io/cloud-provider/cloud.go", "k8s.io/cloud-provider: EnsureLoadBalancerDeleted"
+)
+E2E_LOAD_BALANCERS = _source(
+    "test/e2e/network/loadbalancer.go", "Kubernetes e2e, LoadBalancers: changes of the policy, rolling updates"
+)
+E2E_RESTARTS = _source(
+    "test/e2e/network/service.go", "Kubernetes e2e, Services: work after restarting kube-proxy and the API server"
+)
+E2E_LAG = _source(
+    "test/e2e/framework/service/const.go", "Kubernetes e2e, Services: KubeProxyLagTimeout, KubeProxyEndpointLagTimeout"
+)
+KUBEADM_LABELS = _source(
+    "cmd/kubeadm/app/phases/markcontrolplane/markcontrolplane.go",
+    "kubeadm: labels of control plane nodes, exclude-from-external-load-balancers among them",
+)
+HAIRPIN_NATED = issue(_KUBERNETES, 98069, "hairpin traffic under Local is source-NATed")
+POD_AT_BARE_NODE = issue(_KUBERNETES, 74383, "externalTrafficPolicy Local and nodePorts for internal traffic")
+IPVS_SHORT_CIRCUIT = issue(_KUBERNETES, 93456, "IPVS mode, in-cluster traffic to a load balancer's IP under Local")
+NFTABLES_SHORT_CIRCUIT = issue(_KUBERNETES, 131765, "nftables mode blackholes pods' traffic to VIPs under Local")
+NFTABLES_FIX = issue(_KUBERNETES, 132456, "nftables: short-circuit local traffic to external addresses")
+NFTABLES_FIX_1_33 = issue(_KUBERNETES, 133969, "cherry pick of #132456 to 1.33")
+SHARED_HEALTH_PORT = issue(_KUBERNETES, 114702, "the proxiers of two families share a health-check port")
+SHARED_HEALTH_PORT_FIX = issue(_KUBERNETES, 137370, "fixes #114702")
+PROXY_UNDER_LOCAL = issue(_KUBERNETES, 123714, "Local with ipMode Proxy has no defined semantics")
+OLD_FORMS = (FIELDS_SINCE_1_7, ANNOTATIONS_REMOVED)
+"""What ended the annotations of before 1.7."""
+
+ONLY_BALANCED_ANNOUNCED = issue(_KUBERNETES, 119789, "only load balancers have an ingress in their status")
+
+# ------------------------------------------------------------------------------------------------------------- Cilium
+CILIUM_DSR = Reference(
+    "Cilium documentation, Kubernetes without kube-proxy: Direct Server Return (DSR)",
+    f"{_CILIUM_WITHOUT_KUBE_PROXY}#direct-server-return-dsr",
+)
+CILIUM_SOCKETS = Reference(
+    "Cilium documentation, Kubernetes without kube-proxy: socket load balancing",
+    f"{_CILIUM_WITHOUT_KUBE_PROXY}#:~:text=Socket%20LoadBalancer",
+)
+CILIUM_NODEPORT_ADDRESSES = Reference(
+    "Cilium documentation, Kubernetes without kube-proxy: addresses of nodePorts",
+    f"{_CILIUM_WITHOUT_KUBE_PROXY}#nodeport-devices-port-and-bind-settings",
+)
+CILIUM_HEALTH_SERVER = Reference(
+    "Cilium: pkg/loadbalancer/healthserver/healthserver.go, getLocalEndpointCount",
+    f"{_CILIUM_SOURCE}/pkg/loadbalancer/healthserver/healthserver.go",
+)
+CILIUM_SCOPES = Reference(
+    "Cilium: pkg/loadbalancer/reflectors, twoScopes",
+    f"{GITHUB}/{_CILIUM}/tree/v1.18.6/pkg/loadbalancer/reflectors",
+)
+CILIUM_NO_REWRITE = issue(_CILIUM, 33574, "no SNAT of an external source for pods on the same node")
+CILIUM_SEVERAL_VIPS = issue(_CILIUM, 11810, "a backend selected by several externalIPs or load balancer VIPs")
+CILIUM_COLLISIONS = issue(_CILIUM, 18632, "connections to one backend by several Services")
+CILIUM_KNOWN_COLLISIONS = issue(_CILIUM, 42632, "documents the limitation of one backend behind several VIPs")
+CILIUM_DSR_REMOTE = issue(_CILIUM, 41962, "DSR and nodePorts of other nodes")
+CILIUM_DSR_REMOTE_FIX = issue(_CILIUM, 41963, "fix DSR support for remote NodePort Services, in 1.19")
+CILIUM_AT_THE_CLIENT = issue(_CILIUM, 11746, "load balancing on the client's own node")
+CILIUM_EXTERNAL_IPS = issue(_CILIUM, 12220, "externalIPs of other nodes are left to these, against CVE-2020-8554")
+CILIUM_LOOPBACK_IPV6 = issue(_CILIUM, 26733, "a pod can't access itself by a Service (IPv6 loopback)")
+CILIUM_LOOPBACK_IPV6_FIX = issue(_CILIUM, 39594, "Service loopback for IPv6")
+CILIUM_LOOPBACK = issue(_CILIUM, 26100, "pods can't see their own IP when hairpinning through a Service")
+CILIUM_POLICIES_DIFFER = issue(_CILIUM, 42245, "externalIPs where internal and external traffic policy differ")
+
+# ------------------------------------------------------------------------------------------------------------- others
+PROXY_PROTOCOL = Reference(
+    "The PROXY protocol, versions 1 and 2", "https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt"
+)
+RFC_2992 = Reference(
+    "RFC 2992, Analysis of an Equal-Cost Multi-Path Algorithm", "https://www.rfc-editor.org/rfc/rfc2992"
+)
+METALLB_LAYER_2 = Reference(
+    "MetalLB documentation, layer 2 mode: limitations", "https://metallb.io/concepts/layer2/#limitations"
+)
+AZURE = Reference(
+    "Nills Franssens, Maintaining client IP on a Service in the Azure Kubernetes Service",
+    "https://blog.nillsf.com/index.php/2020/07/13/maintaining-client-ip-on-a-service-in-the-azure-kubernetes-service/",
+)
+KINDNET = Reference(
+    "kindnetd: images/kindnetd/cmd/kindnetd/masq.go",
+    f"{GITHUB}/kubernetes-sigs/kind/blob/main/images/kindnetd/cmd/kindnetd/masq.go",
+)

@@ -1,0 +1,103 @@
+"""What the healthy cluster says, which breaks are held against."""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from esipp.base.errors import ExitCode
+from esipp.ledger.file import read_ledger
+from tests.broken.balancing import own_balancer
+from tests.broken.breakage import Asked
+from tests.broken.nodes import Nodes, Result
+from tests.broken.turns import once, turn
+
+HEALTHY = "ESIPP_HEALTHY"
+"""The folder of a run of all suites on this cluster as it is."""
+
+
+def union(asked: list[Asked]) -> list[Asked]:
+    """What all of these ask, with as few runs: one for each kind, with as much of each as any asks for."""
+    found: dict[object, Asked] = {}
+    for each in asked:
+        seen = found.get(each.kind, each)
+        rows = {*seen.rows, *each.rows} if seen.rows and each.rows else set()
+        found[each.kind] = replace(
+            each,
+            rows=tuple(sorted(rows)),
+            samples=max(seen.samples, each.samples),
+            moves=max(seen.moves, each.moves),
+            disruptive=seen.disruptive or each.disruptive,
+        )
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """What each check says on the healthy cluster: asked for the first break that needs it, and kept for all others.
+
+    ``wanted`` is all that the breaks of this session ask.
+    """
+
+    nodes: Nodes
+    scores: Path
+    wanted: list[Asked]
+
+    def of(self, asked: Asked) -> dict[str, str]:
+        """The statuses of a break's checks. A run that goes wrong costs the breaks that need it, and no others.
+
+        Raises:
+            AssertionError: something was wrong on the healthy cluster.
+        """
+        known = {} if asked.own else recorded()
+        if known:
+            return known
+        whole = next(each for each in self.wanted if each.kind == asked.kind)
+        name = f"healthy-{hashlib.sha256(repr(whole).encode()).hexdigest()[:8]}"
+        with once(self.scores, f"{name}.json") as missing:
+            if missing is not None:
+                missing.write_text(json.dumps(self._ask(whole, self.scores / name)), encoding="utf-8")
+        told = json.loads((self.scores / f"{name}.json").read_text(encoding="utf-8"))
+        assert not told["amiss"], f"the healthy cluster is not as it must be: {told['amiss']}"
+        return dict(told["statuses"])
+
+    def _ask(self, asked: Asked, out: Path) -> dict[str, object]:
+        """Run it; what is amiss is kept as well, so that it is not run again for each break."""
+        try:
+            # Alone: a break beside it would take of the time that it measures.
+            with turn(self.nodes.lock, alone=True), own_balancer(self.nodes, asked.own):
+                result = qualify(self.nodes, asked, out)
+        except Exception as error:
+            return {"statuses": {}, "amiss": f"{type(error).__name__}: {error}"}
+        # What it leaves undecided is held against no break.
+        wrong = {name: said for name, said in result.worse().items() if said != "inconclusive"}
+        well = not wrong and result.exit_code in (ExitCode.CONFORMANT, ExitCode.HARNESS)
+        return {"statuses": result.statuses, "amiss": "" if well else result.text}
+
+
+def recorded() -> dict[str, str]:
+    """What a run of everything on this cluster said, if the environment names its folder."""
+    if HEALTHY not in os.environ:
+        return {}
+    records = list(read_ledger(Path(os.environ[HEALTHY]) / "ledger.jsonl"))
+    return {record["id"]: record["status"] for record in records if record["record"] == "verdict"}
+
+
+def qualify(nodes: Nodes, asked: Asked, out: Path) -> Result:
+    return nodes.qualify(
+        out,
+        asked.samples,
+        suites=asked.suites,
+        rows=asked.rows,
+        moves=asked.moves,
+        disruptive=asked.disruptive,
+        options=asked.options,
+    )
+
+
+def forget_the_cluster(scores: Path) -> None:
+    """Forget that it was healed, and what it said when healthy: a session before may have been killed since."""
+    for name in ("healed", "healthy-*.json"):
+        for path in scores.glob(name):
+            path.unlink()

@@ -1,0 +1,162 @@
+"""References: links of checks, known differences, versions and profiles, and what ledgers keep of them."""
+
+import json
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import Level, Status
+from esipp.checks.explain import say_since
+from esipp.checks.known_differences import all_claims
+from esipp.checks.observation import Verdict
+from esipp.checks.reference import Reference, read_reference, titles, with_urls
+from esipp.ledger.reading import LEDGER
+from esipp.ledger.recorded_checks import read_row
+from esipp.ledger.schema import record_checks
+from esipp.report.escaping import links
+from esipp.report.plain import explain_row
+from tests.unit.report_world import made, some_rows
+
+HOUSE = Path(__file__).parents[2]
+SEED = re.compile(r"\bseeds?\b", re.IGNORECASE)
+CITED_SEED = re.compile(r"\(seeds? \d|\bseeds? \d{3}\b", re.IGNORECASE)
+UNREAD = "not read in a document"
+ISSUE = Reference("an issue", "https://github.com/a/b/issues/1")
+
+
+@cache
+def references() -> frozenset[Reference]:
+    """Every reference that a user can meet."""
+    return frozenset(_references())
+
+
+def _references() -> Iterator[Reference]:
+    for row in all_rows():
+        yield from row.references
+        yield from filter(None, [row.since_why])
+    for claim in all_claims():
+        yield from claim.references
+
+
+def test_every_check_and_every_known_difference_has_references() -> None:
+    assert [row.id for row in all_rows() if not row.references] == []
+    assert [claim.reason for claim in all_claims() if not claim.references] == []
+
+
+def test_no_check_cites_a_document_twice() -> None:
+    assert [row.id for row in all_rows() if len(set(row.references)) < len(row.references)] == []
+
+
+def test_each_reference_is_a_link_with_a_title() -> None:
+    for each in references():
+        assert each.title.strip() == each.title != ""
+        assert re.fullmatch(r"https://[a-z0-9.-]+/\S*", each.url), each
+        assert links([each]).startswith("["), f"{each.url} cannot stand in Markdown"
+
+
+def test_an_address_has_one_title_and_a_title_one_address() -> None:
+    by_url, by_title = defaultdict(set), defaultdict(set)
+    for each in references():
+        by_url[each.url].add(each.title)
+        by_title[each.title].add(each.url)
+    assert {key: found for key, found in (by_url | by_title).items() if len(found) > 1} == {}
+
+
+def test_issues_and_proposals_lead_to_their_numbers() -> None:
+    told = {each for each in references() if re.match(r"\S+#\d+: |KEP-\d+: ", each.title)}
+    assert len(told) > 30
+    for each in told:
+        number = re.search(r"\d+", each.title.partition(": ")[0])
+        assert number
+        assert re.search(rf"/0*{number[0]}(-|$)", each.url), each
+
+
+def test_no_reference_names_a_seed() -> None:
+    assert [each for each in references() if SEED.search(each.title)] == []
+    assert [row.id for row in all_rows() if CITED_SEED.search(explain_row(row))] == []
+
+
+@pytest.mark.parametrize("folder", ["esipp", "suites", "fixtures", "images"])
+def test_no_text_or_docstring_cites_a_seed(folder: str) -> None:
+    files = [path for kind in ("*.py", "*.toml", "*.md") for path in (HOUSE / folder).rglob(kind)]
+    found = [path for path in files if re.search(r"\(?\bseeds? 00\d|\bseeds?' design", path.read_text(), re.IGNORECASE)]
+    assert found == []
+
+
+def test_every_source_of_a_profile_is_a_link_or_says_that_it_is_none() -> None:
+    files = sorted((HOUSE / "esipp" / "loadbalancers" / "profiles").glob("*.toml"))
+    assert len(files) > 20
+    for file in files:
+        for source in tomllib.loads(file.read_text()).get("sources", {}).values():
+            text, url = source["text"], source.get("url", "")
+            assert text
+            assert not SEED.search(text)
+            own, unread = (HOUSE / text).is_file(), source["grade"] == "reported" and UNREAD in text
+            assert url.startswith("https://") or own or unread, (file.name, text)
+
+
+def test_explain_tells_title_and_address() -> None:
+    row = next(row for row in all_rows() if row.id == "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
+    told = " ".join(explain_row(row).split())
+    for each in row.references:
+        assert each.title in told
+        assert each.url in told
+    assert say_since(row) == f"Kubernetes {row.since} ({row.since_why})"
+
+
+# -------------------------------------------------------------------------------------------------------- as text, JSON
+def test_titles_and_addresses_in_a_line() -> None:
+    assert titles([ISSUE, Reference("a text")]) == "an issue; a text"
+    assert with_urls([ISSUE, Reference("a text")]) == f"an issue <{ISSUE.url}>; a text"
+    assert links([ISSUE, Reference("a text")]) == f"[an issue]({ISSUE.url}); `a text`"
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "https://x/)", "https://x/ y", "https://x/<b>", "https://x/|"])
+def test_an_address_that_is_not_safe_is_no_link_in_markdown(url: str) -> None:
+    assert links([Reference("a @b", url)]) == "`a @b`"
+
+
+def test_both_forms_of_a_ledger_are_read() -> None:
+    assert read_reference(ISSUE.as_json()) == ISSUE
+    assert read_reference("KEP-1: a title") == Reference("KEP-1: a title")
+
+
+def test_a_verdict_of_either_form_is_read() -> None:
+    said = Verdict("a", Level.CORE, Status.KNOWN, "", "", references=(ISSUE,))
+    told = said.as_json()
+    assert Verdict.from_json(told) == said
+    old = {name: value for name, value in told.items() if name != "references"}
+    assert Verdict.from_json(old | {"reference": "an issue"}).references == (Reference("an issue"),)
+    assert Verdict.from_json(old | {"reference": ""}).references == ()
+
+
+def test_the_checks_of_a_ledger_have_either_form(tmp_path: Path) -> None:
+    run = made(tmp_path / "run")
+    header = json.loads((run.folder / LEDGER).read_text().splitlines()[0])
+    assert [read_row(told).references for told in header["rows"]] == [row.references for row in some_rows()]
+    for told in header["rows"]:
+        told["references"] = [each["title"] for each in told["references"]]
+    assert record_checks()["header"](header) == ""
+    for told, row in zip(header["rows"], some_rows(), strict=True):
+        assert read_row(told).references == tuple(Reference(each.title) for each in row.references)
+
+
+@pytest.mark.parametrize(
+    ("references", "right"),
+    [
+        ([ISSUE.as_json()], True),
+        ([Reference("a title of an older ledger").as_json()], True),
+        ([{"title": "x"}], False),
+        ([{"title": "x", "url": "javascript:alert(1)"}], False),
+        ([5], False),
+    ],
+)
+def test_a_ledger_has_no_other_form(references: list[object], right: bool) -> None:
+    told = Verdict("a", Level.CORE, Status.PASS, "", "").as_json() | {"record": "verdict", "at": 1.0}
+    assert (record_checks()["verdict"](told | {"references": references}) == "") is right
