@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from esipp.again.codec import encode
-from esipp.again.command import Change, judge_again
-from esipp.again.evidence import CONTINUITY, CONVERGENCE, read_judged
-from esipp.again.past import read_past, records
-from esipp.catalog import all_rows
-from esipp.continuity.rows import ContinuityRow
-from esipp.moves.rows import MoveRow
-from esipp.report.reading import LEDGER, read_run
-from esipp.rows import Level, Row
+from esipp.app.judge import Change, judge_again
+from esipp.checks.catalog import all_rows
+from esipp.checks.check import Level, Row
+from esipp.checks.continuity import ContinuityRow
+from esipp.checks.endpoint_change import MoveRow
+from esipp.ledger.codec import encode
+from esipp.ledger.evidence import CONTINUITY, CONVERGENCE, read_judged
+from esipp.ledger.reading import LEDGER, read_run
+from esipp.ledger.recorded_run import read_past, records
 
 LEDGERS = Path(__file__).with_name("ledgers")
 PACKED = ".jsonl.xz"

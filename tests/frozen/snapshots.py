@@ -19,11 +19,10 @@ from typing import Any
 from unittest import mock
 from xml.etree import ElementTree
 
-from esipp.catalog import all_rows
-from esipp.cli import main
-from esipp.report.told_rows import row_record
-
 from esipp import __version__
+from esipp.app.cli import main
+from esipp.checks.catalog import all_rows
+from esipp.ledger.recorded_checks import row_record
 from tests.frozen.cut import names, packed, unpack
 
 HERE = Path(__file__).parent
