@@ -1,4 +1,6 @@
-"""`ci/generate`: render every generated page anew. `--check` writes nothing and names the pages that are stale.
+"""`ci/generate`: render every generated page anew, and write the snapshots of tests/frozen.
+
+`--check` writes nothing and names the pages that are stale; tests hold the snapshots.
 
 A page is one entry of ``PAGES``: where it lies, and the function that returns its text.
 """
@@ -34,6 +36,7 @@ from esipp.loadbalancers.profiles.page import render as load_balancers
 from esipp.report.pages import rows_page
 from tests.broken import score
 from tests.broken.breaks import BREAKS, UNNOTICED
+from tests.frozen.__main__ import anew as snapshots_anew
 from tests.hostile import page as surroundings
 from tests.hostile.tried import KEPT as TRIED
 
@@ -88,14 +91,24 @@ def stale(pages: Sequence[Page] = PAGES, root: Path = ROOT) -> dict[Path, str]:
     return found
 
 
-def main(arguments: Sequence[str] | None = None, pages: Sequence[Page] = PAGES, root: Path = ROOT) -> int:
+def main(
+    arguments: Sequence[str] | None = None,
+    pages: Sequence[Page] = PAGES,
+    root: Path = ROOT,
+    snapshots: Callable[[bool], int] = snapshots_anew,
+) -> int:
     """Write what is stale, or name it; the exit code."""
     parser = argparse.ArgumentParser(
         prog="ci/generate",
-        description="Render every generated page anew.",
+        description="Render every generated page anew, and write the snapshots of tests/frozen.",
         epilog=f"Pages: {', '.join(page.path for page in pages)}.",
     )
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a page is stale")
+    parser.add_argument(
+        "--facts",
+        action="store_true",
+        help="also write the facts of the snapshots: ids, levels, verdicts and numbers, which change only on purpose",
+    )
     options = parser.parse_args(arguments)
     found = stale(pages, root)
     for path, text in found.items():
@@ -106,7 +119,9 @@ def main(arguments: Sequence[str] | None = None, pages: Sequence[Page] = PAGES, 
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             print(f"written: {name}")
-    return 1 if found and options.check else 0
+    if options.check:
+        return 1 if found else 0
+    return snapshots(options.facts)
 
 
 if __name__ == "__main__":
