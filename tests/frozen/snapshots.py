@@ -40,7 +40,7 @@ TWO = ("kind-cilium", "kind-cilium-disrupted")
 FOR_ALLURE = "kind-iptables"
 """The run with the fewest checks."""
 
-WORDS = ("expected", "observed", "reason", "reference", "ports", "change", "witnesses", "likely", "sees")
+WORDS = ("expected", "observed", "reason", "ports", "change", "witnesses", "likely", "sees")
 """Fields of a verdict that are words."""
 
 Snapshots = dict[str, str]
@@ -152,6 +152,7 @@ def _words(verdicts: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, st
     for verdict in verdicts:
         yield from ((verdict["id"], name, verdict[name]) for name in WORDS)
         yield from ((verdict["id"], "tally", text) for text in verdict["tally"])
+        yield from ((verdict["id"], "reference", each["title"]) for each in verdict["references"])
 
 
 def _of_document(document: Mapping[str, Any]) -> Iterator[str]:
@@ -246,7 +247,7 @@ def _rows_words() -> Iterator[tuple[str, str, str]]:
     """What many checks have in common; docs/cells.md has their requirements."""
     for row in map(row_record, all_rows()):
         yield from ((row["id"], name, row[name]) for name in ("asked", "fails_if"))
-        yield from ((row["id"], "reference", each) for each in row["references"])
+        yield from ((row["id"], "reference", f"{each['title']} <{each['url']}>") for each in row["references"])
         if isinstance(row["expect"], str):
             yield row["id"], "expect", row["expect"]
 
