@@ -63,8 +63,7 @@ def test_the_lane_is_one(tmp_path: Path) -> None:
 
 
 def test_the_known_difference_covers_checks() -> None:
-    source = f"made = (\n{example('Add a known difference')})"
-    (made,) = executed(source, **vars(known))["made"]
+    made = executed(f"made = {example('Add a known difference')}", **vars(known))["made"]
     covered = [row for row in all_cells() if row.accept == made.instead_of and made.on(row.path)]
     assert covered
     assert made.override not in {each for row in covered for each in row.overrides}
