@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import pytest
 
 from esipp.base.errors import EsippError, PreflightError
-from esipp.checks.catalog import SUITES, all_rows
-from esipp.checks.check import Row, left_out_of
+from esipp.checks.catalog import SUITES, all_checks
+from esipp.checks.check import Check, left_out_of
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run
 from esipp.report import junit
@@ -81,32 +81,32 @@ def _wants_suites(config: pytest.Config) -> bool:
     return any(path.is_relative_to(SUITES) or SUITES.is_relative_to(path) for path in words)
 
 
-def _row(item: pytest.Item) -> Row | None:
-    """The row of a collected test; our own tests below tests/ have none."""
+def _check(item: pytest.Item) -> Check | None:
+    """The check of a collected test; our own tests below tests/ have none."""
     if not isinstance(item, pytest.Function) or not item.path.is_relative_to(SUITES) or not hasattr(item, "callspec"):
         return None
-    given = item.callspec.params.get("cell")
-    return given if isinstance(given, Row) else None
+    given = item.callspec.params.get("check")
+    return given if isinstance(given, Check) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever the order of the command line, rows run in the catalogue's: what disturbs others is last."""
-    if any(map(_row, items)):
-        place = {row.id: number for number, row in enumerate(all_rows())}
-        items.sort(key=lambda item: place[row.id] if (row := _row(item)) else -1)
+    """Whatever the order of the command line, checks run in the catalogue's: what disturbs others is last."""
+    if any(map(_check, items)):
+        place = {check.id: number for number, check in enumerate(all_checks())}
+        items.sort(key=lambda item: place[check.id] if (check := _check(item)) else -1)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """The selected rows are known: open the ledger."""
+    """The selected checks are known: open the ledger."""
     run = session.config.stash.get(RUN, None)
-    rows = [row for row in map(_row, session.items) if row]
-    if not rows or session.config.option.collectonly:
+    checks = [check for check in map(_check, session.items) if check]
+    if not checks or session.config.option.collectonly:
         return
     if run is None:
         raise pytest.UsageError("the suites need --context NAME; nothing is run against a cluster by default")
-    selected = {row.id for row in rows}
+    selected = {check.id for check in checks}
     try:
-        run.begin(rows, left_out_of(all_rows(), selected))
+        run.begin(checks, left_out_of(all_checks(), selected))
     except EsippError as error:
         junit.refuse(session.config.option.junit, error)
         raise pytest.UsageError(str(error)) from None
@@ -115,7 +115,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_report_teststatus(config: pytest.Config) -> Generator[None, Any, Any]:
-    """No dots beside a display that draws itself; with -v, a line a row stands above it."""
+    """No dots beside a display that draws itself; with -v, a line a check stands above it."""
     category, letter, word = yield
     quiet = display.is_live(config) and config.get_verbosity() <= 0
     return (category, "", "") if quiet else (category, letter, word)
@@ -125,7 +125,7 @@ def pytest_report_teststatus(config: pytest.Config) -> Generator[None, Any, Any]
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where the harness failed, the rows that are left would only fail the same way; it is told without a traceback."""
+    """End the session where the harness failed: the checks that are left would fail the same way."""
     report = yield
     if call.excinfo is not None and isinstance(call.excinfo.value, EsippError):
         report.longrepr = str(call.excinfo.value)
@@ -155,7 +155,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """The matrix, the counts, each failure, where the reports are, the last word."""
     run = config.stash.get(RUN, None)
-    if run is None or not run.rows:
+    if run is None or not run.checks:
         return
     terminalreporter.section("source IP qualification", sep="=")
     try:

@@ -1,4 +1,4 @@
-"""`ci/bench`: the phases of whole runs on a standing cluster, by number of rows, beside the floor; and memory.
+"""`ci/bench`: the phases of whole runs on a standing cluster, by number of checks, beside the floor; and memory.
 
 The floor is what no arrangement can go below: the start of one pod, one sync of the service proxy, and the pause of
 the namespace controller before it deletes anything. Nothing is asserted: machines are noisy.
@@ -21,7 +21,7 @@ from ci.floor import floor_of
 from ci.memory import Peaks, Watch, node_process
 from ci.places import CLUSTER, CONTEXT, cores
 from ci.step import output
-from esipp.checks.catalog import all_cells
+from esipp.checks.catalog import all_path_checks
 from esipp.cluster.client import Cluster
 
 WHOLE = "whole"
@@ -37,18 +37,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--context", default=CONTEXT, help="kubeconfig context (%(default)s)")
     parser.add_argument("--image", default=os.environ.get("ESIPP_IMAGE"), help="echo image ($ESIPP_IMAGE)")
     parser.add_argument("--runs", type=int, default=5, help="runs a column, and samples of the floor (%(default)s)")
-    parser.add_argument("--rows", default="", metavar="N,N…", help="a column for each number of rows (all rows)")
+    parser.add_argument("--rows", default="", metavar="N,N…", help="a column for each number of checks (all checks)")
     options = parser.parse_args(arguments)
-    ids = [cell.id for cell in all_cells()]
+    ids = [path_check.id for path_check in all_path_checks()]
     try:
-        numbers = sorted({min(int(number), len(ids)) for number in options.rows.split(",") if number} or {len(ids)})
+        numbers = sorted({min(int(number), len(ids)) for number in options.checks.split(",") if number} or {len(ids)})
     except ValueError:
         numbers = []
     if not numbers or numbers[0] < 1 or options.runs < 1:
-        parser.error("--rows is a list like 100,300,1000, and --runs at least 1")
+        parser.error("--checks is a list like 100,300,1000, and --runs at least 1")
 
     node = node_process(f"{CLUSTER}-control-plane")
-    print(f"{len(ids)} rows; the run on {cores()} cores, the nodes on {cores(node) if node else 'unknown'}")
+    print(f"{len(ids)} checks; the run on {cores()} cores, the nodes on {cores(node) if node else 'unknown'}")
     floor = floor_of(Cluster(options.context), options.image, options.runs)
     columns = {}
     for number in numbers:
@@ -77,21 +77,21 @@ def figures(values: Sequence[float]) -> str:
 
 
 def table(columns: Mapping[int, Sequence[Seconds]]) -> list[str]:
-    """The phases, one a line, by number of rows; and what a row more costs."""
+    """The phases, one a line, by number of checks; and what a check more costs."""
     first = next(iter(columns.values()))[0]
-    lines = ["  " + " " * 16 + "".join(f"{f'{number} rows':<28}" for number in columns)]
+    lines = ["  " + " " * 16 + "".join(f"{f'{number} checks':<28}" for number in columns)]
     for name in first:
-        cells = (f"{figures([run.get(name, 0.0) for run in runs]):<28}" for runs in columns.values())
-        lines.append(f"  {name:<16}{''.join(cells)}")
+        path_checks = (f"{figures([run.get(name, 0.0) for run in runs]):<28}" for runs in columns.values())
+        lines.append(f"  {name:<16}{''.join(path_checks)}")
     if len(columns) > 1:
         (few, *_, many) = columns
         more = statistics.median(r[WHOLE] for r in columns[many]) - statistics.median(r[WHOLE] for r in columns[few])
-        lines.append(f"  a row more costs {1000 * more / (many - few):.1f} ms, between {few} and {many} rows")
+        lines.append(f"  a check more costs {1000 * more / (many - few):.1f} ms, between {few} and {many} checks")
     return [line.rstrip() for line in lines]
 
 
 def command(context: str, image: str, ids: Sequence[str], out: Path) -> list[str]:
-    """The run; no ids are all rows."""
+    """The run; no ids are all checks."""
     return [
         sys.executable,
         "-m",
@@ -109,7 +109,7 @@ def command(context: str, image: str, ids: Sequence[str], out: Path) -> list[str
 
 
 def one_run(context: str, image: str, ids: Sequence[str]) -> Seconds:
-    """Run the rows once; its phases as the ledger has them, and the time of the whole command."""
+    """Run the checks once; its phases as the ledger has them, and the time of the whole command."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         began = time.monotonic()
@@ -119,7 +119,7 @@ def one_run(context: str, image: str, ids: Sequence[str]) -> Seconds:
 
 
 def phases(out: Path, code: int, said: str) -> Seconds:
-    """The phases of a run that judged its rows, however well; another one took no time worth telling."""
+    """The phases of a run that judged its checks, however well; another one took no time worth telling."""
     ledger = out / "ledger.jsonl"
     end = json.loads(ledger.read_text().splitlines()[-1]) if ledger.is_file() else {}
     seconds: Seconds = end.get("seconds", {})
@@ -131,7 +131,7 @@ def phases(out: Path, code: int, said: str) -> Seconds:
 
 
 def show_memory(context: str, image: str, node: int | None) -> None:
-    """Run all rows once more, not timed because looking costs time, and print what they held."""
+    """Run all checks once more, not timed because looking costs time, and print what they held."""
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "said").open("w+") as said:
         out = Path(folder) / "run"
         argv = command(context, image, [], out)

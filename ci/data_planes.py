@@ -125,11 +125,11 @@ def tell(plane: Plane, planes: Mapping[Plane, RecordedRun], lane: Mapping[str, A
 
 
 def _told(each: Differing) -> dict[str, Any]:
-    rows = each.rows
+    checks = each.checks
     return {
         "what": each.what.value,
-        "rows": rows[:MOST_PATTERNS],
-        "more_patterns": max(0, len(rows) - MOST_PATTERNS),
+        "rows": checks[:MOST_PATTERNS],
+        "more_patterns": max(0, len(checks) - MOST_PATTERNS),
         "number": len(each.ids),
         "levels": list(each.levels),
         "before": each.before,

@@ -30,10 +30,10 @@ from ci import (
 from ci.peer_tests import page as peer
 from ci.peer_tests.data import Comparison
 from ci.places import ROOT
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 from esipp.loadbalancers.profiles.loading import all_profiles
 from esipp.loadbalancers.profiles.page import render as load_balancers
-from esipp.report.pages import rows_page
+from esipp.report.pages import checks_page
 from tests.broken import score
 from tests.broken.breaks import BREAKS, UNNOTICED
 from tests.frozen.__main__ import anew as snapshots_anew
@@ -51,7 +51,7 @@ class Page:
 
 def _readme() -> str:
     """README with the number of checks of today."""
-    count = f"[{len(all_rows()):,} checks](docs/cells.md)"
+    count = f"[{len(all_checks()):,} checks](docs/cells.md)"
     return re.sub(r"\[[\d,]+ checks\]\(docs/cells\.md\)", count, (ROOT / "README.md").read_text(encoding="utf-8"))
 
 
@@ -64,7 +64,7 @@ def _with_lanes(path: Path) -> str:
 
 
 PAGES = (
-    Page("docs/cells.md", lambda: rows_page(all_rows())),
+    Page("docs/cells.md", lambda: checks_page(all_checks())),
     Page("docs/load-balancers.md", lambda: load_balancers(all_profiles())),
     Page("docs/excuses.md", excuses.page),
     Page("docs/data-planes.md", lambda: data_planes_page.render(data_planes.load())),

@@ -24,7 +24,7 @@ from ci.places import CONTEXT, Places, cores, places
 from ci.step import Journal, SetupError, guarded, interrupt_children, resume
 from ci.surroundings import Surroundings
 from ci.ways import Hermetic, Official, Way, choose
-from esipp.app.cli import check_run, rows_named
+from esipp.app.cli import check_run, checks_named
 from esipp.base.errors import EsippError
 
 INTERRUPTED = 2
@@ -107,7 +107,7 @@ def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Place
     keep = options.keep or options.up
     for word, chosen in (("only", lane.include), ("without", lane.exclude)):
         for each in chosen:
-            journal.line(f"         {word} {each.row}: {each.reason}")
+            journal.line(f"         {word} {each.check}: {each.reason}")
     if options.path != "auto":
         needs.check(lane.name, lane.needs, options.path)  # before anybody asks for an engine
     way = choose(options.path, lane, where, journal)
@@ -136,7 +136,7 @@ def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Place
         _ignore_signals(journal)
         if not (standing or (keep and done)):
             way.remove(there)
-        if journal.rows:
+        if journal.checks:
             journal.line("\n" + journal.table())
     if keep:
         _explain(there, journal)
@@ -213,8 +213,8 @@ def suite_command(lane: Lane, image: str, more: Sequence[str] = ()) -> list[str]
     command += [part for suite in lane.suites for part in ("--suite", suite)]
     command += ["--provider", lane.dressed_as, *dressing.left_out(lane.dressed_as)] if lane.dressed_as else []
     command += ["--moves", str(lane.moves)] if lane.moves and "--moves" not in more else []
-    command += [f"--exclude={each.row}={each.reason}" for each in lane.exclude]
-    named = [] if rows_named(more) else [each.row for each in lane.include]  # whoever names rows wants those
+    command += [f"--exclude={each.check}={each.reason}" for each in lane.exclude]
+    named = [] if checks_named(more) else [each.check for each in lane.include]  # whoever names checks wants those
     return [*command, *more, *named]
 
 

@@ -28,9 +28,9 @@ LEVELS = ("core", "extended")
 
 @dataclass(frozen=True)
 class Choice:
-    """A row, by its id or a part of it, that a lane chooses or leaves out, and why."""
+    """A check, by its id or a part of it, that a lane chooses or leaves out, and why."""
 
-    row: str
+    check: str
     reason: str
 
 
@@ -45,7 +45,7 @@ class Lane:
     load_balancers: tuple[str, ...]
     suites: tuple[str, ...]
     fail_on: str  # the least binding level whose failures make the lane fail
-    include: tuple[Choice, ...] = ()  # where there are any, only these rows are asked
+    include: tuple[Choice, ...] = ()  # where there are any, only these checks are asked
     exclude: tuple[Choice, ...] = ()
     dressed_as: str = ""  # the profile of a cloud's load balancer, which the reference one then plays
     moves: int | None = None  # of pods, up and as often down; by default those of `esipp run`
@@ -124,13 +124,13 @@ def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
 
 
 def _choices(file: str, choices: list[dict[str, Any]]) -> tuple[Choice, ...]:
-    """The rows that a lane chooses or leaves out."""
+    """The checks that a lane chooses or leaves out."""
     found = tuple(Choice(str(each["row"]).strip(), " ".join(str(each["reason"]).split())) for each in choices)
     for choice in found:
         try:
-            select([choice.row])
+            select([choice.check])
         except PreflightError:
             raise SetupError(
-                f"ci/lanes/{file}: no row's id is or contains '{choice.row}'.", "'esipp list' prints them all."
+                f"ci/lanes/{file}: no check's id is or contains '{choice.check}'.", "'esipp list' prints them all."
             ) from None
     return found

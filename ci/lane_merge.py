@@ -1,7 +1,7 @@
 """What the file of a lane says, together with those that it extends: a mapping whose keys are known.
 
 ``extends: NAME`` takes over all keys of another lane; what the own file has takes their place. Only ``exclude`` adds
-up: a row that is left out in the lane below stays so.
+up: a check that is left out in the lane below stays so.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _check_choices(file: str, key: str, choices: object) -> None:
-    """Every row that is chosen or left out has a reason, which whoever reads the lane, or its report, is told."""
-    hint = f"{key}: [{{row: nodeport.local, reason: why}}]"
+    """Every check that is chosen or left out has a reason, which whoever reads the lane, or its report, is told."""
+    hint = f"{key}: [{{check: nodeport.local, reason: why}}]"
     if not isinstance(choices, list) or not choices:
-        raise SetupError(f"ci/lanes/{file}: '{key}' is no list of rows.", hint)
+        raise SetupError(f"ci/lanes/{file}: '{key}' is no list of checks.", hint)
     for choice in choices:
         if not isinstance(choice, dict) or not str(choice.get("row") or "").strip():
-            raise SetupError(f"ci/lanes/{file}: an entry of '{key}' names no row.", hint)
+            raise SetupError(f"ci/lanes/{file}: an entry of '{key}' names no check.", hint)
         if not str(choice.get("reason") or "").strip():
             raise SetupError(f"ci/lanes/{file}: '{key}' gives no reason for '{choice['row']}'.", hint)
         if unknown := sorted(str(each) for each in set(choice) - set(CHOICE)):

@@ -43,7 +43,7 @@ WORDS = {
     INTERRUPTED: "interrupted",
     3: "undecided",
     SETUP_FAILED: "no cluster",
-    5: "no row selected",
+    5: "no check selected",
 }
 """What an exit code of `ci/conformance` says of a lane."""
 
@@ -219,16 +219,18 @@ def _tell(merged: Merged, path: Path) -> None:
 
 def table(lanes: Sequence[lane_file.Lane], ended: dict[str, Ended]) -> str:
     """What became of each lane, on how many cores it ran, and how long it took with everything that it built."""
-    rows = [("lane", "came to", "cores", "minutes", "at (UTC)")]
+    checks = [("lane", "came to", "cores", "minutes", "at (UTC)")]
     for lane in lanes:
         each = ended.get(lane.name)
         if each is None:
-            rows.append((lane.name, "not run", "", "", ""))
+            checks.append((lane.name, "not run", "", "", ""))
         else:
             word = WORDS.get(each.code, f"exit code {each.code}")
-            rows.append((lane.name, word, str(each.cores), f"{each.seconds / 60:.1f}", each.at))
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    return "\n".join("  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)) for row in rows)
+            checks.append((lane.name, word, str(each.cores), f"{each.seconds / 60:.1f}", each.at))
+    widths = [max(len(check[column]) for check in checks) for column in range(5)]
+    return "\n".join(
+        "  ".join(f"{text:<{width}}" for text, width in zip(check, widths, strict=True)) for check in checks
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- the command

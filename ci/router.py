@@ -121,8 +121,8 @@ def await_sessions(there: Surroundings, journal: Journal) -> None:
 
 def established(told: str) -> set[str]:
     """The sessions that are up, of what ``birdc show protocols`` says."""
-    rows = (line.split() for line in told.splitlines())
-    return {row[0] for row in rows if len(row) > 5 and row[1] == "BGP" and row[-1] == "Established"}
+    checks = (line.split() for line in told.splitlines())
+    return {check[0] for check in checks if len(check) > 5 and check[1] == "BGP" and check[-1] == "Established"}
 
 
 def runs(there: Surroundings) -> bool:

@@ -1,7 +1,7 @@
 """`ci/soak`: many runs in a row on a standing, healthy cluster while busy processes take the machine's time.
 
-A healthy cluster that is slow must not turn red. A run is red if a row of any level is `fail` or `flaky`, or if the
-run told no verdict at all; it is undecided if rows are `inconclusive` or `error`. Busy processes run beside the
+A healthy cluster that is slow must not turn red. A run is red if a check of any level is `fail` or `flaky`, or if the
+run told no verdict at all; it is undecided if checks are `inconclusive` or `error`. Busy processes run beside the
 cluster, in a container of their own, and in one node, as if that node alone had much to do.
 """
 
@@ -44,24 +44,24 @@ LONGEST = 300
 class Told:
     """What a run came to, by its ledger.
 
-    ``core`` counts the core rows that passed, ``statuses`` the verdicts of each kind, ``rows`` says of each row that is
-    red or undecided what was wrong, red ones first. ``whole`` tells whether the ledger has its end.
+    ``core`` counts the core checks that passed, ``statuses`` the verdicts of each kind, ``rows`` says of each check
+    that is red or undecided what was wrong, red ones first. ``whole`` tells whether the ledger has its end.
     """
 
     result: str = "no ledger"
     whole: bool = False
     core: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
-    rows: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
 
     @property
     def is_red(self) -> bool:
-        """Whether a row turned red, or the run said nothing."""
+        """Whether a check turned red, or the run said nothing."""
         return not self.whole or any(self.statuses[status] for status in RED)
 
     @property
     def is_undecided(self) -> bool:
-        """Whether no row turned red, but not all could be decided."""
+        """Whether no check turned red, but not all could be decided."""
         return not self.is_red and (
             any(self.statuses[status] for status in UNDECIDED) or self.result not in ("conformant", "partial")
         )
@@ -158,7 +158,7 @@ def record(options: argparse.Namespace, told: Told, seconds: float) -> None:
             "statuses": dict(sorted(told.statuses.items())),
             "red": told.is_red,
             "undecided": told.is_undecided,
-            "worse": [words[:LONGEST] for words in told.rows[:SHOWN]],
+            "worse": [words[:LONGEST] for words in told.checks[:SHOWN]],
         },
     )
 
@@ -194,10 +194,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seconds.append(took)
             loads.append(os.getloadavg()[0])
             print(sentence(number, told, took, loads[-1]), flush=True)
-            for words in told.rows[:SHOWN]:
+            for words in told.checks[:SHOWN]:
                 print(f"    {words[:LONGEST]}", flush=True)
-            if len(told.rows) > SHOWN:
-                print(f"    and {len(told.rows) - SHOWN} more", flush=True)
+            if len(told.checks) > SHOWN:
+                print(f"    and {len(told.checks) - SHOWN} more", flush=True)
             if options.record:
                 record(options, told, took)
             red += told.is_red

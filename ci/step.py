@@ -85,7 +85,7 @@ class Journal:
     def __init__(self, logs: Path) -> None:
         self.logs = logs
         self.began = time.monotonic()
-        self.rows: list[tuple[str, float]] = []
+        self.checks: list[tuple[str, float]] = []
         self._print_lock = threading.Lock()
         logs.mkdir(parents=True, exist_ok=True)
 
@@ -114,7 +114,7 @@ class Journal:
             if not speaks:
                 watcher.join()
             seconds = time.monotonic() - began
-            self.rows.append((what, seconds))
+            self.checks.append((what, seconds))
             note = f" ({step.note})" if step.note else ""
             self.line(f"[{mark:>6}] {seconds:6.1f} s  {what}{note}")
 
@@ -127,9 +127,9 @@ class Journal:
 
     def table(self) -> str:
         """Render what took how long, longest names aligned."""
-        rows = [*self.rows, ("all together", time.monotonic() - self.began)]
-        width = max(len(what) for what, _ in rows)
-        return "\n".join(f"  {what:<{width}}  {seconds:7.1f} s" for what, seconds in rows)
+        checks = [*self.checks, ("all together", time.monotonic() - self.began)]
+        width = max(len(what) for what, _ in checks)
+        return "\n".join(f"  {what:<{width}}  {seconds:7.1f} s" for what, seconds in checks)
 
 
 _running: set[subprocess.Popen[bytes]] = set()

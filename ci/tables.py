@@ -16,8 +16,8 @@ from ci import lane_lists, records
 from esipp.app.plan.assumed_cluster import Asked
 from esipp.app.plan.plan import Plan, plan
 from esipp.app.plan.text import minutes
-from esipp.checks.catalog import HOUSE, all_rows
-from esipp.checks.check import Level, Row
+from esipp.checks.catalog import HOUSE, all_checks
+from esipp.checks.check import Check, Level
 from esipp.checks.profile import Source
 from esipp.loadbalancers.profiles.loading import named
 from esipp.loadbalancers.profiles.words import bound, seconds
@@ -45,8 +45,8 @@ def pages() -> list[Path]:
 
 @cache
 def planned_at(name: str, without: tuple[str, ...]) -> Plan:
-    """The plan of all rows, as ``esipp plan --provider NAME --without FEATURE`` makes it."""
-    return plan(Asked(named(name), all_rows(), without=without))
+    """The plan of all checks, as ``esipp plan --provider NAME --without FEATURE`` makes it."""
+    return plan(Asked(named(name), all_checks(), without=without))
 
 
 def rewritten(text: str) -> str:
@@ -70,14 +70,14 @@ def _of_plans(lines: Callable[[Sequence[Plan]], Iterator[str]]) -> Table:
 def _planned(plans: Sequence[Plan]) -> Iterator[str]:
     """What is asked and made, and how long it takes."""
     yield from _head("planned, not measured", plans)
-    yield _row("rows asked", (f"{len(each.asked)} of {each.rows}, {_core(each.asked)} core" for each in plans))
-    yield _row("**load balancers** at once, at most", (f"**{each.made.balancers}**" for each in plans))
-    yield _row("other Services, pods", (_others(each) for each in plans))
-    yield _row("**minutes** in all, about", (f"**{minutes(each.seconds)}**" for each in plans))
-    yield _row("of them asking, moves, balancers", (_parts(each) for each in plans))
-    yield _row("waits at most for a VIP, an answer, removal", (_waits(each) for each in plans))
-    yield _row("black hole under Local, at most", (bound(each.profile.local) for each in plans))
-    yield _row("traffic to a new pod's node within", (_rise(each) for each in plans))
+    yield _check("checks asked", (f"{len(each.asked)} of {each.checks}, {_core(each.asked)} core" for each in plans))
+    yield _check("**load balancers** at once, at most", (f"**{each.made.balancers}**" for each in plans))
+    yield _check("other Services, pods", (_others(each) for each in plans))
+    yield _check("**minutes** in all, about", (f"**{minutes(each.seconds)}**" for each in plans))
+    yield _check("of them asking, moves, balancers", (_parts(each) for each in plans))
+    yield _check("waits at most for a VIP, an answer, removal", (_waits(each) for each in plans))
+    yield _check("black hole under Local, at most", (bound(each.profile.local) for each in plans))
+    yield _check("traffic to a new pod's node within", (_rise(each) for each in plans))
 
 
 def _others(made: Plan) -> str:
@@ -99,19 +99,19 @@ def _rise(made: Plan) -> str:
 
 
 def _left_out(plans: Sequence[Plan]) -> Iterator[str]:
-    """Which rows are unsupported, by why; of a reason that several features share, their names are told together."""
-    counts: dict[str, dict[str, list[Row]]] = {}
+    """Which checks are unsupported, by why; of a reason that several features share, their names are told together."""
+    counts: dict[str, dict[str, list[Check]]] = {}
     features: dict[str, set[str]] = {}
     for each in plans:
-        for told, rows in each.unsupported.items():
+        for told, checks in each.unsupported.items():
             needs = re.fullmatch(r"needs ([\w.-]+)(?:: (.*))?", told)
             why = (needs[2] or f"needs {needs[1]}") if needs else told
             why = why.removeprefix(f"{each.profile.name} ")
-            counts.setdefault(why, {}).setdefault(each.profile.name, []).extend(rows)
+            counts.setdefault(why, {}).setdefault(each.profile.name, []).extend(checks)
             features.setdefault(why, set()).update({needs[1]} if needs else ())
     yield from _head("`unsupported`, because", plans)
     for why, by in sorted(counts.items(), key=lambda each: -max(map(len, each[1].values()))):
-        yield _row(why + _features(sorted(features[why])), (_count(by.get(each.profile.name, [])) for each in plans))
+        yield _check(why + _features(sorted(features[why])), (_count(by.get(each.profile.name, [])) for each in plans))
 
 
 def _features(names: Sequence[str]) -> str:
@@ -127,14 +127,14 @@ def _known(plans: Sequence[Plan]) -> Iterator[str]:
     traps: dict[str, list[str]] = {}
     sources: dict[str, tuple[Source, ...]] = {}
     for each in plans:
-        for limit, rows in each.limited:
+        for limit, checks in each.limited:
             why = limit.why.removeprefix(f"{each.profile.name} ")
-            limits.setdefault((limit.outcome.value, why), []).append(f"`{each.profile.name}` {_count(rows)}")
+            limits.setdefault((limit.outcome.value, why), []).append(f"`{each.profile.name}` {_count(checks)}")
             sources[why] = (*sources.get(why, ()), *limit.sources)
         for trap in each.profile.traps:
             traps.setdefault(trap.text, []).append(f"`{each.profile.name}`")
             sources[trap.text] = (*sources.get(trap.text, ()), *trap.sources)
-    yield "| outcome | what | where, and how many rows | source, grade |"
+    yield "| outcome | what | where, and how many checks | source, grade |"
     yield "|---|---|---|---|"
     for (outcome, why), where in limits.items():
         yield f"| **{outcome}** | {why} | {', '.join(where)} | {_cited(sources[why])} |"
@@ -145,13 +145,13 @@ def _known(plans: Sequence[Plan]) -> Iterator[str]:
 
 def _lacking(features: Sequence[str], _: tuple[str, ...]) -> Iterator[str]:
     """How many checks are unsupported without each of some features, and without all of them."""
-    yield "| unsupported then | rows | of them core |"
+    yield "| unsupported then | checks | of them core |"
     yield "|---|---|---|"
     for name in features:
-        rows = [row for row in all_rows() if name in row.features]
-        yield _row(f"{FEATURES[name]} (`{name}`)", (str(len(rows)), str(_core(rows))))
-    rows = [row for row in all_rows() if row.features & set(features)]
-    yield _row("all of them", (f"{len(rows)} of {len(all_rows())}", str(_core(rows))))
+        checks = [check for check in all_checks() if name in check.features]
+        yield _check(f"{FEATURES[name]} (`{name}`)", (str(len(checks)), str(_core(checks))))
+    checks = [check for check in all_checks() if check.features & set(features)]
+    yield _check("all of them", (f"{len(checks)} of {len(all_checks())}", str(_core(checks))))
 
 
 def _measured(names: Sequence[str], _: tuple[str, ...]) -> Iterable[str]:
@@ -168,21 +168,21 @@ def _cited(sources: Iterable[Source]) -> str:
     return "; ".join(dict.fromkeys(map(one, sources)))
 
 
-def _core(rows: Iterable[Row]) -> int:
-    return sum(row.level is Level.CORE for row in rows)
+def _core(checks: Iterable[Check]) -> int:
+    return sum(check.level is Level.CORE for check in checks)
 
 
-def _count(rows: Sequence[Row]) -> str:
-    return f"{len(rows)} ({_core(rows)} core)" if rows else "-"
+def _count(checks: Sequence[Check]) -> str:
+    return f"{len(checks)} ({_core(checks)} core)" if checks else "-"
 
 
 def _head(what: str, plans: Sequence[Plan]) -> Iterator[str]:
-    yield _row(what, (f"`{each.profile.name}`" for each in plans))
+    yield _check(what, (f"`{each.profile.name}`" for each in plans))
     yield "|---" * (len(plans) + 1) + "|"
 
 
-def _row(name: str, cells: Iterable[str]) -> str:
-    return f"| {' | '.join([name, *cells])} |"
+def _check(name: str, path_checks: Iterable[str]) -> str:
+    return f"| {' | '.join([name, *path_checks])} |"
 
 
 TABLES: dict[str, Table] = {

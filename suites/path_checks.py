@@ -1,4 +1,4 @@
-"""What rows of paths are made of, in every suite: clients, entries, services, the one way to make a row."""
+"""Parts of path checks, for every suite: clients, entries, Services, references, and how a check is made."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ from esipp.checks.model import (
     TrafficPolicy,
     Vantage,
 )
-from esipp.checks.path import Cell, Control, Override, Spread
+from esipp.checks.path import Control, Override, PathCheck, Spread
 from suites.clients import *
 from suites.known_differences.paths import differences
 from suites.path_requirements import requirement
@@ -140,8 +140,8 @@ def features(path: Path) -> frozenset[str]:
     return frozenset(needed)
 
 
-# -------------------------------------------------------------------------------------------------------- the row
-def cell(
+# -------------------------------------------------------------------------------------------------------- the check
+def path_check(
     path: Path,
     accept: frozenset[AddressClass],
     level: Level,
@@ -153,14 +153,14 @@ def cell(
     spread: Spread = Spread.ANY,
     needs: frozenset[str] = frozenset(),
     suite: str = "source_ip",
-) -> Cell:
-    """One row; its id, requirement, features, preconditions and known differences follow from its path.
+) -> PathCheck:
+    """One check; its id, requirement, features, preconditions and known differences follow from its path.
 
-    Rows are the source IP suite's unless another one names itself.
+    Checks are the source IP suite's unless another one names itself.
     """
     if path.protocol is Protocol.SCTP and level is Level.CORE:
         level = Level.EXTENDED  # KEP-614: whether SCTP is carried at all is up to the network add-on
-    return Cell(
+    return PathCheck(
         id=path.key + suffix,
         requirement=requirement(path, accept, told, spread),
         level=level,
@@ -178,7 +178,7 @@ def cell(
     )
 
 
-def answers_and_rewrites(path: Path, *references: Reference) -> tuple[Cell, Cell]:
+def answers_and_rewrites(path: Path, *references: Reference) -> tuple[PathCheck, PathCheck]:
     """Two claims on one path: that it answers at all (API), and that the source is rewritten (kube-proxy)."""
     host = path.client.vantage is Vantage.NODE
     elsewhere = path.entry.kind in (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
@@ -186,12 +186,12 @@ def answers_and_rewrites(path: Path, *references: Reference) -> tuple[Cell, Cell
     # a host process that its own node masquerades keeps an address of that node
     rewritten = CLIENT_IP if host and not elsewhere else NODE_IP
     return (
-        cell(path, CLIENT_OR_NODE_IP, Level.CORE, API_ETP, *references, suffix=".answers"),
-        cell(path, rewritten, Level.EXTENDED, *references, PROXIER),
+        path_check(path, CLIENT_OR_NODE_IP, Level.CORE, API_ETP, *references, suffix=".answers"),
+        path_check(path, rewritten, Level.EXTENDED, *references, PROXIER),
     )
 
 
-def silent_at_bare_node(path: Path, *references: Reference, needs: frozenset[str] = frozenset()) -> Cell:
+def silent_at_bare_node(path: Path, *references: Reference, needs: frozenset[str] = frozenset()) -> PathCheck:
     """A bare node does not answer: core from outside; clients inside are only warned by the API, and eBPF answers."""
     level = Level.CORE if path.client.vantage is Vantage.OUTSIDE else Level.EXTENDED
-    return cell(path, NO_ANSWER, level, *references, controls=bare_node_controls(path), needs=needs)
+    return path_check(path, NO_ANSWER, level, *references, controls=bare_node_controls(path), needs=needs)

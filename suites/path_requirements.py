@@ -1,4 +1,4 @@
-"""A row's requirement as a sentence, made from what is checked, so that prose cannot drift from it."""
+"""A check's requirement as a sentence, made from what is checked, so that prose cannot drift from it."""
 
 from esipp.checks.model import (
     NO_ANSWER,
@@ -42,7 +42,7 @@ BALANCERS = {
 
 
 def requirement(path: Path, accept: frozenset[AddressClass], told: Claim, spread: Spread) -> str:
-    """The requirement of a row on this path."""
+    """The requirement of a check on this path."""
     claims = f", and claims another address in {HEADERS[path.claim]}," if path.claim is not Claim.NOTHING else ""
     socket = " from one socket" if path.one_socket else ""
     over = f"over {path.protocol.value} and {path.family.value}"

@@ -25,7 +25,7 @@ from ci.peer_tests.specs import SPECS
 from ci.places import CONTEXT, cores, places
 from ci.step import Journal, SetupError
 from ci.surroundings import Surroundings
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 from esipp.ledger.file import read_ledger
 from tests.broken.breakage import Asked, hold
 from tests.broken.nodes import Nodes, Result
@@ -108,9 +108,9 @@ class Peer:
         green, watch = self._green(asked), Watch()
         with damage.ours.apply(self.nodes):
             result = self._qualify(asked, damage.name)
-        score = hold(damage.ours, all_rows(), green, result)
-        wrong = {row: list(change) for row, change in score.wrong.items()}
-        say(f"{damage.name}, ours: {score.right} of {score.must} rows, {len(wrong)} others, {score.seconds:.0f} s")
+        score = hold(damage.ours, all_checks(), green, result)
+        wrong = {check: list(change) for check, change in score.wrong.items()}
+        say(f"{damage.name}, ours: {score.right} of {score.must} checks, {len(wrong)} others, {score.seconds:.0f} s")
         return Noticing(watch.effort(), list(asked.suites), score.must, score.right, wrong, score.said)
 
     def after(self, limit: float) -> None:
@@ -136,7 +136,7 @@ class Peer:
         return theirs
 
     def _green(self, asked: Asked) -> dict[str, str]:
-        """What our rows said on the healthy cluster, in this session or an earlier one with the same folder."""
+        """What our checks said on the healthy cluster, in this session or an earlier one with the same folder."""
         for name in (HEALTHY, f"{HEALTHY}-{'-'.join(asked.suites)}"):
             ledger = self.folder / f"ours-{name}" / "ledger.jsonl"
             records = list(read_ledger(ledger)) if ledger.is_file() else []
@@ -148,7 +148,7 @@ class Peer:
     def _qualify(self, asked: Asked, name: str) -> Result:
         out = self.folder / f"ours-{name}"
         shutil.rmtree(out, ignore_errors=True)  # of an earlier session
-        options: dict[str, Any] = {"suites": asked.suites, "rows": asked.rows, "moves": asked.moves}
+        options: dict[str, Any] = {"suites": asked.suites, "rows": asked.checks, "moves": asked.moves}
         try:
             result = self.nodes.qualify(out, asked.samples, **options, disruptive=asked.disruptive)
         except subprocess.TimeoutExpired as error:

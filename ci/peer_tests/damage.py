@@ -39,7 +39,7 @@ class Damage:
     """One broken data plane.
 
     Args:
-        name: of a break of tests/broken, which breaks the cluster for our rows.
+        name: of a break of tests/broken, which breaks the cluster for our checks.
         theirs: breaks the cluster for upstream's specs in the same way.
     """
 

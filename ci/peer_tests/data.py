@@ -41,7 +41,7 @@ class Theirs:
 
 @dataclass(frozen=True)
 class Ours:
-    """A run of our suites: how many rows said what, and which went wrong (``fail``, ``flaky`` and the like)."""
+    """A run of our suites: how many checks said what, and which went wrong (``fail``, ``flaky`` and the like)."""
 
     effort: Effort
     exit_code: int
@@ -52,7 +52,7 @@ class Ours:
 
 @dataclass(frozen=True)
 class Noticing:
-    """What our suites said of a broken cluster: of the rows that must notice so many did, and others that changed."""
+    """What our suites said of a broken cluster: of the checks that must notice so many did, and others that changed."""
 
     effort: Effort
     suites: list[str]

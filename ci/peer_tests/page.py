@@ -9,7 +9,7 @@ from ci.peer_tests.data import Broken, Comparison
 from ci.peer_tests.report import Outcome, SpecResult
 from ci.peer_tests.specs import BY_NAME, SPECS, Spec
 from ci.places import ROOT
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 
 PAGE = ROOT / "docs" / "peer.md"
 
@@ -106,7 +106,7 @@ def _count(results: Sequence[SpecResult], outcome: Outcome) -> int:
 # ------------------------------------------------------------------------------------------------------ healthy, broken
 def _healthy(data: Comparison) -> Iterator[str]:
     assert data.theirs is not None
-    rows = [row.id for row in all_rows()]
+    rows = [row.id for row in all_checks()]
     yield "## Upstream's specs on the healthy cluster, and the rows that ask the same\n"
     yield "| spec | it asserts | it said | s | our rows | what differs |\n|---|---|---|---|---|---|"
     for result in data.theirs.results:

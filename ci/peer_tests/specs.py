@@ -1,4 +1,4 @@
-"""Which of upstream's specs are run, what each asserts, and which of our rows assert the same; kept by hand.
+"""Which of upstream's specs are run, what each asserts, and which of our checks assert the same; kept by hand.
 
 Chosen is what the project sig-network's end-to-end tests have about source addresses, traffic policies, health checks,
 node ports, session affinity, source ranges and load balancers. Read from test/e2e/network of Kubernetes 1.36; texts
@@ -26,7 +26,7 @@ class Spec:
         suite: the container that holds it, without the SIG.
         text: its own name, without what stands in brackets.
         asserts: what it holds the cluster to, in one sentence.
-        ours: parts of the ids of our rows that assert this, or more; none where we assert no such thing.
+        ours: parts of the ids of our checks that assert this, or more; none where we assert no such thing.
         differs: what one of the two asserts and the other does not.
         once: it is only run on the healthy cluster: it asserts that a Service answers after changes of its fields or of
             its pods, which none of the breaks is about.

@@ -16,7 +16,7 @@ from esipp import __version__
 from esipp.app import list as listing
 from esipp.app.compare import add_diff, add_merge
 from esipp.app.doctor.command import add_doctor, add_run_arguments
-from esipp.app.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CLEANING, OF_ROWS
+from esipp.app.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CHECKS, OF_CLEANING
 from esipp.app.in_cluster import credentials as in_pod
 from esipp.app.in_cluster.command import add_fetch, add_in_cluster
 from esipp.app.load_balancers import add_load_balancers
@@ -27,10 +27,10 @@ from esipp.app.session import Prepared
 from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.base.output_guard import open_standard_streams, whatever_becomes_of_stdout
 from esipp.base.redaction import redact
-from esipp.checks.catalog import HOUSE, SUITES, all_rows, suite_names
-from esipp.checks.check import Row
-from esipp.report.pages import rows_page
-from esipp.report.plain import explain_row
+from esipp.checks.catalog import HOUSE, SUITES, all_checks, suite_names
+from esipp.checks.check import Check
+from esipp.report.pages import checks_page
+from esipp.report.plain import explain_check
 from esipp.testbed.images import add_images
 
 
@@ -101,16 +101,16 @@ def _parser() -> argparse.ArgumentParser:
 
     listed = commands.add_parser(
         "list",
-        help="the rows; needs no cluster",
-        epilog=OF_ROWS,
+        help="the checks; needs no cluster",
+        epilog=OF_CHECKS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    listed.add_argument("rows", nargs="*", metavar="ROW", help="ids of rows, or parts of them")
+    listed.add_argument("rows", nargs="*", metavar="ROW", help="ids of checks, or parts of them")
     listed.add_argument(
         "--format",
         choices=["text", "json", "markdown"],
         default="text",
-        help="json: one object a row; markdown: docs/cells.md",
+        help="json: one object a check; markdown: docs/cells.md",
     )
     listed.add_argument(
         "--kubernetes",
@@ -119,18 +119,18 @@ def _parser() -> argparse.ArgumentParser:
         help="what would be asked of a server of that version (1.5, v1.28.3), and how it would be spoken to",
     )
     listed.add_argument(
-        "--features", action="store_true", help="the features that rows need, and how many rows need each"
+        "--features", action="store_true", help="the features that checks need, and how many checks need each"
     )
     listed.set_defaults(command=_list)
     add_images(commands)
 
     explaining = commands.add_parser(
         "explain",
-        help="what a row requires, why, and how it is asked; needs no cluster",
-        epilog=OF_ROWS,
+        help="what a check requires, why, and how it is asked; needs no cluster",
+        epilog=OF_CHECKS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    explaining.add_argument("rows", nargs="+", metavar="ROW", help="ids of rows, or parts of them")
+    explaining.add_argument("rows", nargs="+", metavar="ROW", help="ids of checks, or parts of them")
     explaining.set_defaults(command=_explain)
     add_load_balancers(commands)
     add_plan(commands, select, suite_names())
@@ -161,7 +161,7 @@ def _add_judge(commands: Any) -> None:
     """``esipp judge``."""
     judging = commands.add_parser(
         "judge",
-        help="judge a run of the past again, by the rows of today; needs no cluster",
+        help="judge a run of the past again, by the checks of today; needs no cluster",
         epilog=OF_A_JUDGEMENT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -170,7 +170,7 @@ def _add_judge(commands: Any) -> None:
         "rows",
         nargs="*",
         metavar="ROW",
-        help="ids of rows, or parts of them (default: those that the run had, and others for which it saw enough)",
+        help="ids of checks, or parts of them (default: those that the run had, and others for which it saw enough)",
     )
     judging.add_argument("--out", default=None, metavar="DIR", help="write a ledger with the new verdicts there")
     judging.set_defaults(command=_judge)
@@ -179,33 +179,35 @@ def _add_judge(commands: Any) -> None:
 def _judge(options: argparse.Namespace) -> int:
     from esipp.app.judge import command
 
-    named = {row.id for row in select(options.rows)} if options.rows else set()
-    return command(Path(options.run), all_rows(), named, Path(options.out) if options.out else None)
+    named = {check.id for check in select(options.checks)} if options.checks else set()
+    return command(Path(options.run), all_checks(), named, Path(options.out) if options.out else None)
 
 
-def select(patterns: Sequence[str]) -> list[Row]:
-    """The rows whose id is one of the patterns, or contains one where none is that id; all rows for no pattern.
+def select(patterns: Sequence[str]) -> list[Check]:
+    """The checks whose id is one of the patterns, or contains one where none is that id; all checks for no pattern.
 
     Raises:
-        PreflightError: a pattern fits no row.
+        PreflightError: a pattern fits no check.
     """
-    rows = all_rows()
-    chosen: dict[str, Row] = {}
+    checks = all_checks()
+    chosen: dict[str, Check] = {}
     for pattern in patterns:
-        fitting = [row for row in rows if row.id == pattern] or [row for row in rows if pattern in row.id]
+        fitting = [check for check in checks if check.id == pattern] or [
+            check for check in checks if pattern in check.id
+        ]
         if not fitting:
-            raise PreflightError(f"No row's id is or contains '{pattern}'.", "'esipp list' prints them all.")
-        chosen |= {row.id: row for row in fitting}
-    return [row for row in rows if not patterns or row.id in chosen]
+            raise PreflightError(f"No check's id is or contains '{pattern}'.", "'esipp list' prints them all.")
+        chosen |= {check.id: check for check in fitting}
+    return [check for check in checks if not patterns or check.id in chosen]
 
 
-def rows_named(arguments: Sequence[str]) -> list[str]:
-    """The rows that options of ``esipp run`` name.
+def checks_named(arguments: Sequence[str]) -> list[str]:
+    """The checks that options of ``esipp run`` name.
 
     Raises:
         SystemExit: there is no such option.
     """
-    return list(understood(["run", *arguments]).rows)
+    return list(understood(["run", *arguments]).checks)
 
 
 def understood(arguments: Sequence[str]) -> argparse.Namespace:
@@ -221,12 +223,12 @@ def check_run(arguments: Sequence[str]) -> None:
     """Refuse what ``esipp run`` would refuse of its command line, without a cluster.
 
     Raises:
-        PreflightError: a value makes no sense, or no row is called so.
+        PreflightError: a value makes no sense, or no check is called so.
         SystemExit: there is no such option.
     """
     options = understood(["run", *arguments])
     settings_of(options)
-    select(options.rows)
+    select(options.checks)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -247,22 +249,22 @@ def _qualify(options: argparse.Namespace) -> int:
 
     settings = settings_of(options)
     check_without_cluster(settings)
-    chosen = [row for row in select(options.rows) if not options.suite or row.suite in options.suite]
+    chosen = [check for check in select(options.checks) if not options.suite or check.suite in options.suite]
     if not chosen:
-        print(f"esipp: none of these rows is of {' or '.join(options.suite)}", file=sys.stderr)
+        print(f"esipp: none of these checks is of {' or '.join(options.suite)}", file=sys.stderr)
         return int(ExitCode.NOTHING_SELECTED)
     # A cluster that does not fit is refused here, before there is a run folder.
-    cluster = Cluster(settings.context, settings.kubeconfig, settings.wishes)
+    cluster = Cluster(settings.context, settings.kubeconfig, settings.customisation)
     began = time.monotonic()
-    findings = examine(cluster, settings, {row.suite for row in chosen})
-    asked = (*(f"--suite={name}" for name in options.suite), *options.rows)
+    findings = examine(cluster, settings, {check.suite for check in chosen})
+    asked = (*(f"--suite={name}" for name in options.suite), *options.checks)
     prepared = Prepared(asked, settings, cluster, findings, time.monotonic() - began)
     arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "--tb=no", "-r", "N", f"--rootdir={HOUSE}"]
     arguments += ["-p", "no:hypothesispytest"]  # where our own tests' packages are, it would cost a second at the end
     arguments += ["-c", str(HOUSE / "pyproject.toml")]
     arguments += [f"--junit={options.junit}"] if options.junit else []
     arguments += [f"--alluredir={options.alluredir}"] if options.alluredir else []
-    if options.rows:
+    if options.checks:
         arguments += [f"{SUITES / c.suite / f'test_{c.suite}.py'}::test_{c.suite}[{c.id}]" for c in chosen]
     else:
         arguments += [str(SUITES / name) for name in options.suite or suite_names()]
@@ -270,29 +272,31 @@ def _qualify(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    rows, version = select(options.rows), options.kubernetes
+    checks, version = select(options.checks), options.kubernetes
     if options.features:
         if version is not None or options.format == "markdown":
             raise PreflightError("--features goes with --format text and json only.", "leave the other options out.")
-        for line in listing.features_as_json(rows) if options.format == "json" else listing.features_as_text(rows):
+        for line in listing.features_as_json(checks) if options.format == "json" else listing.features_as_text(checks):
             print(line)
         return int(ExitCode.CONFORMANT)
     if options.format == "markdown":
         if version is not None:
-            raise PreflightError("--format markdown is the page of all rows.", "--kubernetes goes with text and json.")
-        print(rows_page(rows), end="")
+            raise PreflightError(
+                "--format markdown is the page of all checks.", "--kubernetes goes with text and json."
+            )
+        print(checks_page(checks), end="")
         return int(ExitCode.CONFORMANT)
     if options.format == "json":
-        lines = listing.as_json(rows) if version is None else listing.json_for(version, rows)
+        lines = listing.as_json(checks) if version is None else listing.json_for(version, checks)
     else:
-        lines = listing.as_text(rows) if version is None else listing.text_for(version, rows)
+        lines = listing.as_text(checks) if version is None else listing.text_for(version, checks)
     for line in lines:
         print(line)
     return int(ExitCode.CONFORMANT)
 
 
 def _explain(options: argparse.Namespace) -> int:
-    print("\n\n".join(explain_row(row) for row in select(options.rows)))
+    print("\n\n".join(explain_check(check) for check in select(options.checks)))
     return int(ExitCode.CONFORMANT)
 
 

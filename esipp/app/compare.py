@@ -12,34 +12,34 @@ from esipp.report.comparing.document import Paper, as_markdown, as_text
 FORMATS = ("text", "markdown", "json", "html")
 
 DIFF = """what counts:
-  regressed   pass or a difference that the API allows before; fail, flaky or a known defect now. A core row
+  regressed   pass or a difference that the API allows before; fail, flaky or a known defect now. A core check
               also if it is unsupported, inconclusive, error or recorded now: what held is not shown any more
   fixed       the mirror image
   Whatever else changed is told apart: failures that could not be told before, differences that are known
-  now or no more, rows that are new or gone, rows that show something else under the same verdict, what is
-  not the same beside the rows, and response times, which never decide the exit code.
+  now or no more, checks that are new or gone, checks that show something else under the same verdict, what is
+  not the same beside the checks, and response times, which never decide the exit code.
 
 exit codes:
-  0  no binding row got worse
-  1  a binding row regressed, or fails that could not be told before (--fail-on: which rows are binding)
+  0  no binding check got worse
+  1  a binding check regressed, or fails that could not be told before (--fail-on: which checks are binding)
   2  interrupted
-  3  none did, but one of the ledgers is not whole, or says nothing of some of its rows
+  3  none did, but one of the ledgers is not whole, or says nothing of some of its checks
   4  wrong usage, or a ledger cannot be read or is of another schema
 """
 
 MERGE = """what is told:
-  Rows down, runs across; a column is called by its lane, Kubernetes and proxy mode, and by the run's id where
+  Checks down, runs across; a column is called by its lane, Kubernetes and proxy mode, and by the run's id where
   several have the same. Text and Markdown leave out what all runs say the same of and have nothing against,
   if the matrix is long otherwise; --only-differences and --no-only-differences decide it.
 
 with --shards the runs are the parts of one run on one cluster: one column, with what a single run would have
-  concluded. Core rows count as left out only if every part left them out. Where parts contradict each other
-  the row is flaky; where one part could not decide it, it is open, unless another saw it fail.
+  concluded. Core checks count as left out only if every part left them out. Where parts contradict each other
+  the check is flaky; where one part could not decide it, it is open, unless another saw it fail.
 
 exit codes, the worst run's in this order:
   1  not conformant      3  harness failed, undecided, or a ledger is not whole      2  interrupted
   4  wrong usage, or a ledger cannot be read or is of another schema, or the parts are not of one cluster
-  5  no row was selected      0  every run conforms (or is PARTIAL, or its known defects are accepted, as the
+  5  no check was selected      0  every run conforms (or is PARTIAL, or its known defects are accepted, as the
      first line says)
 """
 
@@ -59,7 +59,7 @@ def add_diff(commands: Any) -> None:
         "--fail-on",
         choices=[each.value for each in Binding],
         default=Binding.EXTENDED.value,
-        help="which rows bind: core ones, or extended ones, too (default: extended)",
+        help="which checks bind: core ones, or extended ones, too (default: extended)",
     )
     diff.set_defaults(command=_diff)
 
@@ -88,7 +88,7 @@ def add_merge(commands: Any) -> None:
         "--only-differences",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="leave out rows of which all runs say the same, if that is nothing bad",
+        help="leave out checks of which all runs say the same, if that is nothing bad",
     )
     merging.set_defaults(command=_merge)
 

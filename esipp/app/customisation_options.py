@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from esipp.base.customisation import FILE, Annotation, On, Pairs, Toleration, Wishes
+from esipp.base.customisation import FILE, Annotation, Customisation, On, Pairs, Toleration
 from esipp.base.errors import PreflightError
 from esipp.base.object_syntax import MOST_ANNOTATIONS, check_key, check_value, is_subdomain
-from esipp.testbed.check_metadata import given_by_rows
+from esipp.testbed.check_metadata import given_by_checks
 from esipp.testbed.images import at_registry, check_registry, this_version
 from esipp.testbed.manifests import PRIVILEGED, SECURITY_LEVEL
 
@@ -19,11 +19,11 @@ EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 SERVERS_OWN = "kubernetes.io/metadata.name"
 NAMESPACES_ONLY = "pod-security.kubernetes.io/"
 CHANGES_SERVICES = "service.kubernetes.io/"
-"""Labels that take a Service away from kube-proxy, or make it headless: not the Services that rows are about."""
+"""Labels that take a Service away from kube-proxy, or make it headless: not the Services that checks are about."""
 
 DEPLOYMENTS = "pod-template-hash"
 NODE_STATES = "node.kubernetes.io/"
-"""Taints that say how a node is: a pod that bears them would run where rows want none."""
+"""Taints that say how a node is: a pod that bears them would run where checks want none."""
 
 
 def add_deploying_options(add: Callable[..., Any]) -> None:
@@ -85,11 +85,11 @@ def add_deploying_options(add: Callable[..., Any]) -> None:
     )
 
 
-def read_wishes(options: argparse.Namespace) -> Wishes:
+def read_customisation(options: argparse.Namespace) -> Customisation:
     """What the options say.
 
     Raises:
-        PreflightError: a value makes no sense to Kubernetes, is the suite's own, or what a row is about.
+        PreflightError: a value makes no sense to Kubernetes, is the suite's own, or what a check is about.
     """
     labels = _pairs("--label", options.label)
     namespace_labels = _pairs("--namespace-labels", _split(options.namespace_labels))
@@ -104,7 +104,7 @@ def read_wishes(options: argparse.Namespace) -> Wishes:
                 f"--namespace-labels: a namespace that enforces {value} takes no pods on the host network.",
                 "--without host-network makes it a restricted one.",
             )
-    return Wishes(
+    return Customisation(
         labels,
         _annotations(options.annotation),
         namespace_labels,
@@ -149,15 +149,15 @@ def _pairs(option: str, words: Iterable[str]) -> Pairs:
 
 
 def _refuse_label(option: str, key: str) -> None:
-    """Make sure that a label changes nothing of what rows are about.
+    """Make sure that a label changes nothing of what checks are about.
 
     Raises:
         PreflightError: it does.
     """
     if key in (SERVERS_OWN, DEPLOYMENTS) or key.startswith(CHANGES_SERVICES):
         raise PreflightError(f"{option}: {key} is Kubernetes' own, and not a user's to set.", "choose another key.")
-    if row := given_by_rows("labels").get(key):
-        raise PreflightError(f"{option}: the row {row} sets the label {key} itself.", "choose another key.")
+    if check := given_by_checks("labels").get(key):
+        raise PreflightError(f"{option}: the check {check} sets the label {key} itself.", "choose another key.")
 
 
 def _annotations(words: Iterable[str]) -> tuple[Annotation, ...]:
@@ -168,9 +168,9 @@ def _annotations(words: Iterable[str]) -> tuple[Annotation, ...]:
         key, value = _pair(ANNOTATION, rest if on is not On.SERVICE else word)
         if found.setdefault((on, key), made := Annotation(on, key, value)) != made:
             raise PreflightError(f"{ANNOTATION} gives {key} twice, with different values.", "one of them.")
-        if on is On.SERVICE and (row := given_by_rows("annotations").get(key)):
+        if on is On.SERVICE and (check := given_by_checks("annotations").get(key)):
             raise PreflightError(
-                f"{ANNOTATION}: the row {row} sets {key} itself.",
+                f"{ANNOTATION}: the check {check} sets {key} itself.",
                 "--source-ranges limits who may use VIPs; the annotations of old are inert.",
             )
     size = sum(len(f"{each.key}{each.value}".encode()) for each in found.values())

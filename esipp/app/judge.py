@@ -1,4 +1,4 @@
-"""``esipp judge RUN``: what the rows of today say of what was seen then, and what of it is new."""
+"""``esipp judge RUN``: what the checks of today say of what was seen then, and what of it is new."""
 
 import time
 from collections import Counter
@@ -10,21 +10,21 @@ from pathlib import Path
 from esipp import __version__
 from esipp.base.errors import ExitCode
 from esipp.base.plural import counted as many
-from esipp.checks.check import Binding, Row, Status, left_out_of
+from esipp.checks.check import Binding, Check, Status, left_out_of
 from esipp.checks.observation import Verdict
 from esipp.ledger.conclusion import Conclusion, conclude
 from esipp.ledger.file import Ledger
 from esipp.ledger.reading import LEDGER
-from esipp.ledger.recorded_checks import row_record
+from esipp.ledger.recorded_checks import check_record
 from esipp.ledger.recorded_run import Past, read_past, records
 from esipp.ledger.rejudging import Bench
 
 MOST_NAMED = 5
-"""Rows that are named of those that cannot be judged for one reason."""
+"""Checks that are named of those that cannot be judged for one reason."""
 
 
 class Change(StrEnum):
-    """What became of a row since the run.
+    """What became of a check since the run.
 
     ``new`` is one that the run did not have; ``gone`` is one that there is no more. ``first`` is one that the run had
     and was killed before it judged it.
@@ -45,14 +45,14 @@ class Again:
 
     Args:
         past: the run.
-        rows: those of today that were judged; ``verdicts``: what was said of each, by id.
-        left_out: core rows of today that were not judged.
-        changes: what became of each row, those that are gone included, by id.
-        lacking: of rows that could not be judged, or not any more, why.
+        checks: those of today that were judged; ``verdicts``: what was said of each, by id.
+        left_out: core checks of today that were not judged.
+        changes: what became of each check, those that are gone included, by id.
+        lacking: of checks that could not be judged, or not any more, why.
     """
 
     past: Past
-    rows: list[Row] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     left_out: int = 0
     changes: dict[str, Change] = field(default_factory=dict)
@@ -75,35 +75,37 @@ class Again:
         return said
 
 
-def judge_again(past: Past, rows: Sequence[Row], named: Collection[str] = ()) -> Again:
-    """Judge a run by the rows of today.
+def judge_again(past: Past, checks: Sequence[Check], named: Collection[str] = ()) -> Again:
+    """Judge a run by the checks of today.
 
     Args:
         past: the run.
-        rows: all rows of today.
+        checks: all checks of today.
         named: the ids of those that are to be judged; with none, those that the run had, and those of its suites for
-            which it kept all that is needed. A row that the run had, or that is named, is always judged; for want of
-            what must be seen it is inconclusive. A core row that is not judged counts as left out.
+            which it kept all that is needed. A check that the run had, or that is named, is always judged; for want of
+            what must be seen it is inconclusive. A core check that is not judged counts as left out.
     """
-    bench, made = Bench(past, rows), Again(past)
-    then, suites = {row.id for row in past.run.rows}, {row.suite for row in past.run.rows}
-    for row in rows:
-        if row.id not in named if named else row.id not in then and row.suite not in suites:
+    bench, made = Bench(past, checks), Again(past)
+    then, suites = {check.id for check in past.run.checks}, {check.suite for check in past.run.checks}
+    for check in checks:
+        if check.id not in named if named else check.id not in then and check.suite not in suites:
             continue
-        why = bench.lacks(row)
+        why = bench.lacks(check)
         if why:
-            made.lacking[row.id] = why
-            made.changes[row.id] = Change.NOT_JUDGED
-            if not named and row.id not in then:
+            made.lacking[check.id] = why
+            made.changes[check.id] = Change.NOT_JUDGED
+            if not named and check.id not in then:
                 continue
-        made.rows.append(row)
-        verdict = made.verdicts[row.id] = bench.verdict(row)
+        made.checks.append(check)
+        verdict = made.verdicts[check.id] = bench.verdict(check)
         if not why:
-            made.changes[row.id] = _compared(past.run.verdicts.get(row.id), verdict) if row.id in then else Change.NEW
-    today = {row.id for row in rows}
+            made.changes[check.id] = (
+                _compared(past.run.verdicts.get(check.id), verdict) if check.id in then else Change.NEW
+            )
+    today = {check.id for check in checks}
     for identity in () if named else sorted(then - today):
         made.changes[identity] = Change.GONE
-    made.left_out = left_out_of(rows, made.verdicts)
+    made.left_out = left_out_of(checks, made.verdicts)
     return made
 
 
@@ -117,7 +119,7 @@ def _compared(then: Verdict | None, now: Verdict) -> Change:
 
 # ------------------------------------------------------------------------------------------------------------- told
 def tell(again: Again) -> Iterator[str]:
-    """Line by line: what changed, row by row; how many rows of each kind; the last word."""
+    """Line by line: what changed, check by check; how many checks of each kind; the last word."""
     header = again.past.run.header
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(header["at"]))
     yield f"run {header['run']} of {when}, by esipp {header['suite']}; judged again by esipp {__version__}"
@@ -133,7 +135,7 @@ def tell(again: Again) -> Iterator[str]:
             yield f"{then[identity].status.value} as before, told otherwise: {_differing(then[identity], again)}"
     for change in (Change.NEW, Change.FIRST):
         added = [again.verdicts[name] for name, found in again.changes.items() if found is change]
-        unsupported = {each.cell: each.reason for each in added if each.status is Status.UNSUPPORTED}
+        unsupported = {each.check_id: each.reason for each in added if each.status is Status.UNSUPPORTED}
         yield from _by_reason(f"{change.value} and unsupported,", unsupported)
     yield from _by_reason("not to be judged, as", again.lacking)
     counted = Counter(again.changes.values())
@@ -145,28 +147,30 @@ def tell(again: Again) -> Iterator[str]:
 def _words(verdict: Verdict) -> str:
     why = f" ({verdict.reason})" if verdict.reason else ""
     said = f"expected {verdict.expected}; observed {verdict.observed}{why}"
-    return f"{verdict.status.value}: ({verdict.level.value}) {verdict.cell}: {said}"
+    return f"{verdict.status.value}: ({verdict.level.value}) {verdict.check_id}: {said}"
 
 
 def _differing(then: Verdict, again: Again) -> str:
     """What of a verdict is told otherwise."""
-    now = again.verdicts[then.cell].as_json()
+    now = again.verdicts[then.check_id].as_json()
     told = [f"{name} {now[name]!r}, was {was!r}" for name, was in then.as_json().items() if now[name] != was]
-    return f"{then.cell}: {'; '.join(told)}"
+    return f"{then.check_id}: {'; '.join(told)}"
 
 
 UNDIALLED = " was not dialled"
-"""How the reason ends where one path is missing: rows are told together, whichever path it is."""
+"""How the reason ends where one path is missing: checks are told together, whichever path it is."""
 
 
 def _by_reason(what: str, reasons: Mapping[str, str]) -> Iterator[str]:
-    """Rows and why, reason by reason."""
+    """Checks and why, reason by reason."""
     by_reason: dict[str, list[str]] = {}
     for identity, why in reasons.items():
         what_lacks = "a path of theirs was not dialled" if why.endswith(UNDIALLED) else why
         by_reason.setdefault(what_lacks, []).append(identity)
-    for why, rows in by_reason.items():
-        told = ", ".join(rows[:MOST_NAMED]) + (f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else "")
+    for why, checks in by_reason.items():
+        told = ", ".join(checks[:MOST_NAMED]) + (
+            f" and {len(checks) - MOST_NAMED} more" if len(checks) > MOST_NAMED else ""
+        )
         yield f"{what} {why}: {told}"
 
 
@@ -187,7 +191,7 @@ def write_again(again: Again, folder: Path) -> Path:
     header = {name: value for name, value in past.run.header.items() if name != "record"}
     header |= {
         "suite": __version__,
-        "rows": [row_record(row) for row in again.rows],
+        "rows": [check_record(check) for check in again.checks],
         "left_out_core_rows": again.left_out,
         "judged_again": {"at": round(time.time(), 6), "run": header["run"], "suite": header["suite"]},
     }
@@ -210,13 +214,13 @@ def write_again(again: Again, folder: Path) -> Path:
     return ledger.path
 
 
-def command(path: Path, rows: Sequence[Row], named: Collection[str], out: Path | None) -> int:
+def command(path: Path, checks: Sequence[Check], named: Collection[str], out: Path | None) -> int:
     """The command: judge, tell, write; returns the exit code.
 
     Raises:
         PreflightError: the ledger cannot be read, or ``out`` not be written.
     """
-    again = judge_again(read_past(path), rows, named)
+    again = judge_again(read_past(path), checks, named)
     for line in tell(again):
         print(line)
     if out is not None:

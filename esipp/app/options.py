@@ -4,13 +4,13 @@ import os
 import secrets
 from typing import Any
 
-from esipp.app.customisation_options import add_deploying_options, read_image, read_wishes
+from esipp.app.customisation_options import add_deploying_options, read_customisation, read_image
 from esipp.app.in_cluster import credentials as in_pod
 from esipp.app.in_cluster.command import add_in_cluster
 from esipp.base.client_places import AUTO, read_places
 from esipp.base.errors import PreflightError
 from esipp.base.implementation import FIELDS, read_implementation
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 from esipp.checks.check import Binding
 from esipp.checks.exclusions import add_exclude, read_exclusions
 from esipp.checks.required_features import add_require, counts, read_required
@@ -65,7 +65,7 @@ def add_run_options(group: Any) -> None:
         action="append",
         default=[],
         metavar="FEATURE",
-        help="take a feature as missing, its rows are unsupported (load-balancer, family.ipv6 ...); repeatable",
+        help="take a feature as missing, its checks are unsupported (load-balancer, family.ipv6 ...); repeatable",
     )
     add_exclude(add)
     add(
@@ -195,7 +195,7 @@ def settings_of(options: Any) -> Settings:
         context=context,
         kubeconfig=kubeconfig,
         in_cluster=options.in_cluster,
-        exclude=read_exclusions(options.exclude, {row.id for row in all_rows()}) if options.exclude else (),
+        exclude=read_exclusions(options.exclude, {check.id for check in all_checks()}) if options.exclude else (),
         image=read_image(options),
         lane=options.lane,
         out=options.out,
@@ -205,13 +205,13 @@ def settings_of(options: Any) -> Settings:
         samples=options.samples,
         fail_on=Binding(options.fail_on),
         accept_known_defects=options.accept_known_defects,
-        require=read_required(options.require, list(counts(all_rows()))) if options.require else (),
+        require=read_required(options.require, list(counts(all_checks()))) if options.require else (),
         moves=options.moves,
         allow_disruptive=options.allow_disruptive,
         redact_cloud_ids=options.redact_cloud_ids,
         implementation=read_implementation(options.implementation),
         source_ranges=options.source_ranges,
-        wishes=provided(read_wishes(options), told, internal=options.internal),
+        customisation=provided(read_customisation(options), told, internal=options.internal),
         sample_nodes=options.sample_nodes,
         parallel_load_balancers=options.parallel_load_balancers,
         seed=secrets.randbelow(10**6) if options.seed is None else options.seed,

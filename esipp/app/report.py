@@ -26,13 +26,13 @@ EXIT_CODES = """exit codes:
 """
 
 SUMMARY_EXIT_CODES = """exit codes are those of the run, asked again:
-  0  conformant, also with differences that the API allows; PARTIAL, if core rows were left out; or known defects
+  0  conformant, also with differences that the API allows; PARTIAL, if core checks were left out; or known defects
      that the run accepted: the last lines say which
-  1  not conformant: a row fails or is flaky, or a core row differs by a known defect or finding
+  1  not conformant: a check fails or is flaky, or a core check differs by a known defect or finding
   2  the run was interrupted
   3  the harness failed, too much could not be decided, or the ledger is not whole
   4  wrong usage, or there is no ledger that this esipp reads; or the cluster was not fit to be asked
-  5  no row was selected
+  5  no check was selected
 """
 
 

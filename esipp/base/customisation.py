@@ -81,7 +81,7 @@ class Toleration:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Customisation:
     """``pull_secret`` is where it comes from, ``NAMESPACE/NAME`` or ``file:PATH``; never what is in it.
 
     ``namespace_labels`` are for the run's namespace only, ``labels`` for it and all that is in it. ``internal`` are the
@@ -193,7 +193,7 @@ class Wishes:
         return tuple((each.key, each.value) for each in self.annotations if each.on is on)
 
 
-NOTHING = Wishes()
+NOTHING = Customisation()
 
 
 def _told(pairs: Pairs) -> str:

@@ -1,4 +1,4 @@
-"""Counts in words: one row fails, two rows fail. Pure."""
+"""Counts in words: one check fails, two checks fail. Pure."""
 
 
 def form(number: int, one: str, several: str = "") -> str:
@@ -7,5 +7,5 @@ def form(number: int, one: str, several: str = "") -> str:
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """A number and what it counts: ``1 row``, ``2 rows``; with both given ``1 row fails``, ``2 rows fail``."""
+    """A number and what it counts: ``1 check``, ``2 checks``; with both given ``1 check fails``, ``2 checks fail``."""
     return f"{number} {form(number, one, several)}"

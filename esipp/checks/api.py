@@ -1,4 +1,4 @@
-"""What is done to Services and what must come of it: chains of requests, answers, and the rows about them. No I/O.
+"""What is done to Services and what must come of it: chains of requests, answers, and the checks about them. No I/O.
 
 Semantics: the API text of Service; pkg/apis/core/validation and pkg/registry/core/service (upstream.md §2.9, §3).
 """
@@ -9,7 +9,7 @@ from enum import Enum, StrEnum
 from typing import Any
 
 from esipp.checks.check import Profile
-from esipp.checks.trials import TrialRow
+from esipp.checks.trials import ScenarioCheck
 
 Json = dict[str, Any]
 
@@ -172,13 +172,13 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EditRow(TrialRow):
-    """A row about what comes of a chain.
+class ApiCheck(ScenarioCheck):
+    """A check about what comes of a chain.
 
     Args:
-        chain: what is done; rows may share one.
+        chain: what is done; checks may share one.
         wants: all of them must hold.
-        given: what must hold besides, or the row proves nothing.
+        given: what must hold besides, or the check proves nothing.
     """
 
     chain: Chain = field(compare=False, repr=False)

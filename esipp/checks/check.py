@@ -1,6 +1,6 @@
-"""A row: one behaviour, one requirement, one verdict; and what decides whether it can be asked. No I/O.
+"""A check: one behaviour, one requirement, one verdict; and what decides whether it can be asked. No I/O.
 
-What is common to the rows of all suites is here; what a suite's rows say besides is in model.py (source IP), and in
+What is common to the checks of all suites is here; what a suite's checks say besides is in model.py (source IP), and in
 the packages of the other suites.
 """
 
@@ -15,7 +15,7 @@ from esipp.checks.reference import Reference
 
 
 class Level(StrEnum):
-    """How binding a row is.
+    """How binding a check is.
 
     ``core``: the API contract and its documentation. ``extended``: kube-proxy's documented behaviour, where other
     data planes may differ. ``record``: written down, never failed.
@@ -27,7 +27,7 @@ class Level(StrEnum):
 
 
 class Profile(StrEnum):
-    """The kind of Service that a row is about: what a report's verdicts are told by (Gateway API's word)."""
+    """The kind of Service that a check is about: what a report's verdicts are told by (Gateway API's word)."""
 
     CLUSTER_IP = "ClusterIP"
     NODE_PORT = "NodePort"
@@ -35,15 +35,15 @@ class Profile(StrEnum):
 
 
 class Binding(StrEnum):
-    """Whose failures make a run fail (``--fail-on``): those of core rows, or also those of extended ones."""
+    """Whose failures make a run fail (``--fail-on``): those of core checks, or also those of extended ones."""
 
     CORE = "core"
     EXTENDED = "extended"
 
 
 class Status(StrEnum):
-    """What the judge says of a row (design.md, "verdict"). ``recorded`` is the only one of an informational row that
-    was observed: nothing is required of it, so it neither passes nor fails.
+    """What the judge says of a check (design.md, "verdict"). ``recorded`` is the only one of an informational check
+    that was observed: nothing is required of it, so it neither passes nor fails.
     """
 
     PASS = "pass"  # noqa: S105 - a verdict, not a password
@@ -68,8 +68,8 @@ class Nature(StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """A legitimate difference of a row that is no path: where all facts in ``when`` hold and ``seen`` is what was
-    seen, the row is ``known``, with reason and references. ``before`` limits it to older versions (see ``holds``),
+    """A legitimate difference of a check that is no path: where all facts in ``when`` hold and ``seen`` is what was
+    seen, the check is ``known``, with reason and references. ``before`` limits it to older versions (see ``holds``),
     ``nature`` says what it is, ``by_chance`` that a run need not see it where it holds. ``evidence`` says in a sentence
     what must have been seen, ``hides`` what the difference can still hide (docs/excuses.md).
     """
@@ -104,17 +104,17 @@ OWN_REFERENCE = "load-balancer.reference.role"
 that it is the cluster's own load balancer; ``instrument`` where it stands beside the cluster's."""
 
 HOST_NETWORK = "host-network"
-"""The feature that rows need which rest on our agents: a cluster may admit no such pods."""
+"""The feature that checks need which rest on our agents: a cluster may admit no such pods."""
 
 KUBERNETES = "kubernetes."
 """How the features are called that stand for a version: ``kubernetes.1.28``."""
 
 CARRIES = "load-balancer.carries."
 """How features are called that stand for what the cluster's own load balancer does not carry, as somebody told
-(loadbalancers/carrying.py): words of ``Row.balanced`` follow, ``load-balancer.carries.sctp``."""
+(loadbalancers/carrying.py): words of ``Check.balanced`` follow, ``load-balancer.carries.sctp``."""
 
 ANYTHING = "anything"
-"""The word that all rows have which the cluster's own load balancer must carry."""
+"""The word that all checks have which the cluster's own load balancer must carry."""
 
 AT_VIPS = f"{OUTSIDE}.vips."
 """Facts that say why it is not proven by which address a client outside is seen at VIPs of the cluster's own load
@@ -125,17 +125,17 @@ SURROUNDINGS = "surroundings."
 denies, a mesh's proxy. There is none where nothing does."""
 
 EXCLUDED = "excluded."
-"""How those are called that stand for rows which the user leaves out (excluding.py): a pattern of ids follows."""
+"""How those are called that stand for checks which the user leaves out (excluding.py): a pattern of ids follows."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
-    """One behaviour (design.md, law 1): what every suite's rows have.
+class Check:
+    """One behaviour (design.md, law 1): what every suite's checks have.
 
     ``features`` that the cluster lacks make it unsupported. ``id`` is stable, and the test's name.
     ``since`` is the Kubernetes from which on it can be asked (``1.28``), ``since_why`` the reference; both follow from
-    what the row uses (versions.py), unless a later version is given here. Empty where every Kubernetes will do that the
-    suite can speak to.
+    what the check uses (versions.py), unless a later version is given here. Empty where every Kubernetes will do that
+    the suite can speak to.
     """
 
     id: str
@@ -176,7 +176,7 @@ class Row:
     def balanced(self) -> frozenset[str]:
         """What the cluster's own load balancer must carry for it, in small words; none where no VIP of its is dialled.
 
-        Protocol, family, policy (``unset`` where there is none) and vantage, as far as the row is about one.
+        Protocol, family, policy (``unset`` where there is none) and vantage, as far as the check is about one.
         """
         return frozenset()
 
@@ -201,7 +201,7 @@ class Row:
         return Profile.LOAD_BALANCER
 
     def as_json(self) -> dict[str, Any]:
-        """The row as one JSON object, as ``esipp list --format json`` prints it and the ledger keeps it."""
+        """The check as one JSON object, as ``esipp list --format json`` prints it and the ledger keeps it."""
         return {
             "id": self.id,
             "suite": self.suite,
@@ -215,10 +215,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Feature:
-    """Something rows may need: whether it is there, and how that was decided.
+    """Something checks may need: whether it is there, and how that was decided.
 
     ``ours`` marks what is missing through our own doing (left out by the user, no client outside at hand) and not
-    because the cluster lacks it: its core rows then count as left out, and the result is at best ``partial``.
+    because the cluster lacks it: its core checks then count as left out, and the result is at best ``partial``.
     """
 
     present: bool
@@ -226,77 +226,77 @@ class Feature:
     ours: bool = False
 
 
-def missing_features(row: Row, features: Mapping[str, Feature]) -> dict[str, Feature]:
-    """What a row needs and is not there, by name; a feature that nobody looked for counts as missing."""
+def missing_features(check: Check, features: Mapping[str, Feature]) -> dict[str, Feature]:
+    """What a check needs and is not there, by name; a feature that nobody looked for counts as missing."""
     unknown = Feature(False, "nobody looked for it")
-    needed = row.features | ({HOST_NETWORK} if row.on_host_network and HOST_NETWORK in features else set())
-    needed |= _of_vantages(row, features)
-    needed |= set(exclusions(row.id, features)) | _uncarried(row, features)
+    needed = check.features | ({HOST_NETWORK} if check.on_host_network and HOST_NETWORK in features else set())
+    needed |= _of_vantages(check, features)
+    needed |= set(exclusions(check.id, features)) | _uncarried(check, features)
     found = {name: features.get(name, unknown) for name in sorted(needed)}
     return {name: feature for name, feature in found.items() if not feature.present}
 
 
-def _of_vantages(row: Row, features: Mapping[str, Feature]) -> set[str]:
-    """What a row that needs clients outside needs of them besides, as far as somebody looked for it.
+def _of_vantages(check: Check, features: Mapping[str, Feature]) -> set[str]:
+    """What a check that needs clients outside needs of them besides, as far as somebody looked for it.
 
-    ``vantage.outside.ipv6`` for a row about IPv6; a row that names no family needs all that the cluster has.
+    ``vantage.outside.ipv6`` for a check about IPv6; a check that names no family needs all that the cluster has.
     """
-    named = {name for name in row.features if name.startswith(FAMILY)}
+    named = {name for name in check.features if name.startswith(FAMILY)}
     families = named or {name for name, each in features.items() if name.startswith(FAMILY) and each.present}
     needed = {
         f"{vantage}.{family.removeprefix(FAMILY)}"
         for vantage in (OUTSIDE, TWO_ADDRESSES)
-        if vantage in row.features
+        if vantage in check.features
         for family in families
     }
-    needed |= {RAW_SOCKETS} if {OUTSIDE, "sctp"} <= row.features else set()
+    needed |= {RAW_SOCKETS} if {OUTSIDE, "sctp"} <= check.features else set()
     return needed & features.keys()
 
 
-def _uncarried(row: Row, names: Iterable[str]) -> set[str]:
+def _uncarried(check: Check, names: Iterable[str]) -> set[str]:
     """Those among the names of features that stand for what is not carried, and is needed: all their words."""
-    words = row.balanced
+    words = check.balanced
     named = (name for name in names if words and name.startswith(CARRIES))
     return {name for name in named if words.issuperset(name.removeprefix(CARRIES).split("."))}
 
 
-def exclusions(row: str, names: Iterable[str]) -> list[str]:
-    """Those among the names of features that stand for this row, by its id, being left out by the user."""
-    return [name for name in names if name.startswith(EXCLUDED) and fnmatchcase(row, name.removeprefix(EXCLUDED))]
+def exclusions(check: str, names: Iterable[str]) -> list[str]:
+    """Those among the names of features that stand for this check, by its id, being left out by the user."""
+    return [name for name in names if name.startswith(EXCLUDED) and fnmatchcase(check, name.removeprefix(EXCLUDED))]
 
 
-def say_missing(row: Row, missing: Mapping[str, Feature]) -> str:
-    """Why a row is unsupported, from what of its features is missing; the user's own word goes before."""
-    if excluded := exclusions(row.id, missing):
+def say_missing(check: Check, missing: Mapping[str, Feature]) -> str:
+    """Why a check is unsupported, from what of its features is missing; the user's own word goes before."""
+    if excluded := exclusions(check.id, missing):
         return "; ".join(missing[name].why for name in excluded)
     told = []
     for name, feature in missing.items():
         version = name.removeprefix(KUBERNETES)
         dated = name.startswith(KUBERNETES)
-        why = f" ({row.since_why})" if row.since_why and version == row.since else ""
+        why = f" ({check.since_why})" if check.since_why and version == check.since else ""
         told.append(f"Kubernetes {version}{why}: {feature.why}" if dated else f"{name}: {feature.why}")
     return "needs " + "; ".join(told)
 
 
-def unproven_at_vips(row: Row, facts: Mapping[str, str]) -> str:
-    """Why nobody can say whose address was to be seen where a row failed: NAT may be on that way; else nothing."""
-    return next((facts[AT_VIPS + each] for each in sorted(row.source_at_vips) if AT_VIPS + each in facts), "")
+def unproven_at_vips(check: Check, facts: Mapping[str, str]) -> str:
+    """Why nobody can say whose address was to be seen where a check failed: NAT may be on that way; else nothing."""
+    return next((facts[AT_VIPS + each] for each in sorted(check.source_at_vips) if AT_VIPS + each in facts), "")
 
 
-def left_out_of(rows: Iterable[Row], selected: Container[str]) -> int:
-    """How many core rows about the cluster are not among the selected ids; those of our instrument are none."""
-    return sum(1 for row in rows if row.level is Level.CORE and not row.instrument and row.id not in selected)
+def left_out_of(checks: Iterable[Check], selected: Container[str]) -> int:
+    """How many core checks about the cluster are not among the selected ids; those of our instrument are none."""
+    return sum(1 for check in checks if check.level is Level.CORE and not check.instrument and check.id not in selected)
 
 
-def surrounded(row: Row, facts: Mapping[str, str]) -> str:
-    """What stands between clients and pods and may explain that a row failed; else nothing."""
+def surrounded(check: Check, facts: Mapping[str, str]) -> str:
+    """What stands between clients and pods and may explain that a check failed; else nothing."""
     found = (facts[name] for name in sorted(facts) if name.startswith(SURROUNDINGS))
-    return next(found, "") if row.through_pods else ""
+    return next(found, "") if check.through_pods else ""
 
 
-def is_instrument(row: Row, facts: Mapping[str, str]) -> bool:
-    """Whether a row checks an instrument of ours, and so says nothing for or against the cluster."""
-    return row.instrument and facts.get(OWN_REFERENCE) != "own"
+def is_instrument(check: Check, facts: Mapping[str, str]) -> bool:
+    """Whether a check checks an instrument of ours, and so says nothing for or against the cluster."""
+    return check.instrument and facts.get(OWN_REFERENCE) != "own"
 
 
 def holds(when: Iterable[tuple[str, str]], before: str, facts: Mapping[str, str]) -> bool:

@@ -1,10 +1,10 @@
-"""The rows of the continuity suite as a type: what is done meanwhile, by which way requests go, what of it. No I/O."""
+"""Checks of continuity: what is done while traffic flows, the way that requests take, and what is required. No I/O."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from esipp.checks.check import ANYTHING, Difference, Profile, Row
+from esipp.checks.check import ANYTHING, Check, Difference, Profile
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Balancer, Family, TrafficPolicy
 from esipp.checks.timing import PROMPT
@@ -49,9 +49,9 @@ GRACEFUL = frozenset({Phase.ROLLING_UPDATE, Phase.DELETED, Phase.DRAIN})
 
 
 class What(StrEnum):
-    """What a row asks of one way in one phase.
+    """What a check asks of one way in one phase.
 
-    Each way has one row about losses in each phase: ``no-loss`` where none may be, ``gap`` where the longest one is
+    Each way has one check about losses in each phase: ``no-loss`` where none may be, ``gap`` where the longest one is
     bounded. ``losses`` is that of the cluster's own load balancer: bounded where somebody promises a bound.
     """
 
@@ -118,7 +118,7 @@ class Way:
 
     @property
     def slug(self) -> str:
-        """The way as a part of row ids and of objects' names."""
+        """The way as a part of check ids and of objects' names."""
         return f"{self.by}.{self.policy.value.lower()}"
 
     @property
@@ -133,7 +133,7 @@ class Way:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContinuityRow(Row):
+class ContinuityCheck(Check):
     """One claim about one way, while one thing is done."""
 
     phase: Phase
@@ -160,7 +160,7 @@ class ContinuityRow(Row):
 
     @property
     def source_at_vips(self) -> frozenset[str]:
-        """The family of the VIP, of the rows about the source there."""
+        """The family of the VIP, of the checks about the source there."""
         own = self.balanced and self.what in (What.SOURCE, What.PROMPT)
         return frozenset({self.family.value.lower()}) if own else frozenset()
 
@@ -183,5 +183,5 @@ class ContinuityRow(Row):
         return FAILS_IF.get(self.what, "")
 
     def as_json(self) -> dict[str, Any]:
-        """The row as one JSON object."""
+        """The check as one JSON object."""
         return super().as_json() | {"expect": self.expected}

@@ -37,7 +37,7 @@ FEATURES = {
 
 
 def feature_of(what: Disruption) -> str:
-    """The feature that a row about it needs besides ``disruptive``; ``disruptive`` itself where it needs no other."""
+    """The feature that a check about it needs besides ``disruptive``; ``disruptive`` itself where it needs no other."""
     return FEATURES.get(what, "disruptive")
 
 

@@ -1,16 +1,16 @@
-"""The rows of the convergence suite as a type: which balancer, which family, what of it."""
+"""The checks of the convergence suite as a type: which balancer, which family, what of it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from esipp.checks.check import ANYTHING, Difference, Row
+from esipp.checks.check import ANYTHING, Check, Difference
 from esipp.checks.model import Balancer, Family
 from esipp.checks.timing import PROMPT
 
 
 class What(StrEnum):
-    """What a row asks of one balancer's service while its pods move."""
+    """What a check asks of one balancer's service while its pods move."""
 
     STEERS = "steers"
     PLACE = "only-allowed-pods"
@@ -90,8 +90,8 @@ def service_name(balancer: Balancer) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MoveRow(Row):
-    """One claim about one balancer; ``family`` is that of the VIP, None where the row is about the nodes."""
+class EndpointChangeCheck(Check):
+    """One claim about one balancer; ``family`` is that of the VIP, None where the check is about the nodes."""
 
     balancer: Balancer
     what: What
@@ -105,7 +105,7 @@ class MoveRow(Row):
 
     @property
     def balanced(self) -> frozenset[str]:
-        """What the row asks, and the family of the VIP, if it is about one."""
+        """What the check asks, and the family of the VIP, if it is about one."""
         if self.balancer is not Balancer.DEFAULT:
             return frozenset()
         return frozenset({ANYTHING, self.what.value, *([self.family.value.lower()] if self.family else [])})
@@ -117,7 +117,7 @@ class MoveRow(Row):
 
     @property
     def source_at_vips(self) -> frozenset[str]:
-        """The family of the VIP, of the row about the source there."""
+        """The family of the VIP, of the check about the source there."""
         own = self.balanced and self.what is What.SOURCE
         return frozenset({self.family.value.lower()}) if own and self.family else frozenset()
 
@@ -135,7 +135,7 @@ class MoveRow(Row):
         return FAILS_IF.get(self.what, "")
 
     def as_json(self) -> dict[str, Any]:
-        """The row as one JSON object."""
+        """The check as one JSON object."""
         return super().as_json() | {"expect": self.expected}
 
 

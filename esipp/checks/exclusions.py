@@ -1,8 +1,8 @@
-"""Rows that a user leaves out one by one, each with a reason (``--exclude ROW=REASON``).
+"""Checks that a user leaves out one by one, each with a reason (``--exclude ROW=REASON``).
 
-An exclusion is a feature that is missing through our own doing (rows.py), so that all that is done with those is done
-with it: nothing is arranged for such a row, its verdict is ``unsupported`` with the reason, a core row that was left
-out makes the result PARTIAL, and all of it stands in the ledger.
+An exclusion is a feature that is missing through our own doing (checks.py), so that all that is done with those is done
+with it: nothing is arranged for such a check, its verdict is ``unsupported`` with the reason, a core check that was
+left out makes the result PARTIAL, and all of it stands in the ledger.
 """
 
 from collections.abc import Collection, Iterable
@@ -22,7 +22,7 @@ def add_exclude(add: Any) -> None:
         action="append",
         default=[],
         metavar="ROW=REASON",
-        help="leave out rows by their id, or a part of it: they are unsupported, for that reason; repeatable",
+        help="leave out checks by their id, or a part of it: they are unsupported, for that reason; repeatable",
     )
 
 
@@ -30,24 +30,24 @@ def read_exclusions(words: Iterable[str], ids: Collection[str]) -> Exclusions:
     """The exclusions that ``ROW=REASON`` words say.
 
     Args:
-        words: ROW is the id of a row, or, where none is called so, a part of ids.
-        ids: of all rows.
+        words: ROW is the id of a check, or, where none is called so, a part of ids.
+        ids: of all checks.
 
     Raises:
-        PreflightError: no row is called so, there is no reason, or one row is named twice.
+        PreflightError: no check is called so, there is no reason, or one check is named twice.
     """
     found: dict[str, str] = {}
     for word in words:
-        row, equals, reason = (part.strip() for part in word.partition("="))
-        if not equals or not reason or not row:
+        check, equals, reason = (part.strip() for part in word.partition("="))
+        if not equals or not reason or not check:
             raise PreflightError(
                 f"--exclude '{word}' has no reason.", "--exclude ROW=REASON; the reason stands in the report."
             )
-        pattern = row if row in ids else f"*{row}*"
-        if not any(row in each for each in ids) or "*" in row:
-            raise PreflightError(f"--exclude: no row's id is or contains '{row}'.", "'esipp list' prints them all.")
+        pattern = check if check in ids else f"*{check}*"
+        if not any(check in each for each in ids) or "*" in check:
+            raise PreflightError(f"--exclude: no check's id is or contains '{check}'.", "'esipp list' prints them all.")
         if pattern in found:
-            raise PreflightError(f"--exclude names '{row}' twice.", "one reason is enough.")
+            raise PreflightError(f"--exclude names '{check}' twice.", "one reason is enough.")
         found[pattern] = reason
     return tuple(found.items())
 

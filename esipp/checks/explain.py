@@ -1,11 +1,11 @@
-"""A row in prose, generated from the row itself, so that it cannot drift from what is checked."""
+"""A check in prose, generated from the check itself, so that it cannot drift from what is checked."""
 
 import textwrap
 from collections.abc import Iterable
 
-from esipp.checks.check import KUBERNETES, Level, Row, older_than
+from esipp.checks.check import KUBERNETES, Check, Level, older_than
 from esipp.checks.model import POD_BACKEND, AddressClass, Claim, Client, EntryKind, Path, Port, Protocol, Vantage
-from esipp.checks.path import Cell, Control, Override, Proof, Spread
+from esipp.checks.path import Control, Override, PathCheck, Proof, Spread
 from esipp.checks.picture import picture
 from esipp.checks.reference import Reference, titles
 
@@ -42,21 +42,26 @@ PORTS = {
 }
 
 
-def explain(cell: Cell) -> str:
+def explain(path_check: PathCheck) -> str:
     """Requirement, why, topology, what is sent where, what each answer would mean, controls, known differences."""
-    lines = [cell.id, "=" * len(cell.id), *textwrap.wrap(cell.requirement, WIDTH, break_on_hyphens=False), ""]
-    lines += [f"  {line}" for line in picture(cell)] + [""]
-    lines += [f"{'level':<12}{cell.level.value}"]
-    lines += cite("because", cell.references)
-    lines += _fold("sent", _sent(cell.path))
-    lines += _fold("service", _service(cell.path)) if cell.path.service else []
-    lines += _verdicts(cell)
+    lines = [
+        path_check.id,
+        "=" * len(path_check.id),
+        *textwrap.wrap(path_check.requirement, WIDTH, break_on_hyphens=False),
+        "",
+    ]
+    lines += [f"  {line}" for line in picture(path_check)] + [""]
+    lines += [f"{'level':<12}{path_check.level.value}"]
+    lines += cite("because", path_check.references)
+    lines += _fold("sent", _sent(path_check.path))
+    lines += _fold("service", _service(path_check.path)) if path_check.path.service else []
+    lines += _verdicts(path_check)
     lines += _fold("recorded", "whether source ports are kept, and where packets see the source change")
-    lines += _fold("since", say_since(cell)) if cell.since else []
-    lines += _fold("needs", ", ".join(sorted(each for each in cell.features if not each.startswith(KUBERNETES))))
-    for control in cell.controls:
+    lines += _fold("since", say_since(path_check)) if path_check.since else []
+    lines += _fold("needs", ", ".join(sorted(each for each in path_check.features if not each.startswith(KUBERNETES))))
+    for control in path_check.controls:
         lines += _fold("control", _control(control))
-    for override in cell.overrides:
+    for override in path_check.overrides:
         lines += _fold("known", _override(override))
         lines += _addresses(override.references)
     return "\n".join(lines)
@@ -75,24 +80,24 @@ def _addresses(references: Iterable[Reference]) -> list[str]:
     return [" " * 12 + each.url for each in references if each.url]
 
 
-def say_since(row: Row) -> str:
-    """From which Kubernetes on the row can be asked, and why; empty where every one will do."""
-    return f"Kubernetes {row.since}" + (f" ({row.since_why})" if row.since_why else "") if row.since else ""
+def say_since(check: Check) -> str:
+    """From which Kubernetes on the check can be asked, and why; empty where every one will do."""
+    return f"Kubernetes {check.since}" + (f" ({check.since_why})" if check.since_why else "") if check.since else ""
 
 
-def _verdicts(cell: Cell) -> list[str]:
-    """What each address class would mean for this row."""
-    if cell.level is Level.RECORD:
-        return _fold("holds", "always: what is seen is recorded, " + _any_of(AddressClass, cell.path.client))
-    lines = _fold("holds if", _any_of(cell.accept, cell.path.client) + ", every single time")
-    if cell.told is not Claim.NOTHING:
-        lines += _fold("", f"and the backend is told the client's own address in {HEADERS[cell.told]}")
-    if cell.spread is Spread.ONE:
+def _verdicts(path_check: PathCheck) -> list[str]:
+    """What each address class would mean for this check."""
+    if path_check.level is Level.RECORD:
+        return _fold("holds", "always: what is seen is recorded, " + _any_of(AddressClass, path_check.path.client))
+    lines = _fold("holds if", _any_of(path_check.accept, path_check.path.client) + ", every single time")
+    if path_check.told is not Claim.NOTHING:
+        lines += _fold("", f"and the backend is told the client's own address in {HEADERS[path_check.told]}")
+    if path_check.spread is Spread.ONE:
         lines += _fold("", "and one and the same backend answers all of them")
-    if cell.is_negative:
+    if path_check.is_negative:
         lines += _fold("", "and packets, where they are captured, go to no backend either")
     lines += _fold("flaky if", "some are so and some are not")
-    return lines + _fold("fails if", _any_of(set(AddressClass) - cell.accept, cell.path.client))
+    return lines + _fold("fails if", _any_of(set(AddressClass) - path_check.accept, path_check.path.client))
 
 
 def _any_of(classes: Iterable[AddressClass], client: Client) -> str:

@@ -9,10 +9,10 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from esipp.checks.check import ANYTHING, Difference, Row
+from esipp.checks.check import ANYTHING, Check, Difference
 from esipp.checks.model import Client, Family, Role
 from esipp.checks.observation import Outcome
-from esipp.checks.trials import TrialRow
+from esipp.checks.trials import ScenarioCheck
 
 
 class Situation(StrEnum):
@@ -55,7 +55,7 @@ TARGETS: Mapping[Situation, int] = {Situation.SEVERAL_PORTS: 3}
 
 
 class About(StrEnum):
-    """Which part of an answer a row is about."""
+    """Which part of an answer a check is about."""
 
     STATUS = "status"
     DOCUMENT = "document"
@@ -67,7 +67,7 @@ class About(StrEnum):
 
 @dataclass(frozen=True)
 class Question:
-    """One way to ask one health check: equal questions are asked once, for all rows that read the answers."""
+    """One way to ask one health check: equal questions are asked once, for all checks that read the answers."""
 
     situation: Situation
     place: Place
@@ -79,7 +79,7 @@ class Question:
 
     @cached_property
     def key(self) -> str:
-        """Stable text form, the stem of row ids: ``one-pod.ipv4.outside-1-to-endpoint-node``."""
+        """Stable text form, the stem of check ids: ``one-pod.ipv4.outside-1-to-endpoint-node``."""
         where = f"second-address-of-{self.place.value}" if self.second_address else self.place.value
         plain = (self.method, self.url) == ("GET", "/healthz")
         way = "" if plain else f".{self.method.lower()}-{URLS[self.url]}"
@@ -149,8 +149,8 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuestionRow(Row):
-    """A row that is judged from the answers to one question, all given in one window."""
+class HealthAnswerCheck(Check):
+    """A check that is judged from the answers to one question, all given in one window."""
 
     question: Question
     about: About
@@ -204,13 +204,13 @@ class QuestionRow(Row):
         }[self.about]
 
     def as_json(self) -> dict[str, Any]:
-        """The row as one JSON object."""
+        """The check as one JSON object."""
         return super().as_json() | {"expect": self.expected}
 
 
 @dataclass(frozen=True, kw_only=True)
-class HealthTrialRow(TrialRow):
-    """A row about what a trial saw: stable, terminating, lifecycle, placement, cordoned.
+class HealthScenarioCheck(ScenarioCheck):
+    """A check about what a trial saw: stable, terminating, lifecycle, placement, cordoned.
 
     Args:
         place, family: of those that are about one node's health check.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from esipp.checks.profile import Class, LoadBalancer
 
 INGRESS = "load-balancer.ingress"
@@ -48,6 +48,6 @@ def facts_at(service: str, facts: Mapping[str, str]) -> Mapping[str, str]:
     return {**facts, **({AT_SERVICE: way} if way else {}), **({OF_SERVICE: PROXY} if proxied else {})}
 
 
-def service_of(row: Row) -> str:
-    """The Service of the cluster's own load balancer that a row is about, be it that of a path's claim it repeats."""
-    return row.own_service or str(getattr(getattr(row, "cell", None), "own_service", ""))
+def service_of(check: Check) -> str:
+    """The Service of the cluster's own load balancer that a check is about, be it that of a path's claim it repeats."""
+    return check.own_service or str(getattr(getattr(check, "path_check", None), "own_service", ""))

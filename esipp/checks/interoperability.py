@@ -6,12 +6,12 @@ from enum import StrEnum
 from esipp.checks.check import Profile
 from esipp.checks.health import Place
 from esipp.checks.model import Client, Family, Role, Service, ServiceType, TrafficPolicy
-from esipp.checks.trials import TrialRow
+from esipp.checks.trials import ScenarioCheck
 
 
 @dataclass(frozen=True, kw_only=True)
-class InteropRow(TrialRow):
-    """A row about what a trial saw: neighbours, many, names.
+class InteroperabilityCheck(ScenarioCheck):
+    """A check about what a trial saw: neighbours, many, names.
 
     Args:
         place, family: of those that are about one node.

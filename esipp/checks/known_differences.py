@@ -2,8 +2,8 @@
 
 A claim that is no longer seen where it is made has expired: a defect was mended, a data plane does as others do, or it
 never was so; and it would hide the next failure. Claims about the cluster at large (its service proxy, its network
-add-on, its load balancer, its version) must be seen by every run on such a cluster that asked one of their rows. Those
-about chance, or about nobody in particular, need not.
+add-on, its load balancer, its version) must be seen by every run on such a cluster that asked one of their checks.
+Those about chance, or about nobody in particular, need not.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from esipp.base.plural import counted
-from esipp.checks.check import Difference, Nature, Row, Status, holds, older_than
+from esipp.checks.check import Check, Difference, Nature, Status, holds, older_than
 from esipp.checks.ingress import AT_SERVICE, OF_SERVICE, facts_at, service_of
 from esipp.checks.observation import Verdict
 from esipp.checks.path import Override
@@ -28,12 +28,12 @@ MOST_NAMED = 10
 """Patterns of ids that a note names."""
 
 ASKED = (Status.PASS, Status.RECORDED, Status.FAIL, Status.FLAKY, Status.KNOWN)
-"""Verdicts of rows that were really asked."""
+"""Verdicts of checks that were really asked."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A known difference, whichever rows have it.
+    """A known difference, whichever checks have it.
 
     Args:
         when, before: the facts under which it is to be expected, and the Kubernetes from which on it is not.
@@ -73,8 +73,8 @@ class Claim:
 
 @dataclass(frozen=True)
 class Sight:
-    """What one run says of a claim that is made for its cluster: of how many rows with it that were asked, and of how
-    many it was the reason. ``unshown`` are the rows that were as required all the same.
+    """What one run says of a claim that is made for its cluster: of how many checks with it that were asked, and of how
+    many it was the reason. ``unshown`` are the checks that were as required all the same.
     """
 
     claim: Claim
@@ -97,10 +97,10 @@ class Sight:
         )
 
     @property
-    def of_rows(self) -> str:
-        """What is to be told where some rows showed it and others, which have it as well, did not; or nothing.
+    def of_checks(self) -> str:
+        """What is to be told where some checks showed it and others, which have it as well, did not; or nothing.
 
-        These rows keep an excuse that they do not need: their next failure would be known.
+        These checks keep an excuse that they do not need: their next failure would be known.
         """
         if not self.claim.binds or not self.seen or not self.unshown:
             return ""
@@ -113,10 +113,10 @@ class Sight:
         )
 
 
-def claims_of(row: Row) -> tuple[Claim, ...]:
-    """The known differences of a row: its own, or those of the path's claim that it repeats in another window."""
+def claims_of(check: Check) -> tuple[Claim, ...]:
+    """The known differences of a check: its own, or those of the path's claim that it repeats in another window."""
     own: list[Override | Difference] = []
-    for holder in (row, getattr(row, "cell", None)):
+    for holder in (check, getattr(check, "path_check", None)):
         own += [*getattr(holder, "overrides", ()), *getattr(holder, "differences", ())]
     return tuple(dict.fromkeys(map(_claim, own)))
 
@@ -131,18 +131,18 @@ def _claim(known: Override | Difference) -> Claim:
 
 @cache
 def all_claims() -> Mapping[Claim, frozenset[str]]:
-    """Every known difference of all suites, and the ids of the rows that have it."""
-    from esipp.checks.catalog import all_rows
+    """Every known difference of all suites, and the ids of the checks that have it."""
+    from esipp.checks.catalog import all_checks
 
-    return by_claim(all_rows())
+    return by_claim(all_checks())
 
 
-def by_claim(rows: Iterable[Row]) -> Mapping[Claim, frozenset[str]]:
-    """The known differences of rows, and the ids of those that have each."""
+def by_claim(checks: Iterable[Check]) -> Mapping[Claim, frozenset[str]]:
+    """The known differences of checks, and the ids of those that have each."""
     found: dict[Claim, set[str]] = {}
-    for row in rows:
-        for claim in claims_of(row):
-            found.setdefault(claim, set()).add(row.id)
+    for check in checks:
+        for claim in claims_of(check):
+            found.setdefault(claim, set()).add(check.id)
     return {claim: frozenset(ids) for claim, ids in found.items()}
 
 
@@ -156,7 +156,7 @@ def sights(
     """What a run says of every claim that is made for its cluster.
 
     Args:
-        claims: with the ids of their rows.
+        claims: with the ids of their checks.
         facts: the run's, by name.
         verdicts: the run's, by id.
         packets: whether it captured packets; without them nobody asked what only they show.
@@ -167,24 +167,24 @@ def sights(
         if (there or claim.holds(facts)) and (packets or not claim.in_packets):
             told = [verdicts[name] for name in there if name in verdicts and verdicts[name].status in ASKED]
             seen = sum(1 for each in told if _is_it(each, claim))
-            unshown = tuple(each.cell for each in told if each.status is Status.PASS)
+            unshown = tuple(each.check_id for each in told if each.status is Status.PASS)
             found.append(Sight(claim, len(told), seen, unshown))
     return found
 
 
-def _facts_of(row: str, claim: Claim, facts: Mapping[str, str]) -> Mapping[str, str]:
-    """The facts as they are for a row; only those that are about one Service differ from row to row."""
+def _facts_of(check: str, claim: Claim, facts: Mapping[str, str]) -> Mapping[str, str]:
+    """The facts as they are for a check; only those that are about one Service differ from check to check."""
     if not any(name in (AT_SERVICE, OF_SERVICE) for name, _ in claim.when):
         return facts
-    return facts_at(_services().get(row, ""), facts)
+    return facts_at(_services().get(check, ""), facts)
 
 
 @cache
 def _services() -> Mapping[str, str]:
-    """The Service of the cluster's own load balancer that each row is about, of those that are about one."""
-    from esipp.checks.catalog import all_rows
+    """The Service of the cluster's own load balancer that each check is about, of those that are about one."""
+    from esipp.checks.catalog import all_checks
 
-    return {row.id: service_of(row) for row in all_rows() if service_of(row)}
+    return {check.id: service_of(check) for check in all_checks() if service_of(check)}
 
 
 def _is_it(verdict: Verdict, claim: Claim) -> bool:

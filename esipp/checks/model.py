@@ -1,6 +1,6 @@
 """The words of the suite as types: who dials which Service at what entry. Frozen, typed, without any I/O.
 
-Names follow design.md ("Words") and the Kubernetes API. What a row claims of a path is in cell.py, what is seen and
+Names follow design.md ("Words") and the Kubernetes API. What a check claims of a path is in cell.py, what is seen and
 said of it in observation.py.
 """
 
@@ -56,10 +56,10 @@ class Vantage(StrEnum):
 
 
 class Role(StrEnum):
-    """What a node is to the stage.
+    """What a node is to the testbed.
 
     ``endpoint-node`` has a ready local backend; ``bare-node`` has none and is dialled; ``other-node`` has none either
-    and is where in-cluster clients stand, so that a client dials its own node only where a row means it to.
+    and is where in-cluster clients stand, so that a client dials its own node only where a check means it to.
     ``control-plane`` is a control plane's node that plays none of these; not every cluster shows one.
     """
 
@@ -180,7 +180,7 @@ class Claim(StrEnum):
 
 @dataclass(frozen=True)
 class Service:
-    """A Service the stage has to create; equal shapes are one object, shared by all rows that need it.
+    """A Service the testbed has to create; equal shapes are one object, shared by all checks that need it.
 
     Args:
         type: ``spec.type``.
@@ -242,7 +242,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Path:
-    """One way to dial: who, which service, at what entry. The unit of observation; several rows may share one.
+    """One way to dial: who, which service, at what entry. The unit of observation; several checks may share one.
 
     ``service`` is None where no Service is between: a pod's own address, or the reference listener on a node.
     ``claim`` is what the client says of itself in a header; ``one_socket`` sends all datagrams from one source port.
@@ -259,7 +259,7 @@ class Path:
 
     @cached_property
     def key(self) -> str:
-        """Stable text form, the stem of row ids: ``nodeport.local.tcp.ipv4.outside-1-to-endpoint-node``."""
+        """Stable text form, the stem of check ids: ``nodeport.local.tcp.ipv4.outside-1-to-endpoint-node``."""
         what = self.service.slug if self.service else self.entry.kind.value
         extra = f".port-{self.port.label}" if self.port is not Port.MAIN else ""
         extra += f".claims-{self.claim.value}" if self.claim is not Claim.NOTHING else ""
@@ -276,7 +276,7 @@ class Path:
 
     @property
     def balanced(self) -> frozenset[str]:
-        """What the cluster's own load balancer must carry on this way, in small words (rows.py); else none."""
+        """What the cluster's own load balancer must carry on this way, in small words (checks.py); else none."""
         of = self.service
         if of is None or of.type is not ServiceType.LOAD_BALANCER or of.balancer is not Balancer.DEFAULT:
             return frozenset()

@@ -1,4 +1,4 @@
-"""What was seen of a path, by two witnesses, and what the judge says of a row: frozen, typed, without any I/O."""
+"""What was seen of a path, by two witnesses, and what the judge says of a check: frozen, typed, without any I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -158,18 +158,18 @@ class Witness:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judge's word on one row.
+    """The judge's word on one check.
 
     ``expected`` and ``observed`` are sentences for people; ``tally`` counts the observations by what they showed, and
-    ``shown`` are the address classes among them. ``left_out`` marks an unsupported row that the cluster itself would
+    ``shown`` are the address classes among them. ``left_out`` marks an unsupported check that the cluster itself would
     have supported. ``ports`` tells whether source ports were kept, ``change`` where packets saw the source change,
     ``witnesses`` on whose word it rests, ``likely`` where to look first if it is not fine. ``sees`` is what the check
     can and cannot see: its power, and the resolution that was reached. ``nature`` is what a known difference is (a
-    ``Nature``'s value), ``missing`` the features for want of which a row was not asked. ``instrument`` marks a row
+    ``Nature``'s value), ``missing`` the features for want of which a check was not asked. ``instrument`` marks a check
     about our own reference load balancer, which counts neither for nor against the cluster.
     """
 
-    cell: str
+    check_id: str
     level: Level
     status: Status
     expected: str
@@ -191,7 +191,7 @@ class Verdict:
     def as_json(self) -> dict[str, Any]:
         """The verdict as the ledger keeps it."""
         return {
-            "id": self.cell,
+            "id": self.check_id,
             "level": self.level.value,
             "status": self.status.value,
             "expected": self.expected,
@@ -219,9 +219,9 @@ class Verdict:
             KeyError, ValueError, TypeError: it is none.
         """
         kept = {
-            name: told[name] for name in Verdict.__dataclass_fields__ if name not in ("cell", "shown", "references")
+            name: told[name] for name in Verdict.__dataclass_fields__ if name not in ("check_id", "shown", "references")
         }
         kept |= {"level": Level(told["level"]), "status": Status(told["status"]), "missing": tuple(told["missing"])}
         cited = told["references"] if "references" in told else list(filter(None, [told["reference"]]))
         kept["references"] = tuple(map(read_reference, cited))
-        return Verdict(cell=told["id"], shown=tuple(AddressClass(each) for each in told["shown"]), **kept)
+        return Verdict(check_id=told["id"], shown=tuple(AddressClass(each) for each in told["shown"]), **kept)

@@ -1,10 +1,10 @@
-"""A row of a path as a type: whose address must a backend see there, and what proves that. Frozen, without any I/O."""
+"""A check of a path: whose address a backend must see there, and what proves it. Frozen, no I/O."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from esipp.checks.check import Nature, Profile, Row
+from esipp.checks.check import Check, Nature, Profile
 from esipp.checks.model import NO_ANSWER, OF_NODES, AddressClass, Claim, Path, Vantage
 from esipp.checks.reference import Reference
 
@@ -19,10 +19,10 @@ class Spread(StrEnum):
 
 @dataclass(frozen=True)
 class Control:
-    """What must hold in the same window before a row is believed (design.md, law 4).
+    """What must hold in the same window before a check is believed (design.md, law 4).
 
     ``accept`` are the classes of source that prove it; empty means: any answer from our own echo server. ``unjudged``
-    marks a path by way of a Service that is no row's own, so that no row judges what is lost there.
+    marks a path by way of a Service that is no check's own, so that no check judges what is lost there.
     """
 
     path: Path
@@ -48,7 +48,7 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True)
 class Override:
-    """A legitimate difference: where all facts in ``when`` hold, ``accept`` is fine too, and the row is ``known``.
+    """A legitimate difference: where all facts in ``when`` hold, ``accept`` is fine too, and the check is ``known``.
 
     ``before`` limits it to versions older than that (``1.34``: Kubernetes; ``cilium.version 1.19``). ``proof`` is what
     must be shown of a source, ``names`` the fact that names its address, with the family behind a dot. ``forwarded``
@@ -82,12 +82,12 @@ class Override:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell(Row):
-    """A row of a path: whose address must a backend see there.
+class PathCheck(Check):
+    """A check of a path: whose address must a backend see there.
 
     ``accept`` are the address classes that fulfil it; it is fulfilled only if every single observation falls in one.
     ``told`` is for proxies: the header in which the client's own address must come out of band. ``spread`` says which
-    backends may answer. ``controls`` must hold or the row is inconclusive.
+    backends may answer. ``controls`` must hold or the check is inconclusive.
     """
 
     path: Path
@@ -104,7 +104,7 @@ class Cell(Row):
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """Every path that has to be observed to judge this row: its own and its controls'."""
+        """Every path that has to be observed to judge this check: its own and its controls'."""
         return (self.path, *(control.path for control in self.controls))
 
     @property
@@ -140,11 +140,11 @@ class Cell(Row):
 
     @property
     def is_negative(self) -> bool:
-        """Whether the row claims that nothing answers."""
+        """Whether the check claims that nothing answers."""
         return bool(self.accept) and self.accept <= NO_ANSWER
 
     def as_json(self) -> dict[str, Any]:
-        """The row as one JSON object."""
+        """The check as one JSON object."""
         service = self.path.service
         return super().as_json() | {
             "path": self.path.key,
@@ -161,7 +161,7 @@ class Cell(Row):
         }
 
 
-def paths_of(row: Row) -> tuple[Path, ...]:
-    """Every path that a row names, whose Service must stand on the stage for it; rows of most trials name none."""
-    paths: tuple[Path, ...] = getattr(row, "paths", ())
+def paths_of(check: Check) -> tuple[Path, ...]:
+    """Every path that a check names: its Service must be on the testbed."""
+    paths: tuple[Path, ...] = getattr(check, "paths", ())
     return paths

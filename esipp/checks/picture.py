@@ -1,7 +1,7 @@
-"""The topology of a row as text: client, entry and backend as boxes, with the nodes they stand on."""
+"""The topology of a check as text: client, entry and backend as boxes, with the nodes they stand on."""
 
 from esipp.checks.model import POD_BACKEND, Backends, Balancer, Client, EntryKind, Path, Role, Service, Vantage
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 
 ARROW, BLOCKED = " --> ", " -x  "
 
@@ -28,19 +28,19 @@ BACKENDS = {
 }
 
 
-def picture(cell: Cell) -> list[str]:
-    """The boxes of a row's path, from left to right; a crossed arrow is where nothing must come through."""
-    path = cell.path
+def picture(path_check: PathCheck) -> list[str]:
+    """The boxes of a check's path, from left to right; a crossed arrow is where nothing must come through."""
+    path = path_check.path
     hairpin = path.client.name == POD_BACKEND
     boxes = [_client(path.client), *_between(path), *([] if hairpin else [_backend(path.service)])]
     drawn = [_box(box) for box in boxes]
-    arrows = [ARROW] * (len(boxes) - 2) + [BLOCKED if cell.is_negative else ARROW]
+    arrows = [ARROW] * (len(boxes) - 2) + [BLOCKED if path_check.is_negative else ARROW]
     lines = []
-    for row in range(max(len(box) for box in drawn)):
+    for check in range(max(len(box) for box in drawn)):
         line = ""
         for box, arrow in zip(drawn, [*arrows, ""], strict=True):
-            line += box[row] if row < len(box) else " " * len(box[0])
-            line += arrow if row == 1 else " " * len(arrow)
+            line += box[check] if check < len(box) else " " * len(box[0])
+            line += arrow if check == 1 else " " * len(arrow)
         lines.append(line.rstrip())
     return [*lines, "and back to itself: client and backend are one pod"] if hairpin else lines
 

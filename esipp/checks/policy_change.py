@@ -1,12 +1,12 @@
-"""Rows about traffic while policies flip, as data, and the words they are made of."""
+"""Checks about traffic while policies flip, as data, and the words they are made of."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from esipp.checks.check import ANYTHING, Difference, Profile, Row
+from esipp.checks.check import ANYTHING, Check, Difference, Profile
 from esipp.checks.model import Balancer, Family, Path, Role
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 
 
 class Flipping(StrEnum):
@@ -45,7 +45,7 @@ PLACES = (Role.ENDPOINT_NODE, Role.BARE_NODE, Role.OTHER_NODE)
 
 
 class FlipClaim(StrEnum):
-    """What a row claims of one Service that flips, at one entry and in one family."""
+    """What a check claims of one Service that flips, at one entry and in one family."""
 
     SETTLES = "settles"
     REWRITES = "rewrites"
@@ -60,43 +60,43 @@ class FlipClaim(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlipRow(Row):
-    """A row that is judged from what flowed while policies flipped."""
+class PolicyChangeCheck(Check):
+    """A check that is judged from what flowed while policies flipped."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class BesideRow(FlipRow):
+class IsolationCheck(PolicyChangeCheck):
     """What the source IP suite claims of a path, while policies of neighbours over the same pods flip.
 
     ``cell`` is that claim: its path, its classes, its controls and known differences.
     """
 
-    cell: Cell
+    path_check: PathCheck
 
     @property
     def expected(self) -> str:
         """The accepted classes."""
-        return self.cell.expected
+        return self.path_check.expected
 
     @property
     def profile(self) -> Profile:
         """Its path's."""
-        return self.cell.profile
+        return self.path_check.profile
 
     @property
     def balanced(self) -> frozenset[str]:
         """Its path's."""
-        return self.cell.balanced
+        return self.path_check.balanced
 
     @property
     def source_at_vips(self) -> frozenset[str]:
         """Its path's."""
-        return self.cell.source_at_vips
+        return self.path_check.source_at_vips
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """Every path that has to be observed: its own and its controls'."""
-        return self.cell.paths
+        return self.path_check.paths
 
     @property
     def asked(self) -> str:
@@ -112,15 +112,15 @@ class BesideRow(FlipRow):
         return "a change of one service disturbs another one over the same pods: its rules, its endpoints, its source"
 
     def as_json(self) -> dict[str, Any]:
-        """The row as one JSON object."""
-        return super().as_json() | {"path": self.cell.path.key, "expect": self.expected}
+        """The check as one JSON object."""
+        return super().as_json() | {"path": self.path_check.path.key, "expect": self.expected}
 
 
 @dataclass(frozen=True, kw_only=True)
-class BesideHealthRow(FlipRow):
+class IsolationHealthCheck(PolicyChangeCheck):
     """What the health check of a steady Local service says on one node, while policies of its neighbours flip.
 
-    ``path`` is one of the Service's, which puts it on the stage.
+    ``path`` is one of the Service's, which puts it on the testbed.
     """
 
     path: Path
@@ -148,12 +148,12 @@ class BesideHealthRow(FlipRow):
         return "the health checks of all services are rebuilt when one of them goes, or a neighbour's takes its place"
 
     def as_json(self) -> dict[str, Any]:
-        """The row as one JSON object."""
+        """The check as one JSON object."""
         return super().as_json() | {"expect": self.expected}
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlippedRow(FlipRow):
+class FlippedCheck(PolicyChangeCheck):
     """One claim about a Service while its own policy flips; ``at`` is None where it is about all nodes.
 
     ``must`` says in a few words what must be seen, ``tripped_by`` names the data plane that trips it.
@@ -207,5 +207,5 @@ class FlippedRow(FlipRow):
         return self.tripped_by
 
     def as_json(self) -> dict[str, Any]:
-        """The row as one JSON object."""
+        """The check as one JSON object."""
         return super().as_json() | {"expect": self.must}

@@ -87,7 +87,7 @@ class Steering(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What becomes of a row that a limit hits.
+    """What becomes of a check that a limit hits.
 
     ``unsupported``: it cannot be asked. ``fails``: the product does not keep it. ``differs``: it is a known difference,
     or recorded only. ``undecided``: what it needs does not come to be.
@@ -100,7 +100,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Check:
+class HealthCheck:
     """How nodes are asked under one policy; seconds, and results in a row.
 
     ``no_traffic_period`` goes where nobody is served; ``first_failure`` marks that one clear failure is enough,
@@ -215,10 +215,10 @@ class Annotation:
 
 @dataclass(frozen=True)
 class Limit:
-    """What becomes of rows about the cluster's own load balancer; an empty field hits all of them.
+    """What becomes of checks about the cluster's own load balancer; an empty field hits all of them.
 
     ``policies`` are ``Local``, ``Cluster``, ``unset``; ``clients`` are vantages; ``what`` is that of the convergence
-    suite's rows, which no limit with another field hits.
+    suite's checks, which no limit with another field hits.
     """
 
     outcome: Outcome
@@ -273,8 +273,8 @@ class LoadBalancer:
     system: str
     noun: str
     datapath: Datapath
-    local: Check
-    cluster: Check
+    local: HealthCheck
+    cluster: HealthCheck
     steering: Told[tuple[Steering, ...]]
     membership: Told[float] | None
     probes: Told[tuple[str, ...]] | None

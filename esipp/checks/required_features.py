@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from esipp.base.errors import PreflightError
-from esipp.checks.check import HOST_NETWORK, Feature, Level, Row
+from esipp.checks.check import HOST_NETWORK, Check, Feature, Level
 
 MOST_SIMILAR = 5
 """Names that are told of those that are like one that there is not."""
 
 PACKETS = "packets"
-"""The feature that stands for the second witness: no row needs it, and all that are paths rest on less without it."""
+"""The feature that stands for the second witness: no check needs it, and all that are paths rest on less without it."""
 
 NOT_LOOKED_FOR = "nothing in this run looked for it"
 
@@ -30,12 +30,12 @@ def add_require(add: Any) -> None:
     )
 
 
-def counts(rows: Iterable[Row]) -> dict[str, Counter[Level]]:
-    """Every feature that a row needs, by name, with how many rows of each level need it; and the second witness."""
+def counts(checks: Iterable[Check]) -> dict[str, Counter[Level]]:
+    """Every feature that a check needs, by name, with how many checks of each level need it; and the second witness."""
     found: dict[str, Counter[Level]] = {PACKETS: Counter()}
-    for row in rows:
-        for name in row.features | ({HOST_NETWORK} if row.on_host_network else set()):
-            found.setdefault(name, Counter())[row.level] += 1
+    for check in checks:
+        for name in check.features | ({HOST_NETWORK} if check.on_host_network else set()):
+            found.setdefault(name, Counter())[check.level] += 1
     return dict(sorted(found.items()))
 
 

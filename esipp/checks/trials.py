@@ -6,16 +6,16 @@ No I/O: how trials are performed side by side is in fixtures/trials.py.
 from dataclasses import dataclass
 from typing import Any
 
-from esipp.checks.check import Difference, Row
+from esipp.checks.check import Check, Difference
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrialRow(Row):
-    """A row that is judged from what a trial saw.
+class ScenarioCheck(Check):
+    """A check that is judged from what a trial saw.
 
     Args:
         trial: the trial that must be performed.
-        claim: what of it the row is about; the suite's judge has one function for each.
+        claim: what of it the check is about; the suite's judge has one function for each.
         must: what must be seen, in a few words.
         tripped_by: the broken data plane or API server that trips it.
     """
@@ -37,5 +37,5 @@ class TrialRow(Row):
         return self.tripped_by
 
     def as_json(self) -> dict[str, Any]:
-        """The row as one JSON object."""
+        """The check as one JSON object."""
         return super().as_json() | {"expect": self.must}

@@ -1,8 +1,8 @@
-"""From which Kubernetes on a row can be asked. Pure, no I/O.
+"""From which Kubernetes on a check can be asked. Pure, no I/O.
 
-It follows from what the row uses: its services' fields, its paths, its trial. The rules are data, and the only place
-where this is said; a row may say a later version itself (``Row.since``). A version is the first in which every cluster
-has it unless somebody switched it off: that a gate is on by default as beta is enough, alpha is not.
+It follows from what the check uses: its services' fields, its paths, its trial. The rules are data, and the only place
+where this is said; a check may say a later version itself (``Check.since``). A version is the first in which every
+cluster has it unless somebody switched it off: that a gate is on by default as beta is enough, alpha is not.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from esipp.base.errors import PreflightError
 from esipp.base.kubernetes_version import OLDEST, read_version
-from esipp.checks.check import KUBERNETES, Feature, Row
+from esipp.checks.check import KUBERNETES, Check, Feature
 from esipp.checks.model import (
     Backends,
     Balancer,
@@ -49,7 +49,7 @@ from esipp.checks.version_references import (
     TUTORIAL_NODE_PORT,
 )
 
-AnyRow = TypeVar("AnyRow", bound=Row)
+AnyRow = TypeVar("AnyRow", bound=Check)
 
 
 @dataclass(frozen=True)
@@ -127,21 +127,21 @@ OF_PATHS: tuple[tuple[Callable[[Path], bool], Need], ...] = (
         Need("1.29", EXTERNAL_IPS_POLICY),
     ),
 )
-"""What paths use: of a row's own path, and of its controls'."""
+"""What paths use: of a check's own path, and of its controls'."""
 
 OF_FEATURES: tuple[tuple[str, Need], ...] = (
     ("family.ipv6", IPV6),
     ("families.dual", FAMILIES),
     *((f"load-balancer.{each.value}", CLASSES) for each in Balancer if each is not Balancer.DEFAULT),
 )
-"""What a row's other features imply."""
+"""What a check's other features imply."""
 
 _HEALTH, _CONVERGENCE, _INTEROP = "health_checks", "convergence", "interoperability"
 _CONTINUITY, _COMPATIBILITY = "continuity", "compatibility"
 HEARD = ("prompt", "chosen", "kept", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion")
 """Steps in a port's life at which the nodes must name the Service that they answer for, which is in the document."""
 
-OF_ROWS: tuple[tuple[Mapping[str, str], Need], ...] = (
+OF_CHECKS: tuple[tuple[Mapping[str, str], Need], ...] = (
     ({"suite": _HEALTH, "about": "document"}, DOCUMENT),
     ({"suite": _HEALTH, "about": "count"}, DOCUMENT),
     ({"suite": _HEALTH, "claim": "count"}, DOCUMENT),
@@ -174,36 +174,36 @@ OF_ROWS: tuple[tuple[Mapping[str, str], Need], ...] = (
     ({"suite": _COMPATIBILITY, "claim": "health-port.clusterip"}, FIELD_RULES),
     *(({"suite": _COMPATIBILITY, "claim": f"affinity.{claim}"}, AFFINITY) for claim in AFFINITY_CLAIMS),
 )
-"""What the rows of a suite use that are no paths, by what they are about."""
+"""What the checks of a suite use that are no paths, by what they are about."""
 
 _TRAITS = ("suite", "about", "trial", "claim", "what", "phase")
 
 
-def needs_kubernetes(row: Row) -> Need | None:
-    """The latest version that a row needs, and for what; None where every one will do that can be spoken to."""
-    needs = [need for path in paths_of(row) for uses, need in OF_PATHS if uses(path)]
-    needs += [need for name, need in OF_FEATURES if name in row.features]
-    rules = [(wanted, need) for wanted, need in OF_ROWS if wanted["suite"] == row.suite]
+def needs_kubernetes(check: Check) -> Need | None:
+    """The latest version that a check needs, and for what; None where every one will do that can be spoken to."""
+    needs = [need for path in paths_of(check) for uses, need in OF_PATHS if uses(path)]
+    needs += [need for name, need in OF_FEATURES if name in check.features]
+    rules = [(wanted, need) for wanted, need in OF_CHECKS if wanted["suite"] == check.suite]
     if rules:
-        traits = {name: str(getattr(row, name, "")) for name in _TRAITS}
-        traits["situation"] = str(getattr(getattr(row, "question", None), "situation", ""))
+        traits = {name: str(getattr(check, name, "")) for name in _TRAITS}
+        traits["situation"] = str(getattr(getattr(check, "question", None), "situation", ""))
         needs += [need for wanted, need in rules if all(traits[name] == value for name, value in wanted.items())]
-    needs += [Need(row.since, row.since_why)] if row.since else []
+    needs += [Need(check.since, check.since_why)] if check.since else []
     return max(needs, key=lambda need: need.number, default=None)
 
 
-def dated(row: AnyRow) -> AnyRow:
-    """The same row with the version that it needs, as a feature and to be told."""
-    need = needs_kubernetes(row)
+def dated(check: AnyRow) -> AnyRow:
+    """The same check with the version that it needs, as a feature and to be told."""
+    need = needs_kubernetes(check)
     if need is None:
-        return row
+        return check
     feature = f"{KUBERNETES}{need.since}"
-    return replace(row, features=row.features | {feature}, since=need.since, since_why=need.because)
+    return replace(check, features=check.features | {feature}, since=need.since, since_why=need.because)
 
 
-def version_features(git_version: str, rows: Iterable[Row]) -> dict[str, Feature]:
-    """Whether a server has what each version brought that some row needs; one whose version is unread has all."""
-    names = {name for row in rows for name in row.features if name.startswith(KUBERNETES)}
+def version_features(git_version: str, checks: Iterable[Check]) -> dict[str, Feature]:
+    """Whether a server has what each version brought that some check needs; one whose version is unread has all."""
+    names = {name for check in checks for name in check.features if name.startswith(KUBERNETES)}
     numbers = {name: read_version(name.removeprefix(KUBERNETES)) or OLDEST for name in names}
     has = read_version(git_version)
     why = f"the server is {git_version.removeprefix('v')}"

@@ -20,7 +20,7 @@ from kubernetes import client, config
 from kubernetes.config import kube_config
 from kubernetes.config.config_exception import ConfigException
 
-from esipp.base.customisation import NOTHING, Wishes
+from esipp.base.customisation import NOTHING, Customisation
 from esipp.base.errors import PreflightError
 from esipp.base.redaction import learn_authorization, learn_environment, learn_kubeconfig
 from esipp.cluster.calls import ApiCalls
@@ -64,10 +64,10 @@ class Cluster:
         PreflightError: no such file, no such context, or unusable credentials.
     """
 
-    def __init__(self, context: str, kubeconfig: str | None = None, wishes: Wishes = NOTHING) -> None:
+    def __init__(self, context: str, kubeconfig: str | None = None, customisation: Customisation = NOTHING) -> None:
         self.context = context
         self.kubeconfig = kubeconfig
-        self.wishes = wishes
+        self.customisation = customisation
         try:
             # not list_kube_config_contexts: it fails on a file without a current-context, which we have no use for
             merged = kube_config.KubeConfigMerger(kubeconfig or kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
@@ -144,7 +144,7 @@ class Cluster:
             raise too_old(dialect, "dry run, and would create the object", f"{method} {path}")
         if "apply-patch" in content and not dialect.applies:
             raise too_old(dialect, "server-side apply", f"{method} {path}")
-        body = self.wishes.on(method, path, body, content)
+        body = self.customisation.on(method, path, body, content)
         out = None if body is None else dialect.out(method, path, body)
         try:
             response = self._send(method, path, out, query, read_timeout, content=content)

@@ -79,7 +79,7 @@ OF_DISRUPTIONS = (
 """What ``--allow-disruptive`` adds."""
 
 OF_FEATURES: Mapping[str, tuple[Right, ...]] = {"rights.services-status": _rights("patch", "services/status")}
-"""Without these the rows that need the feature are unsupported, and all others are asked."""
+"""Without these the checks that need the feature are unsupported, and all others are asked."""
 
 OF_THE_API = ("adminnetworkpolicies", "baselineadminnetworkpolicies", "clusternetworkpolicies")
 OF_CILIUM = ("ciliumclusterwidenetworkpolicies", "ciliumnetworkpolicies")

@@ -1,4 +1,4 @@
-"""(row, answers of its chain) -> decision. Pure."""
+"""(check, answers of its chain) -> decision. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any
 
 from esipp.checks.api import (
     Answer,
-    EditRow,
+    ApiCheck,
     Is,
     Quiet,
     Ref,
@@ -19,7 +19,7 @@ from esipp.checks.api import (
     say_path,
     say_value,
 )
-from esipp.checks.check import Feature, Row, Status
+from esipp.checks.check import Check, Feature, Status
 from esipp.checks.observation import Verdict
 from esipp.judging.course import Course
 from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
@@ -49,35 +49,35 @@ class _OpenError(Exception):
     """What was seen does not decide it."""
 
 
-def judge(row: Row, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
-    """The verdict on a row about the API."""
-    assert isinstance(row, EditRow)
-    return give_verdict(row, features, facts, lambda: decide(row, seen), row.differences)
+def judge(check: Check, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
+    """The verdict on a check about the API."""
+    assert isinstance(check, ApiCheck)
+    return give_verdict(check, features, facts, lambda: decide(check, seen), check.differences)
 
 
-def decide(row: EditRow, seen: Seen) -> Decision:
+def decide(check: ApiCheck, seen: Seen) -> Decision:
     """Whether everything that is wanted holds; one thing that does not is told."""
-    cut_short = seen.cut_short(row)
+    cut_short = seen.cut_short(check)
     if cut_short:
         return cut_short
-    answers = seen.answers.get(row.trial)
+    answers = seen.answers.get(check.trial)
     if answers is None:
-        return ours_failed(row, "nothing", "the row was selected but its steps were never made")
+        return ours_failed(check, "nothing", "the check was selected but its steps were never made")
     observed = []
     try:
-        for given in row.given:
+        for given in check.given:
             holds, words = _holds(given, answers)
-            itself = given.step in {want.step for want in row.wants}
+            itself = given.step in {want.step for want in check.wants}
             if not holds and not (itself and answers[given.step].refused):  # a refusal is told as what it is, below
-                return undecided(row, f"it proves nothing: after {given.step} there is {words}", words)
-        for want in row.wants:
+                return undecided(check, f"it proves nothing: after {given.step} there is {words}", words)
+        for want in check.wants:
             holds, words = _holds(want, answers)
             if not holds:
-                return Decision(Status.FAIL, row.expected, words, f"after {want.step}", words)
+                return Decision(Status.FAIL, check.expected, words, f"after {want.step}", words)
             observed.append(words)
     except _OpenError as why:
-        return undecided(row, str(why), "; ".join(observed) or "nothing")
-    return Decision(Status.PASS, row.expected, "; ".join(observed))
+        return undecided(check, str(why), "; ".join(observed) or "nothing")
+    return Decision(Status.PASS, check.expected, "; ".join(observed))
 
 
 def _holds(want: Want, answers: Answers) -> tuple[bool, str]:

@@ -155,7 +155,7 @@ def told_apart(found: Iterable[Whereabouts]) -> list[Whereabouts]:
 
 
 def features(found: Iterable[Whereabouts]) -> dict[str, Feature]:
-    """What rows may need of clients outside, by family: the first one, and another that is told apart from it."""
+    """What checks may need of clients outside, by family: the first one, and another that is told apart from it."""
     told: dict[str, Feature] = {}
     for each in found:
         first = each.client == "outside-1"

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from esipp.checks.check import Row, Status
-from esipp.checks.health import About, QuestionRow
+from esipp.checks.check import Check, Status
+from esipp.checks.health import About, HealthAnswerCheck
 from esipp.checks.model import (
     NO_ANSWER,
     AddressClass,
@@ -17,10 +17,10 @@ from esipp.checks.model import (
     Vantage,
 )
 from esipp.checks.observation import Outcome, Verdict
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 
 
-def _anywhere(_: Cell) -> bool:
+def _anywhere(_: PathCheck) -> bool:
     return True
 
 
@@ -29,16 +29,16 @@ class Symptom:
     """A symptom and where to look.
 
     Args:
-        expected: classes of which the row must accept one.
+        expected: classes of which the check must accept one.
         shown: classes of which one must be among the wrong ones that were seen.
         look: where to look.
-        on: the rows it is a symptom of.
+        on: the checks it is a symptom of.
     """
 
     expected: frozenset[AddressClass]
     shown: frozenset[AddressClass]
     look: str
-    on: Callable[[Cell], bool] = _anywhere
+    on: Callable[[PathCheck], bool] = _anywhere
 
 
 CLIENT, NODE = frozenset({AddressClass.CLIENT}), frozenset({AddressClass.NODE})
@@ -46,32 +46,32 @@ BALANCER, HAIRPIN = frozenset({AddressClass.LOAD_BALANCER}), frozenset({AddressC
 ANSWERED = frozenset(AddressClass) - NO_ANSWER
 
 
-def _service(cell: Cell) -> Service | None:
-    return cell.path.service
+def _service(path_check: PathCheck) -> Service | None:
+    return path_check.path.service
 
 
-def _local(cell: Cell) -> bool:
-    service = _service(cell)
-    return service is not None and service.policy is TrafficPolicy.LOCAL and not _cluster_ip(cell)
+def _local(path_check: PathCheck) -> bool:
+    service = _service(path_check)
+    return service is not None and service.policy is TrafficPolicy.LOCAL and not _cluster_ip(path_check)
 
 
-def _cluster_ip(cell: Cell) -> bool:
-    return cell.path.entry.kind is EntryKind.CLUSTER_IP
+def _cluster_ip(path_check: PathCheck) -> bool:
+    return path_check.path.entry.kind is EntryKind.CLUSTER_IP
 
 
-def _from_a_host(cell: Cell) -> bool:
-    return cell.path.client.vantage is Vantage.NODE
+def _from_a_host(path_check: PathCheck) -> bool:
+    return path_check.path.client.vantage is Vantage.NODE
 
 
-def _short_circuit(cell: Cell) -> bool:
+def _short_circuit(path_check: PathCheck) -> bool:
     """Whether a client's own node, which has no endpoint, is to serve it in spite of Local."""
-    entry, role = cell.path.entry, cell.path.client.role
+    entry, role = path_check.path.entry, path_check.path.client.role
     own = entry.kind in (EntryKind.VIP, EntryKind.EXTERNAL_IP) or entry.role is role
-    return _local(cell) and own and role not in (None, Role.ENDPOINT_NODE)
+    return _local(path_check) and own and role not in (None, Role.ENDPOINT_NODE)
 
 
-def _trait(test: Callable[[Service], object]) -> Callable[[Cell], bool]:
-    return lambda cell: cell.path.service is not None and bool(test(cell.path.service))
+def _trait(test: Callable[[Service], object]) -> Callable[[PathCheck], bool]:
+    return lambda path_check: path_check.path.service is not None and bool(test(path_check.path.service))
 
 
 ANOTHER_CLIENT = (
@@ -113,7 +113,7 @@ BROKEN = (
     ("is not our echo server", "another listener has that address and port: see the answer, and who owns it"),
     ("which is no backend", "the traffic goes to a pod that is none of this service's: are its rules stale?"),
 )
-"""The same for a row that must be answered: what was wrong with the answer itself."""
+"""The same for a check that must be answered: what was wrong with the answer itself."""
 
 SYMPTOMS = (
     # ------------------------------------------------------------------------------------ silence that was broken
@@ -171,14 +171,16 @@ SYMPTOMS = (
         frozenset({AddressClass.OTHER}),  # what it claims is nobody's address
         "what the client claims in a header changes the address that the backend sees: something on the way, or our "
         "own echo server, believes it",
-        lambda cell: cell.path.claim is not Claim.NOTHING,
+        lambda path_check: path_check.path.claim is not Claim.NOTHING,
     ),
     Symptom(
         CLIENT,
         NODE,
         "that node masquerades: look there for a MASQUERADE or SNAT rule that is not kube-proxy's "
         "(iptables-save -t nat, nft list ruleset), or one of the network add-on's for traffic into the pod network",
-        lambda cell: _local(cell) or _from_a_host(cell),  # what its own node rewrites keeps an address of that node
+        lambda path_check: (
+            _local(path_check) or _from_a_host(path_check)
+        ),  # what its own node rewrites keeps an address of that node
     ),
     Symptom(
         CLIENT,
@@ -225,15 +227,15 @@ STATUSES = ("200", "503")
 SOMETHING_ELSE = "something else answers at the health-check node port: who listens there?"
 
 
-def where_to_look(row: Row, verdict: Verdict) -> str:
-    """Where to look first: by what was seen of a path; of another row, by what trips it. Empty where it is fine."""
-    if isinstance(row, Cell):
-        return diagnose(row, verdict)
+def where_to_look(check: Check, verdict: Verdict) -> str:
+    """Where to look first: by what was seen of a path; of another check, by what trips it. Empty where it is fine."""
+    if isinstance(check, PathCheck):
+        return diagnose(check, verdict)
     if verdict.status not in (Status.FAIL, Status.FLAKY):
         return ""
-    if isinstance(row, QuestionRow) and row.about is About.STATUS:
-        return _of_a_status(verdict) or row.fails_if
-    return row.fails_if
+    if isinstance(check, HealthAnswerCheck) and check.about is About.STATUS:
+        return _of_a_status(verdict) or check.fails_if
+    return check.fails_if
 
 
 def _of_a_status(verdict: Verdict) -> str:
@@ -246,24 +248,24 @@ def _of_a_status(verdict: Verdict) -> str:
     return ""
 
 
-def diagnose(cell: Cell, verdict: Verdict) -> str:
+def diagnose(path_check: PathCheck, verdict: Verdict) -> str:
     """Where to look first; empty where there is nothing to say."""
     if verdict.status not in (Status.FAIL, Status.FLAKY):
         return ""
-    if cell.accept == HAIRPIN and "from another address" in verdict.reason:
+    if path_check.accept == HAIRPIN and "from another address" in verdict.reason:
         return REACHED_ITSELF
-    for words, look in ASIDE + (() if cell.is_negative else BROKEN):
+    for words, look in ASIDE + (() if path_check.is_negative else BROKEN):
         if words in verdict.reason:
             return look
-    wrong = frozenset(verdict.shown) - cell.accept
-    if AddressClass.OTHER in wrong and any(_of_another_client(words, cell) for words in verdict.tally):
+    wrong = frozenset(verdict.shown) - path_check.accept
+    if AddressClass.OTHER in wrong and any(_of_another_client(words, path_check) for words in verdict.tally):
         return ANOTHER_CLIENT
     for symptom in SYMPTOMS:
-        if symptom.expected & cell.accept and symptom.shown & wrong and symptom.on(cell):
+        if symptom.expected & path_check.accept and symptom.shown & wrong and symptom.on(path_check):
             return symptom.look
     return ""
 
 
-def _of_another_client(words: str, cell: Cell) -> bool:
+def _of_another_client(words: str, path_check: PathCheck) -> bool:
     """Whether an answer showed the address of a client outside that did not ask."""
-    return "= client " in words and f"= client {cell.path.client.name}" not in words
+    return "= client " in words and f"= client {path_check.path.client.name}" not in words

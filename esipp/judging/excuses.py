@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from esipp.checks.model import AddressClass, Family, Path
 from esipp.checks.observation import Observation
-from esipp.checks.path import Cell, Override, Proof
+from esipp.checks.path import Override, PathCheck, Proof
 from esipp.judging.ingress import held, is_told, why_not_its_own
 from esipp.judging.reading import Reading
 from esipp.judging.topology import IPAddress, parse_address
@@ -50,10 +50,10 @@ class Cover:
         return all(self.covered)
 
 
-def cover(cell: Cell, override: Override, evidence: Evidence) -> Cover:
-    """What a known difference covers of a row's own path."""
-    readings, made = evidence.readings(cell.path), evidence.observations.get(cell.path.key, ())
-    special = _Special(cell, override, evidence)
+def cover(path_check: PathCheck, override: Override, evidence: Evidence) -> Cover:
+    """What a known difference covers of a check's own path."""
+    readings, made = evidence.readings(path_check.path), evidence.observations.get(path_check.path.key, ())
+    special = _Special(path_check, override, evidence)
     fits = [special.fits(each, seen) for each, seen in zip(readings, made, strict=True)]
     alone = [not fit and special.explains(each, seen) for each, seen, fit in zip(readings, made, fits, strict=True)]
     covered = [fit or other for fit, other in zip(fits, alone, strict=True)]
@@ -63,8 +63,8 @@ def cover(cell: Cell, override: Override, evidence: Evidence) -> Cover:
 class _Special:
     """The evidence that an override asks for, held against single observations."""
 
-    def __init__(self, cell: Cell, override: Override, evidence: Evidence) -> None:
-        self.cell, self.override, self.evidence = cell, override, evidence
+    def __init__(self, path_check: PathCheck, override: Override, evidence: Evidence) -> None:
+        self.path_check, self.override, self.evidence = path_check, override, evidence
         self.said: list[str] = []
         self._balancers = self._own_addresses() if override.proof is Proof.BALANCER else frozenset()
 
@@ -76,7 +76,7 @@ class _Special:
         if self.override.proof is Proof.OWN_NODE:
             return seen.seen is not None and parse_address(seen.seen[0]) in self._own_node()
         if self.override.proof is Proof.FACT:
-            name = f"{self.override.names}.{self.cell.path.family.value.lower()}"
+            name = f"{self.override.names}.{self.path_check.path.family.value.lower()}"
             named = self.evidence.facts.get(name)
             return bool(named) and seen.seen is not None and parse_address(seen.seen[0]) == parse_address(str(named))
         return True
@@ -94,14 +94,14 @@ class _Special:
 
     def _own_node(self) -> frozenset[IPAddress]:
         """The addresses of the client's own node."""
-        stand = self.evidence.topology.stands.get(self.cell.path.client.name)
+        stand = self.evidence.topology.stands.get(self.path_check.path.client.name)
         node = self.evidence.topology.nodes.get(stand.node) if stand and stand.node else None
         return node.addresses if node else frozenset()
 
     # ---------------------------------------------------------------------------------------------- a proxy's address
     def _own_addresses(self) -> frozenset[str]:
         """The addresses that can be those of the Service's load balancer, by all that came by its VIP."""
-        evidence, path = self.evidence, self.cell.path
+        evidence, path = self.evidence, self.path_check.path
         others = held(evidence.topology) | evidence.clients
         sources = {at: n for at, n in evidence.sources_at(path).items() if parse_address(at) not in others}
         if why_not_its_own(sources, others, told=is_told(evidence.facts)):
@@ -118,7 +118,7 @@ class _Special:
     # ------------------------------------------------------------------------------------------- single connections
     def _rerouted(self, seen: Observation) -> bool:
         """Whether the routes of this very Service changed while each of the connections was open."""
-        path, ahead = self.cell.path, self.evidence.clocks.get(self.cell.path.client.name)
+        path, ahead = self.path_check.path, self.evidence.clocks.get(self.path_check.path.client.name)
         if ahead is None or not seen.spans or len(seen.spans) != seen.count:
             return False
         of = [each for each in self.evidence.steers if (each.service, each.family) == (path.object_name, path.family)]
@@ -132,14 +132,14 @@ class _Special:
         """Whether packets show the address and port of a hung connection, and another Service's had them as well."""
         if seen.count > 1:
             return False
-        told = self.evidence.witnesses.get(self.cell.path.key, ())
+        told = self.evidence.witnesses.get(self.path_check.path.key, ())
         came = next((each.delivered for each in told if each.seq == seen.seq and not each.doubt), None)
-        words = self.evidence.ports.shared(self.cell.path, came, seen) if came else ""
+        words = self.evidence.ports.shared(self.path_check.path, came, seen) if came else ""
         self.said += [words] if words else []
         return bool(words)
 
     def _collided(self, seen: Observation) -> bool:
-        found = self.evidence.ports.collided(self.cell.path, seen, self.evidence.topology)
+        found = self.evidence.ports.collided(self.path_check.path, seen, self.evidence.topology)
         self.said += [found.words] if found.words else []
         return found.explained
 

@@ -1,6 +1,6 @@
-"""The judge's frame for rows that are no paths: pure, the same for every suite.
+"""The judge's frame for checks that are no paths: pure, the same for every suite.
 
-A suite only decides what was seen (``Decision``); whether the row could be asked at all, and whether what was seen is
+A suite only decides what was seen (``Decision``); whether the check could be asked at all, and whether what was seen is
 a known difference, is the same for all of them.
 """
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from esipp.checks.check import (
+    Check,
     Difference,
     Feature,
     Level,
-    Row,
     Status,
     holds,
     is_instrument,
@@ -28,7 +28,7 @@ from esipp.judging.ingress import in_doubt
 
 @dataclass(frozen=True)
 class Decision:
-    """What a suite says of one row from what was seen.
+    """What a suite says of one check from what was seen.
 
     ``expected`` and ``observed`` are words for people, ``seen`` the one word by which a known difference is told.
     ``tally`` counts what was seen. ``sees`` is what the check can and cannot see, with the resolution reached.
@@ -46,38 +46,38 @@ class Decision:
     foreign: bool = False
 
 
-def undecided(row: Row, why: str, observed: str = "nothing") -> Decision:
-    """The row cannot be decided, through no fault of the product that was shown."""
-    return Decision(Status.INCONCLUSIVE, row.expected, observed, why)
+def undecided(check: Check, why: str, observed: str = "nothing") -> Decision:
+    """The check cannot be decided, through no fault of the product that was shown."""
+    return Decision(Status.INCONCLUSIVE, check.expected, observed, why)
 
 
-def ours_failed(row: Row, observed: str, why: str) -> Decision:
-    """The row cannot be decided because something of ours failed."""
-    return Decision(Status.ERROR, row.expected, observed, why)
+def ours_failed(check: Check, observed: str, why: str) -> Decision:
+    """The check cannot be decided because something of ours failed."""
+    return Decision(Status.ERROR, check.expected, observed, why)
 
 
 def give_verdict(
-    row: Row,
+    check: Check,
     features: Mapping[str, Feature],
     facts: Mapping[str, str],
     look: Callable[[], Decision],
     differences: Iterable[Difference] = (),
 ) -> Verdict:
-    """The verdict on a row: unsupported, or what ``look`` decides; a row of level ``record`` is recorded."""
+    """The verdict on a check: unsupported, or what ``look`` decides; a check of level ``record`` is recorded."""
     blank = Verdict(
-        row.id, row.level, Status.UNSUPPORTED, row.expected, "nothing", instrument=is_instrument(row, facts)
+        check.id, check.level, Status.UNSUPPORTED, check.expected, "nothing", instrument=is_instrument(check, facts)
     )
-    missing = missing_features(row, features)
+    missing = missing_features(check, features)
     if missing:
         ours = any(feature.ours for feature in missing.values())
-        return replace(blank, reason=say_missing(row, missing), left_out=ours, missing=tuple(missing))
+        return replace(blank, reason=say_missing(check, missing), left_out=ours, missing=tuple(missing))
     decided = look()
     status, reason, nature = decided.status, decided.reason, ""
     references: tuple[Reference, ...] = ()
-    if row.level is Level.RECORD and status in (Status.PASS, Status.FAIL, Status.FLAKY):
+    if check.level is Level.RECORD and status in (Status.PASS, Status.FAIL, Status.FLAKY):
         status = Status.RECORDED
-    unproven = unproven_at_vips(row, facts) if decided.foreign else ""
-    there = facts_at(row.own_service, facts)
+    unproven = unproven_at_vips(check, facts) if decided.foreign else ""
+    there = facts_at(check.own_service, facts)
     if status is Status.FAIL:
         for known in differences:
             if known.seen == decided.seen and holds(known.when, known.before, there) and not in_doubt(unproven, there):
@@ -85,7 +85,7 @@ def give_verdict(
                 references = known.references
     if status in (Status.FAIL, Status.FLAKY) and unproven:
         status, reason = Status.INCONCLUSIVE, unproven
-    if status in (Status.FAIL, Status.FLAKY) and (why := surrounded(row, facts)):
+    if status in (Status.FAIL, Status.FLAKY) and (why := surrounded(check, facts)):
         status, reason = Status.INCONCLUSIVE, f"{why} (seen: {decided.reason or decided.observed})"
     return replace(
         blank,

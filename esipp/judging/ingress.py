@@ -58,7 +58,7 @@ class Strangers:
 
 
 def strangers(seen: Mapping[str, int], others: Collection[IPAddress]) -> Strangers:
-    """What the wrong sources at one VIP can be, for rows that are no path.
+    """What the wrong sources at one VIP can be, for checks that are no path.
 
     Args:
         seen: answers by the wrong source that pods saw.

@@ -1,7 +1,7 @@
-"""(row, observations, topology) -> verdict. Pure: it can judge an old run again with new rows.
+"""(check, observations, topology) -> verdict. Pure: it can judge an old run again with new checks.
 
-The order of questions is the order of trust: can the row be asked here, is the harness whole, do both witnesses agree,
-do the controls hold, what did the backend see.
+The order of questions is the order of trust: can the check be asked here, is the harness whole, do both witnesses
+agree, do the controls hold, what did the backend see.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from esipp.checks.check import (
 from esipp.checks.ingress import facts_at
 from esipp.checks.model import NO_ANSWER, AddressClass, Claim, Path, Vantage
 from esipp.checks.observation import Observation, Outcome, Verdict, Witness
-from esipp.checks.path import Cell, Control, Override, Proof, Spread
+from esipp.checks.path import Control, Override, PathCheck, Proof, Spread
 from esipp.checks.power import missed, most_unseen, say_share
 from esipp.judging.collisions import Ports
 from esipp.judging.excuses import Cover, Steer, cover, sources_at
@@ -52,20 +52,20 @@ MOSTLY_CONTROL = 0.95
 """The share of a control's connections that must be right; of the others none may show a wrong address.
 
 A control proves that silence is not ours, or that nobody rewrites the client's address before the cluster. One lost
-connection of 200 disproves neither. What a Service loses is judged in its path's own row, which is flaky then; where
-no row has that path, all connections must be right. What is lost where no Service is in the way, the verdict tells.
+connection of 200 disproves neither. What a Service loses is judged in its path's own check, which is flaky then; where
+no check has that path, all connections must be right. What is lost where no Service is in the way, the verdict tells.
 """
 
 BY_CHANCE = 0.05
-"""The chance below which a row's losses are more than those of its controls, where no Service is in the way."""
+"""The chance below which a check's losses are more than those of its controls, where no Service is in the way."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that is known when rows are judged.
+    """All that is known when checks are judged.
 
     Args:
-        observations: the judged window, by path key; a row looks at its own path and those of its controls.
+        observations: the judged window, by path key; a check looks at its own path and those of its controls.
         topology: who owned which address.
         features: what the cluster and its surroundings offer, by name.
         samples: how many probes every path must have.
@@ -165,7 +165,7 @@ class _Sound:
 
 @dataclass(frozen=True)
 class _Words:
-    """What every verdict of a row says, whatever it is."""
+    """What every verdict of a check says, whatever it is."""
 
     expected: str
     observed: str = "not asked"
@@ -176,85 +176,87 @@ class _Words:
     witnesses: str = ""
 
 
-def judge(cell: Cell, evidence: Evidence) -> Verdict:
-    """Judge one row."""
-    words = _Words(say_expected(cell, evidence.topology))
+def judge(path_check: PathCheck, evidence: Evidence) -> Verdict:
+    """Judge one check."""
+    words = _Words(say_expected(path_check, evidence.topology))
 
     limits = ""
 
     def verdict(status: Status, reason: str = "", **more: Any) -> Verdict:
         more["sees"] = "; ".join(filter(None, (more.get("sees", ""), limits)))
         return Verdict(
-            cell.id, cell.level, status, words.expected, words.observed, reason, words.tally, shown=words.shown,
-            ports=words.ports, change=words.change, witnesses=words.witnesses,
-            instrument=is_instrument(cell, evidence.facts), **more,
+            path_check.id, path_check.level, status, words.expected, words.observed, reason, words.tally,
+            shown=words.shown, ports=words.ports, change=words.change, witnesses=words.witnesses,
+            instrument=is_instrument(path_check, evidence.facts), **more,
         )  # fmt: skip
 
-    missing = missing_features(cell, evidence.features)
+    missing = missing_features(path_check, evidence.features)
     if missing:
         ours = any(feature.ours for feature in missing.values())
-        return verdict(Status.UNSUPPORTED, say_missing(cell, missing), left_out=ours, missing=tuple(missing))
-    for path in cell.paths:
+        return verdict(Status.UNSUPPORTED, say_missing(path_check, missing), left_out=ours, missing=tuple(missing))
+    for path in path_check.paths:
         if path.key in evidence.obstacles:
             return verdict(Status.INCONCLUSIVE, evidence.obstacles[path.key])
 
-    readings = evidence.readings(cell.path)
+    readings = evidence.readings(path_check.path)
     if not readings:
-        return verdict(Status.ERROR, "the row was selected but its path was never probed")
-    words = _words(cell, evidence, words.expected)
-    for path in cell.paths:
+        return verdict(Status.ERROR, "the check was selected but its path was never probed")
+    words = _words(path_check, evidence, words.expected)
+    for path in path_check.paths:
         broken = evidence.sound(path).broken
         if broken:
-            return verdict(Status.ERROR, broken if path == cell.path else f"{broken} (on {path.key}, a control)")
-    aside = [(path, evidence.sound(path).told(evidence.samples)) for path in dict.fromkeys(cell.paths)]
+            return verdict(Status.ERROR, broken if path == path_check.path else f"{broken} (on {path.key}, a control)")
+    aside = [(path, evidence.sound(path).told(evidence.samples)) for path in dict.fromkeys(path_check.paths)]
     limits = "; ".join(
-        f"{told}{'' if path == cell.path else f' (on {path.key}, a control)'}" for path, told in aside if told
+        f"{told}{'' if path == path_check.path else f' (on {path.key}, a control)'}" for path, told in aside if told
     )
-    evidence = evidence.without_doubtful(cell.paths)
-    for control in cell.controls:
+    evidence = evidence.without_doubtful(path_check.paths)
+    for control in path_check.controls:
         doubt = _doubt(control, evidence)
         if doubt:
             return verdict(Status.INCONCLUSIVE, doubt)
-    limits = "; ".join(filter(None, (limits, _say_lost(cell, evidence))))
-    said = _decide(cell, evidence, evidence.readings(cell.path), verdict)
+    limits = "; ".join(filter(None, (limits, _say_lost(path_check, evidence))))
+    said = _decide(path_check, evidence, evidence.readings(path_check.path), verdict)
     if said.status in (Status.FAIL, Status.FLAKY):
-        doubts = [evidence.doubts[path.key] for path in cell.paths if path.key in evidence.doubts]
+        doubts = [evidence.doubts[path.key] for path in path_check.paths if path.key in evidence.doubts]
         if doubts:
             return verdict(Status.INCONCLUSIVE, f"{doubts[0]} (seen: {said.reason or said.observed})")
-        if why := _lost_without_a_service(cell, evidence):
+        if why := _lost_without_a_service(path_check, evidence):
             return verdict(Status.INCONCLUSIVE, why)
     return said
 
 
-def _decide(cell: Cell, evidence: Evidence, readings: Sequence[Reading], verdict: Callable[..., Verdict]) -> Verdict:
+def _decide(
+    path_check: PathCheck, evidence: Evidence, readings: Sequence[Reading], verdict: Callable[..., Verdict]
+) -> Verdict:
     """What was seen can be believed: is it what was required?"""
-    if cell.level is Level.RECORD:
+    if path_check.level is Level.RECORD:
         return verdict(Status.RECORDED)
     total = sum(reading.count for reading in readings)
-    mistold = [_mistold(cell, each, evidence) for each in evidence.observations[cell.path.key]]
-    fitting = (r.count for r, lie in zip(readings, mistold, strict=True) if not lie and _fits(r, cell.accept))
+    mistold = [_mistold(path_check, each, evidence) for each in evidence.observations[path_check.path.key]]
+    fitting = (r.count for r, lie in zip(readings, mistold, strict=True) if not lie and _fits(r, path_check.accept))
     good = sum(fitting)
-    aside = _aside(cell, evidence) or next(filter(None, mistold), "")
+    aside = _aside(path_check, evidence) or next(filter(None, mistold), "")
     if good == total and not aside:
-        band = f"preserved out of band, in {cell.told.value}" if cell.told is not Claim.NOTHING else ""
+        band = f"preserved out of band, in {path_check.told.value}" if path_check.told is not Claim.NOTHING else ""
         one_flow = f"0 of {total} datagrams of one flow differ"
-        return verdict(Status.PASS, band, sees=one_flow if cell.path.one_socket else say_bound(total))
-    facts = facts_at(cell.own_service, evidence.facts)
-    unproven = unproven_at_vips(cell, evidence.facts)
+        return verdict(Status.PASS, band, sees=one_flow if path_check.path.one_socket else say_bound(total))
+    facts = facts_at(path_check.own_service, evidence.facts)
+    unproven = unproven_at_vips(path_check, evidence.facts)
     mixture = ""
-    for override in cell.overrides:
+    for override in path_check.overrides:
         if not applies(override, facts) or (aside and not override.forwarded):
             continue
         if override.of_single_connections and not good:
             continue  # what befalls single connections leaves others as they must be
         if override.proof is Proof.BALANCER and in_doubt(unproven, facts):
             continue
-        covers = cover(cell, override, evidence)
+        covers = cover(path_check, override, evidence)
         if covers.whole:
             known = {"references": override.references, "nature": override.nature.value}
             return verdict(Status.KNOWN, override.reason, sees=covers.words or override.evidence, **known)
         mixture = mixture or _mixture(override, covers, readings)
-    if not aside and unproven and _of_nobody(cell, evidence, readings):
+    if not aside and unproven and _of_nobody(path_check, evidence, readings):
         return verdict(Status.INCONCLUSIVE, unproven)
     faults = "; ".join(sorted({r.product_fault for r in readings if r.product_fault} | {aside} - {""}))
     if good and good < total:
@@ -273,69 +275,76 @@ def _mixture(override: Override, covers: Cover, readings: Sequence[Reading]) -> 
     return f"{by_it} of {total} show the load balancer's own address, and the others do not"
 
 
-def _of_nobody(cell: Cell, evidence: Evidence, readings: Sequence[Reading]) -> bool:
+def _of_nobody(path_check: PathCheck, evidence: Evidence, readings: Sequence[Reading]) -> bool:
     """Whether all that is not as it should be may be NAT before the load balancer: addresses of nobody that we know.
 
     Where only the client's own address is let in, NAT looks like silence, too. The address of a node, a pod or another
     client is no NAT's.
     """
     others = held(evidence.topology) | evidence.clients
-    made = evidence.observations[cell.path.key]
-    wrong = [(each, seen) for each, seen in zip(readings, made, strict=True) if not _fits(each, cell.accept)]
-    named = cell.path.service is not None and bool(cell.path.service.ranges)
+    made = evidence.observations[path_check.path.key]
+    wrong = [(each, seen) for each, seen in zip(readings, made, strict=True) if not _fits(each, path_check.accept)]
+    named = path_check.path.service is not None and bool(path_check.path.service.ranges)
     nobodys = frozenset({AddressClass.OTHER}) | (NO_ANSWER if named else frozenset())
     foreign = (seen.seen is None or parse_address(seen.seen[0]) not in others for _, seen in wrong)
     return all(each.classes <= nobodys and not each.product_fault for each, _ in wrong) and all(foreign)
 
 
-def _aside(cell: Cell, evidence: Evidence) -> str:
+def _aside(path_check: PathCheck, evidence: Evidence) -> str:
     """What else is required of all observations together, and does not hold: backends, packets; or nothing."""
-    backends = evidence.backends(cell.path)
-    if cell.spread is Spread.ONE and len(backends) > 1:
+    backends = evidence.backends(path_check.path)
+    if path_check.spread is Spread.ONE and len(backends) > 1:
         return f"answered by {len(backends)} backends ({', '.join(sorted(backends))}), not by one"
-    if cell.is_negative:
-        answered = {o.seq for o in evidence.observations.get(cell.path.key, ()) if o.outcome is Outcome.ANSWERED}
-        for witness in evidence.witnesses.get(cell.path.key, ()):
+    if path_check.is_negative:
+        answered = {o.seq for o in evidence.observations.get(path_check.path.key, ()) if o.outcome is Outcome.ANSWERED}
+        for witness in evidence.witnesses.get(path_check.path.key, ()):
             if witness.delivered and witness.seq not in answered:
                 view = "; ".join(" ".join(line.split()) for line in witness.words.splitlines())
                 return f"nothing answered, but packets went to a backend: {view}"
     return ""
 
 
-def _mistold(cell: Cell, observation: Observation, evidence: Evidence) -> str:
+def _mistold(path_check: PathCheck, observation: Observation, evidence: Evidence) -> str:
     """What is wrong with the address that a backend was told out of band, or nothing."""
-    if cell.told is Claim.NOTHING or not observation.echo:
+    if path_check.told is Claim.NOTHING or not observation.echo:
         return ""
     if not observation.source:
         return "the client did not tell its own address, so nothing told can be held against it"
-    told = told_address(observation, cell.told)
-    own = str(evidence.topology.shown(cell.path.client.name, observation.source[0]))
+    told = told_address(observation, path_check.told)
+    own = str(evidence.topology.shown(path_check.path.client.name, observation.source[0]))
     with contextlib.suppress(ValueError):  # a balancer may put anything into a header
         if told and parse_address(told) == parse_address(own):
             return ""
         # A pod that its network add-on masquerades reaches the balancer as its node: that is what it has to tell.
-        ways = (f"pod-to-{there}.{cell.path.family.value.lower()}" for there in ("node", "outside"))
+        ways = (f"pod-to-{there}.{path_check.path.family.value.lower()}" for there in ("node", "outside"))
         masqueraded = any(evidence.facts.get(way) == "masqueraded" for way in ways)
-        if told and masqueraded and cell.path.client.vantage is Vantage.POD:
-            stand = evidence.topology.stands.get(cell.path.client.name)
+        if told and masqueraded and path_check.path.client.vantage is Vantage.POD:
+            stand = evidence.topology.stands.get(path_check.path.client.name)
             node = evidence.topology.nodes.get(stand.node) if stand and stand.node else None
             if node and parse_address(told) in node.addresses:
                 return ""
-    return f"the backend was told {told or 'no address'} in {cell.told.value}, the client is {own}"
+    return f"the backend was told {told or 'no address'} in {path_check.told.value}, the client is {own}"
 
 
-def _words(cell: Cell, evidence: Evidence, expected: str) -> _Words:
-    readings = evidence.readings(cell.path)
+def _words(path_check: PathCheck, evidence: Evidence, expected: str) -> _Words:
+    readings = evidence.readings(path_check.path)
     tally: Counter[str] = Counter()
     for reading in readings:
         tally[reading.words] += reading.count
-    witnesses = evidence.witnesses.get(cell.path.key, ())
+    witnesses = evidence.witnesses.get(path_check.path.key, ())
     return _Words(
         expected,
         say_observed(tally),
         dict(tally),
-        tuple(sorted({_foremost(reading, cell.accept) for reading in evidence.sound(cell.path).readings or readings})),
-        say_ports(evidence.observations.get(cell.path.key, ())),
+        tuple(
+            sorted(
+                {
+                    _foremost(reading, path_check.accept)
+                    for reading in evidence.sound(path_check.path).readings or readings
+                }
+            )
+        ),
+        say_ports(evidence.observations.get(path_check.path.key, ())),
         "; ".join(sorted({each.change for each in witnesses if each.change})),
         _say_witnesses(witnesses, evidence.blind, sum(tally.values())),
     )
@@ -417,10 +426,10 @@ def _say_broken(aside: Mapping[str, int], total: int) -> str:
     return worst if count == total else f"{sum(aside.values())} of {total} are in doubt, among them: {worst}"
 
 
-def _say_lost(cell: Cell, evidence: Evidence) -> str:
-    """What the controls of a row lost although they hold, in words; or an empty string."""
+def _say_lost(path_check: PathCheck, evidence: Evidence) -> str:
+    """What the controls of a check lost although they hold, in words; or an empty string."""
     told = []
-    for path in dict.fromkeys(control.path for control in cell.controls):
+    for path in dict.fromkeys(control.path for control in path_check.controls):
         readings = evidence.readings(path)
         if lost := sum(each.count for each in readings if _is_loss(each)):
             told.append(f"{lost} of {sum(each.count for each in readings)} lost (on {path.key}, a control)")
@@ -446,23 +455,27 @@ def _doubt(control: Control, evidence: Evidence) -> str:
         for reading in readings:
             tally[reading.words] += reading.count
         what = f"{control.why}, but {control.path.key} showed {say_observed(tally)}"
-        return f"{what}; no row judges what that Service loses" if control.unjudged else what
+        return f"{what}; no check judges what that Service loses" if control.unjudged else what
     if control.spread is Spread.SEVERAL and len(evidence.backends(control.path)) < 2:
         return f"{control.why}, but only {', '.join(evidence.backends(control.path))} answered"
     return ""
 
 
-def _lost_without_a_service(cell: Cell, evidence: Evidence) -> str:
-    """Why a row's losses say nothing of the product: paths without any Service lose as many; or an empty string.
+def _lost_without_a_service(path_check: PathCheck, evidence: Evidence) -> str:
+    """Why a check's losses say nothing of the product: paths without any Service lose as many; or an empty string.
 
     Only where connections were lost and nothing else is wrong, and not more of them than those of the controls let
     expect: the chance to see as many or more of all losses on this path is ``BY_CHANCE`` or more.
     """
-    if _aside(cell, evidence) or any(_mistold(cell, each, evidence) for each in evidence.observations[cell.path.key]):
+    if _aside(path_check, evidence) or any(
+        _mistold(path_check, each, evidence) for each in evidence.observations[path_check.path.key]
+    ):
         return ""
-    readings = evidence.readings(cell.path)
-    wrong = [each for each in readings if not _fits(each, cell.accept)]
-    plain = list({control.path.key: control.path for control in cell.controls if control.path.service is None}.values())
+    readings = evidence.readings(path_check.path)
+    wrong = [each for each in readings if not _fits(each, path_check.accept)]
+    plain = list(
+        {control.path.key: control.path for control in path_check.controls if control.path.service is None}.values()
+    )
     without = [each for path in plain for each in evidence.readings(path)]
     lost, lost_without = (sum(each.count for each in some if _is_loss(each)) for some in (wrong, without))
     if not lost or not lost_without or not all(_is_loss(each) for each in wrong):
@@ -479,15 +492,15 @@ def _lost_without_a_service(cell: Cell, evidence: Evidence) -> str:
     )
 
 
-def say_expected(cell: Cell, topology: Topology) -> str:
+def say_expected(path_check: PathCheck, topology: Topology) -> str:
     """The expectation as a sentence, resolved to this cluster's addresses."""
-    if cell.level is Level.RECORD:
+    if path_check.level is Level.RECORD:
         return "nothing: what is seen is recorded"
-    if cell.is_negative:
+    if path_check.is_negative:
         return "no answer (dropped or refused)"
-    said = " or ".join(_say_class(each, cell.path, topology) for each in sorted(cell.accept))
-    said += f", and the client's own in {cell.told.value}" if cell.told is not Claim.NOTHING else ""
-    return said + (", one backend for all" if cell.spread is Spread.ONE else "")
+    said = " or ".join(_say_class(each, path_check.path, topology) for each in sorted(path_check.accept))
+    said += f", and the client's own in {path_check.told.value}" if path_check.told is not Claim.NOTHING else ""
+    return said + (", one backend for all" if path_check.spread is Spread.ONE else "")
 
 
 def _say_class(wanted: AddressClass, path: Path, topology: Topology) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from esipp.base.customisation import NOTHING, Wishes
+from esipp.base.customisation import NOTHING, Customisation
 from esipp.checks.model import AddressClass, Client, Family, Path, Role, Vantage
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -223,7 +223,7 @@ def without_shared(nodes: Mapping[str, Node]) -> dict[str, Node]:
     }
 
 
-def read_node(item: Mapping[str, Any], wishes: Wishes = NOTHING) -> Node:
+def read_node(item: Mapping[str, Any], customisation: Customisation = NOTHING) -> Node:
     """A node from the API's JSON; pods may be scheduled on it unless it is cordoned or tainted against them.
 
     Where it has no InternalIP at all, its ExternalIPs stand for them, as they do for Kubernetes' own components
@@ -234,7 +234,7 @@ def read_node(item: Mapping[str, Any], wishes: Wishes = NOTHING) -> Node:
     held = {a["type"] for a in status.get("addresses", [])}
     kind = "InternalIP" if "InternalIP" in held else "ExternalIP"
     internal = by_family(a["address"] for a in status.get("addresses", []) if a["type"] == kind)
-    repelled = wishes.repelled(spec.get("taints") or [])
+    repelled = customisation.repelled(spec.get("taints") or [])
     linux = status.get("nodeInfo", {}).get("operatingSystem", "linux") == "linux"
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", []))
     return Node(
@@ -246,7 +246,7 @@ def read_node(item: Mapping[str, Any], wishes: Wishes = NOTHING) -> Node:
         provider_id=spec.get("providerID", ""),
         only_external=kind == "ExternalIP",
         marks=frozenset(mark for mark, label in MARKS.items() if label in (metadata.get("labels") or {})),
-        chosen=wishes.takes(item),
+        chosen=customisation.takes(item),
     )
 
 
@@ -267,7 +267,7 @@ def with_control_plane(nodes: Iterable[Node], roles: Mapping[Role, str]) -> dict
 def cast_roles(nodes: Iterable[Node]) -> dict[Role, str]:
     """Give the schedulable nodes that are chosen their roles, by name, so that every run of a cluster is the same.
 
-    With two nodes the bare node is also where in-cluster clients stand; rows that need a third are unsupported.
+    With two nodes the bare node is also where in-cluster clients stand; checks that need a third are unsupported.
 
     Raises:
         ValueError: fewer than two schedulable nodes.

@@ -1,11 +1,11 @@
-"""Ways in which rows of paths are siblings: one thing differs, and the same is required."""
+"""Ways in which checks of paths are siblings: one thing differs, and the same is required."""
 
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from esipp.checks.model import Backends, Path
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 
 AXES: Mapping[str, Callable[[Path], str]] = {
     "over": lambda path: path.protocol.value,
@@ -19,10 +19,10 @@ AXES: Mapping[str, Callable[[Path], str]] = {
 """The axes, and the value that a path has on each."""
 
 
-def but_for(axis: str, cell: Cell) -> str:
-    """All that makes a row but for its value on one axis, as a short digest: equal for siblings on that axis."""
-    path = cell.path
+def but_for(axis: str, path_check: PathCheck) -> str:
+    """All that makes a check but for its value on one axis, as a short digest: equal for siblings on that axis."""
+    path = path_check.path
     service = replace(path.service, backends=Backends.POD) if path.service else None
     values = tuple(value(path) for name, value in AXES.items() if name != axis)
-    whole = repr((*values, service, path.one_socket, sorted(cell.accept), cell.told, cell.spread))
+    whole = repr((*values, service, path.one_socket, sorted(path_check.accept), path_check.told, path_check.spread))
     return hashlib.blake2s(whole.encode(), digest_size=6).hexdigest()

@@ -217,11 +217,11 @@ class _Table:
         self.tables = {name: _Table(hints[name]) for name in self.names if _is_record(hints[name])}
         self.types = {name: hints[name] for name in self.names if name not in self.tables}
 
-    def encode(self, rows: Sequence[Any]) -> dict[str, Json]:
+    def encode(self, checks: Sequence[Any]) -> dict[str, Json]:
         columns: dict[str, Json] = {}
         before: dict[str, Ticks] = {}
         for name in self.names:
-            values = [getattr(row, name) for row in rows]
+            values = [getattr(check, name) for check in checks]
             make = self.makes[name]
             if make is not None and all(value == usual for value in values for usual in (make(),)):
                 continue
@@ -235,7 +235,7 @@ class _Table:
             columns[name] = pack(told, before)
             if "ticks" in columns[name]:
                 before[name] = ticks_of(columns[name], before)
-        return {"rows": len(rows), "columns": columns}
+        return {"rows": len(checks), "columns": columns}
 
     def decode(self, told: dict[str, Json]) -> list[Any]:
         count, columns = told["rows"], told["columns"]
@@ -278,7 +278,7 @@ def _as_it_is(value: Any) -> Any:
 def _table_hook(of: Any) -> Hook:
     item = get_args(of)[0]
     one, table = _CONVERTER.get_unstructure_hook(item), _Table(item)
-    return lambda rows: table.encode(rows) if len(rows) >= LEAST else [one(row) for row in rows]
+    return lambda checks: table.encode(checks) if len(checks) >= LEAST else [one(check) for check in checks]
 
 
 def _table_back(of: Any) -> TypedHook:

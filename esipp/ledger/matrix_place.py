@@ -1,4 +1,4 @@
-"""Where the row of a path stands in the matrix: its line's words, what may be told in one line, the order."""
+"""Where the check of a path stands in the matrix: its line's words, what may be told in one line, the order."""
 
 from esipp.checks.model import Balancer, EntryKind, Path, Role, ServiceType, TrafficPolicy
 

@@ -1,7 +1,7 @@
 """How far a run is: what is known of it at this moment, from whichever thread it was told. No I/O, no rendering.
 
-A row is arranged when the stage stands, observed when every connection of its path and of its controls has landed (or
-when it is judged, where it is no path's), and judged when it has a verdict.
+A check is arranged when the testbed stands, observed when every connection of its path and of its controls has landed
+(or when it is judged, where it is no path's), and judged when it has a verdict.
 """
 
 import threading
@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from esipp.checks.check import Row, Status
+from esipp.checks.check import Check, Status
 from esipp.checks.durations import PHASES, expected, pace
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 
 ARRANGE, STRIKE = "arrange", "strike"
 LONG_ENOUGH = 2.0
@@ -65,7 +65,7 @@ class Standing:
     roughly, None where nothing is known of it; ``said`` is what was told last of what is being done.
     """
 
-    rows: int
+    checks: int
     impossible: int
     arranged: int
     observed: int
@@ -80,7 +80,7 @@ class Standing:
 
     @property
     def judged(self) -> int:
-        """Rows that have their verdict."""
+        """Checks that have their verdict."""
         return sum(self.counts.values())
 
     @property
@@ -116,7 +116,7 @@ class Progress:
 
     clock: Callable[[], float] = time.monotonic
     _lock: threading.RLock = field(default_factory=threading.RLock)
-    _rows: dict[str, Row] = field(default_factory=dict)
+    _checks: dict[str, Check] = field(default_factory=dict)
     _samples: int = 0
     _moves: int = 0
     _impossible: set[str] = field(default_factory=set)
@@ -133,25 +133,25 @@ class Progress:
     _said: str = ""
 
     # ------------------------------------------------------------------------------------------------ being told
-    def begin(self, rows: Iterable[Row], samples: int, moves: int) -> None:
-        """The rows of the run are known."""
+    def begin(self, checks: Iterable[Check], samples: int, moves: int) -> None:
+        """The checks of the run are known."""
         with self._lock:
             self._began = self.clock()
-            self._rows = {row.id: row for row in rows}
+            self._checks = {check.id: check for check in checks}
             self._samples, self._moves = samples, moves
-            self._typical = expected(self._rows.values(), samples, moves)
+            self._typical = expected(self._checks.values(), samples, moves)
 
     def askable(self, ids: Iterable[str]) -> None:
-        """The rows that can be asked on this cluster; the others have nothing to be arranged and observed."""
+        """The checks that can be asked on this cluster; the others have nothing to be arranged and observed."""
         with self._lock:
-            asked = [self._rows[each] for each in ids if each in self._rows]
-            self._impossible = self._rows.keys() - {row.id for row in asked}
+            asked = [self._checks[each] for each in ids if each in self._checks]
+            self._impossible = self._checks.keys() - {check.id for check in asked}
             self._typical = expected(asked, self._samples, self._moves)
-            for row in asked:
-                keys = {path.key for path in row.paths} if isinstance(row, Cell) else set()
-                self._missing[row.id] = len(keys)
+            for check in asked:
+                keys = {path.key for path in check.paths} if isinstance(check, PathCheck) else set()
+                self._missing[check.id] = len(keys)
                 for key in keys:
-                    self._of_path.setdefault(key, []).append(row.id)
+                    self._of_path.setdefault(key, []).append(check.id)
 
     def phase_begins(self, name: str, what: str) -> None:
         """A part of the run begins."""
@@ -175,20 +175,20 @@ class Progress:
                 self._said = plain(text.removeprefix(f"{going[-1]}: "))
 
     def landed(self, path: str, count: int) -> None:
-        """So many connections of a path have come back; a row is observed when all of its paths have all of theirs."""
+        """Count connections of a path that came back; a check is observed when all of its paths have all of theirs."""
         with self._lock:
             before = self._landed[path]
             self._landed[path] += count
             if before < self._samples <= self._landed[path]:
-                for row in self._of_path.get(path, ()):
-                    self._missing[row] -= 1
-                    if not self._missing[row]:
-                        self._observed.add(row)
+                for check in self._of_path.get(path, ()):
+                    self._missing[check] -= 1
+                    if not self._missing[check]:
+                        self._observed.add(check)
 
-    def judged(self, row: str, status: Status) -> None:
-        """A row has its verdict."""
+    def judged(self, check: str, status: Status) -> None:
+        """A check has its verdict."""
         with self._lock:
-            self._verdicts[row] = status
+            self._verdicts[check] = status
 
     def wait_begins(self, name: str, seconds: float) -> int:
         """Something is waited for (``esipp.convergence.Observer``)."""
@@ -219,9 +219,9 @@ class Progress:
             stands = any(phase.name == ARRANGE and phase.whole for phase in done)
             paths = len(self._of_path)
             return Standing(
-                rows=len(self._rows),
+                checks=len(self._checks),
                 impossible=len(self._impossible),
-                arranged=len(self._rows) - len(self._impossible) if stands else 0,
+                arranged=len(self._checks) - len(self._impossible) if stands else 0,
                 observed=len(self._observed | (self._verdicts.keys() - self._impossible)),
                 counts=Counter(self._verdicts.values()),
                 seconds=max(0.0, now - self._began) if self._began is not None else 0.0,
@@ -315,5 +315,5 @@ class SlowSteps:
         parts = [f"{phase.name}: {say_seconds(phase.seconds)} so far", standing.said]
         landed, wanted = standing.connections
         if phase.name == "observe" and wanted:
-            parts.append(f"{landed:,} of {wanted:,} connections, {standing.observed:,} rows observed")
+            parts.append(f"{landed:,} of {wanted:,} connections, {standing.observed:,} checks observed")
         return [", ".join(part for part in [*parts, say_left(standing.left)] if part)]

@@ -25,7 +25,7 @@ from esipp.ledger.agreement import contradictions
 from esipp.ledger.conclusion import Conclusion, Scale, conclude, scale_of
 from esipp.ledger.file import SCHEMA_VERSION
 from esipp.ledger.numbers import unreadable
-from esipp.ledger.recorded_checks import ToldRow, read_row
+from esipp.ledger.recorded_checks import RecordedCheck, read_check
 from esipp.ledger.schema import record_checks
 
 LEDGER = "ledger.jsonl"
@@ -94,9 +94,9 @@ class RecordedRun:
     """A run as its ledger tells it.
 
     Args:
-        folder: where the ledger is; the evidence of single rows may be below it.
+        folder: where the ledger is; the evidence of single checks may be below it.
         header: what was asked.
-        rows, verdicts, judged_at: the rows in their order, what was said of each, and when, in Unix seconds, by id.
+        checks, verdicts, judged_at: the checks in their order, what was said of each, and when, in Unix seconds, by id.
         facts, features: what was found, by name; the last word counts.
         obstacles: why a path could not be dialled.
         probes, witnesses: what was seen, by path.
@@ -109,7 +109,7 @@ class RecordedRun:
 
     folder: Path
     header: dict[str, Any]
-    rows: list[ToldRow]
+    checks: list[RecordedCheck]
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     facts: dict[str, Fact] = field(default_factory=dict)
     features: dict[str, Feature] = field(default_factory=dict)
@@ -161,23 +161,23 @@ class RecordedRun:
         return scale_of(self.verdicts.values(), Binding(self.header["fail_on"]), accept_known_defects=accepted)
 
     @property
-    def qualified(self) -> list[ToldRow]:
-        """The rows that its verdict is about: those of the cluster."""
-        beside = {row.id for row in self.instruments}
-        return [row for row in self.rows if row.id not in beside]
+    def qualified(self) -> list[RecordedCheck]:
+        """The checks that its verdict is about: those of the cluster."""
+        beside = {check.id for check in self.instruments}
+        return [check for check in self.checks if check.id not in beside]
 
     @property
-    def instruments(self) -> list[ToldRow]:
-        """The rows about our own reference load balancer, which are outside of the verdict."""
-        found = [row for row in self.rows if self._is_instrument(row)]
-        return found if len(found) < len(self.rows) else []
+    def instruments(self) -> list[RecordedCheck]:
+        """The checks about our own reference load balancer, which are outside of the verdict."""
+        found = [check for check in self.checks if self._is_instrument(check)]
+        return found if len(found) < len(self.checks) else []
 
-    def _is_instrument(self, row: ToldRow) -> bool:
-        verdict = self.verdicts.get(row.id)
+    def _is_instrument(self, check: RecordedCheck) -> bool:
+        verdict = self.verdicts.get(check.id)
         if verdict is not None:
             return verdict.instrument
         role = self.facts.get(OWN_REFERENCE)
-        return row.instrument and (role is None or role.value != "own")
+        return check.instrument and (role is None or role.value != "own")
 
     @property
     def power(self) -> str:
@@ -185,16 +185,18 @@ class RecordedRun:
 
         Datagrams of one socket are one flow, and say nothing of others.
         """
-        held = (row.path for row in self.qualified if row.path and self._held(row) and ONE_SOCKET not in row.path)
+        held = (
+            check.path for check in self.qualified if check.path and self._held(check) and ONE_SOCKET not in check.path
+        )
         return say_run(sum(each.times for each in self.probes.get(path, ())) for path in dict.fromkeys(held))
 
-    def _held(self, row: ToldRow) -> bool:
-        verdict = self.verdicts.get(row.id)
+    def _held(self, check: RecordedCheck) -> bool:
+        verdict = self.verdicts.get(check.id)
         return verdict is not None and verdict.status is Status.PASS
 
     @property
     def command(self) -> str:
-        """The command that repeats the run: ``header['command']`` alone is what a row's id is put behind."""
+        """The command that repeats the run: ``header['command']`` alone is what a check's id is put behind."""
         asked = (shlex.quote(str(word)) for word in self.header.get("asked", ()))
         return " ".join([str(self.header["command"]), *asked])
 
@@ -202,9 +204,9 @@ class RecordedRun:
         """Evidence of one kind."""
         return self.evidence.get((suite, kind), [])
 
-    def files(self, row: str) -> list[Path]:
-        """What was kept of a row beside the ledger, relative to the folder."""
-        kept = self.folder / "rows" / file_name(row)
+    def files(self, check: str) -> list[Path]:
+        """What was kept of a check beside the ledger, relative to the folder."""
+        kept = self.folder / "rows" / file_name(check)
         return sorted(each.relative_to(self.folder) for each in kept.rglob("*") if each.is_file())
 
 
@@ -281,7 +283,7 @@ class _Reader:
             fault = record_checks()["header"](header)
             if fault:
                 raise ValueError(fault)
-            return RecordedRun(self.path.parent, header, [read_row(row) for row in header["rows"]])
+            return RecordedRun(self.path.parent, header, [read_check(check) for check in header["rows"]])
         except DAMAGED as broken:
             raise PreflightError(f"The header of {self.path} is damaged: {broken}.", hint) from None
 
@@ -292,14 +294,14 @@ class _Reader:
         try:
             record = _parsed(line)
             kind = record["record"]
-            check = record_checks()[kind]
+            holds = record_checks()[kind]
         except DAMAGED:
             self._fault(run, f"line {self._number} is not a record")
             return None
         if kind == "header":
             self._fault(run, f"line {self._number} is the header of another run ({record.get('run', '?')})")
             return None
-        fault = check(record)
+        fault = holds(record)
         if fault:
             self._fault(run, f"line {self._number}, a record '{kind}', is damaged: {fault}")
             return None
@@ -381,10 +383,10 @@ class _Reader:
 
     def _take_verdict(self, run: RecordedRun, told: dict[str, Any]) -> None:
         verdict = Verdict.from_json(told)
-        if verdict.cell in run.verdicts:
-            self._fault(run, f"line {self._number} is a second verdict on {verdict.cell}")
-        run.verdicts[verdict.cell] = verdict
-        run.judged_at[verdict.cell] = float(told["at"])
+        if verdict.check_id in run.verdicts:
+            self._fault(run, f"line {self._number} is a second verdict on {verdict.check_id}")
+        run.verdicts[verdict.check_id] = verdict
+        run.judged_at[verdict.check_id] = float(told["at"])
 
     def _take_end(self, run: RecordedRun, told: dict[str, Any]) -> None:
         if run.end is not None:
@@ -397,12 +399,12 @@ class _Reader:
 
     # ------------------------------------------------------------------------------------------------- the whole of it
     def _check(self, run: RecordedRun) -> None:
-        ids = [row.id for row in run.rows]
+        ids = [check.id for check in run.checks]
         if len(set(ids)) < len(ids):
-            self._fault(run, "the header names a row twice")
+            self._fault(run, "the header names a check twice")
         strange = run.verdicts.keys() - set(ids)
         if strange:
-            self._fault(run, f"there are verdicts on rows that the header does not name: {sorted(strange)[0]}")
+            self._fault(run, f"there are verdicts on checks that the header does not name: {sorted(strange)[0]}")
             for each in strange:
                 del run.verdicts[each]
         if run.end is not None and run.end["result"] not in ("incomplete", "error"):
@@ -420,7 +422,7 @@ class _Reader:
         if run.end is not None and run.end["counts"] != run.judged.counts:
             self._fault(run, "the closing record counts other verdicts than there are")
         probed = {path: sum(each.times for each in own) for path, own in run.probes.items()}
-        for each in contradictions(run.rows, run.verdicts, probed):
+        for each in contradictions(run.checks, run.verdicts, probed):
             self._fault(run, each)
         for each in unreadable(run):
             self._fault(run, each)

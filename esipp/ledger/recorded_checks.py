@@ -1,6 +1,6 @@
-"""Rows as the ledger tells them, so that an old ledger is rendered as it was, without the rows of today.
+"""Checks as the ledger tells them, so that an old ledger is rendered as it was, without the checks of today.
 
-What a report says of a row is found here once, when a run begins: where it stands in the matrix, and which others are
+What a report says of a check is found here once, when a run begins: where it stands in the matrix, and which others are
 its siblings.
 """
 
@@ -8,22 +8,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from esipp.checks.check import REFERENCE, Level, Row
+from esipp.checks.check import REFERENCE, Check, Level
 from esipp.checks.model import POD_BACKEND, Vantage
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.checks.reference import Reference, read_reference
 from esipp.ledger.axes import AXES, but_for
 from esipp.ledger.matrix_place import entry_name, kind_of, place_of, service_name
 
 
-def row_record(row: Row) -> dict[str, Any]:
-    """A row as the ledger's header has it: all that reports say of it."""
-    told = row.as_json() | {"profile": row.profile.value, "fails_if": row.fails_if, "asked": row.asked}
-    if not isinstance(row, Cell):
+def check_record(check: Check) -> dict[str, Any]:
+    """A check as the ledger's header has it: all that reports say of it."""
+    told = check.as_json() | {"profile": check.profile.value, "fails_if": check.fails_if, "asked": check.asked}
+    if not isinstance(check, PathCheck):
         return told
-    path = row.path
+    path = check.path
     return told | {
-        "controls": [{"path": each.path.key, "why": each.why} for each in row.controls],
+        "controls": [{"path": each.path.key, "why": each.why} for each in check.controls],
         "place": {
             "service": service_name(path),
             "entry": entry_name(path),
@@ -32,18 +32,18 @@ def row_record(row: Row) -> dict[str, Any]:
             "client": [path.client.name == POD_BACKEND, list(Vantage).index(path.client.vantage)],
         },
         "axes": {name: value(path) for name, value in AXES.items()},
-        "siblings": {name: but_for(name, row) for name in AXES},
+        "siblings": {name: but_for(name, check) for name in AXES},
     }
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a row of a path stands in the matrix.
+    """Where a check of a path stands in the matrix.
 
     Args:
         service, entry: the line's words; ``kind``: only lines of one kind may be told as one; ``order`` sorts them.
         client, family: the column; ``client_order`` sorts columns. ``protocol`` is told where it makes a difference.
-        axes: its value on each axis on which rows are siblings; ``siblings``: what all those have in common that
+        axes: its value on each axis on which checks are siblings; ``siblings``: what all those have in common that
             differ from it on that axis only.
     """
 
@@ -60,10 +60,10 @@ class Place:
 
 
 @dataclass(frozen=True)
-class ToldRow:
-    """A row as a ledger tells it.
+class RecordedCheck:
+    """A check as a ledger tells it.
 
-    ``path`` is the path of the observations that it rests on, empty for a row that is no path's; ``place`` is None
+    ``path`` is the path of the observations that it rests on, empty for a check that is no path's; ``place`` is None
     then. ``expect`` is what must be seen, in a word or two. ``data`` is the whole record.
     """
 
@@ -84,17 +84,17 @@ class ToldRow:
 
     @property
     def instrument(self) -> bool:
-        """Whether it asks by way of the reference load balancer, as ``Row.instrument``."""
+        """Whether it asks by way of the reference load balancer, as ``Check.instrument``."""
         return any(name.startswith(REFERENCE) for name in self.features)
 
     @property
     def way_in(self) -> str:
-        """Service and entry, as a line of the matrix names them; of a row that is no path's, its suite."""
+        """Service and entry, as a line of the matrix names them; of a check that is no path's, its suite."""
         return f"{self.place.service}  {self.place.entry}".rstrip() if self.place else self.suite
 
 
-def read_row(told: Mapping[str, Any]) -> ToldRow:
-    """A row of a ledger's header.
+def read_check(told: Mapping[str, Any]) -> RecordedCheck:
+    """A check of a ledger's header.
 
     Raises:
         KeyError, ValueError, TypeError: it is none.
@@ -108,7 +108,7 @@ def read_row(told: Mapping[str, Any]) -> ToldRow:
             where["service"], where["entry"], where["kind"], tuple(where["order"]), told["client"],
             (*where["client"], told["client"]), told["family"], told["protocol"], told["axes"], told["siblings"],
         )  # fmt: skip
-    return ToldRow(
+    return RecordedCheck(
         told["id"],
         told["suite"],
         Level(told["level"]),

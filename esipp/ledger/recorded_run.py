@@ -31,7 +31,7 @@ class Past:
         ledger: where that stands.
         observations: of paths, each whole.
         judged: what each judge was given, by its name; ``unread``: why one's cannot be read.
-        known: what was known when each row was judged, by its id; ``at_last``: what was known in the end.
+        known: what was known when each check was judged, by its id; ``at_last``: what was known in the end.
     """
 
     run: RecordedRun

@@ -1,20 +1,20 @@
-"""The judges of today, before whom a run of the past is brought: (row, what was seen then) -> verdict. Pure."""
+"""The judges of today, before whom a run of the past is brought: (check, what was seen then) -> verdict. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from esipp.checks.api import EditRow
-from esipp.checks.check import Feature, Row, Status, missing_features
-from esipp.checks.continuity import ContinuityRow
-from esipp.checks.endpoint_change import MoveRow
-from esipp.checks.health import About, HealthTrialRow, QuestionRow
-from esipp.checks.interoperability import InteropRow
+from esipp.checks.api import ApiCheck
+from esipp.checks.check import Check, Feature, Status, missing_features
+from esipp.checks.continuity import ContinuityCheck
+from esipp.checks.endpoint_change import EndpointChangeCheck
+from esipp.checks.health import About, HealthAnswerCheck, HealthScenarioCheck
+from esipp.checks.interoperability import InteroperabilityCheck
 from esipp.checks.model import Balancer
 from esipp.checks.observation import Verdict
-from esipp.checks.path import Cell
-from esipp.checks.policy_change import BesideHealthRow, BesideRow, FlipClaim, FlippedRow, FlipRow
+from esipp.checks.path import PathCheck
+from esipp.checks.policy_change import FlipClaim, FlippedCheck, IsolationCheck, IsolationHealthCheck, PolicyChangeCheck
 from esipp.checks.versions import version_features
 from esipp.judging.api import Seen as Edited
 from esipp.judging.api import judge as judge_api
@@ -33,20 +33,20 @@ from esipp.judging.policy_change.isolation import BESIDE
 from esipp.judging.policy_change.judge import judge as judge_flips
 from esipp.judging.topology import Topology
 from esipp.ledger.evidence import API, CONTINUITY, CONVERGENCE, FLIPS, HEALTH, INTEROPERABILITY, PATHS, Moved
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.ledger.recorded_run import Known, Past
 
-KINDS: tuple[tuple[type[Row], str], ...] = (
-    (Cell, PATHS),
-    (QuestionRow, HEALTH),
-    (HealthTrialRow, HEALTH),
-    (InteropRow, INTEROPERABILITY),
-    (EditRow, API),
-    (FlipRow, FLIPS),
-    (MoveRow, CONVERGENCE),
-    (ContinuityRow, CONTINUITY),
+KINDS: tuple[tuple[type[Check], str], ...] = (
+    (PathCheck, PATHS),
+    (HealthAnswerCheck, HEALTH),
+    (HealthScenarioCheck, HEALTH),
+    (InteroperabilityCheck, INTEROPERABILITY),
+    (ApiCheck, API),
+    (PolicyChangeCheck, FLIPS),
+    (EndpointChangeCheck, CONVERGENCE),
+    (ContinuityCheck, CONTINUITY),
 )
-"""Which judge decides which rows."""
+"""Which judge decides which checks."""
 
 NOT_SEEN: Mapping[str, Any] = {
     HEALTH: Health(),
@@ -58,9 +58,9 @@ NOT_SEEN: Mapping[str, Any] = {
 }
 
 
-def judge_of(row: Row) -> str:
-    """The name of the judge who decides a row."""
-    return next(name for of, name in KINDS if isinstance(row, of))
+def judge_of(check: Check) -> str:
+    """The name of the judge who decides a check."""
+    return next(name for of, name in KINDS if isinstance(check, of))
 
 
 @dataclass
@@ -71,89 +71,89 @@ class Bench:
     """
 
     past: Past
-    rows: Sequence[Row]
+    checks: Sequence[Check]
     _balancers: dict[Balancer, MovesJudge] = field(default_factory=dict)
     _completed: dict[int, Known] = field(default_factory=dict)
 
     # ------------------------------------------------------------------------------------------- what was there then
-    def known(self, row: Row) -> Known:
-        """What was known when the row was judged, or in the end; features that only rows of today need are added."""
-        then = self.past.known.get(row.id, self.past.at_last)
+    def known(self, check: Check) -> Known:
+        """Facts and features when the check was judged, with those that only checks of today need."""
+        then = self.past.known.get(check.id, self.past.at_last)
         if id(then) not in self._completed:
             self._completed[id(then)] = Known(then.facts, self._all_features(then))
         return self._completed[id(then)]
 
     def _all_features(self, then: Known) -> dict[str, Feature]:
-        wanted = {name for row in self.rows for name in row.features}
+        wanted = {name for check in self.checks for name in check.features}
         unknown = Feature(False, "nobody looked for it in that run", ours=True)
-        version = version_features(then.facts.get("kubernetes", ""), self.rows)
+        version = version_features(then.facts.get("kubernetes", ""), self.checks)
         return {**dict.fromkeys(wanted, unknown), **version, **then.features}
 
-    def lacks(self, row: Row) -> str:
-        """Why a row cannot be judged from what was seen in that run; empty if it can."""
-        if missing_features(row, self.known(row).features):
+    def lacks(self, check: Check) -> str:
+        """Why a check cannot be judged from what was seen in that run; empty if it can."""
+        if missing_features(check, self.known(check).features):
             return ""  # it is not asked on that cluster, whatever was seen
-        name = judge_of(row)
+        name = judge_of(check)
         if name in self.past.unread:
             return f"what the judge of {name} was given cannot be read ({self.past.unread[name]})"
         if name not in self.past.judged:
             return f"the run kept nothing for the judge of {name}"
-        if isinstance(row, EditRow):
-            return self._lacks_requests(row)
-        return "" if self._asked_then(row) else _LACKS[name](row, self.past)
+        if isinstance(check, ApiCheck):
+            return self._lacks_requests(check)
+        return "" if self._asked_then(check) else _LACKS[name](check, self.past)
 
-    def _asked_then(self, row: Row) -> bool:
-        """Whether the run had this row, and asked it in the same way: then what was seen is what there was to see."""
-        then = self._rows_then.get(row.id)
-        if then is None or then.asked != row.asked:
+    def _asked_then(self, check: Check) -> bool:
+        """Whether the run had this check, and asked it in the same way: then what was seen is what there was to see."""
+        then = self._checks_then.get(check.id)
+        if then is None or then.asked != check.asked:
             return False
-        if not isinstance(row, Cell):
+        if not isinstance(check, PathCheck):
             return True
         controls = {each["path"] for each in then.data["controls"]}
-        return then.path == row.path.key and controls == {each.path.key for each in row.controls}
+        return then.path == check.path.key and controls == {each.path.key for each in check.controls}
 
-    def _lacks_requests(self, row: EditRow) -> str:
-        """The requests themselves are not kept but in words, by the rows of then that were about the same ones."""
+    def _lacks_requests(self, check: ApiCheck) -> str:
+        """The requests themselves are not kept but in words, by the checks of then that were about the same ones."""
         seen: Edited = self.past.judged[API]
-        known = {each.id for each in self.rows if isinstance(each, EditRow) and each.trial == row.trial}
-        made = {then.asked for identity, then in self._rows_then.items() if identity in known}
-        tried = row.trial in seen.answers or row.trial in seen.trouble or row.trial in seen.broken
-        return "" if tried and made == {row.asked} else f"its requests were not made, or other ones ({row.trial})"
+        known = {each.id for each in self.checks if isinstance(each, ApiCheck) and each.trial == check.trial}
+        made = {then.asked for identity, then in self._checks_then.items() if identity in known}
+        tried = check.trial in seen.answers or check.trial in seen.trouble or check.trial in seen.broken
+        return "" if tried and made == {check.asked} else f"its requests were not made, or other ones ({check.trial})"
 
     @cached_property
-    def _rows_then(self) -> Mapping[str, ToldRow]:
-        return {row.id: row for row in self.past.run.rows}
+    def _checks_then(self) -> Mapping[str, RecordedCheck]:
+        return {check.id: check for check in self.past.run.checks}
 
     # ---------------------------------------------------------------------------------------------------- the judges
-    def verdict(self, row: Row) -> Verdict:
-        """The verdict on a row, from what was seen in that run; open where that is not enough."""
-        known, why = self.known(row), self.lacks(row)
+    def verdict(self, check: Check) -> Verdict:
+        """The verdict on a check, from what was seen in that run; open where that is not enough."""
+        known, why = self.known(check), self.lacks(check)
         if why:
-            return _left_open(row, Status.INCONCLUSIVE, f"not observed in that run: {why}")
+            return _left_open(check, Status.INCONCLUSIVE, f"not observed in that run: {why}")
         try:
-            found = self._decide(row, known)
-        except Exception as broken:  # rows of today may look for what nobody looked for then
+            found = self._decide(check, known)
+        except Exception as broken:  # checks of today may look for what nobody looked for then
             ours = f"esipp itself failed: {type(broken).__name__}: {broken}"
-            found = _left_open(row, Status.ERROR, ours)
-        if found.status is Status.ERROR and row.id not in self._rows_then:
+            found = _left_open(check, Status.ERROR, ours)
+        if found.status is Status.ERROR and check.id not in self._checks_then:
             found = replace(found, status=Status.INCONCLUSIVE, reason=f"not observed in that run: {found.reason}")
-        return replace(found, likely=where_to_look(row, found))
+        return replace(found, likely=where_to_look(check, found))
 
-    def _decide(self, row: Row, known: Known) -> Verdict:
-        name = judge_of(row)
-        if isinstance(row, Cell):
-            return judge(row, replace(self._paths, features=known.features, facts=known.facts))
+    def _decide(self, check: Check, known: Known) -> Verdict:
+        name = judge_of(check)
+        if isinstance(check, PathCheck):
+            return judge(check, replace(self._paths, features=known.features, facts=known.facts))
         seen = self.past.judged.get(name, NOT_SEEN[name])
-        if isinstance(row, MoveRow):
+        if isinstance(check, EndpointChangeCheck):
             moved = self._moved
             return give_verdict(
-                row, known.features, known.facts, lambda: moved(row.balancer).decide(row), row.differences
+                check, known.features, known.facts, lambda: moved(check.balancer).decide(check), check.differences
             )
-        if isinstance(row, ContinuityRow):
-            return self._flowed.verdict(row, known.features, known.facts)
-        if isinstance(row, FlipRow):
-            return judge_flips(row, seen, known.features, known.facts)
-        return _OTHERS[name](row, seen, known.features, known.facts)
+        if isinstance(check, ContinuityCheck):
+            return self._flowed.verdict(check, known.features, known.facts)
+        if isinstance(check, PolicyChangeCheck):
+            return judge_flips(check, seen, known.features, known.facts)
+        return _OTHERS[name](check, seen, known.features, known.facts)
 
     @cached_property
     def _paths(self) -> Evidence:
@@ -185,95 +185,95 @@ class Bench:
         return self._balancers[balancer]
 
 
-_OTHERS: Mapping[str, Callable[[Row, Any, Mapping[str, Feature], Mapping[str, str]], Verdict]] = {
+_OTHERS: Mapping[str, Callable[[Check, Any, Mapping[str, Feature], Mapping[str, str]], Verdict]] = {
     HEALTH: judge_health,
     INTEROPERABILITY: judge_interoperability,
     API: judge_api,
 }
 
 
-def _left_open(row: Row, status: Status, why: str) -> Verdict:
-    return Verdict(row.id, row.level, status, row.expected, "nothing", why)
+def _left_open(check: Check, status: Status, why: str) -> Verdict:
+    return Verdict(check.id, check.level, status, check.expected, "nothing", why)
 
 
 # ----------------------------------------------------------------------------------- what of today was not seen then
-def _path(row: Row, past: Past) -> str:
-    assert isinstance(row, Cell)
+def _path(check: Check, past: Past) -> str:
+    assert isinstance(check, PathCheck)
     known = past.observations.keys() | past.judged[PATHS].obstacles.keys()
-    return next((f"{path.key} was not dialled" for path in row.paths if path.key not in known), "")
+    return next((f"{path.key} was not dialled" for path in check.paths if path.key not in known), "")
 
 
-def _health(row: Row, past: Past) -> str:
+def _health(check: Check, past: Past) -> str:
     seen: Health = past.judged[HEALTH]
-    if isinstance(row, QuestionRow):
-        key = row.question.key
-        if key in seen.obstacles or (key in seen.answers and (row.about is not About.TRUTH or key in seen.served)):
+    if isinstance(check, HealthAnswerCheck):
+        key = check.question.key
+        if key in seen.obstacles or (key in seen.answers and (check.about is not About.TRUTH or key in seen.served)):
             return ""
         return f"the question {key} was not asked"
-    assert isinstance(row, HealthTrialRow)
+    assert isinstance(check, HealthScenarioCheck)
     shown: Mapping[str, object] = {
         "lifecycle": seen.life, "terminating": seen.leaving, "placement": seen.rounds, "stable": seen.stable,
         "cordoned": seen.cordoned,
     }  # fmt: skip
-    tried = row.trial in seen.trouble or row.trial in seen.broken or shown.get(row.trial)
-    return "" if tried else f"the trial {row.trial} was not made"
+    tried = check.trial in seen.trouble or check.trial in seen.broken or shown.get(check.trial)
+    return "" if tried else f"the trial {check.trial} was not made"
 
 
-def _interoperability(row: Row, past: Past) -> str:
-    assert isinstance(row, InteropRow)
+def _interoperability(check: Check, past: Past) -> str:
+    assert isinstance(check, InteroperabilityCheck)
     seen: InterOperated = past.judged[INTEROPERABILITY]
-    tried = row.trial in seen.trouble or row.trial in seen.broken or getattr(seen, row.trial, None)
-    return "" if tried else f"the trial {row.trial} was not made"
+    tried = check.trial in seen.trouble or check.trial in seen.broken or getattr(seen, check.trial, None)
+    return "" if tried else f"the trial {check.trial} was not made"
 
 
-def _flips(row: Row, past: Past) -> str:
+def _flips(check: Check, past: Past) -> str:
     seen: Flipped = past.judged[FLIPS]
-    if isinstance(row, FlippedRow):
-        return _flipped(row, seen)
+    if isinstance(check, FlippedCheck):
+        return _flipped(check, seen)
     if BESIDE in seen.trouble or BESIDE in seen.broken:
         return ""
     window = seen.window
     if window is None:
         return "steady services were not dialled while neighbours flipped"
-    if isinstance(row, BesideRow):
+    if isinstance(check, IsolationCheck):
         known = window.evidence.observations.keys() | window.evidence.obstacles.keys()
-        return next((f"{path.key} was not dialled" for path in row.paths if path.key not in known), "")
-    assert isinstance(row, BesideHealthRow)
-    asked = (row.place, row.family) in window.health
-    return "" if asked else f"the health check of the {row.place} was not asked over {row.family}"
+        return next((f"{path.key} was not dialled" for path in check.paths if path.key not in known), "")
+    assert isinstance(check, IsolationHealthCheck)
+    asked = (check.place, check.family) in window.health
+    return "" if asked else f"the health check of the {check.place} was not asked over {check.family}"
 
 
-def _flipped(row: FlippedRow, seen: Flipped) -> str:
-    service = row.service.value
+def _flipped(check: FlippedCheck, seen: Flipped) -> str:
+    service = check.service.value
     if service in seen.trouble or service in seen.broken:
         return ""
-    course = seen.courses.get(row.service)
+    course = seen.courses.get(check.service)
     if course is None:
         return f"the policy of {service} was not flipped"
-    if row.claim is FlipClaim.KEPT:
-        dialled = any((each.at, each.family) == (row.at, row.family) for each in course.kept)
-    elif row.at is None:
-        dialled = any(family is row.family for _, _, family in course.health)
+    if check.claim is FlipClaim.KEPT:
+        dialled = any((each.at, each.family) == (check.at, check.family) for each in course.kept)
+    elif check.at is None:
+        dialled = any(family is check.family for _, _, family in course.health)
     else:
-        dialled = (row.at, row.family) in course.data or (row.at, row.family) in course.obstacles
-    return "" if dialled else f"{service} was not dialled there over {row.family}"
+        dialled = (check.at, check.family) in course.data or (check.at, check.family) in course.obstacles
+    return "" if dialled else f"{service} was not dialled there over {check.family}"
 
 
-def _convergence(row: Row, past: Past) -> str:
-    assert isinstance(row, MoveRow)
+def _convergence(check: Check, past: Past) -> str:
+    assert isinstance(check, EndpointChangeCheck)
     seen: Moved = past.judged[CONVERGENCE]
-    return "" if row.balancer in seen.results else f"no pods moved behind {row.balancer}"
+    return "" if check.balancer in seen.results else f"no pods moved behind {check.balancer}"
 
 
-def _continuity(row: Row, past: Past) -> str:
-    assert isinstance(row, ContinuityRow)
+def _continuity(check: Check, past: Past) -> str:
+    assert isinstance(check, ContinuityCheck)
     seen: Flowed = past.judged[CONTINUITY]
-    asked = (row.way, row.family)
+    asked = (check.way, check.family)
     known = asked in seen.streams or asked in seen.obstacles or seen.trouble
-    return "" if known else f"nothing was sent by way of {row.way.slug} over {row.family}"
+    return "" if known else f"nothing was sent by way of {check.way.slug} over {check.family}"
 
 
-_LACKS: Mapping[str, Callable[[Row, Past], str]] = {
+_LACKS: Mapping[str, Callable[[Check, Past], str]] = {
     PATHS: _path,
     HEALTH: _health,
     INTEROPERABILITY: _interoperability,

@@ -11,21 +11,21 @@ from pathlib import Path
 
 from esipp import __version__
 from esipp.base.client_places import keep_private, read_places
-from esipp.base.customisation import NOTHING, Wishes
+from esipp.base.customisation import NOTHING, Customisation
 from esipp.base.echo_token import TOKEN
 from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.base.implementation import Pairs, as_json
 from esipp.base.redaction import KNOWN, learn_cloud, redact
-from esipp.checks.check import Binding, Feature, Row
+from esipp.checks.check import Binding, Check, Feature
 from esipp.checks.exclusions import Exclusions, as_words
 from esipp.checks.observation import Verdict
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.checks.required_features import NOT_LOOKED_FOR, check_required, refusal
 from esipp.judging.diagnosis import where_to_look
 from esipp.ledger.conclusion import Conclusion, conclude
 from esipp.ledger.file import SCHEMA_VERSION, Ledger
 from esipp.ledger.progress import Progress
-from esipp.ledger.recorded_checks import row_record
+from esipp.ledger.recorded_checks import check_record
 
 DEFAULT_NODES = 10
 DEFAULT_SAMPLES = 200
@@ -38,15 +38,15 @@ class Settings:
 
     ``in_cluster`` says that context and kubeconfig are the own ones of the pod that the run is in. ``outside`` is where
     clients outside stand: ``auto`` (containers on kind's docker network if the nodes are such), ``none``, or places
-    with commas between them (``probing.places``). ``without`` are features to be taken as missing, ``exclude`` rows to
-    be left out, with a reason each (excluding.py). ``samples`` is the number of connections a path gets in the judged
-    window, ``moves`` how often each load balancer has to follow a pod up, and as often down; ``seed`` chooses which.
-    ``fail_on`` says whose failures bind, ``accept_known_defects`` that known defects end with exit code 0; ``require``
-    are features without which the cluster is refused (requiring.py). ``allow_disruptive`` allows what others on the
-    cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account. ``implementation`` is
-    what the user says was tested. ``sample_nodes`` is how many nodes carry an agent, at most (sampling.py).
-    ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``provider`` is the load balancer that the
-    cluster is said to have (a profile's name or file); empty for what is found. ``bound`` is how many
+    with commas between them (``probing.places``). ``without`` are features to be taken as missing, ``exclude`` checks
+    to be left out, with a reason each (excluding.py). ``samples`` is the number of connections a path gets in the
+    judged window, ``moves`` how often each load balancer has to follow a pod up, and as often down; ``seed`` chooses
+    which. ``fail_on`` says whose failures bind, ``accept_known_defects`` that known defects end with exit code 0;
+    ``require`` are features without which the cluster is refused (requiring.py). ``allow_disruptive`` allows what
+    others on the cluster would notice; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account.
+    ``implementation`` is what the user says was tested. ``sample_nodes`` is how many nodes carry an agent, at most
+    (sampling.py). ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``provider`` is the load
+    balancer that the cluster is said to have (a profile's name or file); empty for what is found. ``bound`` is how many
     seconds the cluster's own load balancer may take to steer away from a node, as the user says; else None.
     ``parallel_load_balancers`` is how many Services of the cluster's own load balancer stand at the same time, at most;
     None for all that are needed.
@@ -67,7 +67,7 @@ class Settings:
     seed: int = 0
     allow_disruptive: bool = False
     redact_cloud_ids: bool = False
-    wishes: Wishes = NOTHING
+    customisation: Customisation = NOTHING
     implementation: Pairs = ()
     source_ranges: str = "auto"
     provider: str = ""
@@ -79,7 +79,7 @@ class Settings:
 
     @property
     def repeat(self) -> str:
-        """The command that repeats this run, up to the rows; $ESIPP_REPEAT is its start where something wraps esipp."""
+        """The command that repeats this run, up to the checks; it starts with $ESIPP_REPEAT where that is set."""
         cluster = "--in-cluster" if self.in_cluster else f"--context {shlex.quote(self.context)}"
         start = os.environ.get("ESIPP_REPEAT") or f"esipp run {cluster}"
         kubeconfig = None if self.in_cluster else self.kubeconfig
@@ -95,7 +95,7 @@ class Settings:
         most = self.parallel_load_balancers
         words += [f"--parallel-load-balancers {most}"] if most is not None else []
         words += ["--allow-disruptive"] if self.allow_disruptive else []
-        words += [shlex.quote(word) for word in self.wishes.words()]
+        words += [shlex.quote(word) for word in self.customisation.words()]
         words += ["--redact-cloud-ids"] if self.redact_cloud_ids else []
         words += [f"--implementation {shlex.quote(f'{name}={value}')}" for name, value in self.implementation]
         words += [f"--source-ranges {self.source_ranges}"] if self.source_ranges != "auto" else []
@@ -122,7 +122,7 @@ class Run:
     ``say`` prints one line of progress; ``verdicts`` are filled by the judge, ``seconds`` by ``phase``, ``sections``
     by suites that have more to tell than verdicts; ``trouble`` is the first failure of the harness, which ends the
     run, ``later`` are those while it ended, such as something that could not be removed. ``asked`` are the suites and
-    rows that were asked for, as on the command line. ``interrupted`` is set by SIGINT, SIGTERM and SIGHUP.
+    checks that were asked for, as on the command line. ``interrupted`` is set by SIGINT, SIGTERM and SIGHUP.
     ``progress`` is how far it is; ``shows_phases`` that whoever shows it tells phases from there, so that they need
     not be said. ``drawn`` says that nodes were drawn by the seed.
     """
@@ -133,7 +133,7 @@ class Run:
     folder: Path = Path()
     ledger: Ledger | None = None
     asked: tuple[str, ...] = ()
-    rows: list[Row] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
     left_out: int = 0
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -141,22 +141,22 @@ class Run:
     trouble: EsippError | None = None
     later: list[EsippError] = field(default_factory=list)
     interrupted: bool = False
-    _by_id: dict[str, Row] = field(default_factory=dict)
+    _by_id: dict[str, Check] = field(default_factory=dict)
     _notes: set[tuple[str, str]] = field(default_factory=set)
     _looked_for: set[str] = field(default_factory=set)
     progress: Progress = field(default_factory=Progress)
     shows_phases: bool = False
     drawn: bool = False
 
-    def begin(self, rows: list[Row], left_out: int) -> None:
+    def begin(self, checks: list[Check], left_out: int) -> None:
         """Open the run's folder and ledger.
 
         Raises:
             PreflightError: the folder cannot be written, or its disk is full.
         """
-        self.rows, self.left_out = rows, left_out
-        self._by_id = {row.id: row for row in rows}
-        self.progress.begin(rows, self.settings.samples, self.settings.moves)
+        self.checks, self.left_out = checks, left_out
+        self._by_id = {check.id: check for check in checks}
+        self.progress.begin(checks, self.settings.samples, self.settings.moves)
         know_cloud(self.settings)
         KNOWN.learn("token", TOKEN)
         now = time.gmtime()
@@ -183,7 +183,7 @@ class Run:
             require=list(self.settings.require),
             moves=self.settings.moves,
             seed=self.settings.seed,
-            created_with=self.settings.wishes.words(),
+            created_with=self.settings.customisation.words(),
             allow_disruptive=self.settings.allow_disruptive,
             redact_cloud_ids=self.settings.redact_cloud_ids,
             implementation=as_json(self.settings.implementation),
@@ -191,8 +191,8 @@ class Run:
             bound=self.settings.bound,
             command=self.repeat,
             asked=list(self.asked),
-            rows=[row_record(row) for row in rows],
-            left_out_core_rows=left_out,
+            checks=[check_record(check) for check in checks],
+            left_out_core_checks=left_out,
         )
         if not self.settings.out:
             point(runs / "latest", self.folder.name)
@@ -224,14 +224,14 @@ class Run:
             self.say(f"{about}: {note}")
 
     @property
-    def cells(self) -> list[Cell]:
-        """The rows that are a path's."""
-        return [row for row in self.rows if isinstance(row, Cell)]
+    def path_checks(self) -> list[PathCheck]:
+        """The checks that are a path's."""
+        return [check for check in self.checks if isinstance(check, PathCheck)]
 
     @property
     def repeat(self) -> str:
-        """The command that repeats this run, up to the rows; with the seed, if anything was chosen by it."""
-        seeded = self.drawn or len(self.cells) < len(self.rows)
+        """The command that repeats this run, up to the checks; with the seed, if anything was chosen by it."""
+        seeded = self.drawn or len(self.path_checks) < len(self.checks)
         return self.settings.repeat + (f" --seed {self.settings.seed}" if seeded else "")
 
     def evidence(self, suite: str, kind: str, **data: object) -> None:
@@ -257,12 +257,12 @@ class Run:
             self.say(f"{name}: done after {spent:.1f} s")
 
     def keep(self, verdict: Verdict) -> None:
-        """Keep a verdict, once a row, with where to look first if it is not fine."""
-        row = self._by_id.get(verdict.cell)
-        verdict = replace(verdict, likely=where_to_look(row, verdict) if row else "")
+        """Keep a verdict, once a check, with where to look first if it is not fine."""
+        check = self._by_id.get(verdict.check_id)
+        verdict = replace(verdict, likely=where_to_look(check, verdict) if check else "")
         verdict = replace(verdict, observed=redact(verdict.observed), reason=redact(verdict.reason))
-        self.verdicts[verdict.cell] = verdict
-        self.progress.judged(verdict.cell, verdict.status)
+        self.verdicts[verdict.check_id] = verdict
+        self.progress.judged(verdict.check_id, verdict.status)
         self.record("verdict", **verdict.as_json())
 
     def conclude(self) -> Conclusion:
@@ -273,9 +273,9 @@ class Run:
             self.settings.fail_on,
             accept_known_defects=self.settings.accept_known_defects,
         )
-        if len(self.verdicts) < len(self.rows):
-            failed = said.exit_code is ExitCode.NOT_CONFORMANT  # a row that failed is not undone by others left open
-            why = "not every row was judged" + (f"; as far as it goes, {said.why}" if failed else "")
+        if len(self.verdicts) < len(self.checks):
+            failed = said.exit_code is ExitCode.NOT_CONFORMANT  # a check that failed is not undone by others left open
+            why = "not every check was judged" + (f"; as far as it goes, {said.why}" if failed else "")
             code = said.exit_code if failed else ExitCode.HARNESS
             said = replace(said, result="incomplete", exit_code=code, why=why)
         trouble = self.trouble or self._never_found

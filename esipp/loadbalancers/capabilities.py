@@ -1,8 +1,9 @@
-"""What a load balancer does not carry at all, as features that rows lack: decided here for plan, doctor and run. Pure.
+"""What a load balancer does not carry at all, as features that checks lack: decided here for plan, doctor and run.
+Pure.
 
-Only what somebody *told* (``--provider``) makes a row unsupported. What was merely found, by names and labels, may be
-wrong, and must not silence a row that can be asked: it is a prediction (planning/limits.py), such a row is asked, and
-inconclusive if no VIP comes.
+Only what somebody *told* (``--provider``) makes a check unsupported. What was merely found, by names and labels, may be
+wrong, and must not silence a check that can be asked: it is a prediction (planning/limits.py), such a check is asked,
+and inconclusive if no VIP comes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,7 @@ NAMES = frozenset(f"{CARRIES}{each.value.lower()}" for each in (*Protocol, *Fami
 
 
 def uncarried(profile: LoadBalancer) -> Iterator[Limit]:
-    """The limits of a profile that make rows unsupported: those that it states, and what it does not carry."""
+    """The limits of a profile that make checks unsupported: those that it states, and what it does not carry."""
     protocols = frozenset(each.value for each in Protocol if each not in profile.protocols.value)
     if protocols:
         why = f"{profile.name} carries no {' or '.join(sorted(protocols))}"
@@ -30,7 +31,7 @@ def uncarried(profile: LoadBalancer) -> Iterator[Limit]:
 
 
 def words_of(limit: Limit) -> Iterator[tuple[str, ...]]:
-    """The words of rows that a limit hits (``Row.balanced``): all words of any of these."""
+    """The words of checks that a limit hits (``Check.balanced``): all words of any of these."""
     fields = (limit.protocols, limit.families, limit.policies, limit.clients, limit.what)
     for each in product(*(sorted(field) or [""] for field in fields)):
         yield tuple(word.lower() for word in each if word) or (ANYTHING,)

@@ -159,7 +159,7 @@ def of_internal(internal: bool, vips: Iterable[str]) -> list[Finding]:
 
 
 def of_vips(detected: Detected, families: Collection[Family]) -> list[Finding]:
-    """Where Services got VIPs of families that the profile does not carry, so that rows were not asked that could be.
+    """Where Services got VIPs of families that the profile does not carry, so that checks were not asked that could be.
 
     Args:
         detected: what the load balancer is taken for.

@@ -6,7 +6,7 @@ balancers would be open to everybody, and nobody would say so.
 
 from dataclasses import replace
 
-from esipp.base.customisation import On, Pairs, Wishes
+from esipp.base.customisation import Customisation, On, Pairs
 from esipp.base.errors import PreflightError
 from esipp.checks.profile import Annotation, LoadBalancer
 
@@ -43,7 +43,7 @@ def internal_of(profile: LoadBalancer | None) -> tuple[Annotation, ...]:
     return found
 
 
-def provided(wishes: Wishes, profile: LoadBalancer | None, *, internal: bool) -> Wishes:
+def provided(customisation: Customisation, profile: LoadBalancer | None, *, internal: bool) -> Customisation:
     """What a user wants, with the annotations that follow from it, and those that tag what a cloud makes for the run.
 
     Args:
@@ -55,14 +55,14 @@ def provided(wishes: Wishes, profile: LoadBalancer | None, *, internal: bool) ->
         PreflightError: nothing is known that makes them so, or an annotation that was given says otherwise.
     """
     tags = of_purpose(profile, TAGS) if profile else ()
-    wishes = replace(wishes, tags=tuple((each.key, each.value) for each in tags))
+    customisation = replace(customisation, tags=tuple((each.key, each.value) for each in tags))
     if not internal:
-        return wishes
+        return customisation
     pairs: Pairs = tuple((each.key, each.value) for each in internal_of(profile))
-    given = {each.key.lower(): each.value for each in wishes.annotations if each.on is On.SERVICE}
+    given = {each.key.lower(): each.value for each in customisation.annotations if each.on is On.SERVICE}
     for key, value in pairs:
         if given.get(key.lower(), value) != value:
             raise PreflightError(
                 f"--internal wants {key}={value}, and --annotation says {given[key.lower()]}.", "one of them."
             )
-    return replace(wishes, internal=pairs)
+    return replace(customisation, internal=pairs)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from esipp.checks.profile import Check, Grade, LoadBalancer, Source, Told
+from esipp.checks.profile import Grade, HealthCheck, LoadBalancer, Source, Told
 from esipp.loadbalancers.detection import Detected
 from esipp.loadbalancers.reference import DEFAULT
 
@@ -34,7 +34,7 @@ def as_it_runs(detected: Detected, known: Iterable[LoadBalancer], settings: Mapp
     return replace(detected, profiles=(running,), how=HOW, itself=True)
 
 
-def _told(check: Check, settings: Mapping[str, Any]) -> Check:
+def _told(check: HealthCheck, settings: Mapping[str, Any]) -> HealthCheck:
     """A check with the figures that are told."""
 
     def figure(name: str) -> Told[Any] | None:

@@ -1,4 +1,4 @@
-"""Preflight's part about clients outside: where they can stand, whether they start there, and what rows then lack."""
+"""Preflight's part about clients outside: where they can stand, whether they start there, and what checks then lack."""
 
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -55,7 +55,7 @@ def land(places: Iterable[Place], nodes: Collection[Node]) -> dict[Place, Landed
 
 
 def features(places: tuple[Place, ...], landed: Iterable[Landed], families: Iterable[Family]) -> dict[str, Feature]:
-    """What rows may need of clients outside, as far as it is known before anything stands in the cluster."""
+    """What checks may need of clients outside, as far as it is known before anything stands in the cluster."""
     # that no client outside is at hand is our surroundings' lack, not the cluster's
     if not places:
         return {OUTSIDE: NOBODY, TWO_ADDRESSES: NOBODY}

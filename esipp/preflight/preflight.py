@@ -8,7 +8,7 @@ from typing import Any
 from esipp.base.client_places import Place
 from esipp.base.errors import HarnessError, PreflightError
 from esipp.base.kubernetes_version import read_version
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 from esipp.checks.check import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, OWN_REFERENCE, Feature
 from esipp.checks.exclusions import features_of
 from esipp.checks.model import Balancer, Family, Role
@@ -88,7 +88,9 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     version = check_server(cluster)
     check_rights(cluster, settings, suites)
     raw = list_nodes(cluster)
-    load(cluster, settings.wishes.pull_secret, settings.image)  # what cannot be had is told before anything is made
+    load(
+        cluster, settings.customisation.pull_secret, settings.image
+    )  # what cannot be had is told before anything is made
     nodes, roles = check_nodes(raw, settings)
     outside = check_outside(settings, nodes)
     reference = find_reference(outside.network, cluster.server) if outside.network else None
@@ -110,7 +112,7 @@ class Seen:
 
 
 def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
-    """Facts and features: what the cluster has, and so which rows can be asked.
+    """Facts and features: what the cluster has, and so which checks can be asked.
 
     Raises:
         PreflightError: it stopped answering, the reference load balancer does not answer, or ``--without`` names
@@ -121,7 +123,7 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     version, raw, nodes, roles, reference = seen.version, seen.raw, seen.nodes, seen.roles, seen.reference
     facts = {"kubernetes": version, "nodes": str(len(nodes)), **_versions(raw)}
     decided = dict.fromkeys(facts, "API server /version and node status")
-    given = settings.wishes.facts()
+    given = settings.customisation.facts()
     facts, decided = facts | given, decided | dict.fromkeys(given, "given on the command line")
     services = _service_families(cluster, version)
     for name, fact in {**node_facts(raw, services), **proxy_facts(cluster)}.items():
@@ -168,7 +170,7 @@ def look_around(cluster: Cluster, settings: Settings, seen: Seen) -> Findings:
     features |= left_out(settings.without, features) | features_of(settings.exclude)
     if not features[HOST_NETWORK].present:  # then there is no root and are no raw sockets either
         features |= dict.fromkeys(("packets", "sctp"), features[HOST_NETWORK])
-    features |= version_features(version, all_rows())
+    features |= version_features(version, all_checks())
     chosen = sample(nodes.values(), with_control_plane(nodes.values(), roles), settings.sample_nodes, settings.seed)
     facts["nodes.sampled"], decided["nodes.sampled"] = chosen.words, chosen.decided
     found = Findings(nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes))

@@ -155,7 +155,7 @@ def list_nodes(cluster: Cluster) -> list[dict[str, Any]]:
 
 def read_nodes(raw: list[dict[str, Any]], settings: Settings) -> dict[str, Node]:
     """The nodes by name, as the user's wishes have them."""
-    return {item["metadata"]["name"]: read_node(item, settings.wishes) for item in raw}
+    return {item["metadata"]["name"]: read_node(item, settings.customisation) for item in raw}
 
 
 def check_nodes(raw: list[dict[str, Any]], settings: Settings) -> tuple[dict[str, Node], dict[Role, str]]:
@@ -169,7 +169,7 @@ def check_nodes(raw: list[dict[str, Any]], settings: Settings) -> tuple[dict[str
         return nodes, cast_roles(nodes.values())
     except ValueError:
         fit = sorted(node.name for node in nodes.values() if node.schedulable and node.chosen)
-        chosen = " that --node-selector leaves" if settings.wishes.node_selector else ""
+        chosen = " that --node-selector leaves" if settings.customisation.node_selector else ""
         number = sum(node.chosen for node in nodes.values())
         raise PreflightError(
             f"Only {len(fit)} of {number} nodes{chosen} can take pods ({', '.join(fit) or 'none'}); two are needed.",

@@ -8,47 +8,47 @@ from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import LEVELS
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 
 TROUBLE = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE)
 """The verdicts that are not fine, as they are told one after the other."""
 
-Group = Sequence[ToldRow]
-"""Rows of one cause, the plainest of the most binding ones first."""
+Group = Sequence[RecordedCheck]
+"""Checks of one cause, the plainest of the most binding ones first."""
 
 
-def causes_of_paths(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[Group]:
-    """Rows of paths that are not fine, by cause.
+def causes_of_paths(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[Group]:
+    """Checks of paths that are not fine, by cause.
 
     They have one cause where the same was wrong with them and the same place is to be looked at first.
     """
-    groups: dict[tuple[object, ...], list[ToldRow]] = {}
-    for row in rows:
-        verdict = verdicts.get(row.id)
+    groups: dict[tuple[object, ...], list[RecordedCheck]] = {}
+    for check in checks:
+        verdict = verdicts.get(check.id)
         if verdict is not None and verdict.status in TROUBLE:
-            groups.setdefault(_cause(row, verdict), []).append(row)
+            groups.setdefault(_cause(check, verdict), []).append(check)
     ordered = sorted(groups.values(), key=lambda group: TROUBLE.index(verdicts[group[0].id].status))
-    return [sorted(group, key=lambda row: (list(Level).index(row.level), len(row.id))) for group in ordered]
+    return [sorted(group, key=lambda check: (list(Level).index(check.level), len(check.id))) for group in ordered]
 
 
-def causes_of_others(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[Group]:
-    """Rows of no path that are not fine: those of one requirement have one cause."""
-    groups: dict[tuple[int, str, str], list[ToldRow]] = {}
-    for row in rows:
-        verdict = verdicts.get(row.id)
+def causes_of_others(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[Group]:
+    """Checks of no path that are not fine: those of one requirement have one cause."""
+    groups: dict[tuple[int, str, str], list[RecordedCheck]] = {}
+    for check in checks:
+        verdict = verdicts.get(check.id)
         if verdict is not None and verdict.status in TROUBLE:
-            groups.setdefault((TROUBLE.index(verdict.status), row.suite, row.requirement), []).append(row)
-    return [sorted(group, key=lambda row: list(Level).index(row.level)) for _, group in sorted(groups.items())]
+            groups.setdefault((TROUBLE.index(verdict.status), check.suite, check.requirement), []).append(check)
+    return [sorted(group, key=lambda check: list(Level).index(check.level)) for _, group in sorted(groups.items())]
 
 
-def _cause(row: ToldRow, verdict: Verdict) -> tuple[object, ...]:
-    """What rows of one cause have in common."""
+def _cause(check: RecordedCheck, verdict: Verdict) -> tuple[object, ...]:
+    """What checks of one cause have in common."""
     if verdict.status is Status.INCONCLUSIVE:
         return (verdict.status, verdict.reason.partition(", but ")[0])
-    if verdict.status is Status.ERROR:  # numbers and addresses differ from row to row
+    if verdict.status is Status.ERROR:  # numbers and addresses differ from check to check
         kind = verdict.reason.partition(" (on ")[0]  # on whichever path it was
         return (verdict.status, "".join(c for c in kind if not c.isdigit())[:40])
-    return (verdict.status, verdict.likely, frozenset(each.value for each in verdict.shown) - row.accept)
+    return (verdict.status, verdict.likely, frozenset(each.value for each in verdict.shown) - check.accept)
 
 
 def one_of(changes: str) -> str:
@@ -59,7 +59,7 @@ def one_of(changes: str) -> str:
 
 @dataclass
 class Reason:
-    """Why rows differ, were not tested, or are undecided, and which rows.
+    """Why checks differ, were not tested, or are undecided, and which checks.
 
     ``of`` is what they lack, as far as a verdict names it; ``nature`` is that of a known difference.
     """
@@ -67,13 +67,13 @@ class Reason:
     why: str
     references: tuple[Reference, ...] = ()
     of: list[str] = field(default_factory=list)
-    rows: list[ToldRow] = field(default_factory=list)
+    checks: list[RecordedCheck] = field(default_factory=list)
     nature: str = ""
 
     @property
     def levels(self) -> dict[str, int]:
-        """How many rows of each level it has."""
-        found = Counter(row.level for row in self.rows)
+        """How many checks of each level it has."""
+        found = Counter(check.level for check in self.checks)
         return {level.value: found[level] for level in Level if found[level]}
 
     @property
@@ -82,24 +82,24 @@ class Reason:
         return ", ".join(f"{count} {LEVELS[Level(level)]}" for level, count in self.levels.items())
 
 
-def reasons(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict], status: Status) -> list[Reason]:
-    """The reasons of rows that are ``known``, ``unsupported`` or ``inconclusive``, each once.
+def reasons(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict], status: Status) -> list[Reason]:
+    """The reasons of checks that are ``known``, ``unsupported`` or ``inconclusive``, each once.
 
-    Undecided rows have one reason where the same thing did not hold, whatever the rest of their reasons says.
+    Undecided checks have one reason where the same thing did not hold, whatever the rest of their reasons says.
     """
     found: dict[tuple[str, tuple[Reference, ...], str], Reason] = {}
-    for row in rows:
-        verdict = verdicts.get(row.id)
+    for check in checks:
+        verdict = verdicts.get(check.id)
         if verdict and verdict.status is Status.INCONCLUSIVE is status:
             why = verdict.reason.partition(", but ")[0]
-            found.setdefault((why, (), ""), Reason(why)).rows.append(row)
+            found.setdefault((why, (), ""), Reason(why)).checks.append(check)
         elif verdict and verdict.status is status:
-            # several features are often missing for one reason; a row that lacks two is told with the first
+            # several features are often missing for one reason; a check that lacks two is told with the first
             first = verdict.reason.removeprefix("needs ").partition("; ")[0]
             what, _, why = (first if status is Status.UNSUPPORTED else verdict.reason).rpartition(": ")
             key = (why, verdict.references, verdict.nature)
             reason = found.setdefault(key, Reason(why, verdict.references, nature=verdict.nature))
-            reason.rows.append(row)
+            reason.checks.append(check)
             if what and what not in reason.of:
                 reason.of.append(what)
     return list(found.values())

@@ -72,7 +72,7 @@ def report(run: RecordedRun) -> Json:
         "profiles": [_profile(run, profile, found) for profile in sorted(Profile)],
         "features": [_feature(run, name) for name in sorted({*present(run, features), *absent(run, features)})],
         "knownDifferences": _known(run),
-        "recordedTests": sorted(row.id for row in run.qualified if row.level is Level.RECORD),
+        "recordedTests": sorted(check.id for check in run.qualified if check.level is Level.RECORD),
     } | _instrument(run)
 
 
@@ -83,8 +83,8 @@ def _faults(run: RecordedRun) -> Json:
 
 def _instrument(run: RecordedRun) -> Json:
     """The checks of our own reference load balancer, at all levels together: they are in no profile's statistics."""
-    rows = run.instruments
-    return {"instrument": _status(run, Part("", Level.EXTENDED, rows))} if rows else {}
+    checks = run.instruments
+    return {"instrument": _status(run, Part("", Level.EXTENDED, checks))} if checks else {}
 
 
 def _feature(run: RecordedRun, name: str) -> Json:
@@ -109,9 +109,9 @@ def _status(run: RecordedRun, part: Part) -> Json:
     neither passed nor skipped: it stands under ``unsupportedTests``.
     """
     passed, failed = part.of(run, Status.PASS), part.of(run, *FAILED)
-    found = tally(run.verdicts[row.id] for row in part.rows if row.id in run.verdicts)
-    left_out = {row.id for row in part.rows if row.id in run.verdicts and run.verdicts[row.id].left_out}
-    unjudged = {row.id for row in part.rows if row.id not in run.verdicts}
+    found = tally(run.verdicts[check.id] for check in part.checks if check.id in run.verdicts)
+    left_out = {check.id for check in part.checks if check.id in run.verdicts and run.verdicts[check.id].left_out}
+    unjudged = {check.id for check in part.checks if check.id not in run.verdicts}
     skipped = sorted({*part.of(run, Status.INCONCLUSIVE, Status.ERROR), *left_out, *unjudged})
     lists = {
         "failedTests": failed,
@@ -128,10 +128,10 @@ def _status(run: RecordedRun, part: Part) -> Json:
 
 
 def _result(run: RecordedRun, part: Part, found: Tally, skipped: bool) -> str:
-    """A failure is one in any run, and so are known defects. ``success`` needs a run that is whole, a row that was
+    """A failure is one in any run, and so are known defects. ``success`` needs a run that is whole, a check that was
     asked and none skipped, and that all that were asked are as required.
 
-    Which profile the rows belong to that were not selected at all is not known, so that all are partial for them.
+    Which profile the checks belong to that were not selected at all is not known, so that all are partial for them.
     """
     if found.failed or found.flaky:
         return "failure"
@@ -164,7 +164,7 @@ def _known(run: RecordedRun) -> list[Json]:
     told = [
         {"reason": each.why, "reference": titles(each.references), "nature": each.nature or Nature.DEFECT.value}
         | {"references": [one.as_json() for one in each.references]}
-        | {"tests": sorted(row.id for row in each.rows)}
+        | {"tests": sorted(check.id for check in each.checks)}
         for each in found
     ]
     return sorted(told, key=lambda each: (str(each["reason"]), str(each["reference"])))

@@ -10,7 +10,7 @@ from esipp.checks.check import Level, Nature, Profile, Status
 from esipp.checks.reference import Reference
 from esipp.ledger import numbers
 from esipp.ledger.reading import LEDGER, RecordedRun
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.causes import TROUBLE, reasons
 from esipp.report.profiles import ended, faults, missing, moment, parts, settings
 
@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 
 def render(run: RecordedRun) -> str:
-    """The document: keys in a fixed order, a row and a record of evidence to a line, so that two can be compared."""
+    """The document: keys in a fixed order, a check and a record of evidence to a line, so that two can be compared."""
     told = document(run)
     lines = ["{"]
     for number, (name, value) in enumerate(told.items()):
@@ -79,7 +79,7 @@ def document(run: RecordedRun) -> Json:
             "counts": dict(sorted(said.counts.items())),
             "levels": {level.value: said.levels[level].as_json() for level in Level},
             "catalogue": {"core": said.catalogue, "asked": said.levels[Level.CORE].asked},
-            "rows": len(run.rows),
+            "rows": len(run.checks),
             "left_out_core_rows": header["left_out_core_rows"],
         },
         "ledger": {
@@ -102,17 +102,18 @@ def document(run: RecordedRun) -> Json:
         "instrument": _instrument(run),
         "known_differences": [
             {"reason": each.why, "references": _cited(each.references), "nature": each.nature or Nature.DEFECT.value}
-            | {"levels": each.levels, "rows": sorted(row.id for row in each.rows)}
+            | {"levels": each.levels, "rows": sorted(check.id for check in each.checks)}
             for each in reasons(run.qualified, run.verdicts, Status.KNOWN)
         ],
         "undecided": [
-            {"reason": each.why, "levels": each.levels, "rows": sorted(row.id for row in each.rows)}
+            {"reason": each.why, "levels": each.levels, "rows": sorted(check.id for check in each.checks)}
             for each in reasons(run.qualified, run.verdicts, Status.INCONCLUSIVE)
         ],
         "not_tested": [
-            {"feature": each.name, "why": each.why, "ours": each.ours, "rows": list(each.rows)} for each in missing(run)
+            {"feature": each.name, "why": each.why, "ours": each.ours, "rows": list(each.checks)}
+            for each in missing(run)
         ],
-        "rows": _rows(run),
+        "rows": _checks(run),
         "convergence": {
             "settings": _settings(run, numbers.CONVERGENCE, "seed", "moves", "spacing", "timeout", "clock_uncertainty"),
             "balancers": numbers.balancers(run),
@@ -140,19 +141,19 @@ def _settings(run: RecordedRun, suite: str, *names: str) -> Json | None:
 
 
 def _instrument(run: RecordedRun) -> Json:
-    """The rows about our own reference load balancer: they are in no profile, and no count of the conclusion."""
-    ids = {row.id for row in run.instruments}
-    found = Counter(each.status.value for each in run.verdicts.values() if each.cell in ids)
-    wrong = [each for each in run.verdicts.values() if each.cell in ids and each.status in TROUBLE]
+    """The checks about our own reference load balancer: they are in no profile, and no count of the conclusion."""
+    ids = {check.id for check in run.instruments}
+    found = Counter(each.status.value for each in run.verdicts.values() if each.check_id in ids)
+    wrong = [each for each in run.verdicts.values() if each.check_id in ids and each.status in TROUBLE]
     return {
         "rows": len(ids),
         "verdicts": dict(sorted(found.items())),
-        "not_fine": sorted(each.cell for each in wrong),
+        "not_fine": sorted(each.check_id for each in wrong),
     }
 
 
 def _profiles(run: RecordedRun) -> list[Json]:
-    told = {key: {"rows": len(part.rows), "verdicts": part.counts(run)} for key, part in parts(run).items()}
+    told = {key: {"rows": len(part.checks), "verdicts": part.counts(run)} for key, part in parts(run).items()}
     return [
         {"name": profile.value} | {level.value: told[profile.value, level] for level in Level} for profile in Profile
     ]
@@ -162,27 +163,27 @@ def _cited(references: Iterable[Reference]) -> list[Json]:
     return [each.as_json() for each in references]
 
 
-def _rows(run: RecordedRun) -> list[Json]:
+def _checks(run: RecordedRun) -> list[Json]:
     kept = (run.folder / "rows").is_dir()
-    return [_row(run, row, kept) for row in run.rows]
+    return [_check(run, check, kept) for check in run.checks]
 
 
-def _row(run: RecordedRun, row: ToldRow, kept: bool) -> Json:
-    """A row with its verdict; of one that was not judged, the status is null and nothing was observed."""
-    verdict = run.verdicts.get(row.id)
+def _check(run: RecordedRun, check: RecordedCheck, kept: bool) -> Json:
+    """A check with its verdict; of one that was not judged, the status is null and nothing was observed."""
+    verdict = run.verdicts.get(check.id)
     told: Mapping[str, Any] = verdict.as_json() if verdict else {}
     return {
-        "id": row.id,
-        "suite": row.suite,
-        "profile": row.profile,
-        "level": row.level.value,
+        "id": check.id,
+        "suite": check.suite,
+        "profile": check.profile,
+        "level": check.level.value,
         "status": told.get("status"),
-        "requirement": row.requirement,
-        "references": _cited(row.references),
-        "features": list(row.features),
-        "fails_if": row.fails_if,
-        "path": _path(row),
-        "expected": told.get("expected", row.expect),
+        "requirement": check.requirement,
+        "references": _cited(check.references),
+        "features": list(check.features),
+        "fails_if": check.fails_if,
+        "path": _path(check),
+        "expected": told.get("expected", check.expect),
         "observed": told.get("observed", ""),
         "reason": told.get("reason", ""),
         "difference_references": told.get("references", []),
@@ -197,13 +198,13 @@ def _row(run: RecordedRun, row: ToldRow, kept: bool) -> Json:
         "nature": told.get("nature", ""),
         "missing": told.get("missing", []),
         "instrument": told.get("instrument", False),
-        "files": [path.as_posix() for path in run.files(row.id)] if kept else [],
+        "files": [path.as_posix() for path in run.files(check.id)] if kept else [],
     }
 
 
-def _path(row: ToldRow) -> Json | None:
-    """Who dials what; null for a row that is no path's."""
+def _path(check: RecordedCheck) -> Json | None:
+    """Who dials what; null for a check that is no path's."""
     names = ("service", "policy", "internal_policy", "protocol", "family", "client", "entry", "told", "spread")
-    if row.place is None:
+    if check.place is None:
         return None
-    return {"id": row.path, "accepts": sorted(row.accept)} | numbers.pick(row.data, *names)
+    return {"id": check.path, "accepts": sorted(check.accept)} | numbers.pick(check.data, *names)

@@ -41,7 +41,7 @@ def code(text: str, most: int = 300) -> str:
     return f"{fence}{space}{told}{space}{fence}"
 
 
-def cell(text: str, most: int = 120) -> str:
+def table_cell(text: str, most: int = 120) -> str:
     """As ``code``, in a table: there a bar would begin the next cell, code or not."""
     return code(one_line(text, most).replace("|", "¦"), most)
 

@@ -72,25 +72,25 @@ class Fold:
 # -------------------------------------------------------------------------------------------------------- annotations
 def annotations(run: RecordedRun) -> list[str]:
     """What is not fine, one annotation a cause, the worst first; then the last word."""
-    paths = [row for row in run.qualified if row.place]
-    others = [row for row in run.qualified if not row.place]
+    paths = [check for check in run.qualified if check.place]
+    others = [check for check in run.qualified if not check.place]
     groups = [*causes_of_paths(paths, run.verdicts), *causes_of_others(others, run.verdicts)]
     groups.sort(key=lambda group: _rank(group, run))
     lines = [_annotation(group, run) for group in groups[:MOST_ANNOTATIONS]]
     rest = groups[MOST_ANNOTATIONS:]
     if rest:
-        rows = sum(len(group) for group in rest)
+        checks = sum(len(group) for group in rest)
         level = "error" if any(_level(group, run) == "error" for group in rest) else "warning"
-        text = f"and {len(rest)} more, of {counted(rows, 'row')}: see the job's summary and the run's report"
+        text = f"and {len(rest)} more, of {counted(checks, 'row')}: see the job's summary and the run's report"
         lines.append(command(level, text, title="esipp"))
     said = run.conclusion
-    untold = said.result == KNOWN_DEFECTS and said.exit_code is not ExitCode.CONFORMANT  # no row fails
+    untold = said.result == KNOWN_DEFECTS and said.exit_code is not ExitCode.CONFORMANT  # no check fails
     return [*lines, command("error" if untold else "notice", said.sentence, title="esipp")]
 
 
 def _level(group: Group, run: RecordedRun) -> str:
     """What binds and is wrong is an error, and so is what is ours; all else is a warning."""
-    verdicts = [run.verdicts[row.id] for row in group]
+    verdicts = [run.verdicts[check.id] for check in group]
     wrong = any(run.scale.binds(each) and each.status is not Status.INCONCLUSIVE for each in verdicts)
     return "error" if wrong or verdicts[0].status is Status.ERROR else "warning"
 

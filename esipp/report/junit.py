@@ -33,18 +33,18 @@ from esipp.checks.observation import Verdict
 from esipp.checks.reference import titles, with_urls
 from esipp.ledger.conclusion import FINE
 from esipp.ledger.reading import RecordedRun
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 has no way to say; observed text may hold it."""
 
 NO_TIME = "0.000"
-"""The seconds of a testcase: rows are observed side by side, so that times of their own would add up to many runs."""
+"""The seconds of a testcase: checks are observed side by side, so that times of their own would add up to many runs."""
 
 INSTRUMENT = "our own reference load balancer"
-"""What stands for the profile of rows that are about our instrument."""
+"""What stands for the profile of checks that are about our instrument."""
 
-NOT_ENDED = "The run did not come to its end: no row was asked, or it was killed."
+NOT_ENDED = "The run did not come to its end: no check was asked, or it was killed."
 
 
 # ------------------------------------------------------------------------------------------------------ from a ledger
@@ -54,36 +54,36 @@ def render(run: RecordedRun) -> str:
     times = [began, *(phase.at for phase in run.phases), *([float(run.end["at"])] if run.end else [])]
     root = Element("testsuites", {"name": f"esipp {_clean(run.header['lane'])}"})
     order = [profile.value for profile in Profile]
-    groups: dict[tuple[str, str], list[ToldRow]] = {}
-    beside = {row.id for row in run.instruments}
-    for row in run.rows:
-        groups.setdefault((INSTRUMENT if row.id in beside else row.profile, row.suite), []).append(row)
+    groups: dict[tuple[str, str], list[RecordedCheck]] = {}
+    beside = {check.id for check in run.instruments}
+    for check in run.checks:
+        groups.setdefault((INSTRUMENT if check.id in beside else check.profile, check.suite), []).append(check)
     for profile, suite in sorted(groups, key=lambda group: order.index(group[0]) if group[0] in order else len(order)):
         _add_suite(root, f"{profile} / {suite}", run, groups[profile, suite])
     said = run.conclusion
     red = any(case.find("failure") is not None or case.find("error") is not None for case in root.iter("testcase"))
-    told_by_rows = said.exit_code in (ExitCode.CONFORMANT, ExitCode.NOT_CONFORMANT)
-    if not run.whole or not told_by_rows or (said.exit_code is not ExitCode.CONFORMANT and not red):
-        unjudged = sum(1 for row in run.rows if row.id not in run.verdicts)
+    told_by_checks = said.exit_code in (ExitCode.CONFORMANT, ExitCode.NOT_CONFORMANT)
+    if not run.whole or not told_by_checks or (said.exit_code is not ExitCode.CONFORMANT and not red):
+        unjudged = sum(1 for check in run.checks if check.id not in run.verdicts)
         open_ = [f"{counted(unjudged, 'row has', 'rows have')} no verdict"] if unjudged else []
         body = [said.sentence, *run.trouble, *open_]
         _run_case(_suite(root, "run", run), said.sentence, body, said.result)
     return _finish(root, max(times) - began)
 
 
-def _add_suite(root: Element, name: str, run: RecordedRun, rows: list[ToldRow]) -> None:
+def _add_suite(root: Element, name: str, run: RecordedRun, checks: list[RecordedCheck]) -> None:
     suite = _suite(root, name, run)
-    for row in rows:
-        case = _case(suite, f"esipp.{row.suite}.{row.profile}", row.id)
-        verdict = run.verdicts.get(row.id)
+    for check in checks:
+        case = _case(suite, f"esipp.{check.suite}.{check.profile}", check.id)
+        verdict = run.verdicts.get(check.id)
         properties = SubElement(case, "properties")
-        for label, value in _told(run, row, verdict).items():
+        for label, value in _told(run, check, verdict).items():
             if value:
                 SubElement(properties, "property", {"name": label, "value": _clean(value)})
         if verdict is None:
             SubElement(case, "skipped", {"message": "not judged: the run ended before"})
         else:
-            _say(case, run, row, verdict)
+            _say(case, run, check, verdict)
 
 
 def _suite(root: Element, name: str, run: RecordedRun) -> Element:
@@ -101,18 +101,18 @@ def _suite(root: Element, name: str, run: RecordedRun) -> Element:
     return suite
 
 
-def _told(run: RecordedRun, row: ToldRow, verdict: Verdict | None) -> dict[str, str]:
-    """What is said of a row, by label; the evidence is told relative to the run's folder."""
-    evidence = f"rows/{row.id}" if verdict and verdict.status is not Status.PASS and run.files(row.id) else ""
-    told = {"level": row.level.value, "requirement": row.requirement, "expected": row.expect}
+def _told(run: RecordedRun, check: RecordedCheck, verdict: Verdict | None) -> dict[str, str]:
+    """What is said of a check, by label; the evidence is told relative to the run's folder."""
+    evidence = f"rows/{check.id}" if verdict and verdict.status is not Status.PASS and run.files(check.id) else ""
+    told = {"level": check.level.value, "requirement": check.requirement, "expected": check.expect}
     if verdict is not None:
         told |= {"verdict": verdict.status.value, "expected": verdict.expected, "observed": verdict.observed}
         told |= {"sees": verdict.sees, "reason": verdict.reason, "likely": verdict.likely}
         told |= {"nature": verdict.nature, "difference": with_urls(verdict.references)}
-    return told | {"reference": with_urls(row.references), "evidence": evidence}
+    return told | {"reference": with_urls(check.references), "evidence": evidence}
 
 
-def _say(case: Element, run: RecordedRun, row: ToldRow, verdict: Verdict) -> None:
+def _say(case: Element, run: RecordedRun, check: RecordedCheck, verdict: Verdict) -> None:
     """The testcase's outcome; nothing for one that passed."""
     status, seen = verdict.status, f"expected {verdict.expected}; observed {verdict.observed}"
     seen += f" ({verdict.reason})" if verdict.reason else ""
@@ -121,16 +121,16 @@ def _say(case: Element, run: RecordedRun, row: ToldRow, verdict: Verdict) -> Non
     if run.scale.spoils(verdict):
         kind = "error" if status in (Status.ERROR, Status.INCONCLUSIVE) else "failure"
         outcome = SubElement(case, kind, {"message": _clean(f"{status.value}: {seen}"), "type": status.value})
-        told = _told(run, row, verdict) | {"packets": verdict.change, "ports": verdict.ports}
-        told |= {"rests on": verdict.witnesses, "repeat": f"{run.header['command']} {row.id}"}
+        told = _told(run, check, verdict) | {"packets": verdict.change, "ports": verdict.ports}
+        told |= {"rests on": verdict.witnesses, "repeat": f"{run.header['command']} {check.id}"}
         outcome.text = _clean("\n".join(f"{label}: {text}" for label, text in told.items() if text))
         return
     why = {
         Status.KNOWN: f"known difference, {verdict.nature}: {verdict.reason} [{titles(verdict.references)}]",
         Status.UNSUPPORTED: f"not tested: {verdict.reason}",
-        Status.INCONCLUSIVE: f"{row.level.value} row could not be decided: {verdict.reason}",
-        Status.FLAKY: f"{row.level.value} row is flaky: {seen}",
-    }.get(status, f"{row.level.value} row differs: {seen}")
+        Status.INCONCLUSIVE: f"{check.level.value} check could not be decided: {verdict.reason}",
+        Status.FLAKY: f"{check.level.value} check is flaky: {seen}",
+    }.get(status, f"{check.level.value} check differs: {seen}")
     if not run.scale.concerns(verdict):
         why = f"outside of the verdict: {why}"
     SubElement(case, "skipped", {"message": _clean(why), "type": status.value})

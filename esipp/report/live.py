@@ -60,7 +60,7 @@ def frame(standing: Standing, width: int) -> RenderableType:
     inner.add_column(overflow="fold")
     for text in _within(standing):
         inner.add_row("", text)
-    inner.add_row("", _rows(standing))
+    inner.add_row("", _checks(standing))
     if standing.counts:
         inner.add_row("", _counts(standing))
     lines += [inner, _clock(standing, width)]
@@ -90,8 +90,8 @@ def _within(standing: Standing) -> Iterator[Text]:
         yield Text(f"and for {counted(len(standing.waits) - MOST_WAITS, 'more thing')}", style="dim")
 
 
-def _rows(standing: Standing) -> Text:
-    line = Text(f"{standing.rows:,} {form(standing.rows, 'row')}: ")
+def _checks(standing: Standing) -> Text:
+    line = Text(f"{standing.checks:,} {form(standing.checks, 'row')}: ")
     line.append(f"{standing.arranged:,} arranged, {standing.observed:,} observed, {standing.judged:,} judged")
     if standing.impossible:
         line.append(f", {standing.impossible:,} not possible here", style="dim")

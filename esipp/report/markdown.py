@@ -12,9 +12,9 @@ from esipp.checks.check import KUBERNETES, Level, Nature, Profile, Status
 from esipp.ledger import numbers
 from esipp.ledger.conclusion import LEVELS, WORST_FIRST, tally
 from esipp.ledger.reading import RecordedRun
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.causes import Group, causes_of_others, causes_of_paths, one_of, reasons
-from esipp.report.escaping import block, cell, code, links, prose
+from esipp.report.escaping import block, code, links, prose, table_cell
 from esipp.report.profiles import NOT_JUDGED, ended, faults, missing, moment, parts
 from esipp.report.shared import common_factor
 from esipp.report.terminal import contradictions
@@ -67,7 +67,7 @@ def _trouble(run: RecordedRun) -> list[str]:
 
 
 def _verdicts(run: RecordedRun) -> list[str]:
-    """The table of profiles and levels, of verdicts that any row got."""
+    """The table of profiles and levels, of verdicts that any check got."""
     found = {key: part.counts(run) for key, part in parts(run).items()}
     columns = [each for each in ORDER if each == Status.PASS or any(each in counts for counts in found.values())]
     lines = ["", "| profile | level | rows | " + " | ".join(columns) + " |", "|---|---|--:|" + "--:|" * len(columns)]
@@ -78,7 +78,7 @@ def _verdicts(run: RecordedRun) -> list[str]:
                 numbers_ = " | ".join(str(counts.get(each, 0)) for each in columns)
                 lines.append(f"| {profile.value} | {LEVELS[level]} | {sum(counts.values())} | {numbers_} |")
     left_out = run.header["left_out_core_rows"]
-    return lines + (["", f"Not selected: {counted(left_out, 'core row')}."] if left_out else [])
+    return lines + (["", f"Not selected: {counted(left_out, 'core check')}."] if left_out else [])
 
 
 def _qualified(run: RecordedRun) -> list[str]:
@@ -94,11 +94,12 @@ def _qualified(run: RecordedRun) -> list[str]:
     ]
     known = [name for name in FIRST_FACTS if name in run.facts]
     facts = [
-        f"| {cell(name)} | {cell(run.facts[name].value)} | {cell(run.facts[name].decided)} |"
+        f"| {table_cell(name)} | {table_cell(run.facts[name].value)} | {table_cell(run.facts[name].decided)} |"
         for name in [*known, *sorted(run.facts.keys() - {*known})]
     ]
     components = [
-        f"| {cell(each.kind)} | {cell(each.image or each.name)} | {cell(each.digest or 'no digest')} |"
+        f"| {table_cell(each.kind)} | {table_cell(each.image or each.name)} |"
+        f" {table_cell(each.digest or 'no digest')} |"
         for each in sorted(run.components, key=lambda each: (each.kind not in FIRST_KINDS, each.kind, each))
     ]
     if facts:
@@ -120,8 +121,8 @@ def _failures(run: RecordedRun) -> list[str]:
     if not groups:
         return []
     groups.sort(key=lambda group: not run.scale.binds(run.verdicts[group[0].id]))
-    rows = sum(len(group) for group in groups)
-    lines = ["", f"## Not fine: {counted(rows, 'row')}, {counted(len(groups), 'cause')}", ""]
+    checks = sum(len(group) for group in groups)
+    lines = ["", f"## Not fine: {counted(checks, 'row')}, {counted(len(groups), 'cause')}", ""]
     for group in groups[:MOST_CAUSES]:
         lines += _cause(run, group)
     if len(groups) > MOST_CAUSES:
@@ -133,14 +134,14 @@ def _failures(run: RecordedRun) -> list[str]:
     return lines
 
 
-def _groups(run: RecordedRun, rows: Sequence[ToldRow]) -> list[Group]:
-    """The causes of these rows, those of paths first."""
-    paths, others = ([row for row in rows if bool(row.place) is which] for which in (True, False))
+def _groups(run: RecordedRun, checks: Sequence[RecordedCheck]) -> list[Group]:
+    """The causes of these checks, those of paths first."""
+    paths, others = ([check for check in checks if bool(check.place) is which] for which in (True, False))
     return [*causes_of_paths(paths, run.verdicts), *causes_of_others(others, run.verdicts)]
 
 
 def _cause(run: RecordedRun, group: Group) -> list[str]:
-    """One cause by its plainest row: what it requires, what was seen, where to look, how to ask again."""
+    """One cause by its plainest check: what it requires, what was seen, where to look, how to ask again."""
     first, *others = group
     verdict = run.verdicts[first.id]
     wrong = verdict.status in (Status.FAIL, Status.FLAKY)
@@ -148,7 +149,7 @@ def _cause(run: RecordedRun, group: Group) -> list[str]:
     why = {
         "": code(verdict.reason, 200) if verdict.reason else "",
         "packets: ": code(one_of(verdict.change), 200) if verdict.change else "",
-        "only ": prose(common_factor(group, run.rows, run.verdicts)) if wrong else "",
+        "only ": prose(common_factor(group, run.checks, run.verdicts)) if wrong else "",
         "likely ": prose(verdict.likely) if verdict.likely else "",
     }
     told = {
@@ -158,7 +159,7 @@ def _cause(run: RecordedRun, group: Group) -> list[str]:
         "why": "; ".join(label + text for label, text in why.items() if text not in ("", "-")),
         "again": code(f"{run.header['command']} {first.id}", 400),
     }
-    also = f" and {counted(len(others), 'more row')}" if others else ""
+    also = f" and {counted(len(others), 'more check')}" if others else ""
     title = f"- **{verdict.status.value.upper()}** ({first.level.value}) {code(first.id, 200)}{also}"
     return [title, *(f"  - {label}: {text}" for label, text in told.items() if text)]
 
@@ -169,7 +170,7 @@ def _known(run: RecordedRun) -> list[str]:
     if not found:
         return []
     told = [
-        f"- {each.nature or 'known'}, {counted(len(each.rows), 'row')} ({each.told_levels}): {prose(each.why)} "
+        f"- {each.nature or 'known'}, {counted(len(each.checks), 'row')} ({each.told_levels}): {prose(each.why)} "
         f"[{links(each.references)}]"
         for each in sorted(found, key=lambda each: each.nature == Nature.ALLOWED)
     ]
@@ -177,29 +178,29 @@ def _known(run: RecordedRun) -> list[str]:
 
 
 def _instrument(run: RecordedRun) -> list[str]:
-    """The rows about our own reference load balancer: they are in no table above."""
-    rows = run.instruments
-    if not rows:
+    """The checks about our own reference load balancer: they are in no table above."""
+    checks = run.instruments
+    if not checks:
         return []
-    found = tally(run.verdicts[row.id] for row in rows if row.id in run.verdicts)
+    found = tally(run.verdicts[check.id] for check in checks if check.id in run.verdicts)
     lines = ["", "## Our own reference load balancer", ""]
     not_asked = f", {found.not_asked:,} not tested" if found.not_asked else ""
-    lines += [f"{counted(len(rows), 'row')}, outside of the verdict: {found.words or 'none asked'}{not_asked}."]
-    causes = [line for group in _groups(run, rows)[:MOST_INSTRUMENT_CAUSES] for line in _cause(run, group)]
+    lines += [f"{counted(len(checks), 'row')}, outside of the verdict: {found.words or 'none asked'}{not_asked}."]
+    causes = [line for group in _groups(run, checks)[:MOST_INSTRUMENT_CAUSES] for line in _cause(run, group)]
     return lines + (["", *causes] if causes else [])
 
 
 def _not_tested(run: RecordedRun) -> list[str]:
     """What was not tested and why, by the feature that is missing."""
     found = missing(run)
-    unjudged = sum(1 for row in run.rows if row.id not in run.verdicts)
+    unjudged = sum(1 for check in run.checks if check.id not in run.verdicts)
     if not found and not unjudged:
         return []
     told = [f"- {counted(unjudged, 'row')}: not judged, the run was cut short"] if unjudged else []
-    for each in sorted(found, key=lambda each: (not each.ours, -len(each.rows), each.name)):
+    for each in sorted(found, key=lambda each: (not each.ours, -len(each.checks), each.name)):
         name = f"Kubernetes {each.name.removeprefix(KUBERNETES)}" if each.name.startswith(KUBERNETES) else each.name
         by = " (left out by us)" if each.ours else ""
-        told.append(f"- {counted(len(each.rows), 'row')} for want of {code(name)}{by}: {prose(each.why)}")
+        told.append(f"- {counted(len(each.checks), 'row')} for want of {code(name)}{by}: {prose(each.why)}")
     return ["", "## Not tested", "", *_some(told, MOST_REASONS, "features")]
 
 
@@ -212,7 +213,7 @@ def _convergence(run: RecordedRun) -> list[str]:
     lines += ["| balancer | up | down | lost requests | black hole | bound |", "|---|--:|--:|--:|--:|---|"]
     for each in found[:MOST_BALANCERS]:
         if each["obstacle"]:
-            lines.append(f"| {cell(each['name'])} | - | - | - | - | {cell(each['obstacle'])} |")
+            lines.append(f"| {table_cell(each['name'])} | - | - | - | - | {table_cell(each['obstacle'])} |")
             continue
         sides = [_worst(each, direction) for direction in ("up", "down")]
         lost = sum(of[name] for of in each["losses"].values() for name in ("timed_out", "refused", "reset", "wrong"))
@@ -220,7 +221,7 @@ def _convergence(run: RecordedRun) -> list[str]:
         hole = f"{max(holes):.2f}" if holes else "-"
         seconds = each["bound"]["seconds"]
         rests = f"{seconds:.2f}, {each['bound']['rests_on']}" if seconds is not None else each["bound"]["rests_on"]
-        lines.append(f"| {cell(each['name'])} | {' | '.join(sides)} | {lost} | {hole} | {rests} |")
+        lines.append(f"| {table_cell(each['name'])} | {' | '.join(sides)} | {lost} | {hole} | {rests} |")
     more = len(found) - MOST_BALANCERS
     return lines + ([f"| and {more} more | in report.json | | | | |"] if more > 0 else [])
 

@@ -13,7 +13,7 @@ from esipp.checks.check import Status
 from esipp.checks.model import AddressClass, Family, Protocol
 from esipp.checks.observation import Verdict
 from esipp.ledger.conclusion import WORST_FIRST
-from esipp.ledger.recorded_checks import Place, ToldRow
+from esipp.ledger.recorded_checks import Place, RecordedCheck
 
 WIDTH = 100
 
@@ -52,8 +52,8 @@ Column = tuple[str, str]
 """Client and family."""
 
 
-Asked = tuple[Place, ToldRow, Verdict]
-Fields = dict[Column, list[tuple[ToldRow, Verdict]]]
+Asked = tuple[Place, RecordedCheck, Verdict]
+Fields = dict[Column, list[tuple[RecordedCheck, Verdict]]]
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Grid:
     families: Sequence[Family]
 
 
-def grid(rows: Sequence[ToldRow], verdicts: Mapping[str, Verdict]) -> Grid | None:
+def grid(rows: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> Grid | None:
     """The matrix of all rows that were asked; None without any. Those that could not be are told elsewhere."""
     asked = [
         (row.place, row, verdicts[row.id])
@@ -100,7 +100,7 @@ def grid(rows: Sequence[ToldRow], verdicts: Mapping[str, Verdict]) -> Grid | Non
     return Grid(lines, [line.title(tested) for line in lines], clients, families)
 
 
-def matrix(rows: Sequence[ToldRow], verdicts: Mapping[str, Verdict]) -> list[str]:
+def matrix(rows: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[str]:
     """The matrix of all rows that were asked, as text."""
     whole = grid(rows, verdicts)
     if whole is None:
@@ -164,7 +164,7 @@ def _lines(asked: Iterable[Asked]) -> tuple[list[Line], Mapping[tuple[str, str],
     return [line for kin in lines.values() for line in kin], tested
 
 
-def in_short(made: Sequence[tuple[ToldRow, Verdict]]) -> str:
+def in_short(made: Sequence[tuple[RecordedCheck, Verdict]]) -> str:
     """What was seen, and the worst verdict; what was only recorded says so."""
     worst = min((verdict for _, verdict in made), key=lambda verdict: WORST_FIRST.index(verdict.status))
     seen = "".join(sorted({LETTERS[each] for _, verdict in made for each in verdict.shown}))

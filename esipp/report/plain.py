@@ -1,67 +1,69 @@
-"""Rows that are no paths, for people: how they are explained, listed in docs/cells.md, and told where they fail."""
+"""Checks that are no paths, for people: how they are explained, listed in docs/cells.md, and told where they fail."""
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from esipp.base.plural import counted
-from esipp.checks.check import KUBERNETES, Level, Row
+from esipp.checks.check import KUBERNETES, Check, Level
 from esipp.checks.explain import cite, explain, say_since
 from esipp.checks.observation import Verdict
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.checks.patterns import patterns
 from esipp.checks.reference import Reference, titles
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.causes import causes_of_others
 from esipp.report.matrix import WIDTH
 
 MOST_OTHERS = 5
-"""Rows that fail in the same way and are shown in a line each, after the first; all of them are in the ledger."""
+"""Checks that fail in the same way and are shown in a line each, after the first; all of them are in the ledger."""
 
 
-def explain_row(row: Row) -> str:
-    """What a row requires, why, and what must be seen."""
-    if isinstance(row, Cell):
-        return explain(row)
+def explain_check(check: Check) -> str:
+    """What a check requires, why, and what must be seen."""
+    if isinstance(check, PathCheck):
+        return explain(check)
     told = {
-        "asked": row.asked,
-        "holds if": row.expected if row.level is not Level.RECORD else "nothing is required: what is seen is recorded",
-        "fails if": row.fails_if,
-        "since": say_since(row),
-        "needs": ", ".join(sorted(each for each in row.features if not each.startswith(KUBERNETES))),
+        "asked": check.asked,
+        "holds if": check.expected
+        if check.level is not Level.RECORD
+        else "nothing is required: what is seen is recorded",
+        "fails if": check.fails_if,
+        "since": say_since(check),
+        "needs": ", ".join(sorted(each for each in check.features if not each.startswith(KUBERNETES))),
     }
-    lines = [row.id, "=" * len(row.id), *textwrap.wrap(row.requirement, WIDTH, break_on_hyphens=False), ""]
-    lines += fold("level", row.level.value, 12) + cite("because", row.references)
+    lines = [check.id, "=" * len(check.id), *textwrap.wrap(check.requirement, WIDTH, break_on_hyphens=False), ""]
+    lines += fold("level", check.level.value, 12) + cite("because", check.references)
     for label, text in told.items():
         lines += fold(label, text, 12) if text else []
     return "\n".join(lines)
 
 
 # ------------------------------------------------------------------------------------------------- docs/cells.md
-def table(rows: Sequence[Row], references: Sequence[Reference]) -> list[str]:
-    """The rows as a table; those that differ only in who asks whom are one line, their ids told in braces."""
-    lines = ["| rows | level | must be seen | requirement | because |", "|---|---|---|---|---|"]
-    alike: dict[tuple[object, ...], list[Row]] = {}
-    for row in rows:
-        key = (row.requirement, row.level, row.expected, row.references)
-        alike.setdefault(key, []).append(row)
+def table(checks: Sequence[Check], references: Sequence[Reference]) -> list[str]:
+    """The checks as a table; those that differ only in who asks whom are one line, their ids told in braces."""
+    lines = ["| checks | level | must be seen | requirement | because |", "|---|---|---|---|---|"]
+    alike: dict[tuple[object, ...], list[Check]] = {}
+    for check in checks:
+        key = (check.requirement, check.level, check.expected, check.references)
+        alike.setdefault(key, []).append(check)
     for group in alike.values():
         because = ", ".join(str(references.index(each) + 1) for each in group[0].references)
-        for pattern in patterns([row.id for row in group]):
+        for pattern in patterns([check.id for check in group]):
             first = group[0]
             lines.append(f"| `{pattern}` | {first.level.value} | {first.expected} | {first.requirement} | {because} |")
     return lines
 
 
 # --------------------------------------------------------------------------------------------------- the terminal
-def failures(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
-    """Each row that is not fine; of those that fail in the same way the first whole, the others in a line each."""
+def failures(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
+    """Each check that is not fine; of those that fail in the same way the first whole, the others in a line each."""
     lines: list[str] = []
-    for group in causes_of_others(rows, verdicts):
+    for group in causes_of_others(checks, verdicts):
         lines += ["", *_tell(group, verdicts, repeat)]
     return lines
 
 
-def _tell(group: Sequence[ToldRow], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
+def _tell(group: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
     first, *others = group
     verdict = verdicts[first.id]
     told = {
@@ -78,9 +80,9 @@ def _tell(group: Sequence[ToldRow], verdicts: Mapping[str, Verdict], repeat: str
         lines += fold(label, text) if text else []
     lines.append(f"  {'repeat':<9} {repeat} {first.id}")
     if others:
-        lines += fold("also", f"{counted(len(others), 'more row')} of this requirement:")
-    for row in others[:MOST_OTHERS]:
-        lines += fold("", f"({row.level.value}) {row.id}: {verdicts[row.id].observed}")
+        lines += fold("also", f"{counted(len(others), 'more check')} of this requirement:")
+    for check in others[:MOST_OTHERS]:
+        lines += fold("", f"({check.level.value}) {check.id}: {verdicts[check.id].observed}")
     if len(others) > MOST_OTHERS:
         lines += fold("", f"and {len(others) - MOST_OTHERS} more, all in the ledger")
     return lines

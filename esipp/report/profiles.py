@@ -1,4 +1,4 @@
-"""What the verdicts are told by in reports: profiles and levels, with the features that their rows need. Pure."""
+"""What the verdicts are told by in reports: profiles and levels, with the features that their checks need. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,81 +7,85 @@ from datetime import UTC, datetime
 
 from esipp.checks.check import KUBERNETES, Level, Profile, Status, exclusions
 from esipp.ledger.reading import RecordedRun
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 
 OTHERWISE = "another reason"
-"""What stands for a feature where a row was not tested and all that it needs is there."""
+"""What stands for a feature where a check was not tested and all that it needs is there."""
 
 NOT_JUDGED = "not judged"
-"""What counts call a row without a verdict; only a run that was cut short has any."""
+"""What counts call a check without a verdict; only a run that was cut short has any."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The rows of one profile and one level, in their order."""
+    """The checks of one profile and one level, in their order."""
 
     profile: str
     level: Level
-    rows: Sequence[ToldRow]
+    checks: Sequence[RecordedCheck]
 
     def counts(self, run: RecordedRun) -> dict[str, int]:
-        """How many rows got which verdict; each verdict that any row got, sorted by name."""
+        """How many checks got which verdict; each verdict that any check got, sorted by name."""
         found = Counter(
-            run.verdicts[row.id].status.value if row.id in run.verdicts else NOT_JUDGED for row in self.rows
+            run.verdicts[check.id].status.value if check.id in run.verdicts else NOT_JUDGED for check in self.checks
         )
         return dict(sorted(found.items()))
 
     def of(self, run: RecordedRun, *statuses: Status) -> list[str]:
-        """The ids of the rows that got one of these verdicts, sorted."""
-        return sorted(row.id for row in self.rows if row.id in run.verdicts and run.verdicts[row.id].status in statuses)
+        """The ids of the checks that got one of these verdicts, sorted."""
+        return sorted(
+            check.id for check in self.checks if check.id in run.verdicts and run.verdicts[check.id].status in statuses
+        )
 
     def features(self) -> set[str]:
-        """Every feature that a row of it needs."""
-        return {name for row in self.rows for name in row.features}
+        """Every feature that a check of it needs."""
+        return {name for check in self.checks for name in check.features}
 
 
 def parts(run: RecordedRun) -> dict[tuple[str, Level], Part]:
-    """Every profile and level, also where the run has no such row; without rows about our instrument."""
-    rows: dict[tuple[str, Level], list[ToldRow]] = {(each.value, level): [] for each in Profile for level in Level}
-    for row in run.qualified:
-        rows.setdefault((row.profile, row.level), []).append(row)
-    return {key: Part(*key, own) for key, own in rows.items()}
+    """Every profile and level, also where the run has no such check; without checks about our instrument."""
+    checks: dict[tuple[str, Level], list[RecordedCheck]] = {
+        (each.value, level): [] for each in Profile for level in Level
+    }
+    for check in run.qualified:
+        checks.setdefault((check.profile, check.level), []).append(check)
+    return {key: Part(*key, own) for key, own in checks.items()}
 
 
 @dataclass(frozen=True)
 class Missing:
-    """A feature that is not there, why, whether through our own doing, and the rows that were not tested for it."""
+    """A feature that is not there, why, whether through our own doing, and the checks that were not tested for it."""
 
     name: str
     why: str
     ours: bool
-    rows: Sequence[str]
+    checks: Sequence[str]
 
 
 def missing(run: RecordedRun) -> list[Missing]:
-    """What was not tested, by the feature that is missing; a row that lacks two is named with both."""
-    rows: dict[str, list[str]] = {}
-    for row in run.rows:
-        verdict = run.verdicts.get(row.id)
+    """What was not tested, by the feature that is missing; a check that lacks two is named with both."""
+    checks: dict[str, list[str]] = {}
+    for check in run.checks:
+        verdict = run.verdicts.get(check.id)
         if verdict is not None and verdict.status is Status.UNSUPPORTED:
-            names = exclusions(row.id, run.features) or _lacking(run, row, verdict.reason)
+            names = exclusions(check.id, run.features) or _lacking(run, check, verdict.reason)
             for name in names or [OTHERWISE]:
-                rows.setdefault(name, []).append(row.id)
-    return [_missing(run, name, sorted(own)) for name, own in sorted(rows.items())]
+                checks.setdefault(name, []).append(check.id)
+    return [_missing(run, name, sorted(own)) for name, own in sorted(checks.items())]
 
 
-def _lacking(run: RecordedRun, row: ToldRow, reason: str) -> list[str]:
+def _lacking(run: RecordedRun, check: RecordedCheck, reason: str) -> list[str]:
     """Those of its features that are not there, and those that its verdict names: some follow from what it is about."""
     named = (name for name, each in run.features.items() if not each.present and f"{name}: {each.why}" in reason)
-    return sorted({*absent(run, row.features), *named})
+    return sorted({*absent(run, check.features), *named})
 
 
-def _missing(run: RecordedRun, name: str, rows: Sequence[str]) -> Missing:
+def _missing(run: RecordedRun, name: str, checks: Sequence[str]) -> Missing:
     if name == OTHERWISE:
-        told = [run.verdicts[row] for row in rows]
-        return Missing(name, told[0].reason, any(verdict.left_out for verdict in told), rows)
+        told = [run.verdicts[check] for check in checks]
+        return Missing(name, told[0].reason, any(verdict.left_out for verdict in told), checks)
     feature = run.features.get(name)
-    return Missing(name, feature.why if feature else "nobody looked for it", bool(feature and feature.ours), rows)
+    return Missing(name, feature.why if feature else "nobody looked for it", bool(feature and feature.ours), checks)
 
 
 def present(run: RecordedRun, names: Iterable[str]) -> list[str]:

@@ -1,21 +1,23 @@
-"""What failing rows share and their passing siblings lack: ``over UDP, not TCP``."""
+"""What failing checks share and their passing siblings lack: ``over UDP, not TCP``."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 
 
-def common_factor(failing: Sequence[ToldRow], rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> str:
-    """What failing rows share and their passing siblings lack; empty where nothing is.
+def common_factor(
+    failing: Sequence[RecordedCheck], checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]
+) -> str:
+    """What failing checks share and their passing siblings lack; empty where nothing is.
 
-    A sibling differs in one thing only, and requires the same. A thing is named if all failing rows share it, and
+    A sibling differs in one thing only, and requires the same. A thing is named if all failing checks share it, and
     none of their siblings in it fails as well.
     """
-    places = [(row.place, verdicts[row.id]) for row in rows
-              if row.place and row.id in verdicts and row.level is not Level.RECORD]  # fmt: skip
-    own = [row.place for row in failing if row.place]
+    places = [(check.place, verdicts[check.id]) for check in checks
+              if check.place and check.id in verdicts and check.level is not Level.RECORD]  # fmt: skip
+    own = [check.place for check in failing if check.place]
     said = []
     for axis in own[0].axes if own else ():
         shared = {place.axes[axis] for place in own}

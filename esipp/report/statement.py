@@ -33,10 +33,10 @@ def render(run: RecordedRun) -> str:
 
 
 def statement(run: RecordedRun) -> Json:
-    """The statement as a value. Test names are row ids.
+    """The statement as a value. Test names are check ids.
 
-    Rows that were not asked are no tests. Informational rows neither pass nor fail: they are named by an annotation of
-    the ledger, and rows about our own reference load balancer are counted there.
+    Checks that were not asked are no tests. Informational checks neither pass nor fail: they are named by an annotation
+    of the ledger, and checks about our own reference load balancer are counted there.
 
     Raises:
         ValueError: there is nothing that it could be about, or its ledger has no digest.
@@ -78,8 +78,8 @@ def _result(run: RecordedRun, warned: list[str]) -> str:
 
 
 def _tests(run: RecordedRun) -> tuple[list[str], list[str], list[str]]:
-    """The ids of rows that passed, those that passed with a reservation or differ without binding, and those that
-    failed; each sorted. Of a ledger that is not whole, no row is believed to have passed.
+    """The ids of checks that passed, those that passed with a reservation or differ without binding, and those that
+    failed; each sorted. Of a ledger that is not whole, no check is believed to have passed.
     """
     scale = run.scale
     passed: list[str] = []
@@ -87,9 +87,9 @@ def _tests(run: RecordedRun) -> tuple[list[str], list[str], list[str]]:
     failed: list[str] = []
     for verdict in run.verdicts.values():
         if scale.spoils(verdict):
-            failed.append(verdict.cell)
+            failed.append(verdict.check_id)
         elif scale.concerns(verdict) and verdict.level in BOTH and verdict.status is not Status.UNSUPPORTED:
-            (passed if verdict.status is Status.PASS else warned).append(verdict.cell)
+            (passed if verdict.status is Status.PASS else warned).append(verdict.check_id)
     if not run.whole:
         passed, warned = [], []
     return sorted(passed), sorted(warned), sorted(failed)
@@ -103,7 +103,7 @@ def _ledger(run: RecordedRun) -> Json:
         "allow_disruptive", "left_out_core_rows",
     )  # fmt: skip
     ours = [each for each in run.verdicts.values() if run.scale.concerns(each)]
-    recorded = sorted(each.cell for each in ours if each.status is Status.RECORDED)
+    recorded = sorted(each.check_id for each in ours if each.status is Status.RECORDED)
     undigested = [
         {name: value for name, value in each._asdict().items() if value and name != "decided"}
         for each in sorted(run.components)

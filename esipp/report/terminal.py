@@ -11,31 +11,31 @@ from esipp.checks.profile import ABOUT
 from esipp.checks.reference import titles
 from esipp.ledger.conclusion import LEVELS, WORST_FIRST
 from esipp.ledger.reading import LEDGER, RecordedRun
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report import plain
 from esipp.report.causes import causes_of_paths, one_of, reasons
 from esipp.report.matrix import LEGEND, WIDTH, matrix
 from esipp.report.shared import common_factor
 
 MOST_OTHERS = 5
-"""Rows of one cause that are shown in a line each, after the first one; all of them are in the ledger."""
+"""Checks of one cause that are shown in a line each, after the first one; all of them are in the ledger."""
 
 MOST_WAYS = 6
-"""Ways in that are named where rows of one cause have many."""
+"""Ways in that are named where checks of one cause have many."""
 
 
-def failures(cells: Sequence[ToldRow], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
-    """Each row that is not fine, cause by cause: the first whole, a few others in a line each, and how many more."""
+def failures(path_checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str) -> list[str]:
+    """Each check that is not fine, cause by cause: the first whole, a few others in a line each, and how many more."""
     lines: list[str] = []
-    for group in causes_of_paths(cells, verdicts):
-        lines += ["", *_tell(group, cells, verdicts, repeat)]
+    for group in causes_of_paths(path_checks, verdicts):
+        lines += ["", *_tell(group, path_checks, verdicts, repeat)]
     return lines
 
 
 def _tell(
-    group: Sequence[ToldRow], cells: Sequence[ToldRow], verdicts: Mapping[str, Verdict], repeat: str
+    group: Sequence[RecordedCheck], path_checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict], repeat: str
 ) -> list[str]:
-    """One cause: the plainest of its most binding rows whole, then what else it hits."""
+    """One cause: the plainest of its most binding checks whole, then what else it hits."""
     first, *others = group
     verdict = verdicts[first.id]
     title = f"{verdict.status.value.upper()} ({first.level.value}) {first.id}"
@@ -52,7 +52,7 @@ def _tell(
         "required": first.requirement,
         **(seen if verdict.status is not Status.INCONCLUSIVE else {}),  # there nothing that was seen is believed
         "reason": verdict.reason,
-        "only": common_factor(group, cells, verdicts) if verdict.status in (Status.FAIL, Status.FLAKY) else "",
+        "only": common_factor(group, path_checks, verdicts) if verdict.status in (Status.FAIL, Status.FLAKY) else "",
         "likely": verdict.likely,
         "see": titles(first.references),
     }
@@ -62,35 +62,35 @@ def _tell(
     lines.append(f"  {'repeat':<9} {repeat} {first.id}")
     if not others:
         return lines
-    ways = Counter(cell.way_in for cell in others).most_common()
+    ways = Counter(path_check.way_in for path_check in others).most_common()
     hit = ", ".join(f"{way} ({count})" for way, count in ways[:MOST_WAYS])
     hit += f" and {counted(len(ways) - MOST_WAYS, 'more way')} in" if len(ways) > MOST_WAYS else ""
-    lines += plain.fold("also", f"{counted(len(others), 'more row shows', 'more rows show')} the same: {hit}")
-    for cell in _various(others):
-        what = verdicts[cell.id].observed if verdict.status is not Status.INCONCLUSIVE else ""
-        lines += plain.fold("", f"({cell.level.value}) {cell.id}" + (f": {what}" if what else ""))
+    lines += plain.fold("also", f"{counted(len(others), 'more check shows', 'more checks show')} the same: {hit}")
+    for path_check in _various(others):
+        what = verdicts[path_check.id].observed if verdict.status is not Status.INCONCLUSIVE else ""
+        lines += plain.fold("", f"({path_check.level.value}) {path_check.id}" + (f": {what}" if what else ""))
     if len(others) > MOST_OTHERS:
         lines += plain.fold("", f"and {len(others) - MOST_OTHERS} more, all in the ledger")
     return lines
 
 
-def _various(others: Sequence[ToldRow]) -> list[ToldRow]:
-    """A few of many rows, of as many ways in as can be."""
+def _various(others: Sequence[RecordedCheck]) -> list[RecordedCheck]:
+    """A few of many checks, of as many ways in as can be."""
     earlier: Counter[str] = Counter()
     rank = {}
-    for cell in others:
-        rank[cell.id] = earlier[cell.way_in]
-        earlier[cell.way_in] += 1
-    return sorted(others, key=lambda cell: rank[cell.id])[:MOST_OTHERS]
+    for path_check in others:
+        rank[path_check.id] = earlier[path_check.way_in]
+        earlier[path_check.way_in] += 1
+    return sorted(others, key=lambda path_check: rank[path_check.id])[:MOST_OTHERS]
 
 
-def counts(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[str]:
-    """How many rows of each level got which verdict."""
+def counts(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[str]:
+    """How many checks of each level got which verdict."""
     table: dict[Level, dict[Status, int]] = {}
-    for row in rows:
-        if row.id in verdicts:
-            level = table.setdefault(row.level, {})
-            status = verdicts[row.id].status
+    for check in checks:
+        if check.id in verdicts:
+            level = table.setdefault(check.level, {})
+            status = verdicts[check.id].status
             level[status] = level.get(status, 0) + 1
     return [
         f"{LEVELS[level]:<13} {sum(found.values()):>4} {form(sum(found.values()), 'row') + ':':<5} "
@@ -106,15 +106,15 @@ TOLD_BY_REASON = (
 )
 
 
-def by_reason(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[str]:
+def by_reason(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[str]:
     """What differs for a known reason, what could not be decided, and what was not tested, each reason once."""
-    rows, lines = list(rows), []
+    checks, lines = list(checks), []
     for status, title in TOLD_BY_REASON:
-        for reason in reasons(rows, verdicts, status):
+        for reason in reasons(checks, verdicts, status):
             why = reason.why + (f" [{titles(reason.references)}]" if reason.references else "")
             said = ("needs " if status is Status.UNSUPPORTED else "") + ", ".join(reason.of)
             what = f"{title} ({reason.nature})" if reason.nature else title
-            text = f"{what}, {counted(len(reason.rows), 'row')} ({reason.told_levels}): "
+            text = f"{what}, {counted(len(reason.checks), 'row')} ({reason.told_levels}): "
             text += f"{said}: {why}" if said else why
             lines += textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     return lines
@@ -125,11 +125,11 @@ def contradictions(run: RecordedRun) -> list[str]:
     return [f"found of the load balancer: {note}" for about, note in run.notes if about == ABOUT]
 
 
-def _matrices(cells: Sequence[ToldRow], verdicts: Mapping[str, Verdict]) -> list[str]:
-    """A matrix for each suite that has rows of paths; where there are several, each says whose it is."""
-    by_suite: dict[str, list[ToldRow]] = {}
-    for cell in cells:
-        by_suite.setdefault(cell.suite, []).append(cell)
+def _matrices(path_checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[str]:
+    """A matrix for each suite that has checks of paths; where there are several, each says whose it is."""
+    by_suite: dict[str, list[RecordedCheck]] = {}
+    for path_check in path_checks:
+        by_suite.setdefault(path_check.suite, []).append(path_check)
     told = {suite: lines for suite, own in by_suite.items() if (lines := matrix(own, verdicts))}
     found: list[str] = []
     for suite, lines in told.items():
@@ -141,16 +141,16 @@ def _matrices(cells: Sequence[ToldRow], verdicts: Mapping[str, Verdict]) -> list
 
 def summary(run: RecordedRun) -> list[str]:
     """Everything that is said at the end of a run, from its ledger."""
-    rows = run.qualified
-    lines = _matrices([row for row in rows if row.place], run.verdicts)
+    checks = run.qualified
+    lines = _matrices([check for check in checks if check.place], run.verdicts)
     if lines:
         lines += [""] + [part for text in LEGEND for part in textwrap.wrap(text, WIDTH)]
     for section in run.sections.values():
         lines += ["", *section]
-    lines += ["", *counts(rows, run.verdicts)]
-    lines += by_reason(rows, run.verdicts)
+    lines += ["", *counts(checks, run.verdicts)]
+    lines += by_reason(checks, run.verdicts)
     lines += [part for note in contradictions(run) for part in textwrap.wrap(note, WIDTH, subsequent_indent="  ")]
-    lines += _failures(run, rows)
+    lines += _failures(run, checks)
     lines += _instrument(run)
     if run.trouble:
         lines += ["", "what is wrong with the ledger itself:"]
@@ -170,22 +170,22 @@ def _wrapped(text: str, first: str, others: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
 
 
-def _failures(run: RecordedRun, rows: Sequence[ToldRow]) -> list[str]:
-    """Each of these rows that is not fine, those of paths first."""
+def _failures(run: RecordedRun, checks: Sequence[RecordedCheck]) -> list[str]:
+    """Each of these checks that is not fine, those of paths first."""
     repeat = str(run.header["command"])
-    paths, others = ([row for row in rows if bool(row.place) is which] for which in (True, False))
+    paths, others = ([check for check in checks if bool(check.place) is which] for which in (True, False))
     return [*failures(paths, run.verdicts, repeat), *plain.failures(others, run.verdicts, repeat)]
 
 
 def _instrument(run: RecordedRun) -> list[str]:
     """The checks of our own reference load balancer, in a section of their own."""
-    rows = run.instruments
-    if not rows:
+    checks = run.instruments
+    if not checks:
         return []
     lines = ["", "our own reference load balancer (an instrument: none of this is in the verdict)"]
-    told = _matrices([row for row in rows if row.place], run.verdicts)
+    told = _matrices([check for check in checks if check.place], run.verdicts)
     lines += ["", *told, ""] * bool(told)
-    return [*lines, *counts(rows, run.verdicts), *by_reason(rows, run.verdicts), *_failures(run, rows)]
+    return [*lines, *counts(checks, run.verdicts), *by_reason(checks, run.verdicts), *_failures(run, checks)]
 
 
 def render(run: RecordedRun) -> str:

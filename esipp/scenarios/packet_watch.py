@@ -15,54 +15,54 @@ from esipp.packets.trace import Agreement, Change, Trace, Tracer, agree
 from esipp.probing.jobs import Job
 from esipp.testbed.clients import Clients
 from esipp.testbed.manifests import Numbers
-from esipp.testbed.testbed import Stage
+from esipp.testbed.testbed import Testbed
 
 KNOWN_TIMEOUT = 2.0
 """Seconds for a probe of an agent to its own node's listener, which a capture must have seen to be believed."""
 
 
-def scope_of(stage: Stage) -> Scope:
+def scope_of(testbed: Testbed) -> Scope:
     """The run's own packets: its nodePorts and listeners at any address, its other ports at their addresses."""
     ports: set[tuple[str, int]] = set()
     endpoints: set[tuple[str, str, int]] = set()
-    for name, service in stage.services.items():
+    for name, service in testbed.services.items():
         spec = service["spec"]
-        addresses = {*(spec.get("clusterIPs") or []), *stage.vips.get(name, {}).values()} - {"None"}
+        addresses = {*(spec.get("clusterIPs") or []), *testbed.vips.get(name, {}).values()} - {"None"}
         for port in spec["ports"]:
             if port.get("nodePort"):
                 ports.add((port["protocol"], port["nodePort"]))
             if spec.get("externalIPs"):
                 ports.add((port["protocol"], port["port"]))
             endpoints |= {(port["protocol"], address, port["port"]) for address in addresses}
-    for told in stage.listeners.values():
+    for told in testbed.listeners.values():
         ports |= {(protocol.value, port) for protocol, port in told.items()}
-    for (address, port), protocol in _targets(stage).items():
+    for (address, port), protocol in _targets(testbed).items():
         endpoints.add((protocol, address, port))
     return Scope(ports, endpoints, payloads=True)
 
 
-def _targets(stage: Stage) -> dict[End, str]:
+def _targets(testbed: Testbed) -> dict[End, str]:
     """The backends' own addresses and ports, with the protocol."""
     found: dict[End, str] = {}
     protocols = {"http": Protocol.TCP, "tcp": Protocol.TCP, "udp": Protocol.UDP, "sctp": Protocol.SCTP}
     for kind, names in BACKENDS.items():
-        ports = Numbers.of(stage.run).backend(kind)
-        for name in names & stage.pods.keys():
-            for address in stage.pods[name].addresses.values():
+        ports = Numbers.of(testbed.run).backend(kind)
+        for name in names & testbed.pods.keys():
+            for address in testbed.pods[name].addresses.values():
                 found |= {(address, port): protocols[listener].value for listener, port in ports.items()}
     return found
 
 
-def endpoints_of(stage: Stage) -> dict[End, str]:
+def endpoints_of(testbed: Testbed) -> dict[End, str]:
     """The backends and reference listeners by address and port, with the node each stands on."""
     found: dict[End, str] = {}
     for kind, names in BACKENDS.items():
-        for name in names & stage.pods.keys():
-            pod = stage.pods[name]
+        for name in names & testbed.pods.keys():
+            pod = testbed.pods[name]
             for address in pod.addresses.values():
-                found |= {(address, port): pod.node for port in Numbers.of(stage.run).backend(kind).values()}
-    for node, listeners in stage.listeners.items():  # a reference listener is its own backend
-        for address in stage.nodes[node].internal.values():
+                found |= {(address, port): pod.node for port in Numbers.of(testbed.run).backend(kind).values()}
+    for node, listeners in testbed.listeners.items():  # a reference listener is its own backend
+        for address in testbed.nodes[node].internal.values():
             found |= {(address, port): node for port in listeners.values()}
     return found
 
@@ -74,7 +74,7 @@ class Watch:
     ``blind`` says which captures cannot be believed, and why; empty where all can. ``captures`` are those that can.
     """
 
-    stage: Stage
+    testbed: Testbed
     clients: Clients
     captures: list[Capture] = field(default_factory=list)
     blind: str = ""
@@ -84,7 +84,7 @@ class Watch:
 
     def begin(self) -> None:
         """Start a tap on every node, wait until all listen, and send what each must see."""
-        scope = scope_of(self.stage)
+        scope = scope_of(self.testbed)
         for node in sorted(self.clients.agents):
             self._taps.append(Tap(node, self.clients.on_agent(node), scope))
         with ThreadPoolExecutor(max_workers=12) as pool:
@@ -107,7 +107,7 @@ class Watch:
 
     def witnesses(self, observations: Mapping[str, Iterable[Observation]]) -> dict[str, list[Witness]]:
         """What the packets tell of each connection that was kept whole, by path."""
-        endpoints = endpoints_of(self.stage)
+        endpoints = endpoints_of(self.testbed)
         tracer = Tracer(self.captures, endpoints)
         seeing = {capture.node for capture in self.captures}
         whole = set(endpoints.values()) <= seeing and not any(capture.dropped for capture in self.captures)
@@ -123,8 +123,8 @@ class Watch:
     def _send_known(self) -> None:
         flying = {}
         for node, agent in self.clients.agents.items():
-            address = next(iter(self.stage.nodes[node].internal.values()), None)
-            port = self.stage.listeners.get(node, {}).get(Protocol.TCP)
+            address = next(iter(self.testbed.nodes[node].internal.values()), None)
+            port = self.testbed.listeners.get(node, {}).get(Protocol.TCP)
             if address and port:
                 flying[node] = agent.submit(Job(f"known {node}", "tcp", address, port, 1, KNOWN_TIMEOUT))
         for node, future in flying.items():

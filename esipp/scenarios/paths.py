@@ -1,4 +1,4 @@
-"""Paths in, observations out: every probe of every row flies in one window, and nothing is tried again.
+"""Paths in, observations out: every probe of every check flies in one window, and nothing is tried again.
 
 The window has two parts. Of the sample, few connections a path, everything is kept, and packets are captured if they
 can be; then the rest, of which equal results come as one.
@@ -14,7 +14,7 @@ from esipp.base.waiting import Budget, Convergence, Reading, converge
 from esipp.checks.check import Level
 from esipp.checks.model import NO_ANSWER, Client, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.judging.paths import applies
 from esipp.probing.jobs import Job, job_on
 from esipp.probing.prober import Prober, ProberLostError
@@ -58,11 +58,15 @@ class Plan:
     obstacles: Mapping[str, str] = field(default_factory=dict)
 
 
-def plan(cells: Iterable[Cell], address: Callable[[Path], tuple[str, int] | str], also: Iterable[Path] = ()) -> Plan:
+def plan(
+    path_checks: Iterable[PathCheck], address: Callable[[Path], tuple[str, int] | str], also: Iterable[Path] = ()
+) -> Plan:
     """Resolve every path of the cells, controls included, and others, once."""
     targets: dict[Path, tuple[str, int]] = {}
     obstacles: dict[str, str] = {}
-    for path in sorted({path for cell in cells for path in cell.paths} | set(also), key=lambda p: p.key):
+    for path in sorted(
+        {path for path_check in path_checks for path in path_check.paths} | set(also), key=lambda p: p.key
+    ):
         target = address(path)
         if isinstance(target, str):
             obstacles[path.key] = target
@@ -71,25 +75,37 @@ def plan(cells: Iterable[Cell], address: Callable[[Path], tuple[str, int] | str]
     return Plan(targets, obstacles)
 
 
-def must_answer(cells: Iterable[Cell], facts: Mapping[str, str]) -> set[Path]:
+def must_answer(path_checks: Iterable[PathCheck], facts: Mapping[str, str]) -> set[Path]:
     """The paths on which something has to answer before the window may be judged.
 
     Not those of which it is known that on this cluster they may stay silent.
     """
-    cells = list(cells)
-    wanted = {cell.path for cell in cells if not cell.is_negative and cell.level is not Level.RECORD}
+    path_checks = list(path_checks)
+    wanted = {
+        path_check.path
+        for path_check in path_checks
+        if not path_check.is_negative and path_check.level is not Level.RECORD
+    }
     may_be_silent = {
-        cell.path
-        for cell in cells
-        for override in cell.overrides
+        path_check.path
+        for path_check in path_checks
+        for override in path_check.overrides
         if override.accept & NO_ANSWER and applies(override, facts)
     }
-    return wanted - may_be_silent | {control.path for cell in cells for control in cell.controls} - may_be_silent
+    return (
+        wanted - may_be_silent
+        | {control.path for path_check in path_checks for control in path_check.controls} - may_be_silent
+    )
 
 
-def asks_for_moments(cells: Iterable[Cell], facts: Mapping[str, str]) -> bool:
+def asks_for_moments(path_checks: Iterable[PathCheck], facts: Mapping[str, str]) -> bool:
     """Whether a known difference that this cluster has asks when connections were open that were not lost."""
-    overrides = (override for cell in cells for override in cell.overrides if override.collides or override.hangs)
+    overrides = (
+        override
+        for path_check in path_checks
+        for override in path_check.overrides
+        if override.collides or override.hangs
+    )
     return any(applies(override, facts) for override in overrides)
 
 

@@ -1,6 +1,6 @@
-"""Evidence for rows that fail: taken before anything is removed, bounded, redacted, and never a failure itself.
+"""Evidence for checks that fail: taken before anything is removed, bounded, redacted, and never a failure itself.
 
-What concerns the whole cluster is collected once a run, into ``artefacts/``; what concerns one row is written into
+What concerns the whole cluster is collected once a run, into ``artefacts/``; what concerns one check is written into
 ``rows/ID/``, which points there.
 """
 
@@ -31,7 +31,7 @@ MOST_BYTES = 512 * 1024
 """The size of one artefact, at most."""
 
 AT_ONCE = 16
-MOST_ROWS = 20
+MOST_CHECKS = 20
 MOST_OBSERVATIONS = 1000
 
 
@@ -57,8 +57,8 @@ class Collector:
 
 
 @dataclass(frozen=True)
-class RowEvidence:
-    """What is known of one row that fails: its verdict and observations as the ledger has them, and its packets.
+class CheckEvidence:
+    """What is known of one check that fails: its verdict and observations as the ledger has them, and its packets.
 
     ``packets`` are its traces in words, ``pcaps`` the slices of the captures by node.
     """
@@ -271,60 +271,60 @@ def _write_index(folder: Path, notes: Sequence[str]) -> None:
         (folder / "index.txt").write_text("\n".join([*text, "", "missing or not whole:", *missing, ""]))
 
 
-# ------------------------------------------------------------------------------------------------ row by row
+# ------------------------------------------------------------------------------------------------ check by check
 
 
-def write_rows(folder: Path, rows: Sequence[RowEvidence], *, shared: str = "artefacts") -> list[str]:
-    """Write ``rows/ID/`` of each failing row: verdict, observations, packets, and a README that points to the rest.
+def write_checks(folder: Path, checks: Sequence[CheckEvidence], *, shared: str = "artefacts") -> list[str]:
+    """Write ``rows/ID/`` of each failing check: verdict, observations, packets, and a README that points to the rest.
 
     Args:
         folder: the run's folder.
-        rows: the most important first; those beyond the first twenty are only named, in ``rows/README.txt``.
+        checks: the most important first; those beyond the first twenty are only named, in ``rows/README.txt``.
         shared: the folder of what was collected once, beside ``rows``.
 
     Returns:
         What could not be written or was left out, a sentence each.
     """
     notes = []
-    for row in rows[:MOST_ROWS]:
+    for check in checks[:MOST_CHECKS]:
         try:
-            notes += _write_row(folder / "rows" / file_name(row.id), row, shared)
+            notes += _write_check(folder / "rows" / file_name(check.id), check, shared)
         except OSError as broken:
-            notes.append(f"{row.id}: {broken}")
-    left = [row.id for row in rows[MOST_ROWS:]]
+            notes.append(f"{check.id}: {broken}")
+    left = [check.id for check in checks[MOST_CHECKS:]]
     if left:
-        notes.append(f"{len(left)} more rows have no folder of their own; they are named in rows/README.txt")
-    if rows:
-        lines = [f"{file_name(row.id)}/" for row in rows[:MOST_ROWS]]
+        notes.append(f"{len(left)} more checks have no folder of their own; they are named in checks/README.txt")
+    if checks:
+        lines = [f"{file_name(check.id)}/" for check in checks[:MOST_CHECKS]]
         if left:
-            lines += ["", f"without a folder (at most {MOST_ROWS} have one), see ../ledger.jsonl:", *left]
+            lines += ["", f"without a folder (at most {MOST_CHECKS} have one), see ../ledger.jsonl:", *left]
         with suppress(OSError):
             (folder / "rows").mkdir(parents=True, exist_ok=True)
             (folder / "rows" / "README.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
     return notes
 
 
-def _write_row(folder: Path, row: RowEvidence, shared: str) -> list[str]:
+def _write_check(folder: Path, check: CheckEvidence, shared: str) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     notes = []
-    observations = row.observations[:MOST_OBSERVATIONS]
-    if len(observations) < len(row.observations):
-        notes.append(f"{row.id}: {MOST_OBSERVATIONS} of {len(row.observations)} observations; the ledger has all")
-    verdict = json.dumps(KNOWN.value(row.verdict), indent=1)
+    observations = check.observations[:MOST_OBSERVATIONS]
+    if len(observations) < len(check.observations):
+        notes.append(f"{check.id}: {MOST_OBSERVATIONS} of {len(check.observations)} observations; the ledger has all")
+    verdict = json.dumps(KNOWN.value(check.verdict), indent=1)
     (folder / "verdict.json").write_text(f"{verdict}\n", encoding="utf-8")
     lines = "".join(f"{KNOWN.line(json.dumps(each))}\n" for each in observations)
     (folder / "observations.jsonl").write_text(lines, encoding="utf-8")
-    said = ["verdict.json        what was required, expected and seen", "observations.jsonl  every probe of the row"]
-    if row.packets:
-        (folder / "packets.txt").write_text(redact(row.packets.rstrip("\n")) + "\n", encoding="utf-8")
+    said = ["verdict.json        what was required, expected and seen", "observations.jsonl  every probe of the check"]
+    if check.packets:
+        (folder / "packets.txt").write_text(redact(check.packets.rstrip("\n")) + "\n", encoding="utf-8")
         said.append("packets.txt         what packets tell of the sampled connections")
-    for node, raw in row.pcaps.items():
+    for node, raw in check.pcaps.items():
         if len(raw) > MOST_BYTES:
-            notes.append(f"{row.id}: the packets of {node} are left out, they are {len(raw)} bytes")
+            notes.append(f"{check.id}: the packets of {node} are left out, they are {len(raw)} bytes")
             continue
         name = f"{file_name(redact(node))}.pcap"
         (folder / name).write_bytes(raw)
         said.append(f"{name:<19} the same, for tcpdump -r and wireshark")
     said += ["", f"../../{shared}/index.txt lists what was collected once for the whole run: objects, logs, nodes."]
-    (folder / "README.txt").write_text("\n".join([f"evidence for {row.id}", "", *said, *notes, ""]), encoding="utf-8")
+    (folder / "README.txt").write_text("\n".join([f"evidence for {check.id}", "", *said, *notes, ""]), encoding="utf-8")
     return notes

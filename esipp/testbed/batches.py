@@ -1,6 +1,6 @@
 """Which load balancers stand at the same time, where a quota lets only so many be there. Pure.
 
-Rows are judged with their controls, all observed in one window. So Services that one row needs stay together; the
+Checks are judged with their controls, all observed in one window. So Services that one check needs stay together; the
 other suites need theirs later, one suite after the other.
 """
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.base.plural import counted
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from esipp.checks.model import Balancer, Path, ServiceType
-from esipp.checks.path import Cell, paths_of
+from esipp.checks.path import PathCheck, paths_of
 
 Json = dict[str, Any]
 
@@ -28,7 +28,7 @@ class Batches:
         most: so many at the same time; None for any number: then all stand from the beginning.
         windows: those of the judged window, which then is several, one after the other.
         suites: those of each other suite.
-        too_many: why the rows that need a Service cannot be asked, by its name.
+        too_many: why the checks that need a Service cannot be asked, by its name.
     """
 
     most: int | None = None
@@ -46,9 +46,9 @@ class Batches:
         """How many stand at the same time, at most, where it is limited."""
         return max((len(each) for each in (*self.windows, *self.suites.values())), default=0)
 
-    def window_of(self, cell: Cell) -> int:
-        """In which window a row is observed; the first one has those that need no load balancer."""
-        needed = balanced(cell.paths)
+    def window_of(self, path_check: PathCheck) -> int:
+        """In which window a check is observed; the first one has those that need no load balancer."""
+        needed = balanced(path_check.paths)
         return next((number for number, names in enumerate(self.windows) if needed and needed <= names), 0)
 
 
@@ -68,20 +68,25 @@ def is_balanced(service: Json) -> bool:
     return service["spec"].get("type") == ServiceType.LOAD_BALANCER and not service["spec"].get("loadBalancerClass")
 
 
-def batches(rows: Sequence[Row], props: Mapping[str, Iterable[Json]], most: int | None) -> Batches:
+def batches(checks: Sequence[Check], props: Mapping[str, Iterable[Json]], most: int | None) -> Batches:
     """Decide.
 
     Args:
-        rows: those that are asked.
+        checks: those that are asked.
         props: the Services of each other suite's own.
         most: so many load balancers at the same time; None for any number.
     """
     suites = {
         suite: frozenset(each["metadata"]["name"] for each in services if is_balanced(each))
-        | balanced(path for row in rows if row.suite == suite and not isinstance(row, Cell) for path in paths_of(row))
+        | balanced(
+            path
+            for check in checks
+            if check.suite == suite and not isinstance(check, PathCheck)
+            for path in paths_of(check)
+        )
         for suite, services in props.items()
     }
-    windows = _together([balanced(row.paths) for row in rows if isinstance(row, Cell)])
+    windows = _together([balanced(check.paths) for check in checks if isinstance(check, PathCheck)])
     if most is None or len(frozenset().union(*windows, *suites.values())) <= most:
         return ALL_AT_ONCE
     too_many = {name: _says(len(names), most) for names in windows if len(names) > most for name in names}
@@ -101,7 +106,7 @@ def _says(needed: int, most: int) -> str:
 
 
 def _together(needs: Iterable[frozenset[str]]) -> list[frozenset[str]]:
-    """The Services that have to stand at the same time: those of one row, and what shares one with them."""
+    """The Services that have to stand at the same time: those of one check, and what shares one with them."""
     found: list[frozenset[str]] = []
     for need in sorted(set(needs), key=sorted):
         if need:

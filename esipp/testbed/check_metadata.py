@@ -1,4 +1,4 @@
-"""The labels and annotations that rows set on Services of their own: they are what those rows are about."""
+"""The labels and annotations that checks set on Services of their own: they are what those checks are about."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -6,24 +6,24 @@ from typing import Any
 
 from esipp.base.labels import MANAGED_BY
 from esipp.checks.api import ANNOTATION
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 from esipp.checks.path import paths_of
 from esipp.testbed.manifests import OLD_ANNOTATIONS
 
 
 @cache
-def given_by_rows(part: str) -> Mapping[str, str]:
-    """The keys of ``labels`` or ``annotations`` that rows set, each with the first row that does."""
+def given_by_checks(part: str) -> Mapping[str, str]:
+    """The keys of ``labels`` or ``annotations`` that checks set, each with the first check that does."""
     found: dict[str, str] = {}
-    for row in all_rows():
-        chain = getattr(row, "chain", None)
+    for check in all_checks():
+        chain = getattr(check, "chain", None)
         for step in chain.steps if chain else ():
             for key in _keys(step.body, part):
-                found.setdefault(key, row.id)
-        if part == "annotations" and any(path.service and path.service.old_form for path in paths_of(row)):
+                found.setdefault(key, check.id)
+        if part == "annotations" and any(path.service and path.service.old_form for path in paths_of(check)):
             for key in OLD_ANNOTATIONS:
-                found.setdefault(key, row.id)
-    return {key: row for key, row in found.items() if key not in MANAGED_BY}
+                found.setdefault(key, check.id)
+    return {key: check for key, check in found.items() if key not in MANAGED_BY}
 
 
 def _keys(body: Any, part: str) -> Iterator[str]:

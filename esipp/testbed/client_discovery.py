@@ -8,26 +8,26 @@ from esipp.judging.client_addresses import Owners, Whereabouts, addresses, featu
 from esipp.judging.topology import Node
 from esipp.ledger.run import Run
 from esipp.probing.vantages import Listeners, Outside
-from esipp.testbed.testbed import Stage
+from esipp.testbed.testbed import Testbed
 
-Learn = Callable[[Stage], Mapping[str, Sequence[str]]]
+Learn = Callable[[Testbed], Mapping[str, Sequence[str]]]
 
 
 def learner(run: Run, outside: Outside, own: Mapping[str, Sequence[str]], into: dict[str, Feature]) -> Learn | None:
-    """What the stage asks when its reference listeners stand; None where all clients outside are containers.
+    """What the testbed asks when its reference listeners stand; None where all clients outside are containers.
 
     Args:
         run: is told what was found.
         outside: the clients outside.
         own: their own addresses by name.
-        into: the features that rows are asked by; those of clients that are not believed are put there.
+        into: the features that checks are asked by; those of clients that are not believed are put there.
     """
     if not outside.hosts(own):
         return None
 
-    def learn(stage: Stage) -> Mapping[str, Sequence[str]]:
-        listeners = reference_listeners(stage.nodes, stage.roles, stage.listeners)
-        found = outside.learn(own, listeners, Owners(stage.nodes, stage.pods, stage.vips).of)
+    def learn(testbed: Testbed) -> Mapping[str, Sequence[str]]:
+        listeners = reference_listeners(testbed.nodes, testbed.roles, testbed.listeners)
+        found = outside.learn(own, listeners, Owners(testbed.nodes, testbed.pods, testbed.vips).of)
         tell(run, found, into)
         return {**own, **addresses(found)}
 

@@ -1,4 +1,4 @@
-"""Who dials: a prober at every place the selected rows dial from, and the topology their addresses make."""
+"""Who dials: a prober at every place the selected checks dial from, and the topology their addresses make."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ from esipp.judging.topology import IPAddress, Node, Stand, Topology, family_of, 
 from esipp.probing import transports
 from esipp.probing.prober import Prober
 from esipp.probing.vantages import Outside
-from esipp.testbed.testbed import Stage
+from esipp.testbed.testbed import Testbed
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Clients:
     ``proxies`` are the addresses from which load balancers connect, which are not their VIPs.
     """
 
-    stage: Stage
+    testbed: Testbed
     outside: Outside | None
     proxies: Mapping[str, Iterable[str]] = field(default_factory=dict)
     probers: dict[str, Prober] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Clients:
         """
         wanted = sorted(set(clients), key=lambda client: client.name)
         with ThreadPoolExecutor(max_workers=12) as pool:
-            agents = {node: pool.submit(self._agent, node) for node in self.stage.agents}
+            agents = {node: pool.submit(self._agent, node) for node in self.testbed.agents}
             own = {client: pool.submit(self._at, client) for client in wanted if client.vantage is not Vantage.NODE}
         for node, started in agents.items():
             self.agents[node] = started.result()
@@ -70,13 +70,13 @@ class Clients:
 
     def on_agent(self, node: str, command: Sequence[str] = ()) -> list[str]:
         """How a command is run in the agent of a node."""
-        return self.exec_command(self.stage.agents[node], command)
+        return self.exec_command(self.testbed.agents[node], command)
 
     def exec_command(self, pod: str, command: Sequence[str]) -> list[str]:
         """How a command is run in one of our pods."""
-        cluster = self.stage.cluster
+        cluster = self.testbed.cluster
         arguments = kubeconfig_arguments(cluster.context, cluster.kubeconfig)
-        return ["kubectl", *arguments, "exec", "-i", "-n", self.stage.namespace, pod, "--", *command]
+        return ["kubectl", *arguments, "exec", "-i", "-n", self.testbed.namespace, pod, "--", *command]
 
     def _at(self, client: Client) -> Prober:
         if client.vantage is Vantage.POD:
@@ -97,16 +97,16 @@ class Clients:
 
     def _node_of(self, client: Client) -> str:
         assert client.role is not None
-        return self.stage.roles[client.role]
+        return self.testbed.roles[client.role]
 
     def _topology(self, clients: Iterable[Client]) -> Topology:
-        nodes = dict(self.stage.nodes)
+        nodes = dict(self.testbed.nodes)
         for name, agent in self.agents.items():
             own = frozenset(parse_address(address) for address in agent.hello()["addresses"])
             nodes[name] = replace(nodes[name], addresses=nodes[name].addresses | own)
         nodes = without_shared(nodes)
-        self.stage.second_addresses |= {name: second_addresses(node) for name, node in nodes.items()}
-        found = self.outside.check(Owners(nodes, self.stage.pods, self.stage.vips).of) if self.outside else []
+        self.testbed.second_addresses |= {name: second_addresses(node) for name, node in nodes.items()}
+        found = self.outside.check(Owners(nodes, self.testbed.pods, self.testbed.vips).of) if self.outside else []
         stands = {}
         for client in clients:
             if client.vantage is Vantage.OUTSIDE and any(each.client == client.name for each in found):
@@ -125,10 +125,10 @@ class Clients:
         backends = sorted(frozenset().union(*BACKENDS.values()))
         return Topology(
             nodes=nodes,
-            roles=self.stage.roles,
+            roles=self.testbed.roles,
             stands=stands,
-            backends={name: self.stage.pods[name] for name in backends if name in self.stage.pods},
-            balancers=vip_owners(self.stage.vips) | _own(self.proxies),
+            backends={name: self.testbed.pods[name] for name in backends if name in self.testbed.pods},
+            balancers=vip_owners(self.testbed.vips) | _own(self.proxies),
         )
 
 

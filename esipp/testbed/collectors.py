@@ -1,4 +1,4 @@
-"""What is worth having when a row fails: what the API server, the nodes and the clients know of a run."""
+"""What is worth having when a check fails: what the API server, the nodes and the clients know of a run."""
 
 import json
 import re

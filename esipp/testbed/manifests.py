@@ -1,4 +1,4 @@
-"""What the stage deploys, as plain dicts."""
+"""What the testbed deploys, as plain dicts."""
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ NO_SIDECAR = {
 """How a pod asks service meshes to leave it alone: a proxy in it would answer and dial in its place. Istio and Kuma
 read labels, Linkerd and Consul annotations; older releases of Istio and Kuma read annotations, too."""
 
-OLD_ANNOTATIONS = tuple(f"service.{stage}.kubernetes.io/external-traffic" for stage in ("alpha", "beta"))
+OLD_ANNOTATIONS = tuple(f"service.{testbed}.kubernetes.io/external-traffic" for testbed in ("alpha", "beta"))
 """Where the policy stood before it was a field (upstream.md §3)."""
 
 BACKEND_LABEL, PAIR_LABEL = "esipp.dev/backend", "esipp.dev/pair"

@@ -1,10 +1,10 @@
-"""What a suite that moves things needs on the stage: pods and services of its own, created with all others."""
+"""What a suite that moves things needs on the testbed: pods and services of its own, created with all others."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from esipp.checks.check import Feature, Row
+from esipp.checks.check import Check, Feature
 from esipp.checks.model import Client, Role
 from esipp.judging.topology import Node
 
@@ -27,11 +27,11 @@ class Ground:
 
 
 @dataclass(frozen=True)
-class Props:
+class Objects:
     """Pods (waited for; those with a readiness gate need not be Ready), Services, and clients that are needed.
 
     ``announced`` names those Services that must get their VIPs before anything begins. ``passing`` are Services that a
-    trial makes itself, for a while: they are not on the stage, and only counted.
+    trial makes itself, for a while: they are not on the testbed, and only counted.
     """
 
     pods: tuple[Json, ...] = ()
@@ -41,7 +41,7 @@ class Props:
     passing: tuple[Json, ...] = ()
 
     @classmethod
-    def all_of(cls, several: Iterable["Props"]) -> "Props":
+    def all_of(cls, several: Iterable["Objects"]) -> "Objects":
         """Everything that several suites need."""
         each = list(several)
         return cls(
@@ -53,5 +53,5 @@ class Props:
         )
 
 
-MakeProps = Callable[[list[Row], Ground], Props]
-"""From the rows of a suite that can be asked here to what they need."""
+MakeObjects = Callable[[list[Check], Ground], Objects]
+"""From the checks of a suite that can be asked here to what they need."""

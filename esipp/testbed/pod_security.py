@@ -11,7 +11,7 @@ from esipp.testbed.manifests import PRIVILEGED, SECURITY_LEVEL, namespace
 
 DECIDES = (400, 403, 422)
 """How admission refuses. Other refusals are of a server that is busy, of a webhook that cannot be reached, of
-credentials that are not accepted: what is made later tells, and no row is left out for them."""
+credentials that are not accepted: what is made later tells, and no check is left out for them."""
 
 
 def host_network_feature(cluster: Cluster) -> Feature:

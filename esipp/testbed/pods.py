@@ -18,7 +18,7 @@ from esipp.checks.model import (
 )
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL, PAIR_LABEL
-from esipp.testbed.objects import Props
+from esipp.testbed.objects import Objects
 
 Json = dict[str, Any]
 
@@ -32,7 +32,7 @@ def speakers_of_sctp(paths: Iterable[Path]) -> frozenset[str]:
     return frozenset(found)
 
 
-def pinned_pods(run: str, image: str, roles: Mapping[Role, str], paths: Sequence[Path], props: Props) -> list[Json]:
+def pinned_pods(run: str, image: str, roles: Mapping[Role, str], paths: Sequence[Path], props: Objects) -> list[Json]:
     """The backends that are needed, a pod for each client in a pod, and the props."""
     raw = speakers_of_sctp(paths)
     here = roles[Role.ENDPOINT_NODE]

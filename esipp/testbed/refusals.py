@@ -7,12 +7,12 @@ from esipp.cluster.client import ApiError
 from esipp.testbed.manifests import CPU, MEMORY, MOST_MEMORY, TIMED_CPU
 
 PODS, SERVICES, BALANCERS = 50, 110, 70
-"""What a run of all rows makes at once, at most: of the Services so many have the type LoadBalancer."""
+"""What a run of all checks makes at once, at most: of the Services so many have the type LoadBalancer."""
 
 EACH = f"{CPU} of CPU ({TIMED_CPU} where answers are timed) and {MEMORY} each, {MOST_MEMORY} at most, no limit of CPU"
 ASKS_FOR = (
     f"up to {PODS} pods ({EACH}) and {SERVICES} Services, {BALANCERS} of them of type LoadBalancer, "
-    f"and {MANY_SERVICES} more for a while; 'esipp doctor' counts what fewer rows need"
+    f"and {MANY_SERVICES} more for a while; 'esipp doctor' counts what fewer checks need"
 )
 STOPPED = "the run was stopped, and what it had made is removed."
 WEBHOOK = re.compile(r'webhook "([^"]+)"')

@@ -22,7 +22,7 @@ class Sample:
     """The nodes that carry an agent.
 
     Args:
-        nodes: their names: those that play a part, or have a mark that rows are about, then the others by name.
+        nodes: their names: those that play a part, or have a mark that checks are about, then the others by name.
         fit: how many nodes could carry one.
         playing: how many of the sample were not drawn.
         seed: by which the others were drawn.
@@ -58,7 +58,7 @@ class Sample:
         if not self.partial:
             return ""
         return (
-            f"{len(self.nodes)} of {self.fit} nodes carry an agent ({self.decided}): what rows say of every node's "
+            f"{len(self.nodes)} of {self.fit} nodes carry an agent ({self.decided}): what checks say of every node's "
             f"addresses and packets was asked there: {', '.join(self.nodes)}"
         )
 

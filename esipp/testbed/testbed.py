@@ -1,4 +1,4 @@
-"""Arranges, once, what a set of rows needs: pinned pods, services, VIPs. And takes it all down again."""
+"""Arranges, once, what a set of checks needs: pinned pods, services, VIPs. And takes it all down again."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ from esipp.testbed.announced import announced, carried, families_of, in_order, i
 from esipp.testbed.batches import ALL_AT_ONCE, Batches, is_balanced, quota_of
 from esipp.testbed.integrity import Cast, Harm, NodeState, compare, node_states
 from esipp.testbed.manifests import Numbers
-from esipp.testbed.objects import Props
+from esipp.testbed.objects import Objects
 from esipp.testbed.pods import pinned_pods
 from esipp.testbed.refusals import concerns_one_object, hint_for, hint_of_one
 from esipp.testbed.sampling import sample
@@ -43,7 +43,7 @@ COUNTED = Budget("the quota counting what is gone no more", 30.0, need=1, spacin
 LISTENING = Budget("the reference listeners", 60.0, need=1, spacing=0.1)
 """Seconds on an idle machine, minutes on one that is busy with other things."""
 
-NO_PROPS = Props()
+NO_PROPS = Objects()
 EVERYBODY = SourceRanges()
 
 
@@ -73,7 +73,7 @@ class Services(dict[str, Json]):
 
 
 @dataclass
-class Stage:
+class Testbed:
     """What stands in the cluster for this run.
 
     Args:
@@ -103,6 +103,8 @@ class Stage:
     what is wrong with the run's Lease (leases.py).
     """
 
+    __test__ = False  # pytest takes any name that begins so for tests
+
     cluster: Cluster
     run: str
     image: str
@@ -112,7 +114,7 @@ class Stage:
     outside: Mapping[str, Sequence[str]] = field(default_factory=dict)
     ranges: SourceRanges = EVERYBODY
     hosted: bool = True
-    learn: "Callable[[Stage], Mapping[str, Sequence[str]]] | None" = None
+    learn: "Callable[[Testbed], Mapping[str, Sequence[str]]] | None" = None
     patience: Patience = USUAL
     steering: float | None = None
     balancer: Detected = NOTHING_FOUND
@@ -158,7 +160,7 @@ class Stage:
         """How the cluster's own load balancer announces itself; of several ways, what says least of an address."""
         return max(self.ingresses.values(), default="none", key=("none", "VIP", "Proxy", "hostname").index)
 
-    def arrange(self, paths: Iterable[Path], props: Props = NO_PROPS) -> None:
+    def set_up(self, paths: Iterable[Path], props: Objects = NO_PROPS) -> None:
         """Create everything the paths and the other suites need, together, and wait until it stands.
 
         Raises:
@@ -210,14 +212,14 @@ class Stage:
             if self.learn is None:
                 self._read_listeners()
         except ApiError as refused:
-            raise HarnessError(f"The stage cannot be set: {refused.message}", hint_for(refused)) from None
+            raise HarnessError(f"The testbed cannot be set: {refused.message}", hint_for(refused)) from None
         except UnreachableError as silent:
             raise HarnessError(
-                f"The API server stopped answering while the stage was set: {silent}.",
+                f"The API server stopped answering while the testbed was set: {silent}.",
                 "run again when it is back; what was made is removed as soon as it answers.",
             ) from None
 
-    def strike(self) -> None:
+    def tear_down(self) -> None:
         """Remove everything and wait until it is gone.
 
         Raises:
@@ -383,7 +385,7 @@ class Stage:
                 list(pool.map(self._create_soon, coming))
             self._wait_for_services(self._announced & names)
         except ApiError as refused:
-            raise HarnessError(f"The stage cannot be set: {refused.message}", hint_for(refused)) from None
+            raise HarnessError(f"The testbed cannot be set: {refused.message}", hint_for(refused)) from None
         except UnreachableError as silent:
             raise HarnessError(f"The API server stopped answering: {silent}.", "run again when it is back.") from None
 
@@ -458,7 +460,7 @@ class Stage:
         families = {family for node in self.nodes.values() for family in node.internal}
         return self.ranges.of([*outside, *nodes, *pods], sorted(families))
 
-    def pods_for(self, paths: Sequence[Path], props: Props) -> list[Json]:
+    def pods_for(self, paths: Sequence[Path], props: Objects) -> list[Json]:
         """The pods that are pinned; agents are ``daemon_set``'s."""
         return pinned_pods(self.run, self.image, self.roles, paths, props)
 
@@ -498,7 +500,7 @@ class Stage:
             if node_of(item):
                 self.agents[node_of(item)] = name
 
-    def _keep_identities(self, pods: Iterable[Json], props: Props) -> None:
+    def _keep_identities(self, pods: Iterable[Json], props: Objects) -> None:
         """Those that must be the same after the window; props are there to be moved."""
         moved = {pod["metadata"]["name"] for pod in props.pods}
         for name in {*(pod["metadata"]["name"] for pod in pods), *self.agents.values()} - moved:
@@ -548,7 +550,7 @@ class Stage:
         warned = self._last_warning(str((service.get("metadata") or {}).get("name") or ""))
         return (
             f"no VIP came within {self.patience.assigned:.0f} s: is a load balancer installed, and has "
-            f"its pool free addresses of this family? --without load-balancer leaves these rows out{known}{warned}"
+            f"its pool free addresses of this family? --without load-balancer leaves these checks out{known}{warned}"
         )
 
     def _last_warning(self, name: str) -> str:

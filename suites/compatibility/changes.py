@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from suites.compatibility.requirements import *
 
-Rows = Iterator[Row]
+Rows = Iterator[Check]
 
 KEPT = {"internalTrafficPolicy": "Local", "sessionAffinity": "ClientIP"}
 """What every Service of this page has besides, which no change concerns."""
@@ -48,9 +48,9 @@ def _changed(before: str, after: str, policy: str) -> Rows:
         f" that becomes a {WORDS[after]} Service{' with Local' if before == 'clusterip' and policy == 'Local' else ''}"
     )
 
-    def say(aspect: str, what: str, tripped_by: str, *because: str, **fields: object) -> Row:
+    def say(aspect: str, what: str, tripped_by: str, *because: str, **fields: object) -> Check:
         wants = taken("changed", **fields)
-        return row(f"change.{name}.{aspect}", CORE, f"{who} {what}", made, wants, tripped_by, *because, REGISTRY)
+        return check(f"change.{name}.{aspect}", CORE, f"{who} {what}", made, wants, tripped_by, *because, REGISTRY)
 
     external = after != "clusterip"
     if external:
@@ -80,7 +80,7 @@ def _changed(before: str, after: str, policy: str) -> Rows:
         none = {"allocate": ABSENT, "balancer_class": ABSENT}
         yield say("balancer", what, UNUSABLE, API_CLASS, KEP_1959, API_ALLOCATE, KEP_1864, **none)
         wants = taken("changed", ingress=ABSENT)
-        yield row(
+        yield check(
             f"change.{name}.status", CORE, f"{who} is announced nowhere any more", made, wants,
             "the service proxy goes on to take traffic for the old address", API_STATUS, REGISTRY,
             given=(taken("balanced", ingress=PRESENT),),
@@ -89,7 +89,7 @@ def _changed(before: str, after: str, policy: str) -> Rows:
         wants = taken("claimed", health_port=Same("created"))
         said = f"{who} gives its health-check node port back: another service may have it at once"
         given = (taken("changed", health_port=ABSENT),)
-        yield row(
+        yield check(
             f"change.{name}.freed", CORE, said, made, wants, "the port leaks", API_HEALTH_PORT, REGISTRY, given=given
         )
     same = "its addresses change under the clients' feet, or clients that stick to a backend lose it"
@@ -106,34 +106,34 @@ def from_policy_to_policy() -> Rows:
     rest = {"node_port": Same("created"), "cluster_ips": Same("created"), "internal": "Local", "balancer_class": NOBODY}
     wants = taken("away", policy="Cluster", health_port=ABSENT, **rest)
     lost = "other fields change with the policy"
-    yield row("change.round-trip.away", CORE, said, made, wants, lost, API_ETP, API_HEALTH_PORT, DESIGN_BACKWARD)
+    yield check("change.round-trip.away", CORE, said, made, wants, lost, API_ETP, API_HEALTH_PORT, DESIGN_BACKWARD)
     said = "The health-check node port of a load balancer that left Local may be another service's at once"
     wants = taken("claimed", health_port=Same("created"))
     given = (taken("away", health_port=ABSENT),)
-    yield row(
+    yield check(
         "change.round-trip.freed", CORE, said, made, wants, "the port leaks", API_HEALTH_PORT, REGISTRY, given=given
     )
     said = "A load balancer that comes back to Local has Local and a health-check node port again, and keeps all else"
     wants = taken("back", policy="Local", health_port=PRESENT, **rest)
-    yield row("change.round-trip.back", CORE, said, made, wants, lost, API_ETP, API_HEALTH_PORT, DESIGN_BACKWARD)
+    yield check("change.round-trip.back", CORE, said, made, wants, lost, API_ETP, API_HEALTH_PORT, DESIGN_BACKWARD)
     again = merge("back", **LOCAL, healthCheckNodePort=HAD)
     made = chain("round-trip-same-port", create(**LB, **LOCAL), away, again)
     said = "A load balancer that comes back to Local with the health-check node port that it had gets it again"
     wants = taken("back", policy="Local", health_port=Same("created"))
     ignored = "the choice is ignored, or the port is thought to be taken by the service itself"
-    yield row("change.round-trip.same-port", CORE, said, made, wants, ignored, API_HEALTH_PORT, REGISTRY)
+    yield check("change.round-trip.same-port", CORE, said, made, wants, ignored, API_HEALTH_PORT, REGISTRY)
     chosen = merge("back", **LOCAL, healthCheckNodePort=FREE_PORT)
     made = chain("round-trip-chosen", FREE, create(**LB, **CLUSTER), chosen)
     said = "A load balancer that comes to Local with a health-check node port of its choice gets that one"
     wants = Taken("back", ((POLICY, "Local"), (HEALTH_PORT, FREE_PORT)))
-    yield row(
+    yield check(
         "change.to-local.chosen-port", CORE, said, made, wants, "the choice is ignored", API_HEALTH_PORT, REGISTRY
     )
     made = chain("round-trip-taken", create("first", "first", **LB, **LOCAL), create(**LB, **CLUSTER),
                  merge("back", **LOCAL, healthCheckNodePort=Ref("first", HEALTH_PORT)))  # fmt: skip
     said = "A load balancer that comes to Local with another service's health-check node port is refused"
     wants = Refused("back", (422, 500), ("Invalid", "InternalError"), ("HealthCheck",))
-    yield row(
+    yield check(
         "change.to-local.taken-port", CORE, said, made, wants, "a port is given to two", API_HEALTH_PORT, REGISTRY
     )
     made = chain("round-trip-nodeport", create(**NODE_PORTS, **LOCAL, **KEPT), away, back)
@@ -142,22 +142,24 @@ def from_policy_to_policy() -> Rows:
         word = "leaves" if step == "away" else "comes back to"
         said = f"A NodePort Service that {word} Local has {policy}, and keeps its nodePort and all else"
         wants = taken(step, policy=policy, **rest)
-        yield row(f"change.round-trip-nodeport.{step}", CORE, said, made, wants, lost, API_ETP, DESIGN_BACKWARD)
+        yield check(f"change.round-trip-nodeport.{step}", CORE, said, made, wants, lost, API_ETP, DESIGN_BACKWARD)
     made = chain("policy-removed", create(**LB, **LOCAL), merge("removed", externalTrafficPolicy=None), claim(HAD))
     said = "A policy that is taken out by a patch is Cluster from then on, without a health-check node port"
     wants = taken("removed", policy="Cluster", health_port=ABSENT)
     half = "the service is left with half of Local"
-    yield row("change.policy-removed", CORE, said, made, wants, half, API_ETP, REGISTRY)
+    yield check("change.policy-removed", CORE, said, made, wants, half, API_ETP, REGISTRY)
     said = "The health-check node port of a policy that is taken out may be another service's at once"
     wants = taken("claimed", health_port=Same("created"))
     given = (taken("removed", health_port=ABSENT),)
-    yield row(
+    yield check(
         "change.policy-removed.freed", CORE, said, made, wants, "the port leaks", API_HEALTH_PORT, REGISTRY, given=given
     )
     made = chain("deleted", create(**LB, **LOCAL), Step("deleted", Verb.DELETE), claim(HAD))
     said = "The health-check node port of a deleted service may be another service's at once"
     given = (Taken("deleted"),)
-    yield row("change.deleted.freed", CORE, said, made, wants, "the port leaks", API_HEALTH_PORT, REGISTRY, given=given)
+    yield check(
+        "change.deleted.freed", CORE, said, made, wants, "the port leaks", API_HEALTH_PORT, REGISTRY, given=given
+    )
 
 
 def to_external_name() -> Rows:
@@ -167,12 +169,12 @@ def to_external_name() -> Rows:
     said = "A load balancer with Local that becomes an ExternalName Service has nothing of either left"
     none = {"policy": ABSENT, "health_port": ABSENT, "node_port": ABSENT, "balancer_class": ABSENT, "ingress": ABSENT}
     wants = taken("changed", **none, cluster_ips=ABSENT, internal=ABSENT)
-    yield row("change.loadbalancer-to-externalname", CORE, said, made, wants, UNUSABLE, API_EXTERNAL_NAME, REGISTRY)
+    yield check("change.loadbalancer-to-externalname", CORE, said, made, wants, UNUSABLE, API_EXTERNAL_NAME, REGISTRY)
     said = "A load balancer that becomes an ExternalName Service gives its health-check node port back"
     wants = taken("claimed", health_port=Same("created"))
     name = "change.loadbalancer-to-externalname.freed"
     given = (taken("changed", health_port=ABSENT),)
-    yield row(name, CORE, said, made, wants, "the port leaks", API_HEALTH_PORT, REGISTRY, given=given)
+    yield check(name, CORE, said, made, wants, "the port leaks", API_HEALTH_PORT, REGISTRY, given=given)
 
 
 def of_two_minds() -> Rows:
@@ -193,10 +195,10 @@ def of_two_minds() -> Rows:
     )  # fmt: skip
     for name, edit, first, field, said in ways:
         made = chain(name, FREE, first, edit)
-        yield row(f"change.{name}", EXTENDED, said, made, invalid("changed", field), silently, REGISTRY, VALIDATION)
+        yield check(f"change.{name}", EXTENDED, said, made, invalid("changed", field), silently, REGISTRY, VALIDATION)
 
 
-CELLS: tuple[Row, ...] = (
+CHECKS: tuple[Check, ...] = (
     *from_one_type_to_another(),
     *from_policy_to_policy(),
     *to_external_name(),

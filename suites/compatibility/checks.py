@@ -1,7 +1,7 @@
-"""The rows: what the API server makes of Services old and new, and what flows while policies flip. Data only."""
+"""The checks: what the API server makes of Services old and new, and what flows while policies flip. Data only."""
 
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from suites.compatibility import edits
 from suites.compatibility import isolation as beside
 
-CELLS: tuple[Row, ...] = (*edits.CELLS, *beside.CELLS)
+CHECKS: tuple[Check, ...] = (*edits.CHECKS, *beside.CHECKS)

@@ -8,7 +8,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from esipp.checks.check import Difference
-from esipp.checks.policy_change import PLACES, At, BesideHealthRow, BesideRow, FlipClaim, FlippedRow, Flipping, FlipRow
+from esipp.checks.policy_change import (
+    PLACES,
+    At,
+    FlipClaim,
+    FlippedCheck,
+    Flipping,
+    IsolationCheck,
+    IsolationHealthCheck,
+    PolicyChangeCheck,
+)
 from suites.compatibility.isolation_requirements import (
     AS_IT_SAYS,
     BESIDE,
@@ -36,43 +45,43 @@ FROM_INSIDE = (POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE)
 
 
 # ----------------------------------------------------------------------------------------------- side by side
-def from_outside(family: Family) -> Iterator[Cell]:
+def from_outside(family: Family) -> Iterator[PathCheck]:
     """Local keeps the source and leaves bare nodes silent, Cluster and no policy answer everywhere: all at once."""
     for client in OUTSIDE:
         for service in (NODE_PORT_LOCAL, LB_LOCAL):
-            yield cell(Path(client, ENDPOINT_NODE, TCP, family, service), CLIENT_IP, Level.CORE, API_ETP)
+            yield path_check(Path(client, ENDPOINT_NODE, TCP, family, service), CLIENT_IP, Level.CORE, API_ETP)
             yield silent_at_bare_node(Path(client, BARE_NODE, TCP, family, service), API_ETP)
-        yield cell(Path(client, VIP, TCP, family, LB_LOCAL), CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB)
+        yield path_check(Path(client, VIP, TCP, family, LB_LOCAL), CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB)
         for service in (NODE_PORT_CLUSTER, NODE_PORT_UNSET):
             for entry in (ENDPOINT_NODE, BARE_NODE):
                 yield from answers_and_rewrites(Path(client, entry, TCP, family, service), TUTORIAL_NODE_PORT)
         for service in (LB_CLUSTER, LB_UNSET):
             yield from answers_and_rewrites(Path(client, VIP, TCP, family, service), TUTORIAL_LB)
     here, there = EXTERNAL_IP_OF_ENDPOINT_NODE, EXTERNAL_IP_OF_BARE_NODE
-    yield cell(Path(OUTSIDE_1, here, TCP, family, EXTERNAL_IPS_LOCAL), CLIENT_IP, Level.CORE, API_ETP)
+    yield path_check(Path(OUTSIDE_1, here, TCP, family, EXTERNAL_IPS_LOCAL), CLIENT_IP, Level.CORE, API_ETP)
     yield silent_at_bare_node(Path(OUTSIDE_1, there, TCP, family, EXTERNAL_IPS_LOCAL), API_ETP, API_EXTERNAL_IPS)
     yield from answers_and_rewrites(Path(OUTSIDE_1, there, TCP, family, EXTERNAL_IPS_CLUSTER), API_EXTERNAL_IPS)
 
 
-def from_inside(family: Family) -> Iterator[Cell]:
+def from_inside(family: Family) -> Iterator[PathCheck]:
     """A pod and a host process on another node: ClusterIPs of every kind of service, nodePorts, VIPs."""
     for client in FROM_INSIDE:
         for service in (PLAIN, NODE_PORT_LOCAL, NODE_PORT_CLUSTER, LB_LOCAL):
             path = Path(client, CLUSTER_IP, TCP, family, service)
-            yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP)
-        yield cell(Path(client, ENDPOINT_NODE, TCP, family, NODE_PORT_LOCAL), CLIENT_IP, Level.CORE, API_ETP)
+            yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP)
+        yield path_check(Path(client, ENDPOINT_NODE, TCP, family, NODE_PORT_LOCAL), CLIENT_IP, Level.CORE, API_ETP)
         yield silent_at_bare_node(Path(client, BARE_NODE, TCP, family, NODE_PORT_LOCAL), API_ETP)
         yield from answers_and_rewrites(Path(client, BARE_NODE, TCP, family, NODE_PORT_CLUSTER), TUTORIAL_NODE_PORT)
-        yield cell(Path(client, VIP, TCP, family, LB_LOCAL), CLIENT_IP, Level.CORE, API_ETP, DESIGN_INTEROP)
+        yield path_check(Path(client, VIP, TCP, family, LB_LOCAL), CLIENT_IP, Level.CORE, API_ETP, DESIGN_INTEROP)
         yield from answers_and_rewrites(Path(client, VIP, TCP, family, LB_CLUSTER), TUTORIAL_LB)
 
 
-def beside(cells: Iterable[Cell]) -> Iterator[FlipRow]:
+def beside(path_checks: Iterable[PathCheck]) -> Iterator[PolicyChangeCheck]:
     """The same claims, of a window in which neighbours flip."""
-    for each in cells:
+    for each in path_checks:
         client = (
             OUTSIDE_1 if each.path.client in OUTSIDE else each.path.client
-        )  # rows that differ only there are told as one
+        )  # checks that differ only there are told as one
         claim = requirement(replace(each.path, client=client), each.accept, each.told, each.spread)
         claim = claim.replace(f" over {TCP.value} and {each.path.family.value}", "")
         claim = claim[0].lower() + claim[1:]
@@ -83,22 +92,22 @@ def beside(cells: Iterable[Cell]) -> Iterator[FlipRow]:
             references=(DESIGN_BACKWARD, *each.references),
             suite=SUITE,
         )
-        yield BesideRow(
+        yield IsolationCheck(
             id=ours.id,
             requirement=ours.requirement,
             level=ours.level,
             suite=SUITE,
             references=ours.references,
             features=ours.features,
-            cell=ours,
+            path_check=ours,
         )
 
 
-def beside_health(family: Family) -> Iterator[FlipRow]:
+def beside_health(family: Family) -> Iterator[PolicyChangeCheck]:
     """The health check of the steady Local load balancer, on every node."""
     path = Path(OUTSIDE_1, VIP, TCP, family, LB_LOCAL)
     for place in PLACES:
-        yield BesideHealthRow(
+        yield IsolationHealthCheck(
             id=f"beside.health.{family.value.lower()}.{place.value}",
             requirement=BESIDE_HEALTH.format(
                 status="200" if place is Role.ENDPOINT_NODE else "503",
@@ -125,8 +134,8 @@ OF_BARE_NODES = (FlipClaim.OTHERWISE, At.BARE_NODE)
 
 def flipped(
     service: Flipping, claim: FlipClaim, family: Family, said: Said, at: At | None, *known: Difference, name: str = ""
-) -> FlippedRow:
-    """One row about a service whose own policy flips."""
+) -> FlippedCheck:
+    """One check about a service whose own policy flips."""
     entry = ENTRIES[at] if at else ""
     words = {
         "service": SERVICES[service],
@@ -135,7 +144,7 @@ def flipped(
         "wrong_node": ON_BARE if at is At.BARE_NODE else "no address of a node that did not take it",
     }
     where = f"{service.value}.{family.value.lower()}" + (f".{at.value}" if at else "")
-    return FlippedRow(
+    return FlippedCheck(
         id=name or f"flip.{where}.{claim.value}",
         requirement=said.requirement.format(**words) + ".",
         level=said.level,
@@ -153,7 +162,7 @@ def flipped(
     )
 
 
-def at_an_entry(service: Flipping, family: Family) -> Iterator[FlipRow]:
+def at_an_entry(service: Flipping, family: Family) -> Iterator[PolicyChangeCheck]:
     """What new connections show, at each entry the service has."""
     for at in At:
         if at is At.VIP and service.balancer is None:
@@ -164,13 +173,13 @@ def at_an_entry(service: Flipping, family: Family) -> Iterator[FlipRow]:
             if claim is FlipClaim.NO_LOSS and at is not At.ENDPOINT_NODE:
                 continue  # under Local the bare node must be silent, and a balancer needs its time to follow
             if claim is FlipClaim.PROMPT and at is At.VIP:
-                continue  # a balancer follows in its own time, which other rows hold against its bound
+                continue  # a balancer follows in its own time, which other checks hold against its bound
             known = local if claim is FlipClaim.REWRITES or (claim, at) == OF_BARE_NODES else ()
             name = f"flip.{service.value}.{family.value.lower()}.no-loss-at-endpoint-node"
             yield flipped(service, claim, family, said, at, *known, *proxies, name=name if "loss" in claim else "")
 
 
-def health_ports(service: Flipping, family: Family) -> Iterator[FlipRow]:
+def health_ports(service: Flipping, family: Family) -> Iterator[PolicyChangeCheck]:
     """The port that comes and goes with the policy."""
     for claim, said in HEALTH_CLAIMS.items():
         name = f"flip.health-port.{service.value}.{family.value.lower()}.{claim.value}"
@@ -179,17 +188,17 @@ def health_ports(service: Flipping, family: Family) -> Iterator[FlipRow]:
     yield flipped(service, FlipClaim.HEALTH_PROMPT, family, HEALTH_PROMPT, None, name=name)
 
 
-def open_connections(family: Family) -> Iterator[FlipRow]:
+def open_connections(family: Family) -> Iterator[PolicyChangeCheck]:
     """What was under way goes on as it was."""
     for at, said in KEPT_CLAIMS.items():
         yield flipped(Flipping.NODE_PORT, FlipClaim.KEPT, family, said, at)
 
 
-CELLS: tuple[FlipRow, ...] = (
-    *(row for family in FAMILIES for row in beside(from_outside(family))),
-    *(row for family in FAMILIES for row in beside(from_inside(family))),
-    *(row for family in FAMILIES for row in beside_health(family)),
-    *(row for service in Flipping for family in FAMILIES for row in at_an_entry(service, family)),
-    *(row for service in NEEDED for family in FAMILIES for row in health_ports(service, family)),
-    *(row for family in FAMILIES for row in open_connections(family)),
+CHECKS: tuple[PolicyChangeCheck, ...] = (
+    *(check for family in FAMILIES for check in beside(from_outside(family))),
+    *(check for family in FAMILIES for check in beside(from_inside(family))),
+    *(check for family in FAMILIES for check in beside_health(family)),
+    *(check for service in Flipping for family in FAMILIES for check in at_an_entry(service, family)),
+    *(check for service in NEEDED for family in FAMILIES for check in health_ports(service, family)),
+    *(check for family in FAMILIES for check in open_connections(family)),
 )

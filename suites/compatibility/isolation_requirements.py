@@ -1,4 +1,4 @@
-"""What the rows about flips say: requirements, what must be seen, what trips it, and why."""
+"""What the checks about flips say: requirements, what must be seen, what trips it, and why."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from suites.references import *
 
 @dataclass(frozen=True)
 class Said:
-    """A row's sentence, its level, what must be seen, what trips it, and why it is required."""
+    """A check's sentence, its level, what must be seen, what trips it, and why it is required."""
 
     requirement: str
     level: Level

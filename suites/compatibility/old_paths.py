@@ -1,4 +1,4 @@
-"""What the annotations that were the policy once do to traffic today: nothing. Rows of paths, data only."""
+"""What the annotations that were the policy once do to traffic today: nothing. Checks of paths, data only."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ SUITE = "compatibility"
 UNSET = Service(ServiceType.NODE_PORT)
 
 
-def old_annotations(family: Family) -> Iterator[Cell]:
+def old_annotations(family: Family) -> Iterator[PathCheck]:
     """Alpha and beta at once, against the field or without one, at the node where it shows and at the other."""
     path = Path(OUTSIDE_1, ENDPOINT_NODE, Protocol.TCP, family)
     for shape in (UNSET, NODE_PORT_CLUSTER):
@@ -17,8 +17,10 @@ def old_annotations(family: Family) -> Iterator[Cell]:
         for entry in (BARE_NODE, ENDPOINT_NODE):
             yield from answers_and_rewrites(replace(path, entry=entry, service=service), *OLD_FORMS)
     service = replace(NODE_PORT_LOCAL, old_form=OldForm.GLOBAL)
-    yield cell(replace(path, service=service), CLIENT_IP, Level.CORE, API_ETP, *OLD_FORMS)
+    yield path_check(replace(path, service=service), CLIENT_IP, Level.CORE, API_ETP, *OLD_FORMS)
     yield silent_at_bare_node(replace(path, entry=BARE_NODE, service=service), API_ETP, *OLD_FORMS)
 
 
-CELLS: tuple[Cell, ...] = tuple(replace(row, suite=SUITE) for family in FAMILIES for row in old_annotations(family))
+CHECKS: tuple[PathCheck, ...] = tuple(
+    replace(check, suite=SUITE) for family in FAMILIES for check in old_annotations(family)
+)

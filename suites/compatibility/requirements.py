@@ -1,4 +1,4 @@
-"""What rows about the API are made of: Services, steps, and the one way to make a row."""
+"""What checks about the API are made of: Services, steps, and the one way to make a check."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ from esipp.checks.api import (
     POLICY,
     RANGES,
     TARGET_PORT,
+    ApiCheck,
     Chain,
-    EditRow,
     Is,
     Quiet,
     Ref,
@@ -32,7 +32,7 @@ from esipp.checks.api import (
     say_step,
     say_want,
 )
-from esipp.checks.check import Level, Row
+from esipp.checks.check import Check, Level
 from suites.references import *
 
 SUITE = "compatibility"
@@ -75,7 +75,7 @@ FREE_PORT = Ref("free", "port")
 BALANCED = Step("balanced", Verb.STATUS, [{"ip": BALANCED_IP}])
 
 
-# ------------------------------------------------------------------------------------------------------------ rows
+# ------------------------------------------------------------------------------------------------------------ checks
 def taken(step: str, **fields: Any) -> Taken:
     """The step is taken, with fields by their constants' names in lower case: ``policy``, ``health_port`` …"""
     return Taken(step, tuple((_PATHS[name], value) for name, value in fields.items()))
@@ -120,7 +120,7 @@ SINCE = (
     ("externalTrafficPolicy", (1, 7), FIELDS_SINCE_1_7),
     ("external-traffic", (1, 8), ANNOTATIONS_REMOVED),
 )
-"""What a row's requests and fields came with; the latest counts."""
+"""What a check's requests and fields came with; the latest counts."""
 
 
 def since(said: str) -> tuple[str, Reference | None]:
@@ -132,7 +132,7 @@ def since(said: str) -> tuple[str, Reference | None]:
     return f"{version[0]}.{version[1]}", why
 
 
-def row(
+def check(
     name: str,
     level: Level,
     requirement: str,
@@ -142,13 +142,13 @@ def row(
     *references: Reference,
     given: tuple[Taken, ...] = (),
     features: frozenset[str] = frozenset(),
-) -> EditRow:
-    """One row about what comes of a chain."""
+) -> ApiCheck:
+    """One check about what comes of a chain."""
     wants = wants if isinstance(wants, tuple) else (wants,)
     must = "; ".join(say_want(want) for want in wants)
     version, why = since("; ".join([*map(say_step, chain.steps), must]))
     told = any(step.verb is Verb.STATUS for step in chain.steps)
-    return EditRow(
+    return ApiCheck(
         id=f"api.{name}",
         requirement=requirement,
         level=level,
@@ -176,11 +176,11 @@ def refusal(
     words: str,
     tripped_by: str,
     *references: Reference,
-) -> tuple[Row, Row]:
-    """Two rows on one refusal: that it is one, of that field; and that its words tell why."""
+) -> tuple[Check, Check]:
+    """Two checks on one refusal: that it is one, of that field; and that its words tell why."""
     return (
-        row(name, CORE, requirement, chain, invalid(step, field), tripped_by, *references),
-        row(
+        check(name, CORE, requirement, chain, invalid(step, field), tripped_by, *references),
+        check(
             f"{name}.words",
             EXTENDED,
             f"{requirement}; and the refusal says why",

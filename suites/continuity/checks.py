@@ -1,9 +1,9 @@
-"""The rows: for each thing that is done while traffic flows, and each way by which it flows, what must hold."""
+"""The checks: for each thing that is done while traffic flows, and each way by which it flows, what must hold."""
 
 from collections.abc import Iterator
 
 from esipp.checks.check import Difference, Level
-from esipp.checks.continuity import MOVED, REHASHED, UNREWRITTEN, ContinuityRow
+from esipp.checks.continuity import MOVED, REHASHED, UNREWRITTEN, ContinuityCheck
 from esipp.checks.disruption import feature_of
 from esipp.checks.endpoint_change import PROXIED
 from esipp.checks.model import Balancer, Family, TrafficPolicy
@@ -118,13 +118,13 @@ def differences(phase: Phase, way: Way, what: What) -> Iterator[Difference]:
         yield UNTOUCHED
 
 
-def row(phase: Phase, way: Way, family: Family, what: What) -> ContinuityRow:
+def check(phase: Phase, way: Way, family: Family, what: What) -> ContinuityCheck:
     features = {"vantage.outside", "nodes.three", f"family.{family.value.lower()}"}
     if way.by != NODEPORT:
         features.add("load-balancer" if way.by == DEFAULT else f"load-balancer.{way.by}")
     if phase.disruption:
         features |= {"disruptive", feature_of(phase.disruption)}
-    return ContinuityRow(
+    return ContinuityCheck(
         id=f"{SUITE}.{phase.value}.{way.slug}.{family.value.lower()}.{what.value}",
         requirement=requirement(phase, way, what),
         level=level(phase, way, what),
@@ -139,7 +139,11 @@ def row(phase: Phase, way: Way, family: Family, what: What) -> ContinuityRow:
     )
 
 
-CELLS = [
-    row(phase, way, family, what) for phase in Phase for way in WAYS for family in Family for what in asked(phase, way)
+CHECKS = [
+    check(phase, way, family, what)
+    for phase in Phase
+    for way in WAYS
+    for family in Family
+    for what in asked(phase, way)
 ]
-"""Continuity; the rows say what is required, the timeline of all requests whether it holds."""
+"""Continuity; the checks say what is required, the timeline of all requests whether it holds."""

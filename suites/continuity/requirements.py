@@ -1,4 +1,4 @@
-"""What the rows of this suite say, and why."""
+"""What the checks of this suite say, and why."""
 
 from esipp.checks.continuity import CHECKED, NODEPORT, PROXIES, Phase, Way, What
 from esipp.checks.timing import FIELD_LIMIT, PROMPT
@@ -53,7 +53,7 @@ def by_way(way: Way) -> str:
 
 
 def requirement(phase: Phase, way: Way, what: What) -> str:
-    """The row's sentence."""
+    """The check's sentence."""
     meanwhile, through = MEANWHILE[phase], by_way(way)
     if what is What.NO_LOSS:
         return f"{meanwhile}, not a single request through {through} is lost."

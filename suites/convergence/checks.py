@@ -1,7 +1,7 @@
-"""The rows: for each load balancer, what must hold while the pods behind it move."""
+"""The checks: for each load balancer, what must hold while the pods behind it move."""
 
 from esipp.checks.check import HEALTH_VIEW, Difference, Level, Nature
-from esipp.checks.endpoint_change import AFTER_503, PROXIED, PROXIES, REHASHED, WEIGHED, MoveRow, What
+from esipp.checks.endpoint_change import AFTER_503, PROXIED, PROXIES, REHASHED, WEIGHED, EndpointChangeCheck, What
 from esipp.checks.model import Balancer, Family
 from suites.convergence.requirements import *
 from suites.known_differences.proxies import by_proxy
@@ -71,7 +71,7 @@ def differences(balancer: Balancer, what: What) -> tuple[Difference, ...]:
     return (STATELESS,) if balancer is Balancer.ECMP and what is What.NO_LOSS else ()
 
 
-def row(
+def check(
     balancer: Balancer,
     what: What,
     place: str,
@@ -79,12 +79,12 @@ def row(
     level: Level,
     sentence: str,
     *references: Reference,
-) -> MoveRow:
-    """One row; its features follow from whom it is about."""
+) -> EndpointChangeCheck:
+    """One check; its features follow from whom it is about."""
     reference = balancer is not Balancer.DEFAULT
     needed = {"vantage.outside", f"load-balancer.{balancer.value}" if reference else "load-balancer"}
     needed |= {HEALTH_VIEW} if what in OWN_VIEWS and not reference else set()
-    return MoveRow(
+    return EndpointChangeCheck(
         id=f"{SUITE}.{balancer.value}.{place}.{what.value}",
         requirement=sentence,
         level=level,
@@ -98,24 +98,24 @@ def row(
     )
 
 
-def at_vip(balancer: Balancer, what: What, family: Family) -> MoveRow:
+def at_vip(balancer: Balancer, what: What, family: Family) -> EndpointChangeCheck:
     level = Level.CORE if balancer is Balancer.DEFAULT and what in CORE_OF_OWN else LEVELS[what]
     said = REQUIREMENTS[what]
     if what is What.SOURCE and balancer in PROXIES:
         level, said = Level.EXTENDED, SOURCE_BEHIND_PROXY
-    return row(balancer, what, family.value.lower(), family, level, *said)
+    return check(balancer, what, family.value.lower(), family, level, *said)
 
 
-def at_nodes(balancer: Balancer, what: What) -> MoveRow:
+def at_nodes(balancer: Balancer, what: What) -> EndpointChangeCheck:
     said = {What.PLACE: PLACE_AT_NODES, What.SOURCE: SOURCE_AT_NODES}.get(what, REQUIREMENTS[what])
-    return row(balancer, what, "nodes", None, LEVELS[what], *said)
+    return check(balancer, what, "nodes", None, LEVELS[what], *said)
 
 
-def of_view(balancer: Balancer, what: What) -> MoveRow:
-    return row(balancer, what, "balancer", None, LEVELS[what], *REQUIREMENTS[what])
+def of_view(balancer: Balancer, what: What) -> EndpointChangeCheck:
+    return check(balancer, what, "balancer", None, LEVELS[what], *REQUIREMENTS[what])
 
 
-CELLS = [
+CHECKS = [
     *(at_vip(balancer, what, family) for balancer in BALANCERS for family in Family for what in AT_VIP),
     *(at_nodes(balancer, what) for balancer in BALANCERS for what in AT_NODES),
     *(of_view(each, what) for each in BALANCERS for what in (OWN_VIEWS if each is Balancer.DEFAULT else VIEWS)),

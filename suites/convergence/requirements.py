@@ -1,4 +1,4 @@
-"""What the rows of this suite say, and why."""
+"""What the checks of this suite say, and why."""
 
 from esipp.checks.check import Level
 from esipp.checks.endpoint_change import What

@@ -1,9 +1,9 @@
-"""The rows of the health check suite: what every node must answer, whoever asks; and what must hold while pods move."""
+"""Checks of health checks: what every node must answer to every client, also while pods come and go."""
 
 from collections.abc import Iterator
 
-from esipp.checks.check import Level, Row
-from esipp.checks.health import About, HealthTrialRow, Place, Question, QuestionRow, Situation
+from esipp.checks.check import Check, Level
+from esipp.checks.health import About, HealthAnswerCheck, HealthScenarioCheck, Place, Question, Situation
 from esipp.checks.model import Client, Family, Vantage
 from suites.clients import HOST_ON_OTHER_NODE, OUTSIDE_1, POD_ON_OTHER_NODE
 from suites.health_checks.requirements import *
@@ -33,8 +33,10 @@ def needs(place: Place | None, family: Family | None, client: Client | None = No
     return frozenset(features)
 
 
-def row(question: Question, about: About, level: Level, requirement: str, *references: Reference) -> QuestionRow:
-    """One row about the answers to a question."""
+def check(
+    question: Question, about: About, level: Level, requirement: str, *references: Reference
+) -> HealthAnswerCheck:
+    """One check about the answers to a question."""
     features = needs(question.place, question.family, question.client)
     if question.second_address:
         features |= {f"nodes.second-address.{question.family.value.lower()}"}
@@ -42,7 +44,7 @@ def row(question: Question, about: About, level: Level, requirement: str, *refer
     differences = OTHER_WORDS if about is About.PROXY else ()
     if about in (About.COUNT, About.WEIGHT) and question.local_pods:
         differences = (COUNTED_TWICE if question.targets == 1 else COUNTED_BY_TARGET,)
-    return QuestionRow(
+    return HealthAnswerCheck(
         id=f"healthcheck.{question.key}.{about.value}",
         requirement=requirement,
         level=level,
@@ -55,7 +57,7 @@ def row(question: Question, about: About, level: Level, requirement: str, *refer
     )
 
 
-def who_asks() -> Iterator[Row]:
+def who_asks() -> Iterator[Check]:
     """200 where a pod is, 503 elsewhere: from outside, from a pod, from a node, on every node."""
     for situation in Situation:
         for place in NODES:
@@ -63,39 +65,39 @@ def who_asks() -> Iterator[Row]:
                 for family in FAMILIES:
                     question = Question(situation, place, client, family)
                     level, (requirement, *why) = Level.CORE, STATUS[situation, bool(question.local_pods)]
-                    yield row(question, About.STATUS, level, requirement, *why)
+                    yield check(question, About.STATUS, level, requirement, *why)
     for family in FAMILIES:
         for place in DIALLED:
             question = Question(Situation.ONE_POD, place, OUTSIDE_1, family, second_address=True)
-            yield row(question, About.STATUS, Level.EXTENDED, SECOND_ADDRESS, SERVICE_HEALTH)
+            yield check(question, About.STATUS, Level.EXTENDED, SECOND_ADDRESS, SERVICE_HEALTH)
         question = Question(Situation.ONE_POD, Place.EXCLUDED, OUTSIDE_1, family)
-        yield row(question, About.STATUS, Level.CORE, EXCLUDED, DESIGN_HEALTH, KEP_3836)
+        yield check(question, About.STATUS, Level.CORE, EXCLUDED, DESIGN_HEALTH, KEP_3836)
         question = Question(Situation.ONE_POD, Place.VIP, OUTSIDE_1, family)
-        yield row(question, About.STATUS, Level.RECORD, AT_VIP, DESIGN_CHECK_PATH)
+        yield check(question, About.STATUS, Level.RECORD, AT_VIP, DESIGN_CHECK_PATH)
 
 
-def what_is_said() -> Iterator[Row]:
+def what_is_said() -> Iterator[Check]:
     """The document, the headers, and any path and method: kube-proxy's contract, which load balancers read."""
     for situation in Situation:
         for place in NODES:
             for family in FAMILIES:
                 question = Question(situation, place, OUTSIDE_1, family)
                 for about, (requirement, *why) in CONTRACT.items():
-                    yield row(question, about, Level.EXTENDED, requirement, *why)
+                    yield check(question, about, Level.EXTENDED, requirement, *why)
     for place in DIALLED:
         for family in FAMILIES:
             for method, url in (("HEAD", "/healthz"), ("GET", "/"), ("HEAD", "/"), ("GET", "/any/path?with=query")):
                 question = Question(Situation.ONE_POD, place, OUTSIDE_1, family, method=method, url=url)
-                yield row(question, About.STATUS, Level.EXTENDED, ANY_WAY, SERVICE_HEALTH)
+                yield check(question, About.STATUS, Level.EXTENDED, ANY_WAY, SERVICE_HEALTH)
 
 
-def what_is_true() -> Iterator[Row]:
+def what_is_true() -> Iterator[Check]:
     """200 means that this node serves, 503 that it does not: asked and dialled by the same client at the same time."""
     for situation in (Situation.ONE_POD, Situation.SEVERAL_PODS, Situation.NO_PODS, Situation.UNREADY_POD):
         for place in NODES:
             for family in FAMILIES:
                 question = Question(situation, place, OUTSIDE_1, family)
-                yield row(question, About.TRUTH, Level.CORE, TRUTH[bool(question.local_pods)], DESIGN_HEALTH, API_ETP)
+                yield check(question, About.TRUTH, Level.CORE, TRUTH[bool(question.local_pods)], DESIGN_HEALTH, API_ETP)
 
 
 def trial(
@@ -107,11 +109,11 @@ def trial(
     family: Family | None = None,
     client: Client | None = None,
     also: frozenset[str] = frozenset(),
-) -> HealthTrialRow:
-    """One row about what a trial saw."""
+) -> HealthScenarioCheck:
+    """One check about what a trial saw."""
     where = f".{family.value.lower()}" if family else ""
     where += f".{place.value}" if place else ""
-    return HealthTrialRow(
+    return HealthScenarioCheck(
         id=f"healthcheck.{name}.{claim}{where}",
         requirement=said.requirement,
         level=level,
@@ -128,7 +130,7 @@ def trial(
     )
 
 
-def while_pods_move() -> Iterator[Row]:
+def while_pods_move() -> Iterator[Check]:
     """Pods of other services come and go; pods of this one are placed at random; the last one leaves slowly."""
     for family in FAMILIES:
         for place in NODES:
@@ -146,10 +148,10 @@ def while_pods_move() -> Iterator[Row]:
             yield trial("cordoned", "status", Level.EXTENDED, CORDONED, place, family, OUTSIDE_1, also)
 
 
-def life_cycle() -> Iterator[Row]:
+def life_cycle() -> Iterator[Check]:
     """Who gets a health-check node port, for how long, and what becomes of it."""
     for claim, (level, said) in LIFE_CYCLE.items():
         yield trial("lifecycle", claim, level, said, client=OUTSIDE_1 if claim in HEARD else None)
 
 
-CELLS: tuple[Row, ...] = (*who_asks(), *what_is_said(), *what_is_true(), *while_pods_move(), *life_cycle())
+CHECKS: tuple[Check, ...] = (*who_asks(), *what_is_said(), *what_is_true(), *while_pods_move(), *life_cycle())

@@ -1,4 +1,4 @@
-"""What the rows of this suite say: requirements, why, and what trips them."""
+"""What the checks of this suite say: requirements, why, and what trips them."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from suites.references import *
 
 @dataclass(frozen=True)
 class Said:
-    """A row's sentence, what must be seen, what trips it, and why it is required."""
+    """A check's sentence, what must be seen, what trips it, and why it is required."""
 
     requirement: str
     must: str

@@ -1,8 +1,8 @@
-"""The rows of inter-operation: what clients inside the cluster reach from nodes without an endpoint, while clients
+"""The checks of inter-operation: what clients inside the cluster reach from nodes without an endpoint, while clients
 outside do not; services beside each other; names. Data only.
 """
 
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from suites.interoperability import inside, trials
 
-CELLS: tuple[Row, ...] = (*inside.CELLS, *trials.CELLS)
+CHECKS: tuple[Check, ...] = (*inside.CHECKS, *trials.CHECKS)

@@ -1,10 +1,10 @@
-"""What the rows of this suite's trials say: requirements, references, and what trips them; and how a row is made."""
+"""Texts of this suite: requirements, references, and what trips each check."""
 
 from dataclasses import dataclass
 
 from esipp.checks.check import Level
 from esipp.checks.health import Place
-from esipp.checks.interoperability import MANY_SERVICES, InteropRow, Kind
+from esipp.checks.interoperability import MANY_SERVICES, InteroperabilityCheck, Kind
 from esipp.checks.model import Client, Family, Role
 from suites.clients import OUTSIDE_1, POD_ON_BARE_NODE, POD_ON_ENDPOINT_NODE, POD_ON_OTHER_NODE
 from suites.known_differences.cilium import AT_BARE_NODES_IN_DSR, OF_MANY_SERVICES
@@ -34,12 +34,12 @@ _DIFFERENT = {
     ("rewritten", Place.ENDPOINT_NODE): (OF_MANY_SERVICES,),
     ("rewritten", Place.BARE_NODE): (AT_BARE_NODES_IN_DSR,),
 }
-"""Known differences of rows, by what they claim and where."""
+"""Known differences of checks, by what they claim and where."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """A row's sentence, what must be seen, what trips it, and why it is required."""
+    """A check's sentence, what must be seen, what trips it, and why it is required."""
 
     requirement: str
     must: str
@@ -57,8 +57,8 @@ def trial(
     family: Family | None = None,
     kind: Kind | None = None,
     client: Client | None = None,
-) -> InteropRow:
-    """One row about what a trial saw; its id follows from what it is about."""
+) -> InteroperabilityCheck:
+    """One check about what a trial saw; its id follows from what it is about."""
     where = {Place.OTHER_NODE: {"nodes.three"}, Place.CONTROL_PLANE: {"nodes.control-plane"}}
     features = set(needs) | (where.get(place, set()) if place else set())
     features |= {f"family.{family.value.lower()}"} if family else set()
@@ -72,7 +72,7 @@ def trial(
     }
     parts = ["interop", name, kind.value if kind else "", claim, family.value.lower() if family else ""]
     parts += [place.value if place else "", client.name if client else ""]
-    return InteropRow(
+    return InteroperabilityCheck(
         id=".".join(part for part in parts if part),
         requirement=said.requirement.format(**words),
         level=level,

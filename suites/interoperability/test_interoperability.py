@@ -1,16 +1,16 @@
-"""Inter-operation; the rows say what is required, the judge whether it holds."""
+"""Inter-operation; the checks say what is required, the judge whether it holds."""
 
 from collections.abc import Callable
 from operator import attrgetter
 
 import pytest
 
-from esipp.checks.catalog import rows_of
-from esipp.checks.check import Row
+from esipp.checks.catalog import checks_of
+from esipp.checks.check import Check
 from esipp.checks.observation import Verdict
 from fixtures.session import enforce
 
 
-@pytest.mark.parametrize("cell", rows_of("interoperability"), ids=attrgetter("id"))
-def test_interoperability(cell: Row, interoperability_verdict_of: Callable[[Row], Verdict]) -> None:
-    enforce(interoperability_verdict_of(cell))
+@pytest.mark.parametrize("check", checks_of("interoperability"), ids=attrgetter("id"))
+def test_interoperability(check: Check, interoperability_verdict_of: Callable[[Check], Verdict]) -> None:
+    enforce(interoperability_verdict_of(check))

@@ -1,10 +1,10 @@
-"""Rows about services beside each other, about many of them at once, and about their names. Data only."""
+"""Checks about services beside each other, about many of them at once, and about their names. Data only."""
 
 from collections.abc import Iterator
 
 from suites.interoperability.requirements import *
 
-Rows = Iterator[InteropRow]
+Rows = Iterator[InteroperabilityCheck]
 
 
 def neighbours() -> Rows:
@@ -22,25 +22,25 @@ def neighbours() -> Rows:
 
 
 def many() -> Rows:
-    """Many services: a row stands for all of a kind, and names those that are wrong."""
+    """Many services: a check stands for all of a kind, and names those that are wrong."""
 
-    def row(claim: str, level: Level, place: Place | None = None, kind: Kind | None = None) -> InteropRow:
+    def check(claim: str, level: Level, place: Place | None = None, kind: Kind | None = None) -> InteroperabilityCheck:
         return trial("many", claim, level, MANY[claim], "vantage.outside", place=place, kind=kind)
 
     for kind in Kind:
         if kind.is_local:
-            yield row("preserved", Level.CORE, Place.ENDPOINT_NODE, kind)
-            yield row("silent", Level.CORE, Place.BARE_NODE, kind)
+            yield check("preserved", Level.CORE, Place.ENDPOINT_NODE, kind)
+            yield check("silent", Level.CORE, Place.BARE_NODE, kind)
             continue
         for place in (Place.ENDPOINT_NODE, Place.BARE_NODE):
-            yield row("answers", Level.CORE, place, kind)
-            yield row("rewritten", Level.EXTENDED, place, kind)
+            yield check("answers", Level.CORE, place, kind)
+            yield check("rewritten", Level.EXTENDED, place, kind)
     for place in NODES:
-        yield row("status", Level.CORE, place, Kind.BALANCER_LOCAL)
-        yield row("document", Level.EXTENDED, place, Kind.BALANCER_LOCAL)
-    yield row("distinct", Level.CORE)
-    yield row("gone", Level.CORE, kind=Kind.BALANCER_LOCAL)
-    yield row("programmed", Level.RECORD)
+        yield check("status", Level.CORE, place, Kind.BALANCER_LOCAL)
+        yield check("document", Level.EXTENDED, place, Kind.BALANCER_LOCAL)
+    yield check("distinct", Level.CORE)
+    yield check("gone", Level.CORE, kind=Kind.BALANCER_LOCAL)
+    yield check("programmed", Level.RECORD)
 
 
 def names() -> Rows:
@@ -54,4 +54,4 @@ def names() -> Rows:
             yield trial("names", claim, Level.CORE, NAMES[claim], "dns", family=family, client=POD_ON_BARE_NODE)
 
 
-CELLS: tuple[InteropRow, ...] = (*neighbours(), *many(), *names())
+CHECKS: tuple[InteroperabilityCheck, ...] = (*neighbours(), *many(), *names())

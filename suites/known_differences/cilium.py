@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from esipp.checks import check as rows
+from esipp.checks import check as checks
 from esipp.checks.check import Nature
 from esipp.checks.interoperability import NOT_REWRITTEN
 from esipp.checks.model import NO_ANSWER, AddressClass, EntryKind, Family, Path, Role, TrafficPolicy, Vantage
@@ -30,7 +30,7 @@ NO_REWRITE = Override(
     evidence="The client is answered, and the backend saw the client's own address.",
     hides="Nothing that the API promises: the answer came back, and the source is the true one.",
 )
-OF_MANY_SERVICES = rows.Difference(
+OF_MANY_SERVICES = checks.Difference(
     (HERE,),
     NOT_REWRITTEN,
     NO_REWRITE.reason,
@@ -70,12 +70,12 @@ SAME_PORT = Override(
     hides="A connection that is lost for another reason at such a port: at most one in ten of these.",
 )
 FLIPS_IN_DSR = tuple(
-    rows.Difference(DSR, seen, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES)
+    checks.Difference(DSR, seen, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES)
     for seen in ("kept", "unrewritten")
 )
 """Of a bare node whose service becomes Cluster, in the words of `esipp/flips/judging.py`."""
 
-AT_BARE_NODES_IN_DSR = rows.Difference(
+AT_BARE_NODES_IN_DSR = checks.Difference(
     DSR, NOT_REWRITTEN, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES
 )
 NOT_TURNED_BACK = Override(

@@ -1,4 +1,4 @@
-"""Where a data plane legitimately differs, or differs for a known reason: data, beside the rows.
+"""Where a data plane legitimately differs, or differs for a known reason: data, beside the checks.
 
 Every difference names the facts under which it holds. Preflight finds facts on the cluster; nothing is assumed.
 """
@@ -230,5 +230,5 @@ DIFFERENCES = (
 
 
 def differences(path: Path, accept: frozenset[AddressClass]) -> tuple[Override, ...]:
-    """The overrides of a row on this path that accepts these classes."""
+    """The overrides of a check on this path that accepts these classes."""
     return tuple(each.override for each in DIFFERENCES if each.instead_of == accept and each.on(path))

@@ -1,4 +1,4 @@
-"""What backends see behind a load balancer that is a proxy, for rows that are no path. Data only."""
+"""What backends see behind a load balancer that is a proxy, for checks that are no path. Data only."""
 
 from esipp.checks.check import Difference
 from esipp.checks.ingress import OF_SERVICE, PROXY

@@ -16,7 +16,7 @@ BARE = (Role.BARE_NODE, Role.OTHER_NODE)
 
 @dataclass(frozen=True)
 class Difference:
-    """On which paths, where a row accepts what, which override holds."""
+    """On which paths, where a check accepts what, which override holds."""
 
     on: Callable[[Path], bool]
     instead_of: frozenset[AddressClass]

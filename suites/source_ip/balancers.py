@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from suites.path_checks import *
 
-Rows = Iterator[Cell]
+Rows = Iterator[PathCheck]
 
 IN_A_HEADER = {
     Balancer.PROXY_FORWARDED_FOR: Claim.FORWARDED_FOR,
@@ -36,11 +36,11 @@ def forwarders(protocol: Protocol, family: Family) -> Rows:
     for balancer in (Balancer.FORWARD, Balancer.ECMP):
         for client in EVERYONE:
             path = Path(client, VIP, protocol, family, replace(LB_LOCAL, balancer=balancer))
-            yield cell(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB, overrides=rerouted(CLIENT_IP, balancer))
+            yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB, overrides=rerouted(CLIENT_IP, balancer))
         for client in OUTSIDE:
             path = Path(client, VIP, protocol, family, replace(LB_CLUSTER, balancer=balancer))
-            for row in answers_and_rewrites(path, TUTORIAL_LB):
-                yield replace(row, overrides=(*row.overrides, *rerouted(row.accept, balancer)))
+            for check in answers_and_rewrites(path, TUTORIAL_LB):
+                yield replace(check, overrides=(*check.overrides, *rerouted(check.accept, balancer)))
 
 
 def proxies(family: Family) -> Rows:
@@ -54,11 +54,11 @@ def proxies(family: Family) -> Rows:
             path = Path(client, VIP, Protocol.TCP, family, service, port)
             # under ipMode Proxy clients inside the cluster go through the balancer as well
             level = Level.CORE if client in OUTSIDE else Level.EXTENDED
-            yield cell(path, BALANCER_IP, level, reference, API_IP_MODE, KEP_1860, told=told)
+            yield path_check(path, BALANCER_IP, level, reference, API_IP_MODE, KEP_1860, told=told)
         if told is not Claim.NOTHING:
             for client in OUTSIDE:
                 path = Path(client, VIP, Protocol.TCP, family, service, port, claim=told)
-                yield cell(path, BALANCER_IP, Level.CORE, reference, told=told)
+                yield path_check(path, BALANCER_IP, Level.CORE, reference, told=told)
 
 
 def forged_headers(family: Family) -> Rows:
@@ -71,24 +71,24 @@ def forged_headers(family: Family) -> Rows:
             for entry, shape in ((ENDPOINT_NODE, NODE_PORT_LOCAL), (VIP, LB_LOCAL)):
                 service = replace(shape, several_ports=True)
                 path = Path(client, entry, Protocol.TCP, family, service, Port.HTTP, claim)
-                yield cell(path, CLIENT_IP, Level.CORE, API_ETP)
+                yield path_check(path, CLIENT_IP, Level.CORE, API_ETP)
 
 
 def source_ranges(protocol: Protocol, family: Family) -> Rows:
     """loadBalancerSourceRanges judge by the source: they admit exactly the client they name."""
     service = replace(LB_LOCAL, ranges=(OUTSIDE_1.name,))
-    yield cell(Path(OUTSIDE_1, VIP, protocol, family, service), CLIENT_IP, Level.CORE, API_RANGES, API_ETP)
+    yield path_check(Path(OUTSIDE_1, VIP, protocol, family, service), CLIENT_IP, Level.CORE, API_RANGES, API_ETP)
     path = Path(OUTSIDE_2, VIP, protocol, family, service)
     controls = (
         same_client(path, LB_LOCAL, "the same client must be answered by a service without ranges"),
         same_service(path, OUTSIDE_1, "the same service must answer the client it names"),
     )
     # "ignored if the cloud-provider does not support the feature" (API text); kube-proxy does it for VIPs
-    yield cell(path, NO_ANSWER, Level.EXTENDED, API_RANGES, PROXIER, controls=controls)
+    yield path_check(path, NO_ANSWER, Level.EXTENDED, API_RANGES, PROXIER, controls=controls)
     for client in (POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):
-        yield cell(Path(client, VIP, protocol, family, service), ANYTHING, Level.RECORD, API_RANGES)
+        yield path_check(Path(client, VIP, protocol, family, service), ANYTHING, Level.RECORD, API_RANGES)
     for client in OUTSIDE:  # kube-proxy binds VIPs by them, never nodePorts
-        yield cell(Path(client, ENDPOINT_NODE, protocol, family, service), ANYTHING, Level.RECORD, API_RANGES)
+        yield path_check(Path(client, ENDPOINT_NODE, protocol, family, service), ANYTHING, Level.RECORD, API_RANGES)
 
 
 def affinity(protocol: Protocol, family: Family) -> Rows:
@@ -103,18 +103,18 @@ def affinity(protocol: Protocol, family: Family) -> Rows:
                 Spread.SEVERAL,
             )
             path = Path(client, entry, protocol, family, replace(free, affinity=True))
-            yield cell(path, CLIENT_IP, Level.CORE, API_AFFINITY, API_ETP, controls=(choice,), spread=Spread.ONE)
+            yield path_check(path, CLIENT_IP, Level.CORE, API_AFFINITY, API_ETP, controls=(choice,), spread=Spread.ONE)
 
 
 BOTH = (Protocol.TCP, Protocol.UDP)
-CELLS: tuple[Cell, ...] = (
-    *(row for protocol in BOTH for family in FAMILIES for row in forwarders(protocol, family)),
-    *(row for family in FAMILIES for rows in (proxies, forged_headers) for row in rows(family)),
+CHECKS: tuple[PathCheck, ...] = (
+    *(check for protocol in BOTH for family in FAMILIES for check in forwarders(protocol, family)),
+    *(check for family in FAMILIES for checks in (proxies, forged_headers) for check in checks(family)),
     *(
-        row
+        check
         for protocol in BOTH
         for family in FAMILIES
-        for rows in (source_ranges, affinity)
-        for row in rows(protocol, family)
+        for checks in (source_ranges, affinity)
+        for check in checks(protocol, family)
     ),
 )

@@ -1,4 +1,4 @@
-"""The rows of the source IP suite: who dials what, and whose address the backend must see. Data only.
+"""The checks of the source IP suite: who dials what, and whose address the backend must see. Data only.
 
 This page is the regular matrix: three protocols, two families, every client, every kind of entry, each policy. The
 expectations are those of Kubernetes' documentation and API text (`core`) and of kube-proxy (`extended`). Services that
@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from suites.path_checks import *
 from suites.source_ip import balancers, variants
 
-Rows = Iterator[Cell]
+Rows = Iterator[PathCheck]
 
 
 def pod_ip(protocol: Protocol, family: Family) -> Rows:
     """The precondition of everything: no Service, no rewriting."""
     for client in PODS:
-        yield cell(Path(client, POD_IP, protocol, family), CLIENT_IP, Level.CORE, NETWORK_MODEL)
+        yield path_check(Path(client, POD_IP, protocol, family), CLIENT_IP, Level.CORE, NETWORK_MODEL)
     for client in HOSTS:  # by whichever of its node's addresses
-        yield cell(Path(client, POD_IP, protocol, family), CLIENT_IP, Level.CORE, NETWORK_MODEL)
+        yield path_check(Path(client, POD_IP, protocol, family), CLIENT_IP, Level.CORE, NETWORK_MODEL)
 
 
 def cluster_ip(protocol: Protocol, family: Family) -> Rows:
@@ -27,10 +27,10 @@ def cluster_ip(protocol: Protocol, family: Family) -> Rows:
     for service in (PLAIN, NODE_PORT_CLUSTER, NODE_PORT_LOCAL):  # the external policy changes nothing here
         for client in PODS:
             path = Path(client, CLUSTER_IP, protocol, family, service)
-            yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP)
+            yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP)
     for client in HOSTS:
         path = Path(client, CLUSTER_IP, protocol, family, PLAIN)
-        yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, PROXIER)
+        yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, PROXIER)
 
 
 def cluster_ip_local(protocol: Protocol, family: Family) -> Rows:
@@ -38,20 +38,20 @@ def cluster_ip_local(protocol: Protocol, family: Family) -> Rows:
     for shape in (PLAIN, NODE_PORT_CLUSTER, NODE_PORT_LOCAL, LB_LOCAL):
         service = replace(shape, internal=LOCAL)
         near, far = (Path(client, CLUSTER_IP, protocol, family, service) for client in PODS)
-        yield cell(near, CLIENT_IP, Level.CORE, API_ITP, KEP_2086)
+        yield path_check(near, CLIENT_IP, Level.CORE, API_ITP, KEP_2086)
         controls = (
             same_client(far, PLAIN, "the same client must be answered under internalTrafficPolicy Cluster"),
             same_service(far, POD_ON_ENDPOINT_NODE, "the same service must answer a pod on the endpoint's node"),
         )
-        yield cell(far, NO_ANSWER, Level.CORE, API_ITP, KEP_2086, controls=controls)
+        yield path_check(far, NO_ANSWER, Level.CORE, API_ITP, KEP_2086, controls=controls)
     service = replace(PLAIN, internal=LOCAL)
     near, far = (Path(client, CLUSTER_IP, protocol, family, service) for client in HOSTS)
-    yield cell(near, CLIENT_IP, Level.CORE, API_ITP, KEP_2086)
+    yield path_check(near, CLIENT_IP, Level.CORE, API_ITP, KEP_2086)
     controls = (
         same_client(far, PLAIN, "the same client must be answered under internalTrafficPolicy Cluster"),
         same_service(far, HOST_ON_ENDPOINT_NODE, "the same service must answer the endpoint's node"),
     )
-    yield cell(far, NO_ANSWER, Level.CORE, API_ITP, KEP_2086, controls=controls)
+    yield path_check(far, NO_ANSWER, Level.CORE, API_ITP, KEP_2086, controls=controls)
 
 
 def internal_policy_from_outside(protocol: Protocol, family: Family) -> Rows:
@@ -60,15 +60,15 @@ def internal_policy_from_outside(protocol: Protocol, family: Family) -> Rows:
     for entry, service in ((ENDPOINT_NODE, cluster), (BARE_NODE, cluster), (VIP, replace(LB_CLUSTER, internal=LOCAL))):
         yield from answers_and_rewrites(Path(OUTSIDE_1, entry, protocol, family, service), API_ITP, KEP_2086)
     for client in OUTSIDE:
-        yield cell(
+        yield path_check(
             Path(client, ENDPOINT_NODE, protocol, family, local), CLIENT_IP, Level.CORE, API_ETP, API_ITP, KEP_2086
         )
         yield silent_at_bare_node(Path(client, BARE_NODE, protocol, family, local), API_ETP, API_ITP, KEP_2086)
         path = Path(client, VIP, protocol, family, replace(LB_LOCAL, internal=LOCAL))
-        yield cell(path, CLIENT_IP, Level.CORE, API_ETP, API_ITP, KEP_2086)
+        yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, API_ITP, KEP_2086)
     # to a VIP the external policy applies, and from inside the cluster that always means Cluster
     path = Path(POD_ON_OTHER_NODE, VIP, protocol, family, replace(LB_LOCAL, internal=LOCAL))
-    yield cell(path, CLIENT_IP, Level.CORE, API_ETP, API_ITP, KEP_2086)
+    yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, API_ITP, KEP_2086)
 
 
 def node_port_cluster(protocol: Protocol, family: Family) -> Rows:
@@ -88,13 +88,13 @@ def node_port_local(protocol: Protocol, family: Family) -> Rows:
         path = Path(client, ENDPOINT_NODE, protocol, family, NODE_PORT_LOCAL)
         # a pod that dials its own node's nodePort: implementations disagree, upstream does not test it (#123622)
         level = Level.EXTENDED if client == POD_ON_ENDPOINT_NODE else Level.CORE
-        yield cell(path, CLIENT_IP, level, API_ETP, TUTORIAL_NODE_PORT, DESIGN_SOURCE_IP)
+        yield path_check(path, CLIENT_IP, level, API_ETP, TUTORIAL_NODE_PORT, DESIGN_SOURCE_IP)
     for client in EVERYONE:
         path = Path(client, BARE_NODE, protocol, family, NODE_PORT_LOCAL)
         yield silent_at_bare_node(path, API_ETP, TUTORIAL_NODE_PORT, DESIGN_BLACKHOLE)
     for client in (POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):  # short circuit: only kube-proxy promises it for nodePorts
         path = Path(client, OTHER_NODE, protocol, family, NODE_PORT_LOCAL)
-        yield cell(path, CLIENT_IP, Level.EXTENDED, API_ETP, PROXIER)
+        yield path_check(path, CLIENT_IP, Level.EXTENDED, API_ETP, PROXIER)
 
 
 def unset_policy(protocol: Protocol, family: Family) -> Rows:
@@ -115,9 +115,9 @@ def second_address(protocol: Protocol, family: Family) -> Rows:
     """A nodePort is open at every address of a node, unless kube-proxy is told otherwise."""
     for client in (*OUTSIDE, POD_ON_OTHER_NODE, HOST_ON_OTHER_NODE):
         path = Path(client, SECOND_OF_ENDPOINT_NODE, protocol, family, NODE_PORT_LOCAL)
-        yield cell(path, CLIENT_IP, Level.EXTENDED, API_ETP, PROXIER)
+        yield path_check(path, CLIENT_IP, Level.EXTENDED, API_ETP, PROXIER)
         path = Path(client, SECOND_OF_BARE_NODE, protocol, family, NODE_PORT_CLUSTER)
-        yield cell(path, NODE_IP, Level.EXTENDED, TUTORIAL_NODE_PORT, PROXIER)
+        yield path_check(path, NODE_IP, Level.EXTENDED, TUTORIAL_NODE_PORT, PROXIER)
     for client in OUTSIDE:
         path = Path(client, SECOND_OF_BARE_NODE, protocol, family, NODE_PORT_LOCAL)
         yield silent_at_bare_node(path, API_ETP, needs=frozenset({"node-ports.all-addresses"}))
@@ -127,14 +127,14 @@ def external_ip(protocol: Protocol, family: Family) -> Rows:
     """externalIPs that are nodes' own addresses: Local as at a nodePort from outside, Cluster from inside."""
     here, there = EXTERNAL_IP_OF_ENDPOINT_NODE, EXTERNAL_IP_OF_BARE_NODE
     for client in OUTSIDE:
-        yield cell(
+        yield path_check(
             Path(client, here, protocol, family, EXTERNAL_IPS_LOCAL), CLIENT_IP, Level.CORE, API_ETP, API_EXTERNAL_IPS
         )
         yield silent_at_bare_node(Path(client, there, protocol, family, EXTERNAL_IPS_LOCAL), API_ETP, API_EXTERNAL_IPS)
     for client in INSIDE:
         for entry in (here, there):
             path = Path(client, entry, protocol, family, EXTERNAL_IPS_LOCAL)
-            yield cell(path, CLIENT_IP, Level.CORE, API_ETP, DESIGN_INTEROP)
+            yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, DESIGN_INTEROP)
     for client in EVERYONE:
         for entry in (here, there):
             yield from answers_and_rewrites(
@@ -149,7 +149,7 @@ def load_balancer(protocol: Protocol, family: Family) -> Rows:
     for client in EVERYONE:
         test_plan = DESIGN_SOURCE_IP if client in OUTSIDE else DESIGN_INTEROP
         path = Path(client, VIP, protocol, family, LB_LOCAL)
-        yield cell(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB, test_plan)
+        yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB, test_plan)
 
 
 def hairpin(protocol: Protocol, family: Family) -> Rows:
@@ -160,21 +160,23 @@ def hairpin(protocol: Protocol, family: Family) -> Rows:
         (VIP, (LB_CLUSTER, LB_LOCAL)),
     ):
         for service in services:
-            yield cell(Path(BACKEND, entry, protocol, family, service), HAIRPIN, Level.EXTENDED, HAIRPIN_NATED, PROXIER)
+            yield path_check(
+                Path(BACKEND, entry, protocol, family, service), HAIRPIN, Level.EXTENDED, HAIRPIN_NATED, PROXIER
+            )
 
 
 def one_socket(family: Family) -> Rows:
     """Many UDP datagrams from one source port: one flow, one translation, the same source for all of them."""
     for client in OUTSIDE:
         path = Path(client, ENDPOINT_NODE, Protocol.UDP, family, NODE_PORT_LOCAL, one_socket=True)
-        yield cell(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_NODE_PORT)
+        yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_NODE_PORT)
         path = Path(client, VIP, Protocol.UDP, family, LB_LOCAL, one_socket=True)
-        yield cell(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB)
+        yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, TUTORIAL_LB)
         path = Path(client, BARE_NODE, Protocol.UDP, family, NODE_PORT_CLUSTER, one_socket=True)
-        yield cell(path, NODE_IP, Level.EXTENDED, TUTORIAL_NODE_PORT, PROXIER)
+        yield path_check(path, NODE_IP, Level.EXTENDED, TUTORIAL_NODE_PORT, PROXIER)
     for client in PODS:
         path = Path(client, CLUSTER_IP, Protocol.UDP, family, PLAIN, one_socket=True)
-        yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP)
+        yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP)
 
 
 MATRIX = (
@@ -191,9 +193,9 @@ MATRIX = (
     hairpin,
 )
 
-CELLS: tuple[Cell, ...] = (
-    *(row for protocol in Protocol for family in FAMILIES for rows in MATRIX for row in rows(protocol, family)),
-    *(row for family in FAMILIES for row in one_socket(family)),
-    *variants.CELLS,
-    *balancers.CELLS,
+CHECKS: tuple[PathCheck, ...] = (
+    *(check for protocol in Protocol for family in FAMILIES for checks in MATRIX for check in checks(protocol, family)),
+    *(check for family in FAMILIES for check in one_socket(family)),
+    *variants.CHECKS,
+    *balancers.CHECKS,
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from suites.path_checks import *
 
-Rows = Iterator[Cell]
+Rows = Iterator[PathCheck]
 
 
 def host_network(protocol: Protocol, family: Family) -> Rows:
@@ -13,19 +13,19 @@ def host_network(protocol: Protocol, family: Family) -> Rows:
         replace(shape, backends=Backends.HOST_NETWORK) for shape in (PLAIN, NODE_PORT_LOCAL, LB_LOCAL)
     )
     for client in OUTSIDE:
-        yield cell(Path(client, ENDPOINT_NODE, protocol, family, node_port), CLIENT_IP, Level.CORE, API_ETP)
+        yield path_check(Path(client, ENDPOINT_NODE, protocol, family, node_port), CLIENT_IP, Level.CORE, API_ETP)
         yield silent_at_bare_node(Path(client, BARE_NODE, protocol, family, node_port), API_ETP)
-        yield cell(Path(client, VIP, protocol, family, balanced), CLIENT_IP, Level.CORE, API_ETP)
+        yield path_check(Path(client, VIP, protocol, family, balanced), CLIENT_IP, Level.CORE, API_ETP)
         path = Path(client, BARE_NODE, protocol, family, replace(node_port, policy=CLUSTER))
         yield from answers_and_rewrites(path, TUTORIAL_NODE_PORT)
     for client in PODS:
         path = Path(client, CLUSTER_IP, protocol, family, plain)
         direct = Path(client, Entry(EntryKind.NODE_LISTENER, Role.ENDPOINT_NODE), protocol, family)
         shows = Control(direct, CLIENT_OR_NODE_IP, "shows whether the add-on masquerades pods towards nodes")
-        yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, controls=(shows,))
+        yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, controls=(shows,))
     for client in HOSTS:
         path = Path(client, CLUSTER_IP, protocol, family, plain)
-        yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, PROXIER)
+        yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, PROXIER)
 
 
 def several_ports(protocol: Protocol, family: Family) -> Rows:
@@ -35,20 +35,20 @@ def several_ports(protocol: Protocol, family: Family) -> Rows:
         for client in OUTSIDE:
             for entry, shape in ((ENDPOINT_NODE, NODE_PORT_LOCAL), (VIP, LB_LOCAL)):
                 path = Path(client, entry, protocol, family, replace(shape, several_ports=True), port)
-                yield cell(path, CLIENT_IP, Level.CORE, API_ETP, API_TARGET_PORT)
+                yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, API_TARGET_PORT)
         for client in PODS:
             path = Path(client, CLUSTER_IP, protocol, family, replace(NODE_PORT_LOCAL, several_ports=True), port)
-            yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_TARGET_PORT)
+            yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_TARGET_PORT)
 
 
 def one_family(protocol: Protocol, family: Family) -> Rows:
     """A single-stack service in a dual-stack cluster: right in its own family, silent in the other."""
     single = replace(NODE_PORT_LOCAL, families=family)
     for client in OUTSIDE:
-        yield cell(
+        yield path_check(
             Path(client, ENDPOINT_NODE, protocol, family, single), CLIENT_IP, Level.CORE, API_ETP, API_FAMILIES, KEP_563
         )
-        yield cell(
+        yield path_check(
             Path(client, VIP, protocol, family, replace(LB_LOCAL, families=family)),
             CLIENT_IP,
             Level.CORE,
@@ -62,9 +62,9 @@ def one_family(protocol: Protocol, family: Family) -> Rows:
             Path(client, ENDPOINT_NODE, protocol, family, single), frozenset(), "the service must answer in its family"
         )
         dual = same_client(path, NODE_PORT_LOCAL, "the same node must answer in this family for a dual-stack service")
-        yield cell(path, NO_ANSWER, Level.EXTENDED, API_FAMILIES, KEP_563, controls=(own, dual))
+        yield path_check(path, NO_ANSWER, Level.EXTENDED, API_FAMILIES, KEP_563, controls=(own, dual))
     path = Path(POD_ON_OTHER_NODE, CLUSTER_IP, protocol, family, replace(PLAIN, families=family))
-    yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_FAMILIES, KEP_563)
+    yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_FAMILIES, KEP_563)
 
 
 def not_ready(protocol: Protocol, family: Family) -> Rows:
@@ -73,23 +73,23 @@ def not_ready(protocol: Protocol, family: Family) -> Rows:
     published = replace(silent, publish_not_ready=True)
     for client in OUTSIDE:
         path = Path(client, ENDPOINT_NODE, protocol, family, published)
-        yield cell(path, CLIENT_IP, Level.CORE, API_ETP, API_NOT_READY)
+        yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, API_NOT_READY)
         yield silent_at_bare_node(Path(client, BARE_NODE, protocol, family, published), API_ETP, API_NOT_READY)
         path = Path(client, ENDPOINT_NODE, protocol, family, silent)
         controls = (
             same_client(path, NODE_PORT_LOCAL, "the same node must answer this client for a ready backend"),
             same_client(path, published, "the backend that is not ready must be able to answer"),
         )
-        yield cell(path, NO_ANSWER, Level.CORE, API_NOT_READY, controls=controls)
+        yield path_check(path, NO_ANSWER, Level.CORE, API_NOT_READY, controls=controls)
     for client in PODS:
         path = Path(client, CLUSTER_IP, protocol, family, published)
-        yield cell(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_NOT_READY)
+        yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_NOT_READY)
 
 
-CELLS: tuple[Cell, ...] = tuple(
-    row
+CHECKS: tuple[PathCheck, ...] = tuple(
+    check
     for protocol in (Protocol.TCP, Protocol.UDP)
     for family in FAMILIES
-    for rows in (host_network, several_ports, one_family, not_ready)
-    for row in rows(protocol, family)
+    for checks in (host_network, several_ports, one_family, not_ready)
+    for check in checks(protocol, family)
 )

@@ -1,4 +1,4 @@
-"""The reference load balancer started again with other options, faults say; and which rows are about what it does."""
+"""The reference load balancer started again with other options, faults say; and which checks are about what it does."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,11 +10,11 @@ from ci.containers import docker
 from ci.places import places
 from ci.surroundings import Surroundings
 from esipp.base.waiting import Budget, Reading, converge
-from esipp.checks.check import Level, Row
-from esipp.checks.endpoint_change import MoveRow, What
+from esipp.checks.check import Check, Level
+from esipp.checks.endpoint_change import EndpointChangeCheck, What
 from esipp.checks.model import Balancer, Claim
 from esipp.cluster.client import ApiError
-from tests.broken.breakage import Asked, cells
+from tests.broken.breakage import Asked, path_checks
 from tests.broken.nodes import Nodes, Placed
 
 FEW = 3
@@ -140,17 +140,19 @@ def fault(name: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
     return options("--fault", name)
 
 
-def forwarder(*about: What) -> Callable[[Row], bool]:
-    """Rows about this of the forwarder to all healthy nodes, asked for by its class and as the cluster's own."""
+def forwarder(*about: What) -> Callable[[Check], bool]:
+    """Checks about this of the forwarder to all healthy nodes, asked for by its class and as the cluster's own."""
     ours = (Balancer.ECMP, Balancer.DEFAULT)
-    return lambda row: isinstance(row, MoveRow) and row.balancer in ours and row.what in about and promised(row)
+    return lambda check: (
+        isinstance(check, EndpointChangeCheck) and check.balancer in ours and check.what in about and promised(check)
+    )
 
 
-def promised(row: Row) -> bool:
-    """Whether somebody promises it: what is only recorded turns no row red."""
-    return row.level is not Level.RECORD
+def promised(check: Check) -> bool:
+    """Whether somebody promises it: what is only recorded turns no check red."""
+    return check.level is not Level.RECORD
 
 
-def told_in(*headers: Claim) -> Callable[[Row], bool]:
-    """Rows that want the client's address in one of these headers."""
-    return cells(lambda cell: cell.told in headers)
+def told_in(*headers: Claim) -> Callable[[Check], bool]:
+    """Checks that want the client's address in one of these headers."""
+    return path_checks(lambda path_check: path_check.told in headers)

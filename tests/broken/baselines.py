@@ -22,10 +22,10 @@ def union(asked: list[Asked]) -> list[Asked]:
     found: dict[object, Asked] = {}
     for each in asked:
         seen = found.get(each.kind, each)
-        rows = {*seen.rows, *each.rows} if seen.rows and each.rows else set()
+        checks = {*seen.checks, *each.checks} if seen.checks and each.checks else set()
         found[each.kind] = replace(
             each,
-            rows=tuple(sorted(rows)),
+            checks=tuple(sorted(checks)),
             samples=max(seen.samples, each.samples),
             moves=max(seen.moves, each.moves),
             disruptive=seen.disruptive or each.disruptive,
@@ -89,7 +89,7 @@ def qualify(nodes: Nodes, asked: Asked, out: Path) -> Result:
         out,
         asked.samples,
         suites=asked.suites,
-        rows=asked.rows,
+        checks=asked.checks,
         moves=asked.moves,
         disruptive=asked.disruptive,
         options=asked.options,

@@ -1,4 +1,4 @@
-"""One way to break a cluster, the rows that must notice it, and how a run of the suite is held against that."""
+"""One way to break a cluster, the checks that must notice it, and how a run of the suite is held against that."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from esipp.base.errors import ExitCode
-from esipp.checks.check import Row
-from esipp.checks.path import Cell
+from esipp.checks.check import Check
+from esipp.checks.path import PathCheck
 from esipp.ledger.run import DEFAULT_MOVES
 from tests.broken.nodes import Nodes, Placed, Result
 
@@ -25,7 +25,7 @@ class Group(StrEnum):
 
 KUBE_PROXY, CILIUM = "kube-proxy", "cilium"
 DISRUPTIVE = "disruptive"
-"""The feature of rows that are asked with ``--allow-disruptive`` only."""
+"""The feature of checks that are asked with ``--allow-disruptive`` only."""
 
 RED = frozenset({"fail", "flaky"})
 KNOWN = frozenset({"known"})
@@ -33,11 +33,11 @@ KNOWN = frozenset({"known"})
 
 @dataclass(frozen=True)
 class Asked:
-    """What is run on the broken cluster: suites, and of their rows those whose ids contain one of ``rows`` (all).
+    """What is run on the broken cluster: suites, and of their checks those whose ids contain one of ``rows`` (all).
 
     Args:
         suites: which suites.
-        rows: parts of ids; empty for all checks of these suites.
+        checks: parts of ids; empty for all checks of these suites.
         samples: connections a path.
         moves: of pods, up and as often down.
         disruptive: whether what others would notice is allowed.
@@ -47,7 +47,7 @@ class Asked:
     """
 
     suites: tuple[str, ...]
-    rows: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
     samples: int = 20
     moves: int = DEFAULT_MOVES
     disruptive: bool = False
@@ -60,14 +60,14 @@ class Asked:
         return self.suites, self.own, self.options
 
 
-def nobody(row: Row) -> bool:
-    """No row."""
+def nobody(check: Check) -> bool:
+    """No check."""
     return False
 
 
-def cells(notices: Callable[[Cell], bool]) -> Callable[[Row], bool]:
-    """Of all rows, those that are paths and of which this holds."""
-    return lambda row: isinstance(row, Cell) and notices(row)
+def path_checks(notices: Callable[[PathCheck], bool]) -> Callable[[Check], bool]:
+    """Of all checks, those that are paths and of which this holds."""
+    return lambda check: isinstance(check, PathCheck) and notices(check)
 
 
 @dataclass(frozen=True)
@@ -80,13 +80,13 @@ class Break:
         what: the same in one sentence, for docs/broken.md.
         asked: what is run while it is broken.
         apply: breaks the cluster for as long as its context lasts, and heals it whatever happens.
-        notices: whether a row must say one of ``says``.
-        names: a regular expression: what the diagnosis of the rows that notice must say of the cause.
-        says: what a row says that notices.
-        opens: whether a row cannot be decided then (``inconclusive``): the row beside it, or its control, fails.
-        may: whether a row may say anything, because it follows from the same fault, but not in every run.
-        unsure: whether a row may be undecided (``inconclusive``) in some runs; it may not fail.
-        share: of the rows that must notice, how many surely do; less than all only where chance decides.
+        notices: whether a check must say one of ``says``.
+        names: a regular expression: what the diagnosis of the checks that notice must say of the cause.
+        says: what a check says that notices.
+        opens: whether a check cannot be decided then (``inconclusive``): the check beside it, or its control, fails.
+        may: whether a check may say anything, because it follows from the same fault, but not in every run.
+        unsure: whether a check may be undecided (``inconclusive``) in some runs; it may not fail.
+        share: of the checks that must notice, how many surely do; less than all only where chance decides.
         scoped: it touches nothing but the Services of the one run that is held against it, so that others can run
             beside; else it has the cluster for itself.
         at_once: it must be in place before anything is observed; else it only comes while something is done.
@@ -100,12 +100,12 @@ class Break:
     what: str
     asked: Asked
     apply: Callable[[Nodes], AbstractContextManager[Placed]]
-    notices: Callable[[Row], bool]
+    notices: Callable[[Check], bool]
     names: str = ""
     says: frozenset[str] = RED
-    opens: Callable[[Row], bool] = nobody
-    may: Callable[[Row], bool] = nobody
-    unsure: Callable[[Row], bool] = nobody
+    opens: Callable[[Check], bool] = nobody
+    may: Callable[[Check], bool] = nobody
+    unsure: Callable[[Check], bool] = nobody
     share: float = 1.0
     scoped: bool = False
     at_once: bool = True
@@ -130,11 +130,11 @@ class Score:
     Args:
         name: of the break.
         asked: how many checks the run judged, of all that there are.
-        must: how many rows had to notice.
+        must: how many checks had to notice.
         right: how many of them did.
-        wrong: rows that changed and must not have, with what they said on the healthy and on the broken cluster.
-        missed: rows that had to notice and did not, with what they said.
-        named: how many rows that noticed name the cause.
+        wrong: checks that changed and must not have, with what they said on the healthy and on the broken cluster.
+        missed: checks that had to notice and did not, with what they said.
+        named: how many checks that noticed name the cause.
         exit_code: of the run.
         seconds: that it took.
         said: what the run printed about it, briefly: the diagnosis.
@@ -155,18 +155,18 @@ class Score:
     unjudged: str = ""
 
 
-def hold(broken: Break, rows: Iterable[Row], healthy: Mapping[str, str], result: Result) -> Score:
-    """Hold what the rows said on the broken cluster against what they said on the healthy one."""
-    known = {row.id: row for row in rows}
-    asked = {name: row for name, row in known.items() if healthy.get(name, "unsupported") != "unsupported"}
+def hold(broken: Break, checks: Iterable[Check], healthy: Mapping[str, str], result: Result) -> Score:
+    """Hold what the checks said on the broken cluster against what they said on the healthy one."""
+    known = {check.id: check for check in checks}
+    asked = {name: check for name, check in known.items() if healthy.get(name, "unsupported") != "unsupported"}
     judged = sum(said != "unsupported" for said in result.statuses.values())
     score = Score(broken.name, asked=judged, exit_code=result.exit_code, seconds=result.seconds)
     diagnoses: dict[str, int] = {}
     for name, said in result.statuses.items():
         if name in known and DISRUPTIVE in known[name].features and not broken.asked.disruptive:
             continue  # the run of the healthy cluster was allowed more
-        row, before = asked.get(name), healthy[name]
-        if row is not None and broken.notices(row):
+        check, before = asked.get(name), healthy[name]
+        if check is not None and broken.notices(check):
             score.must += 1
             if said in broken.says:
                 score.right += 1
@@ -175,10 +175,10 @@ def hold(broken: Break, rows: Iterable[Row], healthy: Mapping[str, str], result:
                 diagnoses[told] = diagnoses.get(told, 0) + 1
             else:
                 score.missed[name] = said
-        elif row is not None and broken.opens(row):
+        elif check is not None and broken.opens(check):
             if said != "inconclusive":
                 score.wrong[name] = (before, said)
-        elif said != before and not _undecided_before(before, said) and not (row and _allowed(broken, row, said)):
+        elif said != before and not _undecided_before(before, said) and not (check and _allowed(broken, check, said)):
             score.wrong[name] = (before, said)
     score.said = max(diagnoses, key=lambda told: diagnoses[told], default="")
     red = broken.group is not Group.HARMLESS
@@ -189,9 +189,9 @@ def hold(broken: Break, rows: Iterable[Row], healthy: Mapping[str, str], result:
     return score
 
 
-def _allowed(broken: Break, row: Row, said: str) -> bool:
-    """Whether a row that need not notice may say this."""
-    return broken.may(row) or (said == "inconclusive" and broken.unsure(row))
+def _allowed(broken: Break, check: Check, said: str) -> bool:
+    """Whether a check that need not notice may say this."""
+    return broken.may(check) or (said == "inconclusive" and broken.unsure(check))
 
 
 def _undecided_before(before: str, said: str) -> bool:

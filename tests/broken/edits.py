@@ -1,18 +1,18 @@
-"""Which rows of the compatibility suite want a field of a Service after an update."""
+"""Which checks of the compatibility suite want a field of a Service after an update."""
 
-from esipp.checks.api import EditRow, Is, Taken, Verb
-from esipp.checks.check import Row
+from esipp.checks.api import ApiCheck, Is, Taken, Verb
+from esipp.checks.check import Check
 
 UPDATES = (Verb.REPLACE, Verb.UPDATE, Verb.MERGE, Verb.STRATEGIC, Verb.JSON, Verb.APPLY)
 
 
-def wants_after_an_update(row: Row, path: str, value: object = None) -> bool:
-    """Whether a row wants a field to be there, or to have this value, in the answer to an update of a Service."""
-    if not isinstance(row, EditRow):
+def wants_after_an_update(check: Check, path: str, value: object = None) -> bool:
+    """Whether a check wants a field to be there, or to have this value, in the answer to an update of a Service."""
+    if not isinstance(check, ApiCheck):
         return False
-    steps = {step.name: step for step in row.chain.steps}
-    first = {step.of: step.name for step in reversed(row.chain.steps)}  # what makes a Service is no update of it
-    for want in row.wants:
+    steps = {step.name: step for step in check.chain.steps}
+    first = {step.of: step.name for step in reversed(check.chain.steps)}  # what makes a Service is no update of it
+    for want in check.wants:
         if isinstance(want, Taken):
             step, wanted = steps[want.step], dict(want.fields).get(path)
             right = wanted == value if value is not None else wanted not in (None, Is.ABSENT)

@@ -1,4 +1,4 @@
-"""Breaking the nodes while a run flips policies, and which rows are about such a flip.
+"""Breaking the nodes while a run flips policies, and which checks are about such a flip.
 
 What is wrong for a moment only is put in by a watcher that sees the flips as the API server tells them, and taken away
 by the same command on the node: nothing is left behind, whatever becomes of the test.
@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from esipp.checks.model import EntryKind, Role, ServiceType, TrafficPolicy
-from esipp.checks.policy_change import At, BesideRow, FlipClaim, FlippedRow, Flipping
+from esipp.checks.policy_change import At, FlipClaim, FlippedCheck, Flipping, IsolationCheck
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.scenarios.policy_change.objects import NEIGHBOURS
 from tests.broken.breakage import Asked
@@ -162,15 +162,15 @@ def disturbed_by_neighbours(nodes: Nodes, make: Callable[[Live], list[Rule]]) ->
 
 
 # ------------------------------------------------------------------------------------------------- who must notice
-def flips(row: Row, service: Flipping, at: At | None, *claims: FlipClaim) -> bool:
-    """Whether a row claims this of a Service that flips, at an entry; None is all nodes."""
-    return isinstance(row, FlippedRow) and (row.service, row.at) == (service, at) and row.claim in claims
+def flips(check: Check, service: Flipping, at: At | None, *claims: FlipClaim) -> bool:
+    """Whether a check claims this of a Service that flips, at an entry; None is all nodes."""
+    return isinstance(check, FlippedCheck) and (check.service, check.at) == (service, at) and check.claim in claims
 
 
-def steady_at(row: Row, role: Role) -> bool:
-    """Whether a row is about the disturbed service's nodePort on a node."""
-    if not isinstance(row, BesideRow):
+def steady_at(check: Check, role: Role) -> bool:
+    """Whether a check is about the disturbed service's nodePort on a node."""
+    if not isinstance(check, IsolationCheck):
         return False
-    path, service = row.cell.path, row.cell.path.service
+    path, service = check.path_check.path, check.path_check.path.service
     ours = service is not None and (service.type, service.policy) == (ServiceType.NODE_PORT, TrafficPolicy.LOCAL)
     return ours and path.entry.kind is EntryKind.NODE_PORT and path.entry.role is role

@@ -1,4 +1,4 @@
-"""Nodes that hand traffic on which is none of theirs: the rules, and which rows must notice."""
+"""Nodes that hand traffic on which is none of theirs: the rules, and which checks must notice."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from esipp.checks.model import Family, Role
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
 from tests.broken.matching import AT_THE_NODE, MASQUERADE, came_by, hands_to, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -57,9 +57,13 @@ def handed_on(port: Json, address: str, target: int, masquerade: bool, there: tu
         yield Rule(family, "POSTROUTING", (*came_by(port, number), *MASQUERADE), there)
 
 
-def refused_at_bare_node(cell: Cell) -> bool:
-    """Rows that claim silence at a bare node's nodePort."""
-    return cell.is_negative and cell.path.entry.kind in NODE_PORTS and cell.path.entry.role is Role.BARE_NODE
+def refused_at_bare_node(path_check: PathCheck) -> bool:
+    """Checks that claim silence at a bare node's nodePort."""
+    return (
+        path_check.is_negative
+        and path_check.path.entry.kind in NODE_PORTS
+        and path_check.path.entry.role is Role.BARE_NODE
+    )
 
 
 def internal_addresses(nodes: Nodes, name: str) -> dict[Family, str]:

@@ -1,4 +1,4 @@
-"""Health checks that lie on a real cluster: how each is made, and which rows are about what.
+"""Health checks that lie on a real cluster: how each is made, and which checks are about what.
 
 A small proxy stands between whoever asks and the service proxy's health server (lying_proxy.py), in the network of
 every node; nat brings it what is sent to the run's health-check node ports.
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from esipp.checks.check import Level, Row
-from esipp.checks.health import About, HealthTrialRow, Question, QuestionRow
+from esipp.checks.check import Check, Level
+from esipp.checks.health import About, HealthAnswerCheck, HealthScenarioCheck, Question
 from esipp.checks.model import Family
 from tests.broken import lying_proxy
 from tests.broken.breakage import Asked
@@ -89,33 +89,33 @@ def health_proxies(nodes: Nodes, lie: str) -> Iterator[int]:
         yield lying_proxy.port_of(lie)
 
 
-# ------------------------------------------------------------------------------------------------- what rows are about
+# ------------------------------------------------------------------------------------------------ what checks are about
 TOLD = (About.STATUS, About.TRUTH)
-"""Rows that the status alone decides."""
+"""Checks that the status alone decides."""
 
 READ = tuple(set(About) - {About.STATUS})
-"""Rows that need an HTTP answer to say anything."""
+"""Checks that need an HTTP answer to say anything."""
 
 
-def asked(row: Row, *parts: About) -> Question | None:
-    """The question of a row that is about one of these parts of an answer that a node gives; else none.
+def asked(check: Check, *parts: About) -> Question | None:
+    """The question of a check that is about one of these parts of an answer that a node gives; else none.
 
     The VIP's own answers are only recorded.
     """
-    ours = isinstance(row, QuestionRow) and row.about in parts and row.level is not Level.RECORD
-    return row.question if ours and isinstance(row, QuestionRow) else None
+    ours = isinstance(check, HealthAnswerCheck) and check.about in parts and check.level is not Level.RECORD
+    return check.question if ours and isinstance(check, HealthAnswerCheck) else None
 
 
-def asks(row: Row, *parts: About) -> bool:
-    """Whether a row is about one of these parts of an answer that a node gives."""
-    return asked(row, *parts) is not None
+def asks(check: Check, *parts: About) -> bool:
+    """Whether a check is about one of these parts of an answer that a node gives."""
+    return asked(check, *parts) is not None
 
 
-def reads(row: Row) -> bool:
-    """Whether a row needs an HTTP answer to say anything."""
-    return asks(row, *READ)
+def reads(check: Check) -> bool:
+    """Whether a check needs an HTTP answer to say anything."""
+    return asks(check, *READ)
 
 
-def claims(row: Row, trial: str, *of_it: str) -> bool:
-    """Whether a row claims one of these of a trial."""
-    return isinstance(row, HealthTrialRow) and row.trial == trial and row.claim in of_it
+def claims(check: Check, trial: str, *of_it: str) -> bool:
+    """Whether a check claims one of these of a trial."""
+    return isinstance(check, HealthScenarioCheck) and check.trial == trial and check.claim in of_it

@@ -1,10 +1,10 @@
-"""Rewriting sources on the nodes: the rules, and which rows must notice."""
+"""Rewriting sources on the nodes: the rules, and which checks must notice."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
 from esipp.checks.model import AddressClass, Family, Role, Vantage
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
 from tests.broken.matching import MASQUERADE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -73,16 +73,16 @@ def grouped(addresses: Iterable[str]) -> dict[Family, list[str]]:
     return found
 
 
-def changed_into_pod_network(cell: Cell) -> bool:
-    """Rows of clients that are no pods, and whose packets enter the pod network from another node.
+def changed_into_pod_network(path_check: PathCheck) -> bool:
+    """Checks of clients that are no pods, and whose packets enter the pod network from another node.
 
     Those that are not masqueraded before then are not seen as themselves any more; and a host process on the endpoint's
     node whose packets come back masqueraded by another node is seen as its own node again.
     """
-    path = cell.path
+    path = path_check.path
     elsewhere = path.client.vantage is Vantage.OUTSIDE or path.client.role is Role.OTHER_NODE
-    if cell.accept == PROXY:  # whoever dials: the proxy does, from outside
+    if path_check.accept == PROXY:  # whoever dials: the proxy does, from outside
         return into_pods(path)
-    comes_back = cell.accept == NODE and path.client.role is Role.ENDPOINT_NODE
-    noticed = (cell.accept == CLIENT and elsewhere) or comes_back
+    comes_back = path_check.accept == NODE and path.client.role is Role.ENDPOINT_NODE
+    noticed = (path_check.accept == CLIENT and elsewhere) or comes_back
     return noticed and path.client.vantage is not Vantage.POD and into_pods(path)

@@ -100,9 +100,9 @@ def take_away(mark: str) -> str:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run of the suite said: exit code, the status of every row, and when it began to observe them.
+    """What a run of the suite said: exit code, the status of every check, and when it began to observe them.
 
-    ``told`` is all that a reader is told about a row (what was seen, why, where the source changed, where to look),
+    ``told`` is all that a reader is told about a check (what was seen, why, where the source changed, where to look),
     ``likely`` only the last; ``seconds`` is how long the run took.
     """
 
@@ -114,13 +114,13 @@ class Result:
     likely: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
-    def names(self, row: str, cause: str) -> bool:
-        """Whether what is told about a row has this regular expression somewhere."""
-        return re.search(cause, self.told.get(row, ""), re.IGNORECASE) is not None
+    def names(self, check: str, cause: str) -> bool:
+        """Whether what is told about a check has this regular expression somewhere."""
+        return re.search(cause, self.told.get(check, ""), re.IGNORECASE) is not None
 
     def worse(self) -> dict[str, str]:
-        """The rows that went wrong in any way, with their status."""
-        return {row: status for row, status in self.statuses.items() if status in WORSE}
+        """The checks that went wrong in any way, with their status."""
+        return {check: status for check, status in self.statuses.items() if status in WORSE}
 
 
 @dataclass(frozen=True)
@@ -268,12 +268,12 @@ class Nodes:
         samples: int = 20,
         *,
         suites: Sequence[str] = ("source_ip",),
-        rows: Sequence[str] = (),
+        checks: Sequence[str] = (),
         moves: int = DEFAULT_MOVES,
         disruptive: bool = False,
         options: Sequence[str] = (),
     ) -> Result:
-        """Run suites on the cluster by the default command: all their rows, or those whose ids contain one of these.
+        """Run suites on the cluster by the default command: all their checks, or those whose ids contain one of these.
 
         Only how much is asked is chosen here. What binds is what binds for every user.
         """
@@ -281,7 +281,7 @@ class Nodes:
         shutil.rmtree(out, ignore_errors=True)  # of an earlier try
         command = [sys.executable, "-m", "esipp", "run", "--context", self.cluster.context, "--out", str(out)]
         command += ["--samples", str(samples), *(f"--suite={suite}" for suite in suites), *options]
-        command += ["--moves", str(moves), "--seed", "12", *rows]  # healthy and broken, the same is done
+        command += ["--moves", str(moves), "--seed", "12", *checks]  # healthy and broken, the same is done
         command += ["--allow-disruptive"] if disruptive else []
         there = Surroundings.load(places())
         server = loadbalancer.resolver(there) if there is not None else ""

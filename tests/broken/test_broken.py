@@ -1,10 +1,10 @@
-"""Each way in which a cluster is broken turns the rows red that must notice it, and no other."""
+"""Each way in which a cluster is broken turns the checks red that must notice it, and no other."""
 
 from pathlib import Path
 
 import pytest
 
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 from tests.broken import score
 from tests.broken.balancing import own_balancer
 from tests.broken.baselines import Baselines, qualify, union
@@ -32,7 +32,7 @@ def healthy(request: pytest.FixtureRequest, nodes: Nodes, scores: Path) -> Basel
 
 
 @pytest.mark.parametrize("broken", TABLE)
-def test_the_right_rows_notice(broken: Break, healthy: Baselines, nodes: Nodes, scores: Path) -> None:
+def test_the_right_checks_notice(broken: Break, healthy: Baselines, nodes: Nodes, scores: Path) -> None:
     before = healthy.of(broken.asked)
     unjudged = ""
     alone = not broken.scoped or bool(broken.asked.own)
@@ -42,11 +42,11 @@ def test_the_right_rows_notice(broken: Break, healthy: Baselines, nodes: Nodes, 
                 result = qualify(nodes, broken.asked, scores / name)
             if result.statuses or unjudged:
                 break
-            # It judged no row, for something befell the run itself, and says to run again: once, and told.
+            # It judged no check, for something befell the run itself, and says to run again: once, and told.
             unjudged = next((line for line in result.text.splitlines() if line.startswith("esipp: ")), "no reason told")
     assert placed.at > 0, f"the cluster was never broken\n{result.text}"
     assert not broken.at_once or placed.at < result.settled, "the cluster was not broken before it was observed"
-    held = hold(broken, all_rows(), before, result)
+    held = hold(broken, all_checks(), before, result)
     held.unjudged = unjudged
     score.keep(held, scores)
     assert held.good, f"{result.text}\n{held}"

@@ -1,9 +1,9 @@
 """A disruptive run that is killed at any moment: ``esipp clean`` restores the cluster.
 
 Environment: ``ESIPP_KILLS`` (20), ``ESIPP_KILL_SEED`` (a new one, which is printed), and ``ESIPP_KILLED``: ``suite``
-for the suite's own disruptive rows (those of ``ESIPP_KILLED_ROWS``), ``driver`` for each disruption in turn and nothing
-else. ``ESIPP_KILL_SPAN`` is the seconds of disruptions within which it is killed; otherwise a whole run measures them.
-What happened at each kill is printed: ``pytest -s``.
+for the suite's own disruptive checks (those of ``ESIPP_KILLED_ROWS``), ``driver`` for each disruption in turn and
+nothing else. ``ESIPP_KILL_SPAN`` is the seconds of disruptions within which it is killed; otherwise a whole run
+measures them. What happened at each kill is printed: ``pytest -s``.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ KILLS = int(os.environ.get("ESIPP_KILLS", "20"))
 SEED = int(os.environ.get("ESIPP_KILL_SEED", secrets.randbelow(10**6)))
 OF = os.environ.get("ESIPP_KILLED", "suite")
 SPAN = float(os.environ.get("ESIPP_KILL_SPAN", "0"))
-ROWS = os.environ.get("ESIPP_KILLED_ROWS", "").split()
+CHECKS = os.environ.get("ESIPP_KILLED_ROWS", "").split()
 BEGINS = re.compile(r"disruption: .* begins")
 
 RESTORED = Budget("the cluster showing what it showed before", 330.0, need=2, spacing=1.0)
@@ -62,7 +62,7 @@ class Running:
                 "--out",
                 str(folder / "run"),
             ]
-            command += ROWS
+            command += CHECKS
         self._log = (folder / "said").open("w")
         self.said = folder / "said"
         self.process = subprocess.Popen(

@@ -31,8 +31,8 @@ pytestmark = [pytest.mark.by_hand, pytest.mark.timeout(3600)]
 KILLS = int(os.environ.get("ESIPP_KILLS", "30"))
 SEED = int(os.environ.get("ESIPP_KILL_SEED", secrets.randbelow(10**6)))
 RECORD = "ESIPP_KILLS_RECORD" in os.environ
-ROWS = ("nodeport.local.tcp", "loadbalancer.local.tcp", "loadbalancer.reference-forward", "external-ips.local.tcp")
-"""Every kind of thing that a run makes, of few rows."""
+CHECKS = ("nodeport.local.tcp", "loadbalancer.local.tcp", "loadbalancer.reference-forward", "external-ips.local.tcp")
+"""Every kind of thing that a run makes, of few checks."""
 
 PARTS: Mapping[str, tuple[str, ...]] = {
     "any time": ("preflight", "arrange", "clients", "settle", "observe", "packets", "judge", "strike"),
@@ -64,7 +64,7 @@ class Run:
             "--suite",
             "source_ip",
         ]
-        command += ["--samples", "20", "--out", str(self.folder), *ROWS]
+        command += ["--samples", "20", "--out", str(self.folder), *CHECKS]
         with self.said.open("w") as said:
             self.process = subprocess.Popen(
                 [sys.executable, *command], cwd=HOUSE, stdout=said, stderr=said, start_new_session=True

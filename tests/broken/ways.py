@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from esipp.checks.model import Backends, Balancer, EntryKind, Path, Role, TrafficPolicy, Vantage
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 
 NODE_PORTS = (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
 
@@ -39,6 +39,6 @@ def from_the_node(path: Path, role: Role) -> bool:
     return path.client.vantage is Vantage.NODE and path.client.role is role
 
 
-def rests_on(spoiled: Callable[[Path], bool]) -> Callable[[Row], bool]:
-    """Whether one of a row's controls takes such a path, so that the row cannot be decided."""
-    return lambda row: isinstance(row, Cell) and any(spoiled(control.path) for control in row.controls)
+def rests_on(spoiled: Callable[[Path], bool]) -> Callable[[Check], bool]:
+    """Whether one of a check's controls takes such a path, so that the check cannot be decided."""
+    return lambda check: isinstance(check, PathCheck) and any(spoiled(control.path) for control in check.controls)

@@ -1,4 +1,4 @@
-"""What ci/bench makes of its readings: rows chosen, tables, and whose memory is counted."""
+"""What ci/bench makes of its readings: checks chosen, tables, and whose memory is counted."""
 
 import json
 from pathlib import Path
@@ -11,24 +11,24 @@ from ci.memory import Peaks, Process, engine_of, processes, tree
 ID, INNER = "0123456789abcdef" * 4, "f" * 64
 
 
-def test_rows_are_chosen_evenly_and_once() -> None:
+def test_checks_are_chosen_evenly_and_once() -> None:
     ids = [f"row-{number}" for number in range(10)]
     assert spread(ids, 5) == ["row-0", "row-2", "row-4", "row-6", "row-8"]
     assert spread(ids, 3) == ["row-0", "row-3", "row-6"]
     assert spread(ids, 10) == ids
 
 
-def test_the_table_has_a_column_a_number_of_rows_and_the_price_of_one_more() -> None:
+def test_the_table_has_a_column_a_number_of_checks_and_the_price_of_one_more() -> None:
     few = [{"observe": 1.0, "whole": 10.0}, {"observe": 2.0, "whole": 12.0}, {"observe": 3.0, "whole": 11.0}]
     many = [{"observe": 9.0, "whole": 30.0}]
     lines = table({100: few, 300: many})
     assert lines[0].split() == ["100", "rows", "300", "rows"]
     assert lines[1].split() == ["observe", "2.00", "(1.00", "to", "3.00)", "9.00", "(9.00", "to", "9.00)"]
-    assert lines[-1] == "  a row more costs 95.0 ms, between 100 and 300 rows"
+    assert lines[-1] == "  a check more costs 95.0 ms, between 100 and 300 checks"
     assert len(table({100: few})) == 3  # with one column there is nothing to compare
 
 
-def test_only_a_run_that_judged_its_rows_is_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_a_run_that_judged_its_checks_is_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="the reason"):
         phases(tmp_path, 4, "the reason")
     end = {"result": "not conformant", "seconds": {"judge": 1.0}}

@@ -23,7 +23,7 @@ def report(lane: str = "as-gke", **changes: Any) -> Json:
         "observed": {"gaps": {"p50": 8.0}, "failures": [3, 3, 3]},
         "distributions": phases,
     }
-    row = {"id": "a", "level": "core", "status": "pass"}
+    check = {"id": "a", "level": "core", "status": "pass"}
     worse = {"id": "c", "level": "extended", "status": "fail"}
     told = {
         "run": {"lane": lane, "began": "2026-11-22T13:10:18Z"},
@@ -34,7 +34,7 @@ def report(lane: str = "as-gke", **changes: Any) -> Json:
             {"name": "load-balancer.profile", "value": "gke-legacy"},
             {"name": "load-balancer.class", "value": "forwarder"},
         ],
-        "rows": [row, row | {"id": "b"}, worse, row | {"status": ""}],
+        "rows": [check, check | {"id": "b"}, worse, check | {"status": ""}],
         "convergence": {"balancers": [{"name": "quick"}, balancer]},
     }
     return told | changes

@@ -11,7 +11,7 @@ import pytest
 from ci import data_planes, expiry, samples
 from ci.data_planes_page import render
 from esipp.base.errors import PreflightError
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 from esipp.checks.check import Feature, Nature, Status
 from esipp.checks.known_differences import Claim, all_claims
 from esipp.checks.observation import Verdict
@@ -29,13 +29,13 @@ FACTS = {
 }
 NFTABLES = {**FACTS, "proxy-mode": "nftables"}
 SHORT_CIRCUIT = next(claim for claim in all_claims() if claim.before == "kube-proxy-version 1.33.6")
-ROW = sorted(all_claims()[SHORT_CIRCUIT])[0]
+CHECK = sorted(all_claims()[SHORT_CIRCUIT])[0]
 WHERE = {"at": "2026-11-22 12:00", "commit": "abc1234", "cores": 2, "seconds": 900.0}
 
 
 def told(status: Status, **fields: Any) -> Verdict:
-    level = next(row.level for row in all_rows() if row.id == ROW)
-    return said(ROW, status, level, "no answer" if status is not Status.PASS else "client", **fields)
+    level = next(check.level for check in all_checks() if check.id == CHECK)
+    return said(CHECK, status, level, "no answer" if status is not Status.PASS else "client", **fields)
 
 
 def known() -> Verdict:
@@ -79,14 +79,14 @@ def test_what_changes_from_iptables_is_told_with_its_reason(tmp_path: Path) -> N
     records = kept(tmp_path, IPTABLES_RUN, run(NFTABLES, known(), "kind-nftables-1.32"))
     assert [each["against"] for each in records] == [None, records[0]["plane"]]
     (told_once,) = records[1]["differences"]
-    assert (told_once["what"], told_once["rows"], told_once["after"]) == ("known defect", [ROW], "known: no answer")
+    assert (told_once["what"], told_once["rows"], told_once["after"]) == ("known defect", [CHECK], "known: no answer")
     page = render(records)
     title = (
         "## From kube-proxy iptables, dual-stack, Kubernetes 1.32 to kube-proxy nftables, dual-stack, Kubernetes 1.32"
     )
     assert title in page
-    assert "Rows that differ: 1 known defect." in page
-    assert f"| known defect | `{ROW}` | 1 |" in page
+    assert "Checks that differ: 1 known defect." in page
+    assert f"| known defect | `{CHECK}` | 1 |" in page
     assert SHORT_CIRCUIT.reason in page
     assert "| 2 | 15 |" in page, "cores and minutes"
     assert "run 2: 1 of 1 rows" in page.split("## Known differences")[1]
@@ -129,10 +129,10 @@ def test_a_known_difference_that_a_run_does_not_show_is_named() -> None:
     (line,) = expiry.expired([run(NFTABLES, told(Status.PASS))])
     assert SHORT_CIRCUIT.reason in line
     assert line.startswith("kube-proxy nftables, esipp-network, dual-stack, Kubernetes 1.32: ")
-    assert "seen on none of 1 row:" in line
+    assert "seen on none of 1 check:" in line
     assert expiry.expired([run(NFTABLES, known())]) == []
     assert expiry.expired([run({**NFTABLES, "kube-proxy-version": "v1.36.3"}, told(Status.PASS))]) == []
-    assert expiry.expired([run(NFTABLES, told(Status.UNSUPPORTED))]) == [], "the row was not asked"
+    assert expiry.expired([run(NFTABLES, told(Status.UNSUPPORTED))]) == [], "the check was not asked"
 
 
 def test_what_expired_is_named_from_what_is_kept_as_well(tmp_path: Path) -> None:
@@ -149,13 +149,13 @@ def test_what_only_packets_show_expires_only_where_they_were_captured() -> None:
         (("proxy-mode", "nftables"),), "", "passed on", (Reference("an issue"),), Nature.DEFECT, in_packets=True
     )
     blind = run(NFTABLES, told(Status.PASS))
-    assert expiry.expired([blind], {claim: frozenset({ROW})}) == []
+    assert expiry.expired([blind], {claim: frozenset({CHECK})}) == []
     seeing = replace(blind, features={"packets": Feature(True, "captured")})
-    assert len(expiry.expired([seeing], {claim: frozenset({ROW})})) == 1
+    assert len(expiry.expired([seeing], {claim: frozenset({CHECK})})) == 1
 
 
-def test_what_is_kept_of_many_rows_is_short(tmp_path: Path) -> None:
-    names = [row.id for row in all_rows()][:600:3]
+def test_what_is_kept_of_many_checks_is_short(tmp_path: Path) -> None:
+    names = [check.id for check in all_checks()][:600:3]
     old = run_of([said(name, Status.PASS) for name in names], lane="kind-iptables", facts=FACTS)
     new = run_of([said(name, Status.FAIL) for name in names], lane="other", facts=NFTABLES, name="other")
     records = kept(tmp_path, old, new)

@@ -42,7 +42,7 @@ def test_every_run_has_its_line() -> None:
     assert "| 2 | 2026-11-22 12:00 | abc | 2, 4* + 2 | 7 | 96 % | 301 | 1500, 4 | 0 | 3 | 0 | 0 | partial |" in page
 
 
-def test_a_red_or_undecided_run_ends_the_row_and_is_told() -> None:
+def test_a_red_or_undecided_run_ends_the_check_and_is_told() -> None:
     worse = run(red=True, worse=["fail a (core): seen; why"], note="a second cluster was being built")
     runs = [run(), worse, run(), run(), run()]
     assert endurance.in_a_row(runs) == 3

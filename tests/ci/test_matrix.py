@@ -33,7 +33,7 @@ class Lane:
         self._conformances.while_running(self.name)
         if code in (0, 1):
             verdicts = report_world.failing() if code else {}
-            report_world.made(self.folder, report_world.some_rows(), verdicts, lane=self.name)
+            report_world.made(self.folder, report_world.some_checks(), verdicts, lane=self.name)
         return code
 
     def poll(self) -> None:

@@ -60,14 +60,14 @@ def test_every_lane_of_the_repository_is_sound() -> None:
         ({"extends": "nobody"}, "no lane 'nobody', which 'mine' extends"),
         ({"extends": ["kind-ipv4"]}, "'extends' is no lane's name"),
         ({"extends": "mine"}, "'mine' extends itself: mine extends mine"),
-        ({"exclude": "nodeport"}, "'exclude' is no list of rows"),
-        ({"exclude": []}, "'exclude' is no list of rows"),
-        ({"exclude": ["nodeport"]}, "an entry of 'exclude' names no row"),
-        ({"exclude": [{"reason": "why"}]}, "an entry of 'exclude' names no row"),
+        ({"exclude": "nodeport"}, "'exclude' is no list of checks"),
+        ({"exclude": []}, "'exclude' is no list of checks"),
+        ({"exclude": ["nodeport"]}, "an entry of 'exclude' names no check"),
+        ({"exclude": [{"reason": "why"}]}, "an entry of 'exclude' names no check"),
         ({"exclude": [{"row": "nodeport"}]}, "'exclude' gives no reason for 'nodeport'"),
         ({"include": [{"row": "nodeport", "reason": " "}]}, "'include' gives no reason for 'nodeport'"),
         ({"exclude": [{"row": "nodeport", "reason": "why", "until": 1}]}, "unknown key 'until'"),
-        ({"include": [{"row": "nodeport.lokal", "reason": "why"}]}, "no row's id is or contains 'nodeport.lokal'"),
+        ({"include": [{"row": "nodeport.lokal", "reason": "why"}]}, "no check's id is or contains 'nodeport.lokal'"),
     ],
 )
 def test_a_lane_with_a_mistake_is_refused_with_the_mistake(
@@ -96,7 +96,7 @@ def test_a_lane_says_what_differs_from_the_one_it_extends(tmp_path: Path) -> Non
     base, last = (lane_file.load(name, lanes=tmp_path) for name in ("base", "last"))
     assert (last.name, last.description, last.fail_on, last.suites) == ("last", "another", "extended", ("continuity",))
     assert (last.kind_config, last.kubernetes) == (base.kind_config, base.kubernetes)
-    assert [each.row for each in last.exclude] == ["nodeport.local", "sctp"], "what is left out below stays so"
+    assert [each.check for each in last.exclude] == ["nodeport.local", "sctp"], "what is left out below stays so"
 
 
 def test_lanes_that_extend_each_other_are_told_round(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_what_a_lane_chooses_is_what_the_run_is_asked(tmp_path: Path) -> None:
     check_run(command[2:])
 
 
-def test_rows_that_somebody_names_go_before_those_of_the_lane(tmp_path: Path) -> None:
+def test_checks_that_somebody_names_go_before_those_of_the_lane(tmp_path: Path) -> None:
     chosen = lane(tmp_path, include=[{"row": "clusterip", "reason": "all there is"}])
     assert suite_command(chosen, "echo:1", ["nodeport.local"])[-1] == "nodeport.local"
 
@@ -145,7 +145,7 @@ def test_bad_options_are_refused_before_there_is_a_cluster(
     assert arguments[-1] in capsys.readouterr().err
 
 
-def test_the_kind_lane_holds_kube_proxy_to_the_extended_rows_too() -> None:
+def test_the_kind_lane_holds_kube_proxy_to_the_extended_checks_too() -> None:
     assert lane_file.load("kind-iptables").fail_on == "extended"
 
 

@@ -21,7 +21,7 @@ def ledger(*records: Mapping[str, Any]) -> Told:
 
 def test_a_run_that_holds_is_neither_red_nor_undecided() -> None:
     told = ledger(verdict("pass"), verdict("pass", "extended"), verdict("known", "extended"), END)
-    assert (told.is_red, told.is_undecided, told.core, told.rows) == (False, False, 1, ())
+    assert (told.is_red, told.is_undecided, told.core, told.checks) == (False, False, 1, ())
     assert sentence(3, told, 61.2, 9.7) == (
         "run 3: 61 s, conformant, 1 core pass, 0 fail, 0 flaky, 0 inconclusive, 0 error, load 10"
     )
@@ -29,14 +29,14 @@ def test_a_run_that_holds_is_neither_red_nor_undecided() -> None:
 
 @pytest.mark.parametrize("level", ["core", "extended"])
 @pytest.mark.parametrize("status", ["fail", "flaky"])
-def test_a_row_of_any_level_makes_it_red(status: str, level: str) -> None:
+def test_a_check_of_any_level_makes_it_red(status: str, level: str) -> None:
     told = ledger(verdict("inconclusive", name="b"), verdict(status, level), END)
     assert (told.is_red, told.is_undecided) == (True, False)
-    assert told.rows == (f"{status} a ({level}): seen; why", "inconclusive b (core): seen; why")
+    assert told.checks == (f"{status} a ({level}): seen; why", "inconclusive b (core): seen; why")
 
 
 @pytest.mark.parametrize("status", ["inconclusive", "error"])
-def test_a_row_that_was_not_decided_makes_it_undecided(status: str) -> None:
+def test_a_check_that_was_not_decided_makes_it_undecided(status: str) -> None:
     told = ledger(verdict("pass"), verdict(status), END)
     assert (told.is_red, told.is_undecided) == (False, True)
 

@@ -18,10 +18,10 @@ from typing import Any
 from zlib import crc32
 
 from esipp.app.judge import Change, judge_again
-from esipp.checks.catalog import all_rows
-from esipp.checks.check import Level, Row
-from esipp.checks.continuity import ContinuityRow
-from esipp.checks.endpoint_change import MoveRow
+from esipp.checks.catalog import all_checks
+from esipp.checks.check import Check, Level
+from esipp.checks.continuity import ContinuityCheck
+from esipp.checks.endpoint_change import EndpointChangeCheck
 from esipp.ledger.codec import encode
 from esipp.ledger.evidence import CONTINUITY, CONVERGENCE, read_judged
 from esipp.ledger.reading import LEDGER, read_run
@@ -66,12 +66,12 @@ def cut(run: Path, name: str) -> Path:
         raise CannotCutError(f"the ledger of {run} is not whole: {whole.trouble}")
     told = list(records(run / LEDGER))
     header, end = told[0], told[-1]
-    rows = {row.id: row for row in all_rows()}
+    checks = {check.id: check for check in all_checks()}
     verdicts = {each["id"]: each for each in told if each["record"] == "verdict"}
     by_id = {each["id"]: each for each in header["rows"]}
     lane = header["lane"]
-    only = _part(lane, told, rows, verdicts)
-    kept = set(_spread(lane, (each for each in header["rows"] if only.keeps(rows[each["id"]])), verdicts))
+    only = _part(lane, told, checks, verdicts)
+    kept = set(_spread(lane, (each for each in header["rows"] if only.keeps(checks[each["id"]])), verdicts))
     core = sum(each["level"] == Level.CORE for each in header["rows"])
     header["rows"] = [each for each in header["rows"] if each["id"] in kept]
     header["left_out_core_rows"] += core - sum(each["level"] == Level.CORE for each in header["rows"])
@@ -91,23 +91,23 @@ def _line(record: Record) -> str:
     return json.dumps(record) + "\n"
 
 
-def _paths(row: Record, verdict: Record, dialled: AbstractSet[str]) -> Iterator[str]:
+def _paths(check: Record, verdict: Record, dialled: AbstractSet[str]) -> Iterator[str]:
     """The paths on which a check rests: its own, those of its controls, and those that its verdict names."""
-    if "entry" in row:
-        yield row["path"]
-        yield from (each["path"] for each in row["controls"])
+    if "entry" in check:
+        yield check["path"]
+        yield from (each["path"] for each in check["controls"])
         yield from dialled & set(re.findall(r"[\w.-]+", json.dumps(verdict)))
 
 
 # ----------------------------------------------------------------------------------------------------- which checks
-def _spread(lane: str, rows: Iterable[Record], verdicts: Mapping[str, Record]) -> Iterator[str]:
+def _spread(lane: str, checks: Iterable[Record], verdicts: Mapping[str, Record]) -> Iterator[str]:
     """Some checks of each kind of verdict; which of equal ones, the lane's name decides."""
     kinds: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for row in rows:
-        said = verdicts[row["id"]]
+    for check in checks:
+        said = verdicts[check["id"]]
         reason = re.sub(r"[\d.]+", "#", said["reason"])[:60]
-        first = ".".join(row["id"].split(".")[:2])
-        kinds[row["suite"], row["level"], said["status"], said["nature"], reason, first].append(row["id"])
+        first = ".".join(check["id"].split(".")[:2])
+        kinds[check["suite"], check["level"], said["status"], said["nature"], reason, first].append(check["id"])
     for same in kinds.values():
         yield from sorted(same, key=lambda identity: crc32(f"{lane} {identity}".encode()))[:SAME]
 
@@ -118,10 +118,10 @@ class _Part:
     def __init__(self, balancer: str, family: str) -> None:
         self._balancer, self._family = balancer, family
 
-    def keeps(self, row: Row) -> bool:
-        if isinstance(row, MoveRow):
-            return row.balancer.value == self._balancer
-        return not isinstance(row, ContinuityRow) or row.family.value == self._family
+    def keeps(self, check: Check) -> bool:
+        if isinstance(check, EndpointChangeCheck):
+            return check.balancer.value == self._balancer
+        return not isinstance(check, ContinuityCheck) or check.family.value == self._family
 
     def cut(self, record: Record, kept: set[str], paths: set[str]) -> Iterator[Record]:
         """The record as it stays, if it does."""
@@ -159,15 +159,15 @@ class _Part:
         return encode(replace(seen, **own))
 
 
-def _part(lane: str, told: Iterable[Record], rows: Mapping[str, Row], verdicts: Mapping[str, Record]) -> _Part:
+def _part(lane: str, told: Iterable[Record], checks: Mapping[str, Check], verdicts: Mapping[str, Record]) -> _Part:
     """What stays: the load balancer and family with most trouble; of equal ones, the lane's name decides."""
     trouble: dict[str, int] = defaultdict(int)
-    for identity, row in rows.items():
+    for identity, check in checks.items():
         said = verdicts.get(identity, {}).get("status", "")
-        if isinstance(row, MoveRow):
-            trouble[row.balancer.value] += said in ("fail", "flaky", "inconclusive", "error")
-        elif isinstance(row, ContinuityRow):
-            trouble[row.family.value] += said in ("fail", "flaky", "inconclusive", "error")
+        if isinstance(check, EndpointChangeCheck):
+            trouble[check.balancer.value] += said in ("fail", "flaky", "inconclusive", "error")
+        elif isinstance(check, ContinuityCheck):
+            trouble[check.family.value] += said in ("fail", "flaky", "inconclusive", "error")
 
     def most(found: list[str]) -> str:
         return max(found, key=lambda each: (trouble[each], crc32(f"{lane} {each}".encode())))
@@ -207,7 +207,7 @@ def _judged_again(text: str, kept: Collection[str]) -> Mapping[str, Record]:
     """
     with _run_of(text) as run:
         past = read_past(run)
-        again = judge_again(past, all_rows(), kept)
+        again = judge_again(past, all_checks(), kept)
     other = [each for each, change in again.changes.items() if change not in (Change.SAME, Change.WORDS)]
     if past.run.trouble or other or again.verdicts.keys() != set(kept):
         raise CannotCutError(f"the cut ledger is not as the run was: {past.run.trouble} {other[:5]} ({len(other)})")

@@ -21,8 +21,8 @@ from xml.etree import ElementTree
 
 from esipp import __version__
 from esipp.app.cli import main
-from esipp.checks.catalog import all_rows
-from esipp.ledger.recorded_checks import row_record
+from esipp.checks.catalog import all_checks
+from esipp.ledger.recorded_checks import check_record
 from tests.frozen.cut import names, packed, unpack
 
 HERE = Path(__file__).parent
@@ -110,7 +110,7 @@ def ledger(name: str) -> Snapshots:
     with _in_new_folder() as place:
         unpack(name, place / "run")
         header, *rest = _records(place / "run")
-        ids = [row["id"] for row in header["rows"]]
+        ids = [check["id"] for check in header["rows"]]
         then = {each["id"]: each["status"] for each in rest if each["record"] == "verdict"}
         judged, judge_says = said("judge", "run", *ids, "--out", "again")
         now = {each["id"]: each for each in _records(place / "again") if each["record"] == "verdict"}
@@ -218,38 +218,38 @@ def checks() -> Snapshots:
     """All checks as ``esipp list --format json`` and ``esipp explain`` tell them."""
     listed, told = said("list", "--format", "json")
     explained, explanation = said("explain", ".")
-    rows = [json.loads(line) for line in told.splitlines()]
+    checks = [json.loads(line) for line in told.splitlines()]
     _, features = said("list", "--features", "--format", "json")
     words = ("requirement", "references")
     facts, texts = [], []
-    for row in rows:
-        own = [*words, *([] if isinstance(row["expect"], list) else ["expect"])]
-        facts.append(json.dumps({name: value for name, value in row.items() if name not in own}))
-        texts.append(json.dumps({name: row[name] for name in ("id", *own)}))
+    for check in checks:
+        own = [*words, *([] if isinstance(check["expect"], list) else ["expect"])]
+        facts.append(json.dumps({name: value for name, value in check.items() if name not in own}))
+        texts.append(json.dumps({name: check[name] for name in ("id", *own)}))
     codes = f"exit codes: list {listed}, explain {explained}"
     return {
-        f"{FACTS}/checks.txt": _lines([codes, *_counted(rows)]),
+        f"{FACTS}/checks.txt": _lines([codes, *_counted(checks)]),
         f"{FACTS}/checks.jsonl.xz": _lines(facts),
         f"{FACTS}/features.jsonl": features,
         f"{TEXTS}/checks.jsonl.xz": _lines(texts),
-        f"{TEXTS}/checks.txt": _distinct(_rows_words()),
+        f"{TEXTS}/checks.txt": _distinct(_checks_words()),
         f"{TEXTS}/explain.txt": f"{_digest(explanation)}  esipp explain .\n",
         f"{WHOLE}/explain.txt": explanation,
     }
 
 
-def _counted(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    for (suite, level), count in sorted(Counter((row["suite"], row["level"]) for row in rows).items()):
+def _counted(checks: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for (suite, level), count in sorted(Counter((check["suite"], check["level"]) for check in checks).items()):
         yield f"{suite} {level} {count}"
 
 
-def _rows_words() -> Iterator[tuple[str, str, str]]:
+def _checks_words() -> Iterator[tuple[str, str, str]]:
     """What many checks have in common; docs/cells.md has their requirements."""
-    for row in map(row_record, all_rows()):
-        yield from ((row["id"], name, row[name]) for name in ("asked", "fails_if"))
-        yield from ((row["id"], "reference", f"{each['title']} <{each['url']}>") for each in row["references"])
-        if isinstance(row["expect"], str):
-            yield row["id"], "expect", row["expect"]
+    for check in map(check_record, all_checks()):
+        yield from ((check["id"], name, check[name]) for name in ("asked", "fails_if"))
+        yield from ((check["id"], "reference", f"{each['title']} <{each['url']}>") for each in check["references"])
+        if isinstance(check["expect"], str):
+            yield check["id"], "expect", check["expect"]
 
 
 # -------------------------------------------------------------------------------------------------------------- --help

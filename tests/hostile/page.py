@@ -7,7 +7,7 @@ HEAD = """# Bad input and hostile surroundings
 
 What a run says, and how it ends, when it is asked wrongly or something happens around it. Each was tried on a kind
 cluster by `tests/hostile` (`./ci/enter python -m pytest tests/hostile --context kind-esipp`), which also keeps what is
-told here, in `records/surroundings.jsonl`; `ci/generate` renders this page. `RUN` is a run's id. That a row fails, or
+told here, in `records/surroundings.jsonl`; `ci/generate` renders this page. `RUN` is a run's id. That a check fails, or
 is flaky because of any of this, would be our mistake.
 """
 
@@ -21,7 +21,7 @@ GROUPS = {
     "midway": (
         "While a run goes on",
         "A run outlives what it can. What it observed is judged only if its own pods and probers were whole meanwhile. "
-        "Results are PARTIAL as few rows were asked for here.",
+        "Results are PARTIAL as few checks were asked for here.",
     ),
 }
 
@@ -44,20 +44,21 @@ def render(tried: Sequence[Mapping[str, Any]]) -> str:
     """The page."""
     parts = [HEAD]
     for group, (title, words) in GROUPS.items():
-        rows = [each for each in tried if each["group"] == group]
+        checks = [each for each in tried if each["group"] == group]
         parts += [f"\n## {title}\n", f"\n{words}\n" if words else ""]
         parts += [
             "\n| what happens | what is said | exit code | what is left | how it was tried |\n|---|---|---|---|---|\n"
         ]
-        parts += [_row(each) for each in rows]
+        parts += [_check(each) for each in checks]
     return "".join(parts) + TAIL
 
 
-def _row(told: Mapping[str, Any]) -> str:
-    said = _cell(told["message"]) + (f"<br>hint: {_cell(told['hint'])}" if told["hint"] else "")
+def _check(told: Mapping[str, Any]) -> str:
+    said = _table_cell(told["message"]) + (f"<br>hint: {_table_cell(told['hint'])}" if told["hint"] else "")
     left = told["left"] + (f"; {told['then']}" if told["then"] else "")
-    return f"| {_cell(told['what'])} | {said} | {told['code']} | {_cell(left)} | {_cell(told['how'])} |\n"
+    what, how = _table_cell(told["what"]), _table_cell(told["how"])
+    return f"| {what} | {said} | {told['code']} | {_table_cell(left)} | {how} |\n"
 
 
-def _cell(text: str) -> str:
+def _table_cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())

@@ -21,7 +21,7 @@ from esipp.probing import outside
 
 Json = dict[str, Any]
 
-ROWS = ("nodeport.local.tcp.ipv4", "nodeport.cluster.tcp.ipv4.outside-1", "clusterip.tcp.ipv4.pod-on-other-node")
+CHECKS = ("nodeport.local.tcp.ipv4", "nodeport.cluster.tcp.ipv4.outside-1", "clusterip.tcp.ipv4.pod-on-other-node")
 """Enough to have every kind of client, and few enough to be quick."""
 
 REACHED = 700.0
@@ -90,7 +90,7 @@ class Ended:
 
     @property
     def statuses(self) -> dict[str, str]:
-        """Each row that was judged, with its status."""
+        """Each check that was judged, with its status."""
         return {each["id"]: each["status"] for each in self.records if each["record"] == "verdict"}
 
     @property
@@ -100,8 +100,8 @@ class Ended:
 
     @property
     def product_is_blamed(self) -> list[str]:
-        """Rows whose verdict says something bad of the product."""
-        return sorted(row for row, status in self.statuses.items() if status in ("fail", "flaky"))
+        """Checks whose verdict says something bad of the product."""
+        return sorted(check for check, status in self.statuses.items() if status in ("fail", "flaky"))
 
     @property
     def messages(self) -> list[str]:
@@ -126,7 +126,7 @@ class Place:
     def start(
         self,
         *more: str,
-        rows: Sequence[str] = ROWS,
+        checks: Sequence[str] = CHECKS,
         suites: Sequence[str] = ("source_ip",),
         samples: int = 20,
         name: str = "run",
@@ -134,11 +134,11 @@ class Place:
         out: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Esipp:
-        """Start a run of these rows; a later ``--image`` and the like go before."""
+        """Start a run of these checks; a later ``--image`` and the like go before."""
         folder, said = out or self.folder / name, self.folder / f"{name}.said"
         command = [sys.executable, "-m", "esipp", "run", "--context", context or self.cluster.context]
         command += [*(f"--suite={suite}" for suite in suites), "--samples", str(samples), "--out", str(folder)]
-        command += [*more, *rows]
+        command += [*more, *checks]
         with said.open("wb") as log:
             process = subprocess.Popen(
                 command, cwd=HOUSE, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,

@@ -9,22 +9,22 @@ pytestmark = pytest.mark.timeout(4800)
 
 
 def told(ended: Ended) -> dict[str, str]:
-    """What a run says of each row; a row with a known difference was asked, and holds, as one that passes."""
+    """What a run says of each check; a check with a known difference was asked, and holds, as one that passes."""
     assert ended.statuses, ended.text
     return ended.statuses
 
 
 def test_another_run_is_at_work(place: Place, tried: Tried) -> None:
-    """All rows of source_ip, alone, and then twice side by side: the same verdicts, row by row."""
-    alone = place.start(rows=(), name="alone").end()
-    one, other = (place.start(rows=(), name=name) for name in ("one", "other"))
+    """All checks of source_ip, alone, and then twice side by side: the same verdicts, check by check."""
+    alone = place.start(checks=(), name="alone").end()
+    one, other = (place.start(checks=(), name=name) for name in ("one", "other"))
     ended = [one.end(), other.end()]
     tried.keep(
         ended[0],
         what="another run is at work in the same cluster",
-        how="all rows of source_ip, alone and twice at once",
+        how="all checks of source_ip, alone and twice at once",
         left=[*place.left(ended[0]), *place.left(ended[1])],
-        then="every row has the same verdict as alone",
+        then="every check has the same verdict as alone",
     )
     for each in ended:
         assert told(each) == told(alone)

@@ -14,7 +14,7 @@ import pytest
 
 from esipp.cluster.client import ApiError, Cluster
 from tests.hostile.accounts import account, kubeconfig_with, view
-from tests.hostile.running import ROWS, Place, control_plane, docker
+from tests.hostile.running import CHECKS, Place, control_plane, docker
 from tests.hostile.tried import Tried
 
 pytestmark = pytest.mark.timeout(2400)
@@ -36,11 +36,11 @@ def test_kubeconfig_is_broken(place: Place, tried: Tried, tmp_path: Path) -> Non
     assert "cannot be used" in ended.message
 
 
-def test_row_is_unknown(place: Place, tried: Tried) -> None:
-    ended = place.start(rows=["nodeport.lokal"]).end()
-    tried.keep(ended, what="no row is called so", how="a misspelt part of an id", left=place.left(ended))
+def test_check_is_unknown(place: Place, tried: Tried) -> None:
+    ended = place.start(checks=["nodeport.lokal"]).end()
+    tried.keep(ended, what="no check is called so", how="a misspelt part of an id", left=place.left(ended))
     assert ended.code == 4
-    assert "No row's id is or contains 'nodeport.lokal'." in ended.message
+    assert "No check's id is or contains 'nodeport.lokal'." in ended.message
 
 
 @pytest.mark.parametrize("how", ["refused", "silent"])
@@ -271,7 +271,7 @@ def test_proxy_is_set(place: Place, cluster: Cluster, tried: Tried, tmp_path: Pa
     names = {f"{name}_proxy": proxy.url for name in ("http", "https", "all")}
     environment = {name.upper() if upper else name: url for name, url in names.items()}
     ended = place.start(
-        "--kubeconfig", str(tmp_path / "config"), rows=[*ROWS, "loadbalancer.local.tcp.ipv4.outside-1"],
+        "--kubeconfig", str(tmp_path / "config"), checks=[*CHECKS, "loadbalancer.local.tcp.ipv4.outside-1"],
         environment=environment,
     ).end()  # fmt: skip
     tried.keep(
@@ -315,13 +315,13 @@ def test_vip_never_comes(place: Place, cluster: Cluster, tried: Tried) -> None:
     try:
         for name in names:
             cluster.patch(f"{pools}/{name}", {"spec": {"autoAssign": False}}, "merge-patch")
-        ended = place.start(rows=["loadbalancer.local.tcp.ipv4.outside-1"]).end()
+        ended = place.start(checks=["loadbalancer.local.tcp.ipv4.outside-1"]).end()
     finally:
         for name in names:
             cluster.patch(f"{pools}/{name}", {"spec": {"autoAssign": None}}, "merge-patch")
     tried.keep(
         ended, what="a load balancer never gets its VIP", how="the balancer's pools were closed",
-        left=place.left(ended), then="the rows that need it are `inconclusive`, with why; all others are judged",
+        left=place.left(ended), then="the checks that need it are `inconclusive`, with why; all others are judged",
     )  # fmt: skip
     assert (ended.code, ended.product_is_blamed, place.left(ended)) == (3, [], [])
     assert all("no VIP came within" in why for why in ended.reasons.values())

@@ -238,7 +238,7 @@ def test_clock_is_stepped(place: Place, tried: Tried, tmp_path: Path) -> None:
 
 def test_pod_that_moves_is_evicted(place: Place, cluster: Cluster, tried: Tried) -> None:
     """The convergence suite moves pods itself; what others do to them is another thing."""
-    run = place.start("--moves", "10", rows=["convergence.reference-ecmp"], suites=["convergence"])
+    run = place.start("--moves", "10", checks=["convergence.reference-ecmp"], suites=["convergence"])
     run.reach("[esipp] moves: ")
     pods = f"/api/v1/namespaces/{run.namespace}/pods"
     name = next(pod["metadata"]["name"] for pod in cluster.list(pods, labelSelector="esipp.dev/moves=reference-ecmp"))

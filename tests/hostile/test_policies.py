@@ -155,5 +155,5 @@ def test_pod_security_is_restricted(place: Place, cluster: Cluster, tried: Tried
     )  # fmt: skip
     assert (ended.code, place.left(ended)) == (0, [])
     assert set(ended.statuses.values()) == {"pass", "unsupported"}
-    unsupported = [ended.reasons[row] for row, status in ended.statuses.items() if status == "unsupported"]
+    unsupported = [ended.reasons[check] for check, status in ended.statuses.items() if status == "unsupported"]
     assert all("needs host-network: " in why and "no privileged namespaces" in why for why in unsupported)

@@ -17,8 +17,8 @@ from esipp.ledger.run import Settings
 from esipp.preflight.preflight import examine
 from esipp.probing.outside import OutsideContainers
 from esipp.testbed.source_ranges import SourceRanges
-from esipp.testbed.testbed import Stage
-from tests.unit.world import CELLS
+from esipp.testbed.testbed import Testbed
+from tests.unit.world import CHECKS
 
 ANSWERED = Budget("an answer", 60.0, need=1, spacing=0.5)
 ASK = (
@@ -36,7 +36,7 @@ IDS = [
 class Scene:
     """A stage with ranges, a client that they name, and one that they do not."""
 
-    stage: Stage
+    testbed: Testbed
     containers: OutsideContainers
 
     def asks(self, client: str, address: str, port: int) -> bool:
@@ -47,7 +47,7 @@ class Scene:
 
 
 def path_of(identity: str) -> Path:
-    return next(cell.path for cell in CELLS if cell.id == identity)
+    return next(path_check.path for path_check in CHECKS if path_check.id == identity)
 
 
 @pytest.fixture(scope="module")
@@ -59,22 +59,22 @@ def scene(cluster: Cluster) -> Iterator[Scene]:
     run = f"ranges-{secrets.token_hex(2)}"
     containers = OutsideContainers(run, found.outside_network, options.image, cluster.server)
     roles = with_control_plane(found.nodes.values(), found.roles)
-    stage = Stage(cluster, run, options.image, found.nodes, roles, ranges=SourceRanges(clients=True))
+    testbed = Testbed(cluster, run, options.image, found.nodes, roles, ranges=SourceRanges(clients=True))
     try:
-        stage.outside = {"outside-1": containers.start("outside-1")}
+        testbed.outside = {"outside-1": containers.start("outside-1")}
         containers.start("stranger")
-        stage.arrange([path_of(identity) for identity in IDS])
-        yield Scene(stage, containers)
+        testbed.set_up([path_of(identity) for identity in IDS])
+        yield Scene(testbed, containers)
     finally:
         containers.remove()
-        stage.strike()
+        testbed.tear_down()
 
 
 @pytest.mark.parametrize("identity", IDS)
 def test_a_stranger_is_not_admitted(scene: Scene, identity: str) -> None:
     path = path_of(identity)
     assert (path.protocol, path.entry.kind) == (Protocol.TCP, EntryKind.VIP)
-    where = scene.stage.address(path)
+    where = scene.testbed.address(path)
     assert not isinstance(where, str), where
 
     def look() -> Reading:
@@ -82,8 +82,8 @@ def test_a_stranger_is_not_admitted(scene: Scene, identity: str) -> None:
 
     assert converge(look, ANSWERED).held, "the client that is named is served"
     assert not scene.asks("stranger", *where)
-    item = scene.stage.services[path.object_name]
-    here = scene.stage.nodes[scene.stage.pods["backend"].node].internal[path.family]
+    item = scene.testbed.services[path.object_name]
+    here = scene.testbed.nodes[scene.testbed.pods["backend"].node].internal[path.family]
     (port,) = item["spec"]["ports"]
     assert scene.asks("stranger", here, port["nodePort"]), "it is there, and the ranges alone keep it out"
-    assert json.dumps(item["spec"]["loadBalancerSourceRanges"]) == json.dumps(list(scene.stage.admitted))
+    assert json.dumps(item["spec"]["loadBalancerSourceRanges"]) == json.dumps(list(scene.testbed.admitted))

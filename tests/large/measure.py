@@ -61,7 +61,7 @@ class Measure:
         return found.nodes, found.sample
 
     def place(self, chosen: Sample) -> dict[str, str]:
-        """Agents on the sampled nodes, by the stage's means: the node each one is on."""
+        """Agents on the sampled nodes, by the testbed's means: the node each one is on."""
         namespace = f"esipp-{self.run}"
         space = manifests.namespace(namespace, self.run, owner())
         self.cluster.create("/api/v1/namespaces", space)

@@ -21,10 +21,10 @@ def table(measured: Sequence[Json]) -> list[str]:
     for each in measured:
         more = each["nodes"] - first["nodes"]
         slope = f"{1024 * (each['peak'] - first['peak']) / more:.0f} KiB" if more else ""
-        cells = (
+        path_checks = (
             each["nodes"], each["agents"], sum(each["calls"].values()), each["calls_while_polling"],
             f"{each['seconds']['preflight']:.2f} s", f"{each['seconds']['agents']:.2f} s", each["answers"],
             f"{each['pace']:.1f} s", f"{each['peak']:.0f} MiB", slope,
         )  # fmt: skip
-        lines.append(f"| {' | '.join(map(str, cells))} |")
+        lines.append(f"| {' | '.join(map(str, path_checks))} |")
     return lines

@@ -41,7 +41,7 @@ def turns(results: str, healthy: int, unhealthy: int) -> str:
         ("+-+-+-", (2, 2), "------"),
     ],
 )
-def test_so_many_results_in_a_row_turn_a_node(results: str, thresholds: tuple[int, int], after: str) -> None:
+def test_so_many_results_in_a_check_turn_a_node(results: str, thresholds: tuple[int, int], after: str) -> None:
     assert turns(results, *thresholds) == after
 
 

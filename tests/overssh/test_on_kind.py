@@ -20,38 +20,38 @@ pytestmark = pytest.mark.timeout(RUN_SECONDS + 300)
 
 
 def local(family: Family, client: str, protocol: str = "tcp") -> list[str]:
-    """Ids of rows by which a pod must see the client's own address."""
+    """Ids of checks by which a pod must see the client's own address."""
     start = f"{protocol}.{family.value.lower()}.{client}-to"
     return [f"nodeport.local.{start}-endpoint-node", f"loadbalancer.local.{start}-vip"]
 
 
 def other(family: Family, client: str, protocol: str = "tcp") -> list[str]:
-    """Rows of the bare node, which is silent under Local, and of Cluster."""
+    """Checks of the bare node, which is silent under Local, and of Cluster."""
     start = f"{protocol}.{family.value.lower()}.{client}-to"
     nodes = [f"nodeport.cluster.{start}-endpoint-node", f"nodeport.cluster.{start}-bare-node"]
     return [f"nodeport.local.{start}-bare-node", *nodes, f"loadbalancer.cluster.{start}-vip"]
 
 
 def sticky(family: Family, client: str) -> list[str]:
-    """Rows of several clients at one service with affinity: each keeps a backend, and is seen by its own address."""
+    """Checks of several clients at one service with affinity: each keeps a backend, and is seen by its own address."""
     start = f"tcp.{family.value.lower()}.{client}-to"
     return [f"nodeport.local.pair.affinity.{start}-endpoint-node", f"loadbalancer.local.pair.affinity.{start}-vip"]
 
 
 def ranged(family: Family, client: str) -> str:
-    """A row of a VIP whose source ranges admit one of the clients, and not the other."""
+    """A check of a VIP whose source ranges admit one of the clients, and not the other."""
     return f"loadbalancer.local.source-ranges.tcp.{family.value.lower()}.{client}-to-vip"
 
 
-def seen(ended: Ended, row: str) -> set[str]:
-    """The addresses that backends saw on the path of a row."""
-    return {str(parse_address(probe.seen[0])) for probe in ended.run.probes.get(row, []) if probe.seen}
+def seen(ended: Ended, check: str) -> set[str]:
+    """The addresses that backends saw on the path of a check."""
+    return {str(parse_address(probe.seen[0])) for probe in ended.run.probes.get(check, []) if probe.seen}
 
 
 def wrong(ended: Ended, *fine: Status) -> list[str]:
-    """The rows that came out otherwise, and what was said of each."""
+    """The checks that came out otherwise, and what was said of each."""
     return [
-        f"{row}: {each.status} {each.reason}" for row, each in ended.run.verdicts.items() if each.status not in fine
+        f"{check}: {each.status} {each.reason}" for check, each in ended.run.verdicts.items() if each.status not in fine
     ]
 
 
@@ -60,18 +60,18 @@ def test_two_hosts_over_ssh_are_seen_by_their_own_addresses(kind: Kind, tmp_path
     for host in by_client.values():
         assert not [line for line in routes(host) if line.startswith("default") or " via " in line]
     axes = list(product(kind.families, by_client))
-    rows = [row for family, client in axes for proto in ("tcp", "udp") for row in local(family, client, proto)]
-    rows += [row for family, client in axes for proto in ("tcp", "udp") for row in other(family, client, proto)]
-    rows += [row for family, client in axes for row in (*sticky(family, client), ranged(family, client))]
+    checks = [check for family, client in axes for proto in ("tcp", "udp") for check in local(family, client, proto)]
+    checks += [check for family, client in axes for proto in ("tcp", "udp") for check in other(family, client, proto)]
+    checks += [check for family, client in axes for check in (*sticky(family, client), ranged(family, client))]
 
-    ended = kind.run(tmp_path / "run", "--outside", BOTH, "--redact-cloud-ids", *rows)
+    ended = kind.run(tmp_path / "run", "--outside", BOTH, "--redact-cloud-ids", *checks)
     assert ended.code == ExitCode.CONFORMANT, ended.text[-4000:]
     assert "PARTIAL" in ended.text
     run = ended.run
     assert run.whole, run.trouble
     assert wrong(ended, *HEARD) == []
-    assert set(rows) <= run.verdicts.keys()
-    assert sum(each.status is Status.PASS for each in run.verdicts.values()) > len(rows) // 2
+    assert set(checks) <= run.verdicts.keys()
+    assert sum(each.status is Status.PASS for each in run.verdicts.values()) > len(checks) // 2
 
     for client, host in by_client.items():
         assert set(run.topology["clients"][client]["addresses"]) == set(host.addresses.values())
@@ -79,8 +79,8 @@ def test_two_hosts_over_ssh_are_seen_by_their_own_addresses(kind: Kind, tmp_path
             fact = run.facts[f"vantage.{client}.{family.value.lower()}"]
             assert fact.value == f"direct: {address}"
             assert f"{client} is seen by its own address {address}" in fact.decided
-            for row in (*local(family, client), *local(family, client, "udp"), *sticky(family, client)):
-                assert seen(ended, row) == {address}, row
+            for check in (*local(family, client), *local(family, client, "udp"), *sticky(family, client)):
+                assert seen(ended, check) == {address}, check
             admitted = {address} if client == OUTSIDE_1 else set()
             assert seen(ended, ranged(family, client)) == admitted
 
@@ -91,11 +91,11 @@ def test_two_hosts_over_ssh_are_seen_by_their_own_addresses(kind: Kind, tmp_path
 
 
 def test_this_machine_is_seen_by_its_own_address_and_is_one_client_only(kind: Kind, tmp_path: Path) -> None:
-    rows = [row for family in kind.families for row in (*local(family, OUTSIDE_1), *other(family, OUTSIDE_1))]
-    second = [row for family in kind.families for row in local(family, OUTSIDE_2)]
+    checks = [check for family in kind.families for check in (*local(family, OUTSIDE_1), *other(family, OUTSIDE_1))]
+    second = [check for family in kind.families for check in local(family, OUTSIDE_2)]
     lonely = "one client outside only, this machine; --outside names more"
 
-    code, told = kind.doctor("--outside", "machine", *rows, *second)
+    code, told = kind.doctor("--outside", "machine", *checks, *second)
     assert code == ExitCode.CONFORMANT, told["checks"]
     (check,) = (each for each in told["checks"] if each["name"] == "outside")
     assert (check["grade"], check["sentence"].partition(";")[0]) == ("warn", "this machine")
@@ -103,19 +103,19 @@ def test_this_machine_is_seen_by_its_own_address_and_is_one_client_only(kind: Ki
     (group,) = (each for each in told["work"]["unsupported"] if lonely in each["why"])
     assert set(group["rows"]) == set(second)
 
-    ended = kind.run(tmp_path / "run", "--outside", "machine", *rows, *second)
+    ended = kind.run(tmp_path / "run", "--outside", "machine", *checks, *second)
     assert ended.code == ExitCode.CONFORMANT, ended.text[-4000:]
     assert "PARTIAL" in ended.text
     assert wrong(ended, *HEARD, Status.UNSUPPORTED) == []
-    left_out = {row: each.reason for row, each in ended.run.verdicts.items() if each.status is Status.UNSUPPORTED}
+    left_out = {check: each.reason for check, each in ended.run.verdicts.items() if each.status is Status.UNSUPPORTED}
     assert left_out.keys() == set(second)
     assert all(lonely in reason for reason in left_out.values())
     for family, address in kind.own_addresses().items():
         fact = ended.run.facts[f"vantage.{OUTSIDE_1}.{family.value.lower()}"]
         assert fact.value == f"direct: {address}"
         assert fact.decided.endswith("nothing rewrites it on the way")
-        for row in local(family, OUTSIDE_1):
-            assert seen(ended, row) == {address}, row
+        for check in local(family, OUTSIDE_1):
+            assert seen(ended, check) == {address}, check
     assert kind.namespaces() == []
 
 
@@ -148,8 +148,8 @@ def test_a_host_that_cannot_be_had_makes_it_unfit(kind: Kind, host: str, sentenc
 def test_a_run_with_such_a_host_ends_before_anything_is_made(
     kind: Kind, tmp_path: Path, host: str, sentence: str
 ) -> None:
-    row = local(kind.families[0], OUTSIDE_1)[0]
-    ended = kind.run(tmp_path / "run", "--outside", f"machine,ssh:{host}", row)
+    check = local(kind.families[0], OUTSIDE_1)[0]
+    ended = kind.run(tmp_path / "run", "--outside", f"machine,ssh:{host}", check)
     assert ended.code == ExitCode.USAGE, ended.text[-2000:]
     assert sentence in ended.text
     assert "hint: " in ended.text
@@ -157,15 +157,15 @@ def test_a_run_with_such_a_host_ends_before_anything_is_made(
     assert kind.namespaces() == []
 
 
-def test_rows_of_a_host_without_a_route_to_the_nodes_are_unsupported(kind: Kind, tmp_path: Path) -> None:
-    rows = {family: local(family, OUTSIDE_1)[0] for family in kind.families}
+def test_checks_of_a_host_without_a_route_to_the_nodes_are_unsupported(kind: Kind, tmp_path: Path) -> None:
+    checks = {family: local(family, OUTSIDE_1)[0] for family in kind.families}
     with kind.hosts.west.cut_off_from(address for own in kind.nodes.values() for address in own.values()):
-        ended = kind.run(tmp_path / "run", "--outside", f"ssh:{WEST}", *rows.values())
+        ended = kind.run(tmp_path / "run", "--outside", f"ssh:{WEST}", *checks.values())
     assert ended.code == ExitCode.CONFORMANT, ended.text[-4000:]
     assert "PARTIAL" in ended.text
     assert wrong(ended, Status.UNSUPPORTED) == []
-    for family, row in rows.items():
+    for family, check in checks.items():
         said = f"vantage.outside.{family.value.lower()}: outside-1 reaches no reference listener over {family} (asked: "
-        assert said in ended.run.verdicts[row].reason
+        assert said in ended.run.verdicts[check].reason
     assert left_on(kind.hosts.west) == []
     assert kind.namespaces() == []

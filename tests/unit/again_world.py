@@ -6,14 +6,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from esipp.checks.catalog import all_rows
-from esipp.checks.check import Feature, Row
-from esipp.checks.continuity import ContinuityRow
-from esipp.checks.endpoint_change import MoveRow
+from esipp.checks.catalog import all_checks
+from esipp.checks.check import Check, Feature
+from esipp.checks.continuity import ContinuityCheck
+from esipp.checks.endpoint_change import EndpointChangeCheck
 from esipp.checks.model import Balancer
 from esipp.checks.observation import Verdict, Witness
-from esipp.checks.path import Cell
-from esipp.checks.policy_change import Flipping, FlipRow
+from esipp.checks.path import PathCheck
+from esipp.checks.policy_change import Flipping, PolicyChangeCheck
 from esipp.judging.api import judge as judge_api
 from esipp.judging.continuity.judge import Judge as ContinuityJudge
 from esipp.judging.endpoint_change.judge import Judge as MovesJudge
@@ -49,11 +49,11 @@ BLIND = "no packets on worker-b"
 
 
 @cache
-def rows() -> tuple[Row, ...]:
-    """Some of the rows of every suite; those of balancers and ways that our worlds do not have are among them."""
-    chosen: list[Row] = []
+def checks() -> tuple[Check, ...]:
+    """Some of the checks of every suite; those of balancers and ways that our worlds do not have are among them."""
+    chosen: list[Check] = []
     for name in (PATHS, HEALTH, INTEROPERABILITY, API, FLIPS, CONVERGENCE, CONTINUITY):
-        own = [row for row in all_rows() if judge_of(row) == name]
+        own = [check for check in all_checks() if judge_of(check) == name]
         chosen += own[:: max(1, len(own) // 120)]
     return tuple(chosen)
 
@@ -61,15 +61,15 @@ def rows() -> tuple[Row, ...]:
 @cache
 def features() -> dict[str, Feature]:
     """All that is needed, but for one."""
-    names = {name for row in all_rows() for name in row.features}
+    names = {name for check in all_checks() for name in check.features}
     return {name: Feature(name != "nodes.excluded", "made up") for name in sorted(names)}
 
 
 @cache
 def seen() -> Mapping[str, Any]:
     """What each judge is given."""
-    cells = [row for row in rows() if isinstance(row, Cell)]
-    keys = {path.key for cell in cells for path in cell.paths}
+    path_checks = [check for check in checks() if isinstance(check, PathCheck)]
+    keys = {path.key for path_check in path_checks for path in path_check.paths}
     observations = {key: made for key, made in evidence().observations.items() if key in keys}
     witnesses = {key: [Witness(key, 0, True, "words", ("192.0.2.1", 7))] for key in list(observations)[:5]}
     flips = flips_world.World(Flipping.ECMP).seen()
@@ -89,20 +89,20 @@ def seen() -> Mapping[str, Any]:
     }
 
 
-def decide(row: Row, what: Mapping[str, Any], facts: Mapping[str, str] = FACTS) -> Verdict:
-    """The verdict of a row's own judge."""
-    given = what[judge_of(row)]
-    if isinstance(row, Cell):
-        return judge(row, replace(given, facts=facts))
-    if isinstance(row, MoveRow):
-        moves_judge = _judge_of(given.results[row.balancer])
-        return give_verdict(row, features(), facts, lambda: moves_judge.decide(row), row.differences)
-    if isinstance(row, ContinuityRow):
-        return ContinuityJudge(given).verdict(row, features(), facts)
-    if isinstance(row, FlipRow):
-        return judge_flips(row, given, features(), facts)
-    own = {HEALTH: judge_health, INTEROPERABILITY: judge_interoperability, API: judge_api}[judge_of(row)]
-    return own(row, given, features(), facts)
+def decide(check: Check, what: Mapping[str, Any], facts: Mapping[str, str] = FACTS) -> Verdict:
+    """The verdict of a check's own judge."""
+    given = what[judge_of(check)]
+    if isinstance(check, PathCheck):
+        return judge(check, replace(given, facts=facts))
+    if isinstance(check, EndpointChangeCheck):
+        moves_judge = _judge_of(given.results[check.balancer])
+        return give_verdict(check, features(), facts, lambda: moves_judge.decide(check), check.differences)
+    if isinstance(check, ContinuityCheck):
+        return ContinuityJudge(given).verdict(check, features(), facts)
+    if isinstance(check, PolicyChangeCheck):
+        return judge_flips(check, given, features(), facts)
+    own = {HEALTH: judge_health, INTEROPERABILITY: judge_interoperability, API: judge_api}[judge_of(check)]
+    return own(check, given, features(), facts)
 
 
 _JUDGES: dict[int, MovesJudge] = {}
@@ -115,11 +115,11 @@ def _judge_of(result: Result) -> MovesJudge:
     return _JUDGES[id(result)]
 
 
-def can_be_decided(row: Row) -> bool:
-    return not isinstance(row, MoveRow) or row.balancer in BALANCERS
+def can_be_decided(check: Check) -> bool:
+    return not isinstance(check, EndpointChangeCheck) or check.balancer in BALANCERS
 
 
-def begun(out: Path, chosen: Sequence[Row]) -> Run:
+def begun(out: Path, chosen: Sequence[Check]) -> Run:
     run = Run(Settings("kind-test", image="x", out=str(out), samples=SAMPLES), say=lambda _: None)
     run.begin(list(chosen), left_out=0)
     return run
@@ -144,12 +144,12 @@ def tell(run: Run, without: Sequence[str] = ()) -> None:
             run.record("judged", **judged(name, window_of(what) if name == PATHS else what))
 
 
-def made(out: Path, chosen: Sequence[Row] | None = None, without: Sequence[str] = ()) -> Path:
+def made(out: Path, chosen: Sequence[Check] | None = None, without: Sequence[str] = ()) -> Path:
     """The ledger of a whole run."""
-    chosen = [row for row in (rows() if chosen is None else chosen) if can_be_decided(row)]
+    chosen = [check for check in (checks() if chosen is None else chosen) if can_be_decided(check)]
     run = begun(out, chosen)
     tell(run, without)
-    for row in chosen:
-        run.keep(decide(row, seen()))
+    for check in chosen:
+        run.keep(decide(check, seen()))
     run.end()
     return out / "ledger.jsonl"

@@ -1,4 +1,4 @@
-"""Runs to be compared, made of nothing but rows, verdicts and evidence."""
+"""Runs to be compared, made of nothing but checks, verdicts and evidence."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -8,20 +8,22 @@ from esipp.checks.check import Binding, Level, Status
 from esipp.checks.observation import Verdict
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.reading import Fact, Probe, RecordedRun
-from esipp.ledger.recorded_checks import Place, ToldRow
+from esipp.ledger.recorded_checks import Place, RecordedCheck
 
 NODES = {"bare-node": "worker-2", "endpoint-node": "worker"}
 OTHER_NODES = {"bare-node": "n7", "endpoint-node": "n8"}
 
 
-def told_row(name: str, level: Level = Level.CORE, requirement: str = "It must hold.", **fields: Any) -> ToldRow:
-    return ToldRow(name, fields.pop("suite", "source_ip"), level, requirement, ("a text",), "NodePort", "client",
+def told_check(
+    name: str, level: Level = Level.CORE, requirement: str = "It must hold.", **fields: Any
+) -> RecordedCheck:
+    return RecordedCheck(name, fields.pop("suite", "source_ip"), level, requirement, ("a text",), "NodePort", "client",
                    data={}, **fields)  # fmt: skip
 
 
-def path_row(name: str, service: str = "nodeport.local", family: str = "IPv4") -> ToldRow:
+def path_check(name: str, service: str = "nodeport.local", family: str = "IPv4") -> RecordedCheck:
     place = Place(service, "endpoint-node", "", (), "outside-1", (), family, "TCP")
-    return told_row(name, path=name, place=place)
+    return told_check(name, path=name, place=place)
 
 
 def said(name: str, status: Status, level: Level = Level.CORE, observed: str = "as it was", **fields: Any) -> Verdict:
@@ -31,20 +33,20 @@ def said(name: str, status: Status, level: Level = Level.CORE, observed: str = "
 
 def run_of(
     verdicts: Iterable[Verdict] = (),
-    rows: Iterable[ToldRow] | None = None,
+    checks: Iterable[RecordedCheck] | None = None,
     left_out: int = 0,
     name: str = "0102-030405-abcd",
     facts: Mapping[str, str] | None = None,
     nodes: Mapping[str, str] | None = None,
     **header: Any,
 ) -> RecordedRun:
-    """A whole run; its rows are those of the verdicts, if none are given."""
+    """A whole run; its checks are those of the verdicts, if none are given."""
     verdicts = list(verdicts)
-    own = list(rows) if rows is not None else [told_row(each.cell, each.level) for each in verdicts]
+    own = list(checks) if checks is not None else [told_check(each.check_id, each.level) for each in verdicts]
     nodes = nodes or NODES
     told = {"run": name, "lane": "lane", "suite": "1", "at": 1795262871.8, "left_out_core_rows": left_out,
             "fail_on": "core", "accept_known_defects": False, **header}  # fmt: skip
-    run = RecordedRun(Path("run"), told, own, {each.cell: each for each in verdicts})
+    run = RecordedRun(Path("run"), told, own, {each.check_id: each for each in verdicts})
     run.facts = {key: Fact(value, "asked") for key, value in (facts or {"kubernetes": "v1.36.3"}).items()}
     run.topology = {"roles": dict(nodes), "nodes": {node: {} for node in nodes.values()}, "clients": {}}
     run.sha256 = name
@@ -54,7 +56,7 @@ def run_of(
 
 
 def one(status: Status, observed: str = "as it was", level: Level = Level.CORE, **fields: Any) -> RecordedRun:
-    """A run of one row."""
+    """A run of one check."""
     return run_of([said("a.row", status, level, observed, **fields)])
 
 

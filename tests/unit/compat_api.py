@@ -1,4 +1,4 @@
-"""An API server that keeps the rules for Services, as far as rows ask for them; it lies on request.
+"""An API server that keeps the rules for Services, as far as checks ask for them; it lies on request.
 
 After pkg/apis/core/{v1,validation} and pkg/registry/core/service (upstream.md §2.9): never a stand-in for Kubernetes,
 only for testing who judges it.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 from esipp.checks.check import Feature, Status
-from esipp.checks.continuity import NODEPORT, ContinuityRow, Phase, Way
+from esipp.checks.continuity import NODEPORT, ContinuityCheck, Phase, Way
 from esipp.checks.model import Balancer, Family
 from esipp.judging.continuity.evidence import Asked, Exchange, Places, Seen, Steer, Window
 from esipp.judging.continuity.judge import Judge
@@ -16,11 +16,12 @@ from esipp.judging.endpoint_change.health_probes import Checking
 from esipp.judging.endpoint_change.samples import Sample, Stream
 from esipp.judging.endpoint_change.timeline import Mark
 from esipp.judging.topology import parse_address
-from suites.continuity.checks import CELLS, WAYS
+from suites.continuity.checks import CHECKS as ALL_CHECKS
+from suites.continuity.checks import WAYS
 from tests.unit.world import FINE
 
 FAMILY = Family.IPV4
-ROWS = [row for row in CELLS if row.family is FAMILY]
+CHECKS = [check for check in ALL_CHECKS if check.family is FAMILY]
 CLIENT, PROXY, STRANGER = "192.0.2.9", "192.0.2.20", "203.0.113.1"
 ADDRESS = {"a": "192.0.2.1", "b": "192.0.2.2", "c": "192.0.2.3"}
 SPACING, TIMEOUT = 0.1, 3.0
@@ -34,7 +35,7 @@ RETURNED = 9.0
 SERVES, DOWN, UP = 7.0, 2.5, 1.0
 """Seconds for which a pod serves on, and in which a balancer takes a node away after its 503, or back after its 200."""
 
-FEATURES = {name: Feature(True, "") for row in ROWS for name in row.features}
+FEATURES = {name: Feature(True, "") for check in CHECKS for name in check.features}
 
 
 @cache
@@ -271,15 +272,15 @@ def broken(seen: Seen, slug: str, at: float) -> Seen:
 
 
 # ----------------------------------------------------------------------------------------------------------- verdicts
-def statuses(seen: Seen, rows: Sequence[ContinuityRow] = ROWS) -> dict[str, Status]:
+def statuses(seen: Seen, checks: Sequence[ContinuityCheck] = CHECKS) -> dict[str, Status]:
     judge = Judge(seen)
-    return {row.id: judge.verdict(row, FEATURES, {}).status for row in rows}
+    return {check.id: judge.verdict(check, FEATURES, {}).status for check in checks}
 
 
 def differing(seen: Seen) -> dict[str, Status]:
-    """The rows that do not hold."""
+    """The checks that do not hold."""
     return {name: said for name, said in statuses(seen).items() if said not in FINE}
 
 
-def row_id(phase: Phase, slug: str, what: str) -> str:
+def check_id(phase: Phase, slug: str, what: str) -> str:
     return f"continuity.{phase.value}.{slug}.ipv4.{what}"

@@ -1,4 +1,4 @@
-"""Everything a run can create in a cluster, of all rows of all suites."""
+"""Everything a run can create in a cluster, of all checks of all suites."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from esipp.base.interrupt import Stop
-from esipp.checks.api import Chain, EditRow, Ref, Verb
-from esipp.checks.catalog import all_rows
-from esipp.checks.check import Feature, Row, missing_features
+from esipp.checks.api import ApiCheck, Chain, Ref, Verb
+from esipp.checks.catalog import all_checks
+from esipp.checks.check import Check, Feature, missing_features
 from esipp.checks.interoperability import Kind
 from esipp.checks.model import Balancer, Family, Path, Protocol, Role
 from esipp.checks.path import paths_of
@@ -22,66 +22,66 @@ from esipp.scenarios.interoperability import scale_services as crowd
 from esipp.scenarios.interoperability.objects import service_b
 from esipp.scenarios.objects import props_of as props_on
 from esipp.testbed import manifests, network_policies, pull_secret
-from esipp.testbed.objects import Ground, Props
+from esipp.testbed.objects import Ground, Objects
 from esipp.testbed.source_ranges import SourceRanges
-from esipp.testbed.testbed import Stage
+from esipp.testbed.testbed import Testbed
 from tests.unit.world import ROLES, topology
 
 Json = dict[str, Any]
 RUN, IMAGE = "0101-000000-abcd", "registry.example/echoserver:1"
 NODES = topology().nodes
 ALL_ROLES = {**ROLES, Role.CONTROL_PLANE: ROLES[Role.OTHER_NODE]}
-EVERYTHING = {name: Feature(True, "here") for row in all_rows() for name in row.features}
+EVERYTHING = {name: Feature(True, "here") for check in all_checks() for name in check.features}
 
 
-def stage(*, raw: bool, ranges: SourceRanges | None = None) -> Stage:
+def made_testbed(*, raw: bool, ranges: SourceRanges | None = None) -> Testbed:
     cluster = cast(Cluster, SimpleNamespace(context="x"))
     outside = {"outside-1": ["192.0.2.11", "2001:db8::11"], "outside-2": ["192.0.2.12", "2001:db8::12"]}
-    return Stage(cluster, RUN, IMAGE, NODES, ALL_ROLES, raw, outside, ranges or SourceRanges())
+    return Testbed(cluster, RUN, IMAGE, NODES, ALL_ROLES, raw, outside, ranges or SourceRanges())
 
 
-def props_of(rows: list[Row], features: Mapping[str, Feature] = EVERYTHING) -> Props:
+def props_of(checks: list[Check], features: Mapping[str, Feature] = EVERYTHING) -> Objects:
     ground = Ground(RUN, IMAGE, NODES, ALL_ROLES, features)
-    return props_on(rows, ground)
+    return props_on(checks, ground)
 
 
 @cache
-def rows(*, sctp: bool) -> tuple[list[Row], list[Path]]:
-    """All rows, or those that need no SCTP; and the paths they dial."""
-    asked = [row for row in all_rows() if sctp or "sctp" not in row.features]
-    return asked, sorted({path for row in asked for path in paths_of(row)}, key=lambda path: path.key)
+def checks(*, sctp: bool) -> tuple[list[Check], list[Path]]:
+    """All checks, or those that need no SCTP; and the paths they dial."""
+    asked = [check for check in all_checks() if sctp or "sctp" not in check.features]
+    return asked, sorted({path for check in asked for path in paths_of(check)}, key=lambda path: path.key)
 
 
 def pods(*, sctp: bool = True, packets: bool = True) -> dict[str, Json]:
     """The pods by name; those of the Deployment, and of the DaemonSet of agents, by their template."""
-    asked, paths = rows(sctp=sctp)
+    asked, paths = checks(sctp=sctp)
     speaks = any(path.protocol is Protocol.SCTP for path in paths)
-    made = stage(raw=speaks or packets).pods_for(paths, props_of(asked))
+    made = made_testbed(raw=speaks or packets).pods_for(paths, props_of(asked))
     found = {pod["metadata"]["name"]: pod for pod in made}
     assert len(found) == len(made), "each name once"
     template = deployment(RUN, IMAGE, NODES, 6)["spec"]["template"]
-    agents = stage(raw=speaks or packets).daemon_set()["spec"]["template"]
+    agents = made_testbed(raw=speaks or packets).daemon_set()["spec"]["template"]
     return {**found, "deployment": template, "agent-": agents}
 
 
 def services(without: str = "") -> dict[str, Json]:
     """The Services by name, of paths and of the other suites' props; those that are made where a feature is missing."""
     features = EVERYTHING | ({without: Feature(False, "left out")} if without else {})
-    asked = [row for row in all_rows() if not missing_features(row, features)]
-    paths = sorted({path for row in asked for path in paths_of(row)}, key=lambda path: path.key)
+    asked = [check for check in all_checks() if not missing_features(check, features)]
+    paths = sorted({path for check in asked for path in paths_of(check)}, key=lambda path: path.key)
     objects: dict[str, list[Path]] = {}
     for path in paths:
         if path.service:
             objects.setdefault(path.object_name, []).append(path)
-    made = [stage(raw=True)._service(name, of) for name, of in objects.items()]
+    made = [made_testbed(raw=True)._service(name, of) for name, of in objects.items()]
     return {each["metadata"]["name"]: each for each in (*made, *props_of(asked, features).services)}
 
 
 def chains(without: str = "") -> list[Chain]:
-    """Requests about Services that need not be answered, of rows that can be asked without a feature."""
+    """Requests about Services that need not be answered, of checks that can be asked without a feature."""
     features = EVERYTHING | ({without: Feature(False, "left out")} if without else {})
-    rows = [row for row in all_rows() if isinstance(row, EditRow) and not missing_features(row, features)]
-    return list({row.chain.name: row.chain for row in rows}.values())
+    checks = [check for check in all_checks() if isinstance(check, ApiCheck) and not missing_features(check, features)]
+    return list({check.chain.name: check.chain for check in checks}.values())
 
 
 NAMESPACE = manifests.namespace(f"esipp-{RUN}", RUN, "host/1")
@@ -137,11 +137,11 @@ def _plain(body: Any) -> Any:
 
 @cache
 def everything() -> tuple[tuple[str, Json], ...]:
-    """Where it is posted, and what: all that the stage and the suites create, as they make it."""
+    """Where it is posted, and what: all that the testbed and the suites create, as they make it."""
     here = f"/api/v1/namespaces/esipp-{RUN}"
     template = deployment(RUN, IMAGE, NODES, 6)
     found = [("/api/v1/namespaces", NAMESPACE), (f"/apis/apps/v1/namespaces/esipp-{RUN}/deployments", template)]
-    found.append((f"/apis/apps/v1/namespaces/esipp-{RUN}/daemonsets", stage(raw=True).daemon_set()))
+    found.append((f"/apis/apps/v1/namespaces/esipp-{RUN}/daemonsets", made_testbed(raw=True).daemon_set()))
     found += [(f"{here}/pods", pod) for name, pod in pods().items() if name not in ("deployment", "agent-")]
     found += [(f"{here}/services", service) for service in services().values()]
     found.append((f"{here}/secrets", pull_secret.manifest(RUN, {"type": "x", "data": {}})))

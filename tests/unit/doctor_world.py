@@ -7,10 +7,10 @@ import pytest
 
 from esipp.app.doctor import examination
 from esipp.app.doctor.examination import examine_all
-from esipp.app.doctor.model import Check, Grade, Report
+from esipp.app.doctor.model import DoctorCheck, Grade, Report
 from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL
-from esipp.checks.catalog import all_rows
-from esipp.checks.check import Row
+from esipp.checks.catalog import all_checks
+from esipp.checks.check import Check
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.cluster.rights import Right, all_rights
 from esipp.ledger.run import Settings
@@ -18,7 +18,7 @@ from tests.unit.rights_world import Guarded, node
 
 Json = dict[str, Any]
 
-ROWS = all_rows()
+CHECKS = all_checks()
 IMAGE = "example.com/echo:1"
 HOME = Settings(context="home", outside="none", image=IMAGE)
 
@@ -92,19 +92,19 @@ def refusal(message: str, status: int = 403) -> ApiError:
 
 
 def examined(
-    monkeypatch: pytest.MonkeyPatch, cluster: Asked, settings: Settings = HOME, rows: list[Row] | None = None
+    monkeypatch: pytest.MonkeyPatch, cluster: Asked, settings: Settings = HOME, checks: list[Check] | None = None
 ) -> Report:
     """What the doctor finds of it."""
     monkeypatch.setattr(examination, "Cluster", lambda *_: cluster)
     monkeypatch.setattr("esipp.app.doctor.leftovers.outside.left_behind", lambda _server: {})
-    return examine_all(settings, ROWS if rows is None else rows, [])
+    return examine_all(settings, CHECKS if checks is None else checks, [])
 
 
-def of(report: Report, name: str) -> list[Check]:
+def of(report: Report, name: str) -> list[DoctorCheck]:
     return [check for check in report.checks if check.name == name]
 
 
-def the(report: Report, name: str) -> Check:
+def the(report: Report, name: str) -> DoctorCheck:
     (check,) = of(report, name)
     return check
 

@@ -6,7 +6,7 @@ from typing import Any
 from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
 from esipp.ledger.reading import RecordedRun
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 
 Evidence = dict[tuple[str, str], list[dict[str, Any]]]
 FAMILIES = ("IPv4", "IPv6")
@@ -16,21 +16,21 @@ BALANCERS = ("default", "reference-ecmp")
 PHASES = ("call to trigger", "EndpointSlice to health check", "trigger to traffic")
 
 
-def recorded(evidence: Evidence, *, whole: bool = True, rows: list[ToldRow] | None = None) -> RecordedRun:
+def recorded(evidence: Evidence, *, whole: bool = True, checks: list[RecordedCheck] | None = None) -> RecordedRun:
     topology = {
         "nodes": {node: {"addresses": [f"10.0.0.{at}", f"fd00::{at}"]} for at, node in enumerate(NODES, 1)},
         "clients": {"outside-1": {"vantage": "outside", "node": "", "addresses": list(CLIENT.values())}},
     }
     header = {"left_out_core_rows": 0, "fail_on": "core"}
-    return RecordedRun(Path(), header, rows or [], evidence=evidence, topology=topology, end={} if whole else None)
+    return RecordedRun(Path(), header, checks or [], evidence=evidence, topology=topology, end={} if whole else None)
 
 
-def told_row(name: str, suite: str, expect: str = "", level: Level = Level.CORE) -> ToldRow:
-    return ToldRow(name, suite, level, "it must", (), "LoadBalancer", expect, asked="something was asked")
+def told_check(name: str, suite: str, expect: str = "", level: Level = Level.CORE) -> RecordedCheck:
+    return RecordedCheck(name, suite, level, "it must", (), "LoadBalancer", expect, asked="something was asked")
 
 
-def verdict(row: str, status: Status, observed: str = "", level: Level = Level.CORE) -> Verdict:
-    return Verdict(row, level, status, "", observed)
+def verdict(check: str, status: Status, observed: str = "", level: Level = Level.CORE) -> Verdict:
+    return Verdict(check, level, status, "", observed)
 
 
 def answer(status: int, local: int, count: int = 20) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A whole process of ``esipp``, or of pytest on the suites, that ends as it is told; there is no cluster behind it.
 
-``python -m tests.unit.exit_world ENDING (esipp | pytest) ARGUMENT…``: ENDING is a status that every row gets, or how
+``python -m tests.unit.exit_world ENDING (esipp | pytest) ARGUMENT…``: ENDING is a status that every check gets, or how
 the harness ends: ``harness``, ``fault``, ``unfit``, ``hangs``.
 """
 
@@ -17,9 +17,9 @@ import esipp.ledger.run
 import esipp.preflight.preflight
 import esipp.preflight.steps
 from esipp.base.errors import HarnessError, PreflightError
-from esipp.checks.check import Row, Status
+from esipp.checks.check import Check, Status
 from esipp.checks.observation import Observation, Outcome, Verdict
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.cluster.calls import ApiCalls
 from esipp.preflight.preflight import Findings
 
@@ -32,15 +32,15 @@ HOSTILE = "it says\n::error title=forged::x\n::set-output name=a::b\n##[error]fo
 def pretend(ending: str) -> None:
     """Put what never asks a cluster in the place of what does."""
 
-    def judge(row: Row, _evidence: Any) -> Verdict:
+    def judge(check: Check, _evidence: Any) -> Verdict:
         if ending == "harness":
-            raise HarnessError("The stage fell over.", "set it up again.")
+            raise HarnessError("The testbed fell over.", "set it up again.")
         if ending == "fault":
             raise RuntimeError("nobody thought of this")
         if ending == "hangs":
             os.write(STDERR, b"hanging\n")
             time.sleep(60)
-        return Verdict(row.id, row.level, Status(ending), "the client", HOSTILE, reason=HOSTILE)
+        return Verdict(check.id, check.level, Status(ending), "the client", HOSTILE, reason=HOSTILE)
 
     def examine(*_: Any) -> Findings:
         os.write(STDERR, b"examined\n")
@@ -51,10 +51,10 @@ def pretend(ending: str) -> None:
     keep = esipp.ledger.run.Run.keep
 
     def keep_with_a_probe(run: esipp.ledger.run.Run, verdict: Verdict) -> None:
-        """No row passes without anything seen."""
-        (row,) = [row for row in run.rows if row.id == verdict.cell]
-        if isinstance(row, Cell):
-            run.record("observation", **Observation(row.path.key, 0, Outcome.ANSWERED).as_json())
+        """No check passes without anything seen."""
+        (check,) = [check for check in run.checks if check.id == verdict.check_id]
+        if isinstance(check, PathCheck):
+            run.record("observation", **Observation(check.path.key, 0, Outcome.ANSWERED).as_json())
         keep(run, verdict)
 
     esipp.ledger.run.Run.keep = keep_with_a_probe  # type: ignore[method-assign]

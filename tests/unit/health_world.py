@@ -8,27 +8,27 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from esipp.checks.check import Feature, Row, Status
-from esipp.checks.health import About, Answer, HealthTrialRow, Place, Question, QuestionRow
+from esipp.checks.check import Check, Feature, Status
+from esipp.checks.health import About, Answer, HealthAnswerCheck, HealthScenarioCheck, Place, Question
 from esipp.checks.model import Family
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.judging.endpoint_change.samples import Sample, Stream
 from esipp.judging.health.evidence import Fact, Followed, Leaving, Node, Round, Seen
 from esipp.judging.health.judge import judge
 from esipp.scenarios.health.objects import service_name
-from suites.health_checks.checks import CELLS, NODES
+from suites.health_checks.checks import CHECKS, NODES
 from tests.unit.world import FINE
 
 NAMESPACE = "esipp-test"
-FEATURES = {name: Feature(True, "made up") for row in CELLS for name in row.features}
-BY_ID = {row.id: row for row in CELLS}
+FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
+BY_ID = {check.id: check for check in CHECKS}
 SAMPLES = 20
 BOUNDS, PORT = (30000, 32767), 30123
 NODE_NAMES = [f"{place.value} {family.value}" for place in NODES for family in Family]
 
-QUESTIONS = {row.question: row for row in CELLS if isinstance(row, QuestionRow)}
-TRUTHS = [row.question for row in CELLS if isinstance(row, QuestionRow) and row.about is About.TRUTH]
-TRIALS = [row for row in CELLS if isinstance(row, HealthTrialRow)]
+QUESTIONS = {check.question: check for check in CHECKS if isinstance(check, HealthAnswerCheck)}
+TRUTHS = [check.question for check in CHECKS if isinstance(check, HealthAnswerCheck) and check.about is About.TRUTH]
+TRIALS = [check for check in CHECKS if isinstance(check, HealthScenarioCheck)]
 
 
 def say(pods: int, name: str, *, status: int | None = None, count: int = SAMPLES, **also: Any) -> Answer:
@@ -130,8 +130,8 @@ def _healthy() -> Seen:
             answer = say(int(place is Place.ENDPOINT_NODE), "health-one-pod", count=500)
             seen.stable[place, family] = (answer,)
             seen.cordoned[place, family] = (answer,)
-            for row in QUESTIONS:
-                seen.reached[row.client.name, place, family] = True
+            for check in QUESTIONS:
+                seen.reached[check.client.name, place, family] = True
     seen.changes = 7
     seen.rounds = [played(number) for number in range(1, 21)]
     seen.controls = listeners()
@@ -142,13 +142,13 @@ def _healthy() -> Seen:
     return seen
 
 
-def verdict(row: Row, seen: Seen) -> Verdict:
-    return judge(row, seen, FEATURES, {"kubernetes": "v1.36.0"})
+def verdict(check: Check, seen: Seen) -> Verdict:
+    return judge(check, seen, FEATURES, {"kubernetes": "v1.36.0"})
 
 
-def differing(seen: Seen, rows: Iterable[Row] = CELLS) -> dict[str, Status]:
-    """The rows that do not hold."""
-    found = {row.id: verdict(row, seen).status for row in rows}
+def differing(seen: Seen, checks: Iterable[Check] = CHECKS) -> dict[str, Status]:
+    """The checks that do not hold."""
+    found = {check.id: verdict(check, seen).status for check in checks}
     return {name: status for name, status in found.items() if status not in FINE}
 
 
@@ -160,7 +160,7 @@ def answering(question: Question, *answers: Answer) -> Seen:
 
 
 def about(question: Question, part: About) -> str:
-    """The id of the row about a part of the answer."""
+    """The id of the check about a part of the answer."""
     return f"healthcheck.{question.key}.{part.value}"
 
 

@@ -13,7 +13,7 @@ from esipp.ledger.reading import Component, Fact, Phase, Probe, RecordedRun
 from esipp.report.html import render
 from tests.unit.recorded_world import recorded
 from tests.unit.world import SAMPLES, by_id, changed_evidence, show
-from tests.unit.world import SOURCE_IP as CELLS
+from tests.unit.world import SOURCE_IP as CHECKS
 
 LOCAL = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
 EVIL = "</script><img src=x onerror=alert(1)>\"'&<!--"
@@ -76,12 +76,12 @@ def verdicts() -> dict[str, Verdict]:
     path = by_id(LOCAL).path
     seen = {path.key: [show(path, AddressClass.NODE, seq) for seq in range(SAMPLES)]}
     made = changed_evidence(seen)
-    return {cell.id: judge(cell, made) for cell in CELLS}
+    return {path_check.id: judge(path_check, made) for path_check in CHECKS}
 
 
 def the_run() -> RecordedRun:
     """A run with a failure, its evidence, and all that a head tells."""
-    run = recorded(CELLS, verdicts(), samples=SAMPLES, at=1795262654.1, lane="a-lane", suite="0.1.0", run="r-1")
+    run = recorded(CHECKS, verdicts(), samples=SAMPLES, at=1795262654.1, lane="a-lane", suite="0.1.0", run="r-1")
     words = "at the node:      192.0.2.1:40000 -> 172.18.0.4:30080 on worker in eth0"
     change = "worker, between eth0 and veth1: 192.0.2.1 became 10.244.3.1"
     run.probes[LOCAL] = probes(LOCAL)

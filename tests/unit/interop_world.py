@@ -6,7 +6,7 @@ from typing import Any
 
 from esipp.checks.check import Feature
 from esipp.checks.health import Place
-from esipp.checks.interoperability import DIALLED, InteropRow, Kind
+from esipp.checks.interoperability import DIALLED, InteroperabilityCheck, Kind
 from esipp.checks.model import AddressClass, Family
 from esipp.checks.observation import Verdict
 from esipp.judging.health.evidence import Node
@@ -14,13 +14,13 @@ from esipp.judging.interoperability.evidence import Many, Names, Neighbours, See
 from esipp.judging.interoperability.judge import judge
 from esipp.judging.reading import Reading
 from suites.interoperability.requirements import NODES
-from suites.interoperability.trials import CELLS
+from suites.interoperability.trials import CHECKS as ALL_CHECKS
 from tests.unit.health_world import NAMESPACE, no_answer, say
 
 __all__ = ["NAMESPACE", "no_answer", "say"]
 
-ROWS = {row.id: row for row in CELLS}
-FEATURES = {name: Feature(True, "made up") for row in CELLS for name in row.features}
+CHECKS = {check.id: check for check in ALL_CHECKS}
+FEATURES = {name: Feature(True, "made up") for check in ALL_CHECKS for name in check.features}
 NODES_OF_ALL: list[Node] = [(place, family) for place in NODES for family in Family]
 
 CLIENT = Reading(frozenset({AddressClass.CLIENT}), "172.18.0.9 = client outside-1")
@@ -75,16 +75,16 @@ def many() -> Many:
 
 
 def names() -> Names:
-    rows = [row for row in CELLS if row.trial == "names" and row.client and row.family]
+    checks = [check for check in ALL_CHECKS if check.trial == "names" and check.client and check.family]
     seen = Names("cluster.local", vips={Family.IPV4: "172.18.255.1", Family.IPV6: "fc00::ff01"})
-    for row in rows:
-        assert row.client
-        assert row.family
-        wanted = "10.96.0.7" if row.family is Family.IPV4 else "fd00:96::7"
-        seen.wanted[row.claim, row.family] = wanted
-        seen.told[row.claim, row.client.name, row.family] = Counter({wanted: 20})
-        seen.dialled[row.client.name, row.family] = [replace(CLIENT, count=20)]
-        seen.direct[row.client.name, row.family] = [replace(CLIENT, count=20)]
+    for check in checks:
+        assert check.client
+        assert check.family
+        wanted = "10.96.0.7" if check.family is Family.IPV4 else "fd00:96::7"
+        seen.wanted[check.claim, check.family] = wanted
+        seen.told[check.claim, check.client.name, check.family] = Counter({wanted: 20})
+        seen.dialled[check.client.name, check.family] = [replace(CLIENT, count=20)]
+        seen.direct[check.client.name, check.family] = [replace(CLIENT, count=20)]
     return seen
 
 
@@ -94,19 +94,19 @@ def seen() -> Seen:
 
 
 def verdict(identity: str, what: Seen | None = None, **features: Feature) -> Verdict:
-    return judge(ROWS[identity], what or seen(), FEATURES | features, {})
+    return judge(CHECKS[identity], what or seen(), FEATURES | features, {})
 
 
 def statuses(what: Seen) -> dict[str, str]:
-    """The rows that are not fine, with their status."""
-    told = {identity: judge(row, what, FEATURES, {}).status.value for identity, row in ROWS.items()}
+    """The checks that are not fine, with their status."""
+    told = {identity: judge(check, what, FEATURES, {}).status.value for identity, check in CHECKS.items()}
     return {identity: status for identity, status in told.items() if status not in ("pass", "recorded")}
 
 
-def rows_of(trial: str, **traits: Any) -> set[str]:
-    """The ids of a trial's rows with these traits."""
+def checks_of(trial: str, **traits: Any) -> set[str]:
+    """The ids of a trial's checks with these traits."""
 
-    def fits(row: InteropRow) -> bool:
-        return row.trial == trial and all(getattr(row, name) == value for name, value in traits.items())
+    def fits(check: InteroperabilityCheck) -> bool:
+        return check.trial == trial and all(getattr(check, name) == value for name, value in traits.items())
 
-    return {identity for identity, row in ROWS.items() if fits(row)}
+    return {identity for identity, check in CHECKS.items() if fits(check)}

@@ -6,36 +6,40 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from esipp.checks.check import Binding, Row
+from esipp.checks.check import Binding, Check
 from esipp.checks.observation import Verdict
 from esipp.judging.diagnosis import where_to_look
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.reading import RecordedRun
-from esipp.ledger.recorded_checks import ToldRow, read_row, row_record
+from esipp.ledger.recorded_checks import RecordedCheck, check_record, read_check
 
 
 @cache
-def told_row(row: Row) -> ToldRow:
-    return read_row(row_record(row))
+def told_check(check: Check) -> RecordedCheck:
+    return read_check(check_record(check))
 
 
-def told_rows(rows: Iterable[Row]) -> list[ToldRow]:
-    return [told_row(row) for row in rows]
+def told_checks(checks: Iterable[Check]) -> list[RecordedCheck]:
+    return [told_check(check) for check in checks]
 
 
-def with_looks(rows: Iterable[Row], verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
+def with_looks(checks: Iterable[Check], verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
     """The verdicts as a run keeps them: with where to look first."""
-    by_id = {row.id: row for row in rows}
+    by_id = {check.id: check for check in checks}
     return {name: replace(each, likely=where_to_look(by_id[name], each)) for name, each in verdicts.items()}
 
 
 def recorded(
-    rows: Sequence[Row], verdicts: Mapping[str, Verdict], folder: Path = Path("run"), left_out: int = 0, **header: Any
+    checks: Sequence[Check],
+    verdicts: Mapping[str, Verdict],
+    folder: Path = Path("run"),
+    left_out: int = 0,
+    **header: Any,
 ) -> RecordedRun:
     """A run that is whole and has these verdicts."""
     told = {"command": "esipp run --context x", "left_out_core_rows": left_out, "fail_on": "core"}
     told |= {"accept_known_defects": False, **header}
-    run = RecordedRun(folder, told, told_rows(rows), with_looks(rows, verdicts))
+    run = RecordedRun(folder, told, told_checks(checks), with_looks(checks, verdicts))
     said = conclude(verdicts.values(), left_out, Binding(told["fail_on"]))
     run.end = {"result": said.result, "why": said.why, "exit_code": int(said.exit_code)}
     return run

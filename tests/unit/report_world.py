@@ -10,10 +10,10 @@ import jsonschema
 
 from esipp.checks.check import Level, Status
 from esipp.checks.observation import Observation, Outcome, Verdict
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
-from tests.unit.world import CELLS, topology
+from tests.unit.world import CHECKS, topology
 
 DIGEST = "sha256:" + "1" * 64
 NAMES = ("clusterip.", "nodeport.", "loadbalancer.")
@@ -25,39 +25,41 @@ HOSTILE = (
 
 
 @cache
-def some_rows() -> tuple[Cell, ...]:
-    """A few rows of each profile and level, all of them about the cluster."""
-    picked: list[Cell] = []
+def some_checks() -> tuple[PathCheck, ...]:
+    """A few checks of each profile and level, all of them about the cluster."""
+    picked: list[PathCheck] = []
     for start in NAMES:
         for level in Level:
-            about = [cell for cell in CELLS if not cell.instrument]
-            fitting = [cell for cell in about if cell.id.startswith(start) and cell.level is level]
+            about = [path_check for path_check in CHECKS if not path_check.instrument]
+            fitting = [
+                path_check for path_check in about if path_check.id.startswith(start) and path_check.level is level
+            ]
             picked += fitting[:: max(1, len(fitting) // 6)][:6]
     return tuple(picked)
 
 
-def verdict(row: Cell, status: Status, **fields: Any) -> Verdict:
-    fields.setdefault("instrument", row.instrument)
-    return Verdict(row.id, row.level, status, "the client", "a node's x20", **fields)
+def verdict(check: PathCheck, status: Status, **fields: Any) -> Verdict:
+    fields.setdefault("instrument", check.instrument)
+    return Verdict(check.id, check.level, status, "the client", "a node's x20", **fields)
 
 
 def made(
     folder: Path,
-    rows: Sequence[Cell] = (),
+    checks: Sequence[PathCheck] = (),
     said: Mapping[str, Verdict] | None = None,
     left_out: int = 0,
     components: Sequence[Mapping[str, str]] | None = None,
     more: Callable[[Run], None] | None = None,
     **settings: Any,
 ) -> RecordedRun:
-    """A run of these rows, each as required but those of which something else is said, read again."""
-    write(folder, rows, said, left_out, components, more, **settings).end()
+    """A run of these checks, each as required but those of which something else is said, read again."""
+    write(folder, checks, said, left_out, components, more, **settings).end()
     return read_run(folder)
 
 
 def write(
     folder: Path,
-    rows: Sequence[Cell] = (),
+    checks: Sequence[PathCheck] = (),
     said: Mapping[str, Verdict] | None = None,
     left_out: int = 0,
     components: Sequence[Mapping[str, str]] | None = None,
@@ -65,30 +67,30 @@ def write(
     **settings: Any,
 ) -> Run:
     """The same, without a closing record."""
-    rows = rows or some_rows()
+    checks = checks or some_checks()
     run = Run(Settings("kind-test", image="echo:1", out=str(folder), **settings), say=lambda _: None)
-    run.begin(list(rows), left_out)
+    run.begin(list(checks), left_out)
     run.fact("kubernetes", "v1.36.3", "API server /version")
     run.fact("proxy-mode", "iptables", "the ConfigMap")
-    for name in sorted({name for row in rows for name in row.features}):
+    for name in sorted({name for check in checks for name in check.features}):
         run.record("feature", name=name, present=True, why="made up", ours=False)
     run.record("topology", **topology().as_json())
     for each in COMPONENTS if components is None else components:
         run.record("component", **{"decided": "imageID of its pods", "version": "1", **each})
     if more is not None:
         more(run)
-    _probe(run, rows)
-    for row in rows:
-        usual = Status.RECORDED if row.level is Level.RECORD else Status.PASS
-        run.keep((said or {}).get(row.id) or verdict(row, usual))
+    _probe(run, checks)
+    for check in checks:
+        usual = Status.RECORDED if check.level is Level.RECORD else Status.PASS
+        run.keep((said or {}).get(check.id) or verdict(check, usual))
     return run
 
 
-def _probe(run: Run, rows: Sequence[Cell]) -> None:
-    """Something that was seen of each path: no row passes without."""
+def _probe(run: Run, checks: Sequence[PathCheck]) -> None:
+    """Something that was seen of each path: no check passes without."""
     lines = (run.folder / "ledger.jsonl").read_text(encoding="utf-8").splitlines()
     seen = {told["path"] for told in map(json.loads, lines) if told["record"] == "observation"}
-    for path in sorted({row.path.key for row in rows} - seen):
+    for path in sorted({check.path.key for check in checks} - seen):
         run.record("observation", **Observation(path, 0, Outcome.ANSWERED, count=20).as_json())
 
 
@@ -100,9 +102,9 @@ COMPONENTS = (
 
 
 def failing(status: Status = Status.FAIL, level: Level = Level.CORE, **fields: Any) -> dict[str, Verdict]:
-    """The first row of a level that has this verdict."""
-    row = next(row for row in some_rows() if row.level is level)
-    return {row.id: verdict(row, status, **fields)}
+    """The first check of a level that has this verdict."""
+    check = next(check for check in some_checks() if check.level is level)
+    return {check.id: verdict(check, status, **fields)}
 
 
 def validate(told: Any, schema: Path) -> None:

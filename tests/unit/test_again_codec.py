@@ -19,7 +19,7 @@ from esipp.judging.topology import IPAddress
 from esipp.ledger.codec import EvidenceError, decode, encode
 from esipp.ledger.columns import Ticks, as_ticks, pack, read_numbers, ticks_of, unpack, write_numbers
 from esipp.ledger.evidence import PATHS, TYPES, judged, read_judged, window_of
-from tests.unit.again_world import can_be_decided, decide, judge_of, rows, seen
+from tests.unit.again_world import can_be_decided, checks, decide, judge_of, seen
 
 NAMES = list(TYPES)
 FUZZED = settings(deadline=None, database=None, max_examples=80)  # a busy machine is slow
@@ -43,10 +43,10 @@ def test_what_every_judge_is_given_comes_back_as_it_was(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if name != PATHS])
 def test_every_verdict_is_the_same(name: str) -> None:
     again = {name: back(kept(name))}
-    own = [row for row in rows() if judge_of(row) == name and can_be_decided(row)]
+    own = [check for check in checks() if judge_of(check) == name and can_be_decided(check)]
     assert own
-    for row in own:
-        assert decide(row, again) == decide(row, seen())
+    for check in own:
+        assert decide(check, again) == decide(check, seen())
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,4 +1,4 @@
-"""All reports of one run say the same: the last word, the exit code behind it, and how many rows got which verdict."""
+"""All reports of one run agree: the result, the exit code, and how many checks got which verdict."""
 
 import html
 import json
@@ -22,7 +22,7 @@ Make = Callable[[Path], RecordedRun]
 
 
 def mixed(folder: Path) -> RecordedRun:
-    """Every verdict at once, of extended rows too."""
+    """Every verdict at once, of extended checks too."""
     said = failing(Status.FAIL) | failing(Status.INCONCLUSIVE, Level.EXTENDED) | failing(Status.RECORDED, Level.RECORD)
     return made(folder, said=said)
 
@@ -95,7 +95,7 @@ def test_all_reports_agree(name: str, tmp_path: Path) -> None:
     make, result, attested = RUNS[name]
     run = make(tmp_path / "run")
     said = {form: FORMATS[form].render(run) for form in FORMATS}
-    ours = {row.id for row in run.instruments}
+    ours = {check.id for check in run.instruments}
     about = {name: each for name, each in run.verdicts.items() if name not in ours}
     counts = Counter(verdict.status.value for verdict in about.values())
 
@@ -105,14 +105,14 @@ def test_all_reports_agree(name: str, tmp_path: Path) -> None:
     told = json.loads(said["json"])
     assert (told["conclusion"]["result"], told["conclusion"]["exit_code"]) == (result, run.conclusion.exit_code)
     assert told["conclusion"]["counts"] == counts
-    assert Counter(row["status"] for row in told["rows"] if row["id"] in about) == counts
+    assert Counter(check["status"] for check in told["rows"] if check["id"] in about) == counts
     assert told["instrument"]["rows"] == len(ours)
     assert told["ledger"]["whole"] is run.whole
 
     lines = said["terminal"].splitlines()
     assert " ".join(run.conclusion.headline.split()) in " ".join(said["terminal"].split())
     lines = lines[: next((at for at, line in enumerate(lines) if "(an instrument: " in line), None)]
-    levels = [line for line in lines if re.match(r"(core|extended|informational) +\d+ rows: ", line)]
+    levels = [line for line in lines if re.match(r"(core|extended|informational) +\d+ checks: ", line)]
     assert summed(", ".join(line.partition(": ")[2] for line in levels)) == counts
 
     assert said["markdown"].startswith(f"# Source IP qualification: {result.upper()}\n")
@@ -125,15 +125,15 @@ def test_all_reports_agree(name: str, tmp_path: Path) -> None:
     whole = {"result": result, "exitCode": int(run.conclusion.exit_code), "whole": run.whole}
     assert {key: report["conclusion"][key] for key in whole} == whole
     wanted: Counter[str] = Counter()
-    for row in run.rows:
-        if row.level is not Level.RECORD and row.id in about:
-            wanted[CALLED[run.verdicts[row.id].status]] += 1
+    for check in run.checks:
+        if check.level is not Level.RECORD and check.id in about:
+            wanted[CALLED[run.verdicts[check.id].status]] += 1
     found: Counter[str] = Counter()
     for profile in report["profiles"]:
         for level in ("core", "extended"):
             found.update(profile.get(level, {}).get("statistics", {}))
             found["known"] += sum(profile[level]["known"].values())
-    found["Skipped"] -= sum(row.level is not Level.RECORD and row.id not in run.verdicts for row in run.rows)
+    found["Skipped"] -= sum(check.level is not Level.RECORD and check.id not in run.verdicts for check in run.checks)
     assert +found == wanted
     if result not in GREEN:
         assert {profile[level]["result"] for profile in report["profiles"] for level in ("core", "extended")} != {
@@ -149,8 +149,8 @@ def test_all_reports_agree(name: str, tmp_path: Path) -> None:
 
     statement = json.loads(said["in-toto"])["predicate"]
     assert statement["result"] == attested
-    told_of = [row for row in run.rows if row.level is not Level.RECORD and row.id in about and run.whole]
-    assert len(statement["passedTests"]) == sum(run.verdicts[row.id].status is Status.PASS for row in told_of)
+    told_of = [check for check in run.checks if check.level is not Level.RECORD and check.id in about and run.whole]
+    assert len(statement["passedTests"]) == sum(run.verdicts[check.id].status is Status.PASS for check in told_of)
 
 
 def summed(text: str) -> Counter[str]:

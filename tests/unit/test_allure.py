@@ -64,10 +64,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RecordedRun:
     made(folder)
     run = read_run(folder)
     for number, (status, level, _) in enumerate(KINDS):
-        row = run.rows[number]
-        run.rows[number] = replace(row, level=level)
-        run.verdicts[row.id] = Verdict(
-            row.id,
+        check = run.checks[number]
+        run.checks[number] = replace(check, level=level)
+        run.verdicts[check.id] = Verdict(
+            check.id,
             level,
             status,
             "the client",
@@ -75,7 +75,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RecordedRun:
             "needs x: a reason",
             references=(Reference("a reference"),),
         )
-    kept = folder / "rows" / run.rows[1].id
+    kept = folder / "rows" / run.checks[1].id
     kept.mkdir(parents=True)
     for name in ("README.txt", "worker.pcap", "verdict.json"):
         (kept / name).write_text(name)
@@ -91,40 +91,40 @@ def replayed(run: RecordedRun, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
-def test_every_row_is_a_result_with_the_status_of_its_verdict(run: RecordedRun, replayed: Path) -> None:
+def test_every_check_is_a_result_with_the_status_of_its_verdict(run: RecordedRun, replayed: Path) -> None:
     found = results(replayed)
-    assert set(found) == {row.id for row in run.rows}
-    told = [found[run.rows[number].id]["status"] for number in range(len(KINDS))]
+    assert set(found) == {check.id for check in run.checks}
+    told = [found[run.checks[number].id]["status"] for number in range(len(KINDS))]
     assert told == [status for _, _, status in KINDS]
     flaky = [name for name, each in found.items() if each.get("statusDetails", {}).get("flaky")]
     known = [name for name, each in found.items() if each.get("statusDetails", {}).get("known")]
-    assert (flaky, known) == ([run.rows[2].id], [run.rows[4].id])
+    assert (flaky, known) == ([run.checks[2].id], [run.checks[4].id])
 
 
 def test_labels_and_severity(run: RecordedRun, replayed: Path) -> None:
     found = results(replayed)
     severity = {Level.CORE: "critical", Level.EXTENDED: "normal", Level.RECORD: "trivial"}
-    for row in run.rows:
-        result = found[row.id]
-        assert labels(result, "epic") == [row.profile]
-        assert labels(result, "feature") == [row.suite]
-        assert labels(result, "story") == [story_of(row)]
-        assert labels(result, "severity") == [severity[row.level]]
+    for check in run.checks:
+        result = found[check.id]
+        assert labels(result, "epic") == [check.profile]
+        assert labels(result, "feature") == [check.suite]
+        assert labels(result, "story") == [story_of(check)]
+        assert labels(result, "severity") == [severity[check.level]]
         assert not labels(result, "host"), "the machine that renders is nobody's business"
-        assert result["parameters"][0] == {"name": "row", "value": row.id, "mode": "hidden"}
-        assert {each["url"] for each in result.get("links", [])} == {url for _, url, _ in links(row.references)}
-        assert result["start"] == result["stop"] == round(run.judged_at[row.id] * 1000)
+        assert result["parameters"][0] == {"name": "row", "value": check.id, "mode": "hidden"}
+        assert {each["url"] for each in result.get("links", [])} == {url for _, url, _ in links(check.references)}
+        assert result["start"] == result["stop"] == round(run.judged_at[check.id] * 1000)
 
 
 def test_evidence_is_attached(run: RecordedRun, replayed: Path) -> None:
-    row = run.rows[1]
-    attached = results(replayed)[row.id]["attachments"]
+    check = run.checks[1]
+    attached = results(replayed)[check.id]["attachments"]
     assert set(attached) == {
-        "verdict.json", "observations.jsonl", f"rows/{row.id}/README.txt", f"rows/{row.id}/worker.pcap"
+        "verdict.json", "observations.jsonl", f"rows/{check.id}/README.txt", f"rows/{check.id}/worker.pcap"
     }  # fmt: skip
-    assert json.loads(attached["verdict.json"]) == run.verdicts[row.id].as_json()
+    assert json.loads(attached["verdict.json"]) == run.verdicts[check.id].as_json()
     probes = [json.loads(line) for line in attached["observations.jsonl"].splitlines()]
-    assert [probe["seq"] for probe in probes] == [probe.seq for probe in run.probes[row.path]]
+    assert [probe["seq"] for probe in probes] == [probe.seq for probe in run.probes[check.path]]
 
 
 def test_each_result_is_in_the_category_of_its_verdict(run: RecordedRun, replayed: Path) -> None:
@@ -132,7 +132,7 @@ def test_each_result_is_in_the_category_of_its_verdict(run: RecordedRun, replaye
     found = results(replayed)
     told = []
     for number in range(len(KINDS)):
-        result = found[run.rows[number].id]
+        result = found[run.checks[number].id]
         message = result.get("statusDetails", {}).get("message", "")
         fits = [c["name"] for c in CATEGORIES if result["status"] in c["matchedStatuses"]
                 and re.fullmatch(str(c["messageRegex"]), message)]  # fmt: skip
@@ -147,13 +147,13 @@ def test_old_results_go_and_other_files_stay(replayed: Path) -> None:
 
 
 def test_a_run_that_did_not_end_is_broken_and_what_was_not_judged_skipped(run: RecordedRun, tmp_path: Path) -> None:
-    rows = run.rows[:2]
-    cut = replace(run, rows=rows, verdicts={rows[0].id: run.verdicts[rows[0].id]}, end=None)
+    checks = run.checks[:2]
+    cut = replace(run, checks=checks, verdicts={checks[0].id: run.verdicts[checks[0].id]}, end=None)
     write(cut, tmp_path)
     found = results(tmp_path)
     assert {name: each["status"] for name, each in found.items()} == {
-        rows[0].id: "passed",
-        f"test_{rows[1].suite}[{rows[1].id}]": "skipped",
+        checks[0].id: "passed",
+        f"test_{checks[1].suite}[{checks[1].id}]": "skipped",
         "esipp.run": "broken",
     }
     assert "INCOMPLETE" in found["esipp.run"]["statusDetails"]["message"]
@@ -195,13 +195,13 @@ def test_references_become_links() -> None:
 
 
 def test_many_observations_are_cut_and_what_was_seen_is_no_markup(run: RecordedRun) -> None:
-    row = run.rows[1]
+    check = run.checks[1]
     probe = Probe(1, 1, "answered", None, None, None, "b" * 200, "", 0.0, 0.0, "")
     text = observations(replace(run, probes={"p": [probe] * 1000}), "p")
     assert len(text.encode()) <= MOST_BYTES + 100
     lines = text.splitlines()
     assert json.loads(lines[-1]) == {"left out": 1000 - (len(lines) - 1)}
-    assert r"a \*node\* \<b\>" in description(row, run.verdicts[row.id])
+    assert r"a \*node\* \<b\>" in description(check, run.verdicts[check.id])
 
 
 PROGRAM = """
@@ -236,7 +236,7 @@ class Judging:
 
     def pytest_collection_modifyitems(self, items):
         known = {cell.id for cell in cells}
-        items[:] = [item for item in items if item.callspec.params["cell"].id in known]
+        items[:] = [item for item in items if item.callspec.params["check"].id in known]
 
     def pytest_unconfigure(self, config):
         run.end()

@@ -14,7 +14,7 @@ from esipp.base.framing import script
 from esipp.base.hashing import file_name
 from esipp.cluster.client import ApiError, Cluster
 from esipp.testbed import artefacts
-from esipp.testbed.artefacts import MOST_ROWS, Collector, RowEvidence, collect, write_rows
+from esipp.testbed.artefacts import MOST_CHECKS, CheckEvidence, Collector, collect, write_checks
 from esipp.testbed.collectors import MOST_NODES, cluster_collectors, container_collectors, node_collectors
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl"  # noqa: S105 - made up
@@ -249,13 +249,13 @@ def test_containers_log() -> None:
     assert only.source == ["docker", "logs", "--tail", "500", "esipp-1-outside-1"]
 
 
-def evidence(identity: str, **more: Any) -> RowEvidence:
-    return RowEvidence(identity, {"id": identity, "status": "fail"}, [{"seq": 0}, {"seq": 1}], **more)
+def evidence(identity: str, **more: Any) -> CheckEvidence:
+    return CheckEvidence(identity, {"id": identity, "status": "fail"}, [{"seq": 0}, {"seq": 1}], **more)
 
 
-def test_a_row_has_its_own_folder(tmp_path: Path) -> None:
-    row = evidence("nodeport.local.tcp", packets="at the node: …", pcaps={"worker-a": b"\xd4\xc3\xb2\xa1"})
-    assert write_rows(tmp_path, [row]) == []
+def test_a_check_has_its_own_folder(tmp_path: Path) -> None:
+    check = evidence("nodeport.local.tcp", packets="at the node: …", pcaps={"worker-a": b"\xd4\xc3\xb2\xa1"})
+    assert write_checks(tmp_path, [check]) == []
     folder = tmp_path / "rows/nodeport.local.tcp"
     assert json.loads((folder / "verdict.json").read_text())["status"] == "fail"
     assert (folder / "observations.jsonl").read_text() == '{"seq": 0}\n{"seq": 1}\n'
@@ -267,34 +267,34 @@ def test_a_row_has_its_own_folder(tmp_path: Path) -> None:
 
 
 def test_without_packets_nothing_is_said_of_them(tmp_path: Path) -> None:
-    write_rows(tmp_path, [evidence("a")])
+    write_checks(tmp_path, [evidence("a")])
     assert sorted(path.name for path in (tmp_path / "rows/a").iterdir()) == [
         "README.txt", "observations.jsonl", "verdict.json",
     ]  # fmt: skip
 
 
-def test_rows_and_what_they_hold_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_and_what_they_hold_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(artefacts, "MOST_OBSERVATIONS", 1)
     monkeypatch.setattr(artefacts, "MOST_BYTES", 10)
-    rows = [evidence(f"row-{i:02}", pcaps={"n": bytes(11)}) for i in range(MOST_ROWS + 3)]
-    notes = write_rows(tmp_path, rows)
-    assert len([path for path in (tmp_path / "rows").iterdir() if path.is_dir()]) == MOST_ROWS
-    assert notes[-1] == "3 more rows have no folder of their own; they are named in rows/README.txt"
+    checks = [evidence(f"row-{i:02}", pcaps={"n": bytes(11)}) for i in range(MOST_CHECKS + 3)]
+    notes = write_checks(tmp_path, checks)
+    assert len([path for path in (tmp_path / "rows").iterdir() if path.is_dir()]) == MOST_CHECKS
+    assert notes[-1] == "3 more checks have no folder of their own; they are named in checks/README.txt"
     assert "row-22" in (tmp_path / "rows/README.txt").read_text()
-    assert "row-00: 1 of 2 observations; the ledger has all" in notes
-    assert "row-00: the packets of n are left out, they are 11 bytes" in notes
+    assert "check-00: 1 of 2 observations; the ledger has all" in notes
+    assert "check-00: the packets of n are left out, they are 11 bytes" in notes
 
 
-def test_a_row_that_cannot_be_written_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_a_check_that_cannot_be_written_does_not_stop_the_others(tmp_path: Path) -> None:
     (tmp_path / "rows").mkdir()
     (tmp_path / "rows/a").write_text("in the way")
-    notes = write_rows(tmp_path, [evidence("a"), evidence("b")])
+    notes = write_checks(tmp_path, [evidence("a"), evidence("b")])
     assert len(notes) == 1
     assert (tmp_path / "rows/b/verdict.json").exists()
 
 
-def test_no_rows_leave_nothing(tmp_path: Path) -> None:
-    assert write_rows(tmp_path, []) == []
+def test_no_checks_leave_nothing(tmp_path: Path) -> None:
+    assert write_checks(tmp_path, []) == []
     assert list(tmp_path.iterdir()) == []
 
 

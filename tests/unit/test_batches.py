@@ -2,43 +2,45 @@
 
 import pytest
 
-from esipp.checks.check import Row
-from esipp.checks.path import Cell
+from esipp.checks.check import Check
+from esipp.checks.path import PathCheck
 from esipp.scenarios.health.objects import local_service
 from esipp.testbed.batches import ALL_AT_ONCE, balanced, batches, quota_of
-from tests.unit.world import CELLS
+from tests.unit.world import CHECKS as ALL_CHECKS
 
-ROWS: list[Row] = list(CELLS)
-OWN = balanced(path for cell in CELLS for path in cell.paths)
+CHECKS: list[Check] = list(ALL_CHECKS)
+OWN = balanced(path for path_check in ALL_CHECKS for path in path_check.paths)
 AT_VIP = local_service("health-at-vip", "run", {}, balancer=None)
 NOBODYS = local_service("health-nobodys", "run", {})
 
 
 def test_any_number_is_made_at_once() -> None:
-    assert batches(ROWS, {}, None) == ALL_AT_ONCE
-    assert batches(ROWS, {}, len(OWN)) == ALL_AT_ONCE
+    assert batches(CHECKS, {}, None) == ALL_AT_ONCE
+    assert batches(CHECKS, {}, len(OWN)) == ALL_AT_ONCE
     assert not ALL_AT_ONCE.limited
 
 
 @pytest.mark.parametrize("most", [2, 3, 8, 20])
-def test_every_row_finds_all_that_it_needs_in_its_one_window(most: int) -> None:
-    made = batches(ROWS, {}, most)
+def test_every_check_finds_all_that_it_needs_in_its_one_window(most: int) -> None:
+    made = batches(CHECKS, {}, most)
     assert made.limited
     assert all(len(names) <= most for names in made.windows)
     assert frozenset().union(*made.windows) == OWN
     assert sum(map(len, made.windows)) == len(OWN), "each Service stands once"
-    for cell in CELLS:
-        assert balanced(cell.paths) <= made.windows[made.window_of(cell)], cell.id
+    for path_check in ALL_CHECKS:
+        assert balanced(path_check.paths) <= made.windows[made.window_of(path_check)], path_check.id
     assert not made.too_many
 
 
 def test_windows_are_as_few_as_their_number_lets_them_be() -> None:
-    assert len(batches(ROWS, {}, 8).windows) == -(-len(OWN) // 8)
+    assert len(batches(CHECKS, {}, 8).windows) == -(-len(OWN) // 8)
 
 
 def test_what_needs_more_than_may_be_there_says_so() -> None:
-    made = batches(ROWS, {}, 1)
-    together = {cell.id: balanced(cell.paths) for cell in CELLS if len(balanced(cell.paths)) > 1}
+    made = batches(CHECKS, {}, 1)
+    together = {
+        path_check.id: balanced(path_check.paths) for path_check in ALL_CHECKS if len(balanced(path_check.paths)) > 1
+    }
     assert together
     for names in together.values():
         assert names <= made.too_many.keys()
@@ -48,12 +50,14 @@ def test_what_needs_more_than_may_be_there_says_so() -> None:
 
 def test_each_suite_has_its_own_one_after_the_other() -> None:
     props = {"health_checks": [AT_VIP, NOBODYS], "continuity": [AT_VIP | {"metadata": {"name": "c"}}]}
-    made = batches(ROWS, props, 2)
+    made = batches(CHECKS, props, 2)
     assert made.suites == {"health_checks": frozenset({"health-at-vip"}), "continuity": frozenset({"c"})}
     assert made.at_once == 2
-    few: list[Row] = [cell for cell in CELLS if isinstance(cell, Cell) and not balanced(cell.paths)][:3]
+    few: list[Check] = [
+        path_check for path_check in ALL_CHECKS if isinstance(path_check, PathCheck) and not balanced(path_check.paths)
+    ][:3]
     assert batches(few, props, 2) == ALL_AT_ONCE, "all of them are no more than two"
-    too_few = batches(ROWS, {"continuity": [AT_VIP, AT_VIP | {"metadata": {"name": "c"}}]}, 1)
+    too_few = batches(CHECKS, {"continuity": [AT_VIP, AT_VIP | {"metadata": {"name": "c"}}]}, 1)
     assert {"health-at-vip", "c"} <= too_few.too_many.keys()
     assert too_few.suites == {"continuity": frozenset()}
 

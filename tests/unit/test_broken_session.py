@@ -54,7 +54,7 @@ def test_a_healthy_run_that_fails_costs_only_the_breaks_that_need_it(ran: list[A
     for _ in range(2):
         with pytest.raises(AssertionError, match="a check fails"):
             healthy.of(ILL)
-        assert healthy.of(replace(HALE, rows=("nodeport.",))) == {"a": "pass"}
+        assert healthy.of(replace(HALE, checks=("nodeport.",))) == {"a": "pass"}
     assert ran == [ILL, HALE], "each is run once, and for all"
 
 

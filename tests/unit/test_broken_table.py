@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ci import records
-from esipp.checks.catalog import all_rows
-from esipp.checks.check import Level, Row
+from esipp.checks.catalog import all_checks
+from esipp.checks.check import Check, Level
 from tests.broken import lying_proxy, score
 from tests.broken.breakage import CILIUM, DISRUPTIVE, KUBE_PROXY, Asked, Break, Group, Score, hold, nobody
 from tests.broken.breaks import BREAKS, UNNOTICED
@@ -21,31 +21,31 @@ from tests.broken.conftest import write_page
 from tests.broken.nodes import Nodes, Placed, Result
 from tests.broken.turns import once, turn
 
-ROWS = all_rows()[:6]
+CHECKS = all_checks()[:6]
 SAMPLE = Break(
     "sample",
     Group.SOURCE,
     "a sample",
     Asked(("source_ip",)),
     lambda nodes: nullcontext(Placed(1.0)),
-    lambda row: row.id in (ROWS[0].id, ROWS[1].id),
+    lambda check: check.id in (CHECKS[0].id, CHECKS[1].id),
     names="veth",
-    opens=lambda row: row.id == ROWS[2].id,
-    may=lambda row: row.id == ROWS[3].id,
+    opens=lambda check: check.id == CHECKS[2].id,
+    may=lambda check: check.id == CHECKS[3].id,
 )
-HEALTHY = {row.id: "pass" for row in ROWS[:5]} | {ROWS[5].id: "unsupported"}
+HEALTHY = {check.id: "pass" for check in CHECKS[:5]} | {CHECKS[5].id: "unsupported"}
 
 
 def held(*statuses: str, broken: Break = SAMPLE, exit_code: int = 1, told: str = "at veth1") -> Score:
-    said = dict(zip((row.id for row in ROWS), statuses, strict=True))
-    return hold(broken, ROWS, HEALTHY, Result(exit_code, said, 2.0, "", dict.fromkeys(said, told), {}))
+    said = dict(zip((check.id for check in CHECKS), statuses, strict=True))
+    return hold(broken, CHECKS, HEALTHY, Result(exit_code, said, 2.0, "", dict.fromkeys(said, told), {}))
 
 
 ABOUT = {"date": "2026-11-21", "cluster": "kind-iptables", "cores": 4}
 AS_IT_MUST_BE = ("fail", "fail", "inconclusive", "pass", "pass", "unsupported")
 
 
-def test_the_right_rows_and_no_other() -> None:
+def test_the_right_checks_and_no_other() -> None:
     score = held(*AS_IT_MUST_BE)
     assert (score.must, score.right, score.named, score.wrong, score.missed) == (2, 2, 2, {}, {})
     assert score.good
@@ -63,9 +63,9 @@ def test_another_verdict_is_not_as_it_must_be(at: int, status: str) -> None:
 
 @pytest.mark.parametrize(("said", "wrong"), [("pass", 0), ("inconclusive", 0), ("fail", 1), ("flaky", 1)])
 def test_what_the_healthy_cluster_left_undecided_is_wrong_only_if_it_is_red(said: str, wrong: int) -> None:
-    undecided = HEALTHY | {ROWS[4].id: "inconclusive"}
-    told = {ROWS[4].id: said}
-    assert len(hold(SAMPLE, ROWS, undecided, Result(1, told, 2.0, "", {}, {})).wrong) == wrong
+    undecided = HEALTHY | {CHECKS[4].id: "inconclusive"}
+    told = {CHECKS[4].id: said}
+    assert len(hold(SAMPLE, CHECKS, undecided, Result(1, told, 2.0, "", {}, {})).wrong) == wrong
 
 
 def test_what_follows_now_and_then_may_say_anything() -> None:
@@ -80,12 +80,12 @@ def test_the_cause_must_be_named_and_the_run_must_fail() -> None:
 
 
 def test_a_break_that_nobody_must_notice_proves_nothing() -> None:
-    nothing = replace(SAMPLE, notices=lambda row: False, opens=lambda row: False)
+    nothing = replace(SAMPLE, notices=lambda check: False, opens=lambda check: False)
     assert not held(*("pass",) * 5, "unsupported", broken=nothing).good
 
 
 def test_a_harmless_difference_must_leave_the_run_conformant() -> None:
-    harmless = replace(SAMPLE, group=Group.HARMLESS, says=frozenset({"known"}), opens=lambda row: False, names="")
+    harmless = replace(SAMPLE, group=Group.HARMLESS, says=frozenset({"known"}), opens=lambda check: False, names="")
     statuses = ("known", "known", "pass", "pass", "pass", "unsupported")
     assert held(*statuses, broken=harmless, exit_code=0).good
     assert not held(*statuses, broken=harmless, exit_code=1).good
@@ -94,7 +94,7 @@ def test_a_harmless_difference_must_leave_the_run_conformant() -> None:
 def test_how_many_checks_the_run_judged_is_told() -> None:
     assert held(*AS_IT_MUST_BE).asked == 5, "one was not asked"
     page = score.page([SAMPLE], [], score.as_records([SAMPLE], [held(*AS_IT_MUST_BE)], ABOUT))
-    assert f"of the catalogue's {len(ROWS_OF_ALL):,} checks" in page
+    assert f"of the catalogue's {len(CHECKS_OF_ALL):,} checks" in page
     assert "| 2 of 2 | 0 | 5 | named | kind-iptables |" in page
 
 
@@ -116,7 +116,7 @@ def test_a_break_is_judged_by_the_default_command(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("tests.broken.nodes.Surroundings.load", lambda _: None)
     monkeypatch.setattr("tests.broken.nodes.read_ledger", lambda _: [])
     cluster: Any = SimpleNamespace(context="kind-esipp")
-    Nodes(cluster, None, (), {}, {}, {}).qualify(tmp_path, suites=("continuity",), rows=("quiet",), options=("--x",))
+    Nodes(cluster, None, (), {}, {}, {}).qualify(tmp_path, suites=("continuity",), checks=("quiet",), options=("--x",))
     (command,) = ran
     assert "--fail-on" not in command
     assert {"--suite=continuity", "quiet", "--x"} <= {*command}
@@ -124,12 +124,12 @@ def test_a_break_is_judged_by_the_default_command(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("broken", BREAKS, ids=lambda each: each.name)
 def test_what_must_notice_moves_the_default_exit_code(broken: Break) -> None:
-    notice = [row for row in ROWS_OF_ALL if row.suite in broken.asked.suites and _asked(row, broken.asked)]
-    notice = [row for row in notice if broken.notices(row)]
+    notice = [check for check in CHECKS_OF_ALL if check.suite in broken.asked.suites and _asked(check, broken.asked)]
+    notice = [check for check in notice if broken.notices(check)]
     if broken.group is Group.HARMLESS:
         return
-    assert all(row.level is not Level.RECORD for row in notice), "what is recorded fails nothing"
-    assert broken.asked.own or any(not row.instrument for row in notice), "an instrument is outside of the verdict"
+    assert all(check.level is not Level.RECORD for check in notice), "what is recorded fails nothing"
+    assert broken.asked.own or any(not check.instrument for check in notice), "an instrument is outside of the verdict"
 
 
 def test_those_for_another_data_plane_are_told_apart() -> None:
@@ -152,29 +152,29 @@ def test_names_are_names_of_one() -> None:
 
 
 @pytest.mark.parametrize("broken", BREAKS, ids=lambda each: each.name)
-def test_a_break_asks_rows_that_notice_and_rows_that_do_not(broken: Break) -> None:
-    asked = [row for row in ROWS_OF_ALL if row.suite in broken.asked.suites and _asked(row, broken.asked)]
-    notice = [row for row in asked if broken.notices(row)]
+def test_a_break_asks_checks_that_notice_and_checks_that_do_not(broken: Break) -> None:
+    asked = [check for check in CHECKS_OF_ALL if check.suite in broken.asked.suites and _asked(check, broken.asked)]
+    notice = [check for check in asked if broken.notices(check)]
     assert notice or broken.group is Group.HARMLESS
     assert len(notice) < len(asked), "no neighbour is asked"
 
 
 @pytest.mark.parametrize("broken", BREAKS, ids=lambda each: each.name)
 def test_every_predicate_of_a_break_is_about_a_check_that_is_asked(broken: Break) -> None:
-    asked = [row for row in ROWS_OF_ALL if row.suite in broken.asked.suites and _asked(row, broken.asked)]
-    asked = [row for row in asked if DISRUPTIVE not in row.features or broken.asked.disruptive]
+    asked = [check for check in CHECKS_OF_ALL if check.suite in broken.asked.suites and _asked(check, broken.asked)]
+    asked = [check for check in asked if DISRUPTIVE not in check.features or broken.asked.disruptive]
     if broken.group is not Group.HARMLESS:
-        assert any(broken.notices(row) for row in asked), "nothing can notice it"
+        assert any(broken.notices(check) for check in asked), "nothing can notice it"
     for about in (broken.opens, broken.may, broken.unsure):
-        assert about is nobody or any(about(row) for row in asked), "it names no check that is there"
-    for part in broken.asked.rows:
-        assert any(part in row.id for row in asked), f"{part} is in no id"
-    torn = [row.id for row in asked if broken.notices(row) and broken.opens(row)]
+        assert about is nobody or any(about(check) for check in asked), "it names no check that is there"
+    for part in broken.asked.checks:
+        assert any(part in check.id for check in asked), f"{part} is in no id"
+    torn = [check.id for check in asked if broken.notices(check) and broken.opens(check)]
     assert torn == [], "a check cannot both notice and be undecided"
 
 
 def test_what_may_be_undecided_may_not_fail() -> None:
-    unsure = replace(SAMPLE, unsure=lambda row: row.id == ROWS[4].id)
+    unsure = replace(SAMPLE, unsure=lambda check: check.id == CHECKS[4].id)
     statuses = ["fail", "fail", "inconclusive", "pass", "inconclusive", "unsupported"]
     assert held(*statuses, broken=unsure).good
     statuses[4] = "flaky"
@@ -186,7 +186,7 @@ def _named(name: str) -> Break:
 
 
 @pytest.mark.parametrize(
-    ("name", "row", "role"),
+    ("name", "check", "role"),
     [
         ("hostname-vip-masqueraded-by-a-node", "loadbalancer.local.tcp.ipv4.outside-1-to-vip", "notices"),
         ("hostname-vip-masqueraded-by-a-node", "loadbalancer.local.tcp.ipv4.host-on-endpoint-node-to-vip", "may"),
@@ -204,17 +204,17 @@ def _named(name: str) -> Break:
         ("policy-lost-on-update", "api.change.clusterip-to-nodeport.local.policy", ""),
     ],
 )
-def test_what_a_check_does_under_a_break(name: str, row: str, role: str) -> None:
-    broken, check = _named(name), next(each for each in ROWS_OF_ALL if each.id == row)
+def test_what_a_check_does_under_a_break(name: str, check: str, role: str) -> None:
+    broken, check = _named(name), next(each for each in CHECKS_OF_ALL if each.id == check)
     roles = ("notices", "opens", "may", "unsure")
     assert [each for each in roles if getattr(broken, each)(check)] == ([role] if role else [])
 
 
-ROWS_OF_ALL = all_rows()
+CHECKS_OF_ALL = all_checks()
 
 
-def _asked(row: Row, asked: Asked) -> bool:
-    return not asked.rows or any(part in row.id for part in asked.rows)
+def _asked(check: Check, asked: Asked) -> bool:
+    return not asked.checks or any(part in check.id for part in asked.checks)
 
 
 def test_every_record_is_of_a_break_of_the_table() -> None:
@@ -260,8 +260,8 @@ def test_the_table_tells_what_went_wrong() -> None:
     said = "\n".join(score.lines([SAMPLE], [bad]))
     assert "1 of 2" in said
     assert "NOT NAMED" in said
-    assert f"missed  {ROWS[1].id}: pass" in said
-    assert f"wrong   {ROWS[4].id}: pass -> fail" in said
+    assert f"missed  {CHECKS[1].id}: pass" in said
+    assert f"wrong   {CHECKS[4].id}: pass -> fail" in said
     assert "1 of 1 broken data planes noticed" in said
 
 

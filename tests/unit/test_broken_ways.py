@@ -2,17 +2,17 @@
 
 import pytest
 
-from esipp.checks.catalog import all_cells
+from esipp.checks.catalog import all_path_checks
 from esipp.checks.model import Family, Role
 from tests.broken.nodes import Rule, _has_its_vips, script, take_away
 from tests.broken.ways import from_the_node, into_pods, rests_on, sent_on_by
 
-CELLS = {cell.id: cell for cell in all_cells()}
+CHECKS = {path_check.id: path_check for path_check in all_path_checks()}
 PROXIED = "loadbalancer.reference-proxy.local.several-ports.tcp.ipv4.host-on-other-node-to-vip"
 
 
 @pytest.mark.parametrize(
-    ("row", "node"),
+    ("check", "node"),
     [
         ("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node", Role.ENDPOINT_NODE),
         ("nodeport.cluster.tcp.ipv4.pod-on-other-node-to-bare-node", Role.BARE_NODE),
@@ -24,17 +24,17 @@ PROXIED = "loadbalancer.reference-proxy.local.several-ports.tcp.ipv4.host-on-oth
         ("pod-ip.tcp.ipv4.pod-on-other-node-to-pod-ip", None),
     ],
 )
-def test_who_sends_a_connection_on(row: str, node: Role | None) -> None:
-    assert sent_on_by(CELLS[row].path) is node
+def test_who_sends_a_connection_on(check: str, node: Role | None) -> None:
+    assert sent_on_by(CHECKS[check].path) is node
 
 
 def test_a_host_process_is_not_a_pod_and_a_backend_on_the_host_network_is_in_no_pod_network() -> None:
-    host = CELLS["clusterip.tcp.ipv4.host-on-other-node-to-clusterip"].path
+    host = CHECKS["clusterip.tcp.ipv4.host-on-other-node-to-clusterip"].path
     assert from_the_node(host, Role.OTHER_NODE)
     assert not from_the_node(host, Role.ENDPOINT_NODE)
-    assert not from_the_node(CELLS["clusterip.tcp.ipv4.pod-on-other-node-to-clusterip"].path, Role.OTHER_NODE)
+    assert not from_the_node(CHECKS["clusterip.tcp.ipv4.pod-on-other-node-to-clusterip"].path, Role.OTHER_NODE)
     assert into_pods(host)
-    assert not into_pods(CELLS["nodeport.local.host-network.tcp.ipv4.outside-1-to-endpoint-node"].path)
+    assert not into_pods(CHECKS["nodeport.local.host-network.tcp.ipv4.outside-1-to-endpoint-node"].path)
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def test_a_service_has_its_vips_by_an_address_a_family_or_by_one_hostname(
     assert _has_its_vips({"spec": spec, "status": {"loadBalancer": {"ingress": ingress}}}) is there
 
 
-def test_a_row_rests_on_the_paths_of_its_controls_not_on_its_own() -> None:
-    own = CELLS["nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"]
-    silent = CELLS["nodeport.local.tcp.ipv4.outside-1-to-bare-node"]
+def test_a_check_rests_on_the_paths_of_its_controls_not_on_its_own() -> None:
+    own = CHECKS["nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"]
+    silent = CHECKS["nodeport.local.tcp.ipv4.outside-1-to-bare-node"]
     rests = rests_on(lambda path: path == own.path)
     assert rests(silent)
     assert not rests(own)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.checks.catalog import all_cells
+from esipp.checks.catalog import all_path_checks
 from esipp.checks.check import Nature, Status
 from esipp.checks.known_differences import Claim, all_claims, by_claim, claims_of, sights
 from esipp.checks.observation import Verdict
@@ -31,11 +31,11 @@ def known(name: str, claim: Claim) -> Verdict:
 
 
 def told(facts: Mapping[str, str], *verdicts: Verdict) -> dict[Claim, tuple[int, int]]:
-    found = sights(CLAIMS, facts, {each.cell: each for each in verdicts})
+    found = sights(CLAIMS, facts, {each.check_id: each for each in verdicts})
     return {each.claim: (each.asked, each.seen) for each in found}
 
 
-def test_a_claim_is_held_against_the_rows_that_have_it_on_clusters_of_its_facts() -> None:
+def test_a_claim_is_held_against_the_checks_that_have_it_on_clusters_of_its_facts() -> None:
     counted = told(OLD, known("a", DEFECT), said("b", Status.PASS), known("c", ANYWHERE))
     assert counted == {DEFECT: (2, 1), ANYWHERE: (2, 1)}
     assert told({**OLD, "kubernetes": "v1.34.4"}, said("a", Status.PASS)) == {ANYWHERE: (1, 0)}
@@ -47,9 +47,9 @@ def test_what_is_known_for_another_reason_is_not_this_one() -> None:
     assert told(OLD, completed)[DEFECT] == (1, 1), "a reference may grow"
 
 
-def test_a_claim_expires_where_its_rows_were_asked_and_none_shows_it() -> None:
+def test_a_claim_expires_where_its_checks_were_asked_and_none_shows_it() -> None:
     def expired(facts: Mapping[str, str], *verdicts: Verdict) -> list[Claim]:
-        found = sights(CLAIMS, facts, {each.cell: each for each in verdicts})
+        found = sights(CLAIMS, facts, {each.check_id: each for each in verdicts})
         return [each.claim for each in found if each.expired]
 
     assert expired(OLD, said("a", Status.PASS), said("b", Status.FAIL)) == [DEFECT]
@@ -91,20 +91,20 @@ def test_every_claim_says_what_must_be_seen_and_what_it_can_still_hide() -> None
             assert text.endswith(".")
 
 
-def test_rows_that_did_not_show_what_their_siblings_did_are_named() -> None:
+def test_checks_that_did_not_show_what_their_siblings_did_are_named() -> None:
     def notes(*verdicts: Verdict) -> list[str]:
-        found = sights(CLAIMS, OLD, {each.cell: each for each in verdicts})
-        return [each.of_rows for each in found if each.of_rows]
+        found = sights(CLAIMS, OLD, {each.check_id: each for each in verdicts})
+        return [each.of_checks for each in found if each.of_checks]
 
     (note,) = notes(known("a", DEFECT), said("b", Status.PASS))
-    assert "was seen on 1 of 2 rows; as required all the same: b" in note
+    assert "was seen on 1 of 2 checks; as required all the same: b" in note
     assert notes(known("a", DEFECT), known("b", DEFECT)) == []
     assert notes(known("a", DEFECT), said("b", Status.FAIL)) == [], "a failure speaks for itself"
     assert notes(said("a", Status.PASS), said("b", Status.PASS)) == [], "it has expired"
     assert notes(known("a", ANYWHERE), said("c", Status.PASS)) == [], "it need not be seen"
 
 
-def test_what_is_claimed_of_one_service_is_held_against_its_rows_alone() -> None:
+def test_what_is_claimed_of_one_service_is_held_against_its_checks_alone() -> None:
     service = "loadbalancer.local.tcp.ipv4.outside-1-to-vip"
     other = service.replace("tcp", "udp")
     claim = next(each for each in all_claims() if ("service.load-balancer", "proxy") in each.when)
@@ -116,26 +116,30 @@ def test_what_is_claimed_of_one_service_is_held_against_its_rows_alone() -> None
     assert not claim.binds, "a Service that announces a hostname may be behind a forwarder"
 
 
-def test_rows_that_repeat_a_path_in_another_window_have_its_claims() -> None:
-    cells = {row.id: row for row in all_cells() if row.overrides}
-    beside = {row.cell.id: row for row in _rows() if getattr(row, "cell", None) is not None and row.cell.overrides}
+def test_checks_that_repeat_a_path_in_another_window_have_its_claims() -> None:
+    path_checks = {check.id: check for check in all_path_checks() if check.overrides}
+    beside = {
+        check.path_check.id: check
+        for check in _checks()
+        if getattr(check, "path_check", None) is not None and check.path_check.overrides
+    }
     assert beside
-    for row in beside.values():
-        assert claims_of(row) == claims_of(row.cell)
-    assert all(claims_of(row) for row in cells.values())
+    for check in beside.values():
+        assert claims_of(check) == claims_of(check.path_check)
+    assert all(claims_of(check) for check in path_checks.values())
 
 
-def _rows() -> list:  # type: ignore[type-arg]
-    from esipp.checks.catalog import all_rows
+def _checks() -> list:  # type: ignore[type-arg]
+    from esipp.checks.catalog import all_checks
 
-    return list(all_rows())
+    return list(all_checks())
 
 
 def test_claims_that_differ_in_facts_are_apart() -> None:
-    row = next(row for row in all_cells() if row.overrides)
-    one = Override((("pod-to-node.ipv4", "masqueraded"),), row.accept, "why", (Reference("where"),))
+    check = next(check for check in all_path_checks() if check.overrides)
+    one = Override((("pod-to-node.ipv4", "masqueraded"),), check.accept, "why", (Reference("where"),))
     other = replace(one, when=(("pod-to-node.ipv6", "masqueraded"),))
-    found = by_claim([replace(row, overrides=(one, other, one))])
+    found = by_claim([replace(check, overrides=(one, other, one))])
     assert [claim.when for claim in found] == [one.when, other.when]
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from esipp.app.cli import main
 from esipp.base.errors import ExitCode
-from esipp.checks.catalog import HOUSE, all_rows
-from esipp.report.pages import rows_page
+from esipp.checks.catalog import HOUSE, all_checks
+from esipp.report.pages import checks_page
 
 KUBECONFIG = """\
 apiVersion: v1
@@ -80,10 +80,10 @@ def test_a_process_ends_with_the_exit_code() -> None:
     assert done.stderr.startswith("esipp: No cluster is named")
 
 
-def test_list_as_json_gives_one_object_a_row(here: Callable[..., Done]) -> None:
+def test_list_as_json_gives_one_object_a_check(here: Callable[..., Done]) -> None:
     done = here("list", "--format", "json")
     assert done.returncode == 0
-    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [row.id for row in all_rows()]
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [check.id for check in all_checks()]
 
 
 def test_list_into_a_closed_pipe_is_no_error() -> None:
@@ -95,11 +95,11 @@ def test_list_into_a_closed_pipe_is_no_error() -> None:
         assert done.stderr.read() == ""
 
 
-def test_list_as_markdown_is_the_page_of_rows(here: Callable[..., Done]) -> None:
-    assert here("list", "--format", "markdown").stdout == rows_page(all_rows())
+def test_list_as_markdown_is_the_page_of_checks(here: Callable[..., Done]) -> None:
+    assert here("list", "--format", "markdown").stdout == checks_page(all_checks())
 
 
-def test_explain_a_row(here: Callable[..., Done]) -> None:
+def test_explain_a_check(here: Callable[..., Done]) -> None:
     done = here("explain", "nodeport.local.tcp.ipv4.outside-1-to-bare-node")
     assert done.returncode == 0
     assert "gets no answer" in done.stdout
@@ -117,13 +117,13 @@ BAD = [
     (["run"], "No cluster is named"),
     (["run", "--context", "nobody"], "no context 'nobody'"),
     (["run", "--context", "kind-there"], "does not answer"),
-    (["run", "--context", "kind-there", "no-such-row"], "No row's id is or contains 'no-such-row'"),
+    (["run", "--context", "kind-there", "no-such-row"], "No check's id is or contains 'no-such-check'"),
     (["run", "--context", "kind-there", "--image", "No Such"], "no image reference"),
     (["run", "--context", "kind-there", "--image", ""], "No echo image is named"),
     (["run", "--context", "kind-there", "--samples", "0"], "--samples 0 is out of range"),
     (["run", "--context", "kind-there", "--lane", "../up"], "cannot be part of a folder's name"),
     (["run", "--context", "kind-there", "--bogus"], "unrecognized arguments: --bogus"),
-    (["list", "no-such-row"], "No row's id is or contains"),
+    (["list", "no-such-row"], "No check's id is or contains"),
     (["run", "--context", "kind-there", "--exclude", "nodeport.local"], "has no reason"),
     (["run", "--in-cluster"], "--in-cluster is for pods, and this is none"),
     (["clean", "--context", "kind-there"], "does not answer"),
@@ -178,7 +178,7 @@ def test_plain_pytest_collects_in_the_catalogues_order_without_a_cluster(paths: 
     done = suites("--collect-only", paths=paths)
     assert done.returncode == 0
     collected = [line.partition("[")[2].removesuffix("]") for line in done.stdout.splitlines() if "::test_" in line]
-    assert collected == [row.id for row in all_rows()]
+    assert collected == [check.id for check in all_checks()]
 
 
 def test_plain_pytest_runs_nothing_without_a_context() -> None:

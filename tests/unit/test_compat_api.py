@@ -1,4 +1,4 @@
-"""Rows about the API against a server that lies, one way each: the right rows notice, and no others."""
+"""Checks about the API against a server that lies, one way each: the right checks notice, and no others."""
 
 import copy
 import json
@@ -11,19 +11,19 @@ import pytest
 
 from esipp.base.interrupt import Stop, StoppedError
 from esipp.base.labels import labels_of
-from esipp.checks.api import ANNOTATION, Answer, Chain, EditRow, Json, Quiet, Refused, Warned
+from esipp.checks.api import ANNOTATION, Answer, ApiCheck, Chain, Json, Quiet, Refused, Warned
 from esipp.checks.check import Feature, Level, Status
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.judging.api import Seen, judge
 from esipp.scenarios.api.requests import Listen, Performer
 from fixtures.api import _make, in_turn
-from suites.compatibility.edits import CELLS
+from suites.compatibility.edits import CHECKS as ALL_CHECKS
 from tests.unit.compat_api import FakeServices
 from tests.unit.world import FINE
 
-ROWS = [row for row in CELLS if isinstance(row, EditRow)]
-CHAINS = {row.chain.name: row.chain for row in ROWS}
-FEATURES = {name: Feature(True, "made up") for row in ROWS for name in row.features}
+CHECKS = [check for check in ALL_CHECKS if isinstance(check, ApiCheck)]
+CHAINS = {check.chain.name: check.chain for check in CHECKS}
+FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
 EVERY_NODE = ("endpoint-node IPv4", "bare-node IPv4")
 
 
@@ -43,7 +43,10 @@ def perform(api: FakeServices, listen: Listen | None = None, stop: Stop | None =
 
 
 def differing(seen: Seen) -> dict[str, Status]:
-    found = {row.id.removeprefix("api."): judge(row, seen, FEATURES, {"kubernetes": "v1.36.0"}).status for row in ROWS}
+    found = {
+        check.id.removeprefix("api."): judge(check, seen, FEATURES, {"kubernetes": "v1.36.0"}).status
+        for check in CHECKS
+    }
     return {name: status for name, status in found.items() if status not in FINE}
 
 
@@ -180,7 +183,7 @@ LIES = {
         "old.*.onlylocal.loadbalancer old.*.onlylocal.nodeport"
     ),
 }
-"""Which rows each lie turns red: patterns of ids, each of which stands for one row at least. Nothing else differs."""
+"""The checks that each lie turns red, as patterns of ids; each stands for at least one check. Nothing else differs."""
 
 OPEN = {
     "keeps-health-port port-anywhere": "change.*-to-*.freed change.round-trip.freed change.policy-removed.freed",
@@ -205,23 +208,23 @@ LIES |= {
 
 
 def those(patterns: str) -> set[str]:
-    ids = [row.id.removeprefix("api.") for row in ROWS]
+    ids = [check.id.removeprefix("api.") for check in CHECKS]
     found = {pattern: [each for each in ids if fnmatchcase(each, pattern)] for pattern in patterns.split()}
     assert [pattern for pattern, matching in found.items() if not matching] == []
     return {each for matching in found.values() for each in matching}
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_lie_trips_the_rows_about_it(lie: str) -> None:
+def test_a_lie_trips_the_checks_about_it(lie: str) -> None:
     told = noticed(*lie.split())
     assert {name for name, status in told.items() if status is Status.FAIL} == those(LIES[lie])
     assert {name for name, status in told.items() if status is not Status.FAIL} == those(OPEN.get(lie, ""))
 
 
-def falsified(row: EditRow, honest: Seen) -> Iterator[tuple[str, Seen]]:
-    """Each thing that a row wants, made otherwise in what was seen."""
-    for want in row.wants:
-        answers = honest.answers[row.trial]
+def falsified(check: ApiCheck, honest: Seen) -> Iterator[tuple[str, Seen]]:
+    """Each thing that a check wants, made otherwise in what was seen."""
+    for want in check.wants:
+        answers = honest.answers[check.trial]
         answer = answers[want.step]
         if isinstance(want, Refused):
             others = [("taken", Answer({"metadata": {}, "spec": {}}))]
@@ -234,7 +237,7 @@ def falsified(row: EditRow, honest: Seen) -> Iterator[tuple[str, Seen]]:
             others = [(path, Answer(otherwise(answer.object, path))) for path, _ in want.fields]
             others += [("refused", Answer(refused=(422, "Invalid", "no")))]
         for said, other in others:
-            yield said, Seen(answers={row.trial: {**answers, want.step: other}})
+            yield said, Seen(answers={check.trial: {**answers, want.step: other}})
 
 
 def otherwise(whole: Json, path: str) -> Json:
@@ -253,13 +256,14 @@ def otherwise(whole: Json, path: str) -> Json:
     return changed
 
 
-def test_everything_that_a_row_wants_can_fail() -> None:
+def test_everything_that_a_check_wants_can_fail() -> None:
     honest = perform(FakeServices())
     passed = [
-        (row.id, said)
-        for row in ROWS
-        for said, seen in falsified(row, honest)
-        if judge(row, seen, FEATURES, {}).status is not (Status.RECORDED if row.level is Level.RECORD else Status.FAIL)
+        (check.id, said)
+        for check in CHECKS
+        for said, seen in falsified(check, honest)
+        if judge(check, seen, FEATURES, {}).status
+        is not (Status.RECORDED if check.level is Level.RECORD else Status.FAIL)
     ]
     assert passed == []
 
@@ -310,11 +314,11 @@ def test_what_a_cluster_refuses_for_reasons_of_its_own_says_nothing_of_the_rules
         def _create(self, body: Json, warnings: list[str]) -> Json:
             raise ApiError(*refusal, "POST")
 
-    statuses = {row.id: judge(row, perform(Particular()), FEATURES, {}).status for row in ROWS[:3] + OF_PORTS}
+    statuses = {check.id: judge(check, perform(Particular()), FEATURES, {}).status for check in CHECKS[:3] + OF_PORTS}
     assert set(statuses.values()) == {Status.INCONCLUSIVE}
 
 
-OF_PORTS = [row for row in ROWS if "api.health-port." in row.id]
+OF_PORTS = [check for check in CHECKS if "api.health-port." in check.id]
 
 
 def test_warnings_about_something_else_are_not_about_an_annotation() -> None:
@@ -371,7 +375,7 @@ def test_a_chain_whose_port_somebody_took_is_made_again_with_others(rivals: int,
 
 
 def test_chains_that_ask_for_a_port_again_are_known() -> None:
-    alone = {row.id.removeprefix("api.") for row in ROWS if row.chain.reuses_a_port}
+    alone = {check.id.removeprefix("api.") for check in CHECKS if check.chain.reuses_a_port}
     assert those(f"{FREED} change.round-trip.same-port change.to-local.* old.*.two-ports old.*.not-heard") <= alone
     assert not alone & those("client.stale policy.* old.*.edited old.*.kept change.nodeport-*")
     (some, first), (one, then) = in_turn(CHAINS.values())
@@ -422,7 +426,7 @@ def test_what_is_applied_carries_the_label_of_the_run() -> None:
     perform(Labelled())
 
 
-def test_a_chain_that_breaks_off_leaves_its_own_rows_open() -> None:
+def test_a_chain_that_breaks_off_leaves_its_own_checks_open() -> None:
     seen = perform(FakeServices())
     seen.trouble["client-stale"] = "the API server does not answer"
     seen.broken["rule-ranges"] = "KeyError: 'spec'"
@@ -434,7 +438,7 @@ def test_a_chain_that_breaks_off_leaves_its_own_rows_open() -> None:
     }
 
 
-def test_rows_whose_chain_was_never_made_are_our_fault() -> None:
+def test_checks_whose_chain_was_never_made_are_our_fault() -> None:
     assert set(differing(Seen()).values()) == {Status.ERROR}
 
 
@@ -461,9 +465,9 @@ def test_an_interrupt_ends_it() -> None:
     assert api.requests == []
 
 
-# ---------------------------------------------------------------------------------------------------- the rows
-def test_rows_of_one_chain_mean_the_same_chain() -> None:
-    assert [row.id for row in ROWS if row.chain != CHAINS[row.trial]] == []
+# ---------------------------------------------------------------------------------------------------- the checks
+def test_checks_of_one_chain_mean_the_same_chain() -> None:
+    assert [check.id for check in CHECKS if check.chain != CHAINS[check.trial]] == []
 
 
 def test_names_are_fit_for_services() -> None:
@@ -473,7 +477,7 @@ def test_names_are_fit_for_services() -> None:
 
 
 def test_words_of_refusals_are_never_core() -> None:
-    assert [row.id for row in ROWS if row.id.endswith(".words") and row.level is not Level.EXTENDED] == []
+    assert [check.id for check in CHECKS if check.id.endswith(".words") and check.level is not Level.EXTENDED] == []
 
 
 @pytest.mark.parametrize(
@@ -486,14 +490,14 @@ def test_words_of_refusals_are_never_core() -> None:
         ("change.loadbalancer-to-nodeport.local.status", "1.22", "KEP-2086"),
     ],
 )
-def test_a_row_is_as_old_as_what_it_asks_for(name: str, version: str, reference: str) -> None:
-    (row,) = [row for row in ROWS if row.id == f"api.{name}"]
-    assert row.since == version
-    assert reference in str(row.since_why)
+def test_a_check_is_as_old_as_what_it_asks_for(name: str, version: str, reference: str) -> None:
+    (check,) = [check for check in CHECKS if check.id == f"api.{name}"]
+    assert check.since == version
+    assert reference in str(check.since_why)
 
 
-def test_a_row_says_its_requests() -> None:
-    asked = {row.id: row.asked for row in ROWS}
+def test_a_check_says_its_requests() -> None:
+    asked = {check.id: check.asked for check in CHECKS}
     assert asked["api.client.stale"] == (
         "create {spec: {type: LoadBalancer, loadBalancerClass: esipp.dev/nobody, externalTrafficPolicy: Cluster}}; "
         "then merge-patch {spec: {externalTrafficPolicy: Local}}; "

@@ -25,7 +25,7 @@ def verdict(status: Status = Status.PASS, level: Level = CORE, name: str = "row"
 
 
 def many(number: int, *given: Any, **fields: Any) -> list[Verdict]:
-    return [replace(verdict(*given, **fields), cell=f"row-{at}") for at in range(number)]
+    return [replace(verdict(*given, **fields), path_check=f"row-{at}") for at in range(number)]
 
 
 def end(*verdicts: Verdict, left_out: int = 0, **options: Any) -> Conclusion:
@@ -137,7 +137,7 @@ def test_accepting_defects_accepts_nothing_else(fields: dict[str, Any], result: 
 
 
 def test_what_holds_is_never_said_of_a_known_difference() -> None:
-    """The lie of old: 3 as required and 1,670 excused were told as 'all 1673 core rows hold'."""
+    """The lie of old: 3 as required and 1,670 excused were told as 'all 1673 core checks hold'."""
     for fields, result in ((ALLOWED, "conformant with known differences"), (DEFECT, "known defects")):
         said = conclude([*many(3), *many(1670, **fields)], 0)
         assert said.result == result

@@ -16,7 +16,7 @@ from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
 from esipp.report.conformance import SCHEMA, render, report
-from tests.unit.report_world import HOSTILE, failing, made, some_rows, validate, verdict, write
+from tests.unit.report_world import HOSTILE, failing, made, some_checks, validate, verdict, write
 
 Json = dict[str, Any]
 
@@ -41,7 +41,7 @@ def test_a_conformant_run_succeeds_in_every_profile(tmp_path: Path) -> None:
     assert results(found) == {"success"}
     assert [each["name"] for each in found["profiles"]] == ["ClusterIP", "LoadBalancer", "NodePort"]
     assert (found["apiVersion"], found["kind"]) == ("esipp.dev/v1alpha2", "SourceIPConformanceReport")
-    core = sum(1 for row in some_rows() if row.level is Level.CORE)
+    core = sum(1 for check in some_checks() if check.level is Level.CORE)
     assert found["conclusion"] == {
         "result": "conformant",
         "exitCode": 0,
@@ -51,8 +51,8 @@ def test_a_conformant_run_succeeds_in_every_profile(tmp_path: Path) -> None:
     }
 
 
-def test_every_row_is_counted_once(tmp_path: Path) -> None:
-    row, other, third = (row for row in some_rows()[:3])
+def test_every_check_is_counted_once(tmp_path: Path) -> None:
+    check, other, third = (check for check in some_checks()[:3])
     said = failing()
     said[other.id] = verdict(other, Status.KNOWN, reason="so it is", references=(Reference("there"),), nature="allowed")
     said[third.id] = verdict(third, Status.UNSUPPORTED, reason="needs x: not there")
@@ -62,9 +62,9 @@ def test_every_row_is_counted_once(tmp_path: Path) -> None:
         for level in ("core", "extended"):
             counted += sum(each[level]["statistics"].values()) + len(each[level].get("unsupportedTests", []))
             counted += sum(each[level]["known"].values())
-    assert counted + len(found["recordedTests"]) == len(some_rows())
+    assert counted + len(found["recordedTests"]) == len(some_checks())
     core = profiles(found)["ClusterIP"]["core"]
-    assert (core["result"], core["failedTests"], core["unsupportedTests"]) == ("failure", [row.id], [third.id])
+    assert (core["result"], core["failedTests"], core["unsupportedTests"]) == ("failure", [check.id], [third.id])
     assert core["statistics"]["Failed"] == 1
     assert core["known"] == {"allowed": 1, "defects": 0, "findings": 0}
     assert found["knownDifferences"] == [
@@ -80,18 +80,18 @@ def test_every_row_is_counted_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [Status.INCONCLUSIVE, Status.ERROR, Status.UNSUPPORTED])
-def test_a_skipped_core_row_makes_its_profile_partial_and_no_other(tmp_path: Path, status: Status) -> None:
-    row = next(row for row in some_rows() if row.profile is Profile.NODE_PORT and row.level is Level.CORE)
-    said = {row.id: verdict(row, status, reason="needs x: --without x", left_out=status is Status.UNSUPPORTED)}
+def test_a_skipped_core_check_makes_its_profile_partial_and_no_other(tmp_path: Path, status: Status) -> None:
+    check = next(check for check in some_checks() if check.profile is Profile.NODE_PORT and check.level is Level.CORE)
+    said = {check.id: verdict(check, status, reason="needs x: --without x", left_out=status is Status.UNSUPPORTED)}
     found = profiles(told(made(tmp_path, said=said)))
     assert found["NodePort"]["core"]["result"] == "partial"
-    assert found["NodePort"]["core"]["skippedTests"] == [row.id]
+    assert found["NodePort"]["core"]["skippedTests"] == [check.id]
     # an error is the whole run's
     others = "partial" if status is Status.ERROR else "success"
     assert {found[name]["core"]["result"] for name in ("ClusterIP", "LoadBalancer")} == {others}
 
 
-def test_core_rows_that_were_not_selected_make_all_profiles_partial(tmp_path: Path) -> None:
+def test_core_checks_that_were_not_selected_make_all_profiles_partial(tmp_path: Path) -> None:
     found = told(made(tmp_path, left_out=1))
     assert {each["core"]["result"] for each in found["profiles"]} == {"partial"}
     assert {each["extended"]["result"] for each in found["profiles"]} == {"success"}
@@ -99,8 +99,8 @@ def test_core_rows_that_were_not_selected_make_all_profiles_partial(tmp_path: Pa
 
 
 def test_a_profile_of_which_nothing_was_asked_is_partial(tmp_path: Path) -> None:
-    rows = [row for row in some_rows() if row.profile is Profile.NODE_PORT]
-    found = profiles(told(made(tmp_path, rows=rows)))
+    checks = [check for check in some_checks() if check.profile is Profile.NODE_PORT]
+    found = profiles(told(made(tmp_path, checks=checks)))
     assert found["NodePort"]["core"]["result"] == "success"
     assert found["ClusterIP"]["core"] == {
         "result": "partial",
@@ -109,7 +109,7 @@ def test_a_profile_of_which_nothing_was_asked_is_partial(tmp_path: Path) -> None
     }
 
 
-def test_a_failing_extended_row_fails_the_extended_level_only(tmp_path: Path) -> None:
+def test_a_failing_extended_check_fails_the_extended_level_only(tmp_path: Path) -> None:
     found = told(made(tmp_path, said=failing(level=Level.EXTENDED)))
     assert results(found) == {"success", "failure"}
     assert {each["core"]["result"] for each in found["profiles"]} == {"success"}
@@ -155,7 +155,7 @@ def test_features_are_told_with_how_they_were_decided(tmp_path: Path) -> None:
 def test_the_same_outcome_gives_the_same_bytes_but_for_date_and_run(tmp_path: Path) -> None:
     texts = []
     for name, words in (("a", "10.0.0.1 x20"), ("b", "10.0.0.2 x19")):
-        said = {key: verdict(row, Status.FAIL, reason=words) for key, row in ((r.id, r) for r in some_rows()[:1])}
+        said = {key: verdict(check, Status.FAIL, reason=words) for key, check in ((r.id, r) for r in some_checks()[:1])}
         (tmp_path / name).mkdir()
 
         def more(run: Run, words: str = words) -> None:
@@ -260,7 +260,7 @@ def test_a_known_difference_has_not_passed(tmp_path: Path, nature: str, result: 
     assert (core["result"], core["known"]) == (result, known)
     assert (
         core["statistics"]["Passed"]
-        == sum(row.profile is Profile.CLUSTER_IP and row.level is Level.CORE for row in some_rows()) - 1
+        == sum(check.profile is Profile.CLUSTER_IP and check.level is Level.CORE for check in some_checks()) - 1
     )
     accepted = told(made(tmp_path / "two", said=said, accept_known_defects=True))
     assert profiles(accepted)["ClusterIP"]["core"]["result"] == result, "accepting changes the exit code, and no words"
@@ -268,9 +268,9 @@ def test_a_known_difference_has_not_passed(tmp_path: Path, nature: str, result: 
 
 
 def test_our_own_instrument_is_in_no_profile(tmp_path: Path) -> None:
-    row = some_rows()[0]
-    found = told(made(tmp_path, said={row.id: verdict(row, Status.FAIL, instrument=True)}))
+    check = some_checks()[0]
+    found = told(made(tmp_path, said={check.id: verdict(check, Status.FAIL, instrument=True)}))
     assert results(found) == {"success"}
-    assert found["instrument"]["failedTests"] == [row.id]
+    assert found["instrument"]["failedTests"] == [check.id]
     assert found["instrument"]["statistics"] == {"Passed": 0, "Failed": 1, "Skipped": 0}
     assert "instrument" not in told(made(tmp_path / "without"))

@@ -104,9 +104,9 @@ def pods(**nodes: str) -> Any:
 
 def made(asking: FakeAsking | None = None, watching: Any = None, disruptor: FakeDisruptor | None = None) -> Acts:
     services = {service_name(way): {"spec": {"healthCheckNodePort": 30000 + n}} for n, way in enumerate(WAYS)}
-    stage = SimpleNamespace(cluster=FakeCluster(), namespace="ns", services=services)
+    testbed = SimpleNamespace(cluster=FakeCluster(), namespace="ns", services=services)
     return Acts(
-        stage, SimpleNamespace(trouble=""), asking or FakeAsking(), watching or pods(a1="a", c1="c"),  # type: ignore[arg-type]
+        testbed, SimpleNamespace(trouble=""), asking or FakeAsking(), watching or pods(a1="a", c1="c"),  # type: ignore[arg-type]
         Places("a", "c", "b"), list(WAYS), 0.1, frozenset({parse_address(CLIENT)}),
         frozenset({parse_address(PROXY)}), Stop(), disruptor,  # type: ignore[arg-type]
     )  # fmt: skip
@@ -182,11 +182,11 @@ def test_all_local_services_flip_and_get_their_health_check_ports_back(monkeypat
     acts, notes = made(), Notes()
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(wanted == next(said), ""))
     acts.perform(Phase.FLIPS, notes)
-    patched = acts.stage.cluster.patched  # type: ignore[attr-defined]
+    patched = acts.testbed.cluster.patched  # type: ignore[attr-defined]
     local = [service_name(way) for way in WAYS if way.local]
     assert [name for name, _ in patched] == local * 2
     assert {spec["externalTrafficPolicy"] for _, spec in patched[: len(local)]} == {"Cluster"}
-    ports = {name: service["spec"]["healthCheckNodePort"] for name, service in acts.stage.services.items()}
+    ports = {name: service["spec"]["healthCheckNodePort"] for name, service in acts.testbed.services.items()}
     back = [(name, {"externalTrafficPolicy": "Local", "healthCheckNodePort": ports[name]}) for name in local]
     assert patched[len(local) :] == back
     ((since, until),) = notes.either
@@ -197,11 +197,11 @@ def test_a_port_that_another_service_took_meanwhile_is_given_up_for_another(monk
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": module.Reading(True, ""))
     acts, notes = made(), Notes()
     first = service_name(next(way for way in WAYS if way.local))
-    lost = acts.stage.services[first]["spec"]["healthCheckNodePort"]
-    acts.stage.cluster.taken = {lost}  # type: ignore[attr-defined]
+    lost = acts.testbed.services[first]["spec"]["healthCheckNodePort"]
+    acts.testbed.cluster.taken = {lost}  # type: ignore[attr-defined]
     acts.perform(Phase.FLIPS, notes)
     assert acts.asking.moved == [(lost, 31999)]  # type: ignore[attr-defined]
-    patched = dict(acts.stage.cluster.patched)  # type: ignore[attr-defined]
+    patched = dict(acts.testbed.cluster.patched)  # type: ignore[attr-defined]
     assert patched[first] == {"externalTrafficPolicy": "Local"}
     assert notes.returned is not None
 
@@ -248,7 +248,7 @@ def test_services_are_local_again_whatever_broke_the_flip_off(monkeypatch: pytes
     with pytest.raises(HarnessError, match="still there"):
         acts.perform(Phase.FLIPS, notes)
     local = {service_name(way) for way in WAYS if way.local}
-    patched = acts.stage.cluster.patched  # type: ignore[attr-defined]
+    patched = acts.testbed.cluster.patched  # type: ignore[attr-defined]
     last = dict(patched)
     assert {name for name, spec in last.items() if spec["externalTrafficPolicy"] == "Local"} == local
     assert notes.either, "until then either source is right"
@@ -274,7 +274,7 @@ def test_a_pod_that_is_deleted_must_be_replaced() -> None:
     acts = made()
     with pytest.raises(HarnessError, match="a1 is still there"):
         acts.perform(Phase.DELETED, Notes())
-    assert acts.stage.cluster.deleted == ["a1"]  # type: ignore[attr-defined]
+    assert acts.testbed.cluster.deleted == ["a1"]  # type: ignore[attr-defined]
 
 
 def test_an_interrupt_ends_every_wait() -> None:
@@ -288,7 +288,7 @@ def test_an_interrupt_ends_every_wait() -> None:
 # ------------------------------------------------------------------------------------------------- one after the other
 def gathering(acts: Acts, *phases: Phase) -> Gathering:
     return Gathering(
-        acts.stage, None, None, "image", list(WAYS), [Family.IPV4], phases, Told(None, "ns"), acts.stop,  # type: ignore[arg-type]
+        acts.testbed, None, None, "image", list(WAYS), [Family.IPV4], phases, Told(None, "ns"), acts.stop,  # type: ignore[arg-type]
         lambda: pytest.fail("there is one"), lambda _: None,
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The judge of continuity: in a healthy world nothing is red, and of each lie exactly the right rows are."""
+"""The judge of continuity: in a healthy world nothing is red, and of each lie exactly the right checks are."""
 
 import re
 from collections.abc import Callable
@@ -18,16 +18,17 @@ from esipp.scenarios.continuity.objects import service_name
 from tests.unit.continuity_world import (
     ADDRESS,
     BEGAN,
+    CHECKS,
     CLIENT,
     FAMILY,
     FEATURES,
     RETURNED,
-    ROWS,
     SERVES,
     STRANGER,
     broken,
     busy,
     changed,
+    check_id,
     control_lost,
     controls,
     differing,
@@ -36,7 +37,6 @@ from tests.unit.continuity_world import (
     moment,
     pod_at,
     reset,
-    row_id,
     statuses,
     steered,
     world,
@@ -48,7 +48,7 @@ PROXIED_HERE = {"load-balancer.ingress.continuity-default-local": "Proxy"}
 
 
 def red(phase: Phase, slug: str, what: str, status: Status = Status.FAIL) -> dict[str, Status]:
-    return {row_id(phase, slug, what): status}
+    return {check_id(phase, slug, what): status}
 
 
 def test_nothing_is_red_in_a_healthy_world() -> None:
@@ -92,24 +92,24 @@ def test_what_the_prober_says_of_a_lost_request_is_told() -> None:
     seen = changed(world(), ECMP, moment(ROLLING, 4.0), lost)
     seq = next(each.seq for each in seen.streams[key(ECMP)].samples if not each.answered and each.started > 10.0)
     seen = replace(seen, details={(ECMP, seq): "connected, no answer"})
-    assert "1 timeout (connected, no answer)" in verdict(seen, row_id(ROLLING, ECMP, "no-loss")).reason
+    assert "1 timeout (connected, no answer)" in verdict(seen, check_id(ROLLING, ECMP, "no-loss")).reason
 
 
 def test_what_is_lost_where_nobody_promised_otherwise_is_recorded() -> None:
     seen = changed(world(), "default.local", moment(ROLLING, 4.0), lost, count=30)
     assert differing(seen) == {}
-    assert "30 of" in verdict(seen, row_id(ROLLING, "default.local", "losses")).observed
+    assert "30 of" in verdict(seen, check_id(ROLLING, "default.local", "losses")).observed
 
 
 def verdict(seen, name):
-    row = next(each for each in ROWS if each.id == name)
-    return Judge(seen).verdict(row, FEATURES, {})
+    check = next(each for each in CHECKS if each.id == name)
+    return Judge(seen).verdict(check, FEATURES, {})
 
 
 def test_a_late_answer_is_told_and_is_no_loss() -> None:
     seen = changed(world(), ECMP, moment(ROLLING, 4.0), lambda s: s._replace(ended=s.started + 1.2))
     assert differing(seen) == {}
-    assert "1 late" in verdict(seen, row_id(ROLLING, ECMP, "no-loss")).observed
+    assert "1 late" in verdict(seen, check_id(ROLLING, ECMP, "no-loss")).observed
 
 
 def test_a_loss_that_the_control_shares_says_nothing() -> None:
@@ -199,7 +199,7 @@ def test_a_connection_keeps_the_source_that_it_had_when_it_was_opened() -> None:
     opened = moment(Phase.FLIPS, 5.0)
     assert differing(shown(opened, opened)) == {}
     found = differing(shown(moment(Phase.FLIPS, 5.0), 1e9))
-    assert found[row_id(Phase.FLIPS, ECMP, "source")] is Status.FAIL, "an old one showed another source from then on"
+    assert found[check_id(Phase.FLIPS, ECMP, "source")] is Status.FAIL, "an old one showed another source from then on"
 
 
 def test_an_answer_by_a_pod_of_another_node_is_found_at_a_local_node_port() -> None:
@@ -264,12 +264,12 @@ def test_sources_that_other_data_planes_show_are_known_there_only(
     slug: str, source: str, facts: dict[str, str]
 ) -> None:
     seen = changed(world(), slug, moment(QUIET, 1.0), lambda s: s._replace(source=source), 2)
-    row = next(each for each in ROWS if each.id == row_id(QUIET, slug, "source"))
-    assert Judge(seen).verdict(row, FEATURES, facts).status is Status.KNOWN
-    assert Judge(seen).verdict(row, FEATURES, {}).status is Status.FAIL
+    check = next(each for each in CHECKS if each.id == check_id(QUIET, slug, "source"))
+    assert Judge(seen).verdict(check, FEATURES, facts).status is Status.KNOWN
+    assert Judge(seen).verdict(check, FEATURES, {}).status is Status.FAIL
     other = changed(world(), "nodeport.local", moment(QUIET, 1.0), lambda s: s._replace(source=STRANGER))
-    row = next(each for each in ROWS if each.id == row_id(QUIET, "nodeport.local", "source"))
-    assert Judge(other).verdict(row, FEATURES, facts).status is Status.FAIL
+    check = next(each for each in CHECKS if each.id == check_id(QUIET, "nodeport.local", "source"))
+    assert Judge(other).verdict(check, FEATURES, facts).status is Status.FAIL
 
 
 @pytest.mark.parametrize(
@@ -295,13 +295,13 @@ def test_at_its_own_vip_only_a_balancers_own_address_is_known(
         made = changed(made, "default.local", moment(QUIET, 1.0), lambda s: s._replace(source=CLIENT))
     kept = [each._replace(sample=each.sample._replace(source=source)) for each in made.lasting[key("default.local")]]
     made = replace(made, lasting={**made.lasting, key("default.local"): kept})
-    row = next(each for each in ROWS if each.id == row_id(QUIET, "default.local", "source"))
-    assert row.own_service == service_name(row.way)
-    assert Judge(made).verdict(row, FEATURES, facts).status is status
+    check = next(each for each in CHECKS if each.id == check_id(QUIET, "default.local", "source"))
+    assert check.own_service == service_name(check.way)
+    assert Judge(made).verdict(check, FEATURES, facts).status is status
 
 
 def test_without_any_health_check_a_pod_that_ends_is_not_judged_and_that_is_told() -> None:
-    said = verdict(replace(world(), health={}), row_id(ROLLING, "nodeport.local", "terminating-serves"))
+    said = verdict(replace(world(), health={}), check_id(ROLLING, "nodeport.local", "terminating-serves"))
     assert said.status is Status.INCONCLUSIVE
     assert "no health check could be asked" in said.reason
 
@@ -325,13 +325,13 @@ def test_that_a_pod_serves_its_last_proves_nothing_where_the_node_never_said_503
     always = [s._replace(outcome="200") for s in seen.health[FAMILY]["a"].samples]
     seen = replace(seen, health={FAMILY: {**seen.health[FAMILY], "a": Stream("a", 0.1, always)}})
     found = statuses(seen)
-    assert found[row_id(ROLLING, "nodeport.local", "terminating-serves")] is Status.INCONCLUSIVE
+    assert found[check_id(ROLLING, "nodeport.local", "terminating-serves")] is Status.INCONCLUSIVE
 
 
 def test_a_gap_that_is_one_period_too_long_is_found() -> None:
     """A balancer that needs one failed check more than it says, where a node says 503 for long enough to show it."""
     ways = (ECMP, "reference-proxy.local")
-    expected = {row_id(phase, way, "gap") for phase in (Phase.FLAPS, Phase.KUBELET) for way in ways}
+    expected = {check_id(phase, way, "gap") for phase in (Phase.FLAPS, Phase.KUBELET) for way in ways}
     assert differing(world(3.5)) == dict.fromkeys(expected, Status.FAIL)
     assert differing(world(2.9)) == {}
 
@@ -340,7 +340,7 @@ def test_a_gap_that_is_one_period_too_long_is_found() -> None:
 def test_a_balancer_that_tells_of_no_node_left_is_quoted(nodes: tuple[str, ...], told: bool) -> None:
     seen = world(3.5)
     steers = [Steer(0.0, "", ("a",)), Steer(moment(Phase.FLAPS, 0.0), FAMILY.value, nodes, "a became unhealthy")]
-    said = verdict(replace(seen, steers={key(ECMP)[0]: steers}), row_id(Phase.FLAPS, ECMP, "gap")).reason
+    said = verdict(replace(seen, steers={key(ECMP)[0]: steers}), check_id(Phase.FLAPS, ECMP, "gap")).reason
     assert said.endswith("; the balancer tells that no node was left to it: a became unhealthy") is told
 
 
@@ -351,10 +351,10 @@ def test_of_a_gap_it_is_told_which_answers_were_only_late() -> None:
         for s in seen.streams[key(ECMP)].samples
     ]
     streams = {**seen.streams, key(ECMP): Stream(ECMP, 0.1, slow)}
-    said = verdict(replace(seen, streams=streams), row_id(Phase.FLAPS, ECMP, "gap"))
+    said = verdict(replace(seen, streams=streams), check_id(Phase.FLAPS, ECMP, "gap"))
     assert said.status is Status.FAIL
     assert re.search(r"; (\d+) of \1 requests missed in it were answered, but late, by pods of c$", said.reason)
-    assert "late" not in verdict(seen, row_id(Phase.FLAPS, ECMP, "gap")).reason
+    assert "late" not in verdict(seen, check_id(Phase.FLAPS, ECMP, "gap")).reason
 
 
 def unasked(seen: Seen, at: float, seconds: float) -> Seen:
@@ -367,15 +367,15 @@ def test_for_how_long_we_did_not_ask_is_added_to_no_bound() -> None:
     """A gap near its bound is then undecided, and says what was reached and what is needed."""
     seen = unasked(world(3.5), moment(Phase.FLAPS, 2.0), 1.0)
     found = statuses(seen)
-    assert found[row_id(Phase.FLAPS, ECMP, "gap")] is Status.INCONCLUSIVE
-    assert found[row_id(Phase.KUBELET, ECMP, "gap")] is Status.FAIL
-    reason = verdict(seen, row_id(Phase.FLAPS, ECMP, "gap")).reason
+    assert found[check_id(Phase.FLAPS, ECMP, "gap")] is Status.INCONCLUSIVE
+    assert found[check_id(Phase.KUBELET, ECMP, "gap")] is Status.FAIL
+    reason = verdict(seen, check_id(Phase.FLAPS, ECMP, "gap")).reason
     assert "our longest time between two probes was 1.0" in reason
     assert "0.20 s are needed to judge 3.00 s" in reason
 
 
 def test_a_gap_far_beyond_its_bound_counts_however_we_asked() -> None:
-    assert differing(unasked(world(9.0), moment(Phase.KUBELET, 4.0), 1.0))[row_id(Phase.KUBELET, ECMP, "gap")] is (
+    assert differing(unasked(world(9.0), moment(Phase.KUBELET, 4.0), 1.0))[check_id(Phase.KUBELET, ECMP, "gap")] is (
         Status.FAIL
     )
 
@@ -399,7 +399,7 @@ def test_late_answers_are_ours_only_if_every_nodes_control_was_as_late(nodes: st
     seen = late_for(world(3.5), at, 1.5)
     for second in range(5):
         seen = busy(seen, at + second, 1.2, nodes)
-    assert verdict(seen, row_id(Phase.KUBELET, ECMP, "gap")).status is status
+    assert verdict(seen, check_id(Phase.KUBELET, ECMP, "gap")).status is status
 
 
 # ------------------------------------------------------------------------------------- the cluster's own load balancer
@@ -408,18 +408,18 @@ OWN = "default.local"
 
 def test_what_the_own_balancer_loses_is_held_against_the_bound_that_is_told() -> None:
     seen = changed(world(), OWN, moment(ROLLING, 4.0), lost, count=40)
-    row = row_id(ROLLING, OWN, "losses")
-    assert verdict(seen, row).status is Status.RECORDED
-    assert "nobody promises a bound" in verdict(seen, row).reason
-    assert verdict(replace(seen, bound=Bound(3.0, "--bound")), row).status is Status.FAIL
-    told = verdict(replace(seen, bound=Bound(6.0, "--bound")), row)
+    check = check_id(ROLLING, OWN, "losses")
+    assert verdict(seen, check).status is Status.RECORDED
+    assert "nobody promises a bound" in verdict(seen, check).reason
+    assert verdict(replace(seen, bound=Bound(3.0, "--bound")), check).status is Status.FAIL
+    told = verdict(replace(seen, bound=Bound(6.0, "--bound")), check)
     assert told.status is Status.PASS
     assert "bound 6.00 s, --bound" in told.observed
     assert "0.40 s are needed" in told.sees
 
 
 def test_a_phase_that_is_too_short_for_the_bound_says_so() -> None:
-    said = verdict(replace(world(), bound=Bound(60.0, "--bound")), row_id(Phase.FLAPS, OWN, "losses"))
+    said = verdict(replace(world(), bound=Bound(60.0, "--bound")), check_id(Phase.FLAPS, OWN, "losses"))
     assert said.status is Status.PASS
     assert "no longer gap could be seen" in said.sees
 
@@ -436,7 +436,7 @@ def wandering(seen: Seen, at: float, *, by: str = "c1") -> Seen:
 def test_a_vip_that_wanders_at_rest_is_found() -> None:
     seen = wandering(world(), moment(QUIET, 1.5))
     assert differing(seen) == red(QUIET, OWN, "lasting")
-    said = verdict(seen, row_id(QUIET, OWN, "lasting"))
+    said = verdict(seen, check_id(QUIET, OWN, "lasting"))
     assert "the VIP moved from node a to node c, and nothing that was done explains that" in said.reason
 
 
@@ -466,9 +466,9 @@ def cut_off(seen: Seen, *moments: float) -> Seen:
 
 def test_a_vip_may_move_when_the_node_that_has_it_loses_its_pod() -> None:
     seen = cut_off(world(), moment(Phase.FLAPS, 1.2))
-    row = row_id(Phase.FLAPS, OWN, "lasting")
-    assert differing(seen) == {row: Status.KNOWN}
-    said = verdict(seen, row)
+    check = check_id(Phase.FLAPS, OWN, "lasting")
+    assert differing(seen) == {check: Status.KNOWN}
+    said = verdict(seen, check)
     assert re.search(r"the VIP moved from node a to node c 0\.\d s after pod a\d of node a was unready", said.observed)
 
 
@@ -481,9 +481,9 @@ def test_a_node_that_took_a_connection_is_told_by_the_source_or_by_the_pod() -> 
 
 def test_a_vip_may_not_move_later_than_the_bound() -> None:
     seen = cut_off(world(), moment(Phase.FLAPS, 5.5))
-    row = row_id(Phase.FLAPS, OWN, "lasting")
-    assert statuses(seen)[row] is Status.KNOWN
-    assert statuses(replace(seen, bound=Bound(2.0, "--bound")))[row] is Status.FAIL
+    check = check_id(Phase.FLAPS, OWN, "lasting")
+    assert statuses(seen)[check] is Status.KNOWN
+    assert statuses(replace(seen, bound=Bound(2.0, "--bound")))[check] is Status.FAIL
 
 
 def test_a_vip_may_come_back_later_than_the_bound_which_is_about_leaving() -> None:
@@ -498,8 +498,8 @@ def test_a_vip_may_come_back_later_than_the_bound_which_is_about_leaving() -> No
     ]
     seen = replace(seen, bound=Bound(2.0, "--bound"), streams={**seen.streams, key(OWN): Stream(OWN, 0.1, made)})
     seen = broken(seen, OWN, at)
-    assert statuses(seen)[row_id(Phase.FLAPS, OWN, "lasting")] is Status.KNOWN
-    said = verdict(seen, row_id(Phase.FLAPS, OWN, "lasting"))
+    assert statuses(seen)[check_id(Phase.FLAPS, OWN, "lasting")] is Status.KNOWN
+    said = verdict(seen, check_id(Phase.FLAPS, OWN, "lasting"))
     assert "the VIP moved from node c to node a 3.0 s after pod" in said.observed
 
 
@@ -514,7 +514,7 @@ def test_a_node_that_is_cut_off_for_its_listener_too_is_found() -> None:
     at = moment(ROLLING, 4.0)
     seen = control_lost(changed(world(), ECMP, at, lost), at, "a")
     assert differing(seen) == red(ROLLING, ECMP, "no-loss")
-    reason = verdict(seen, row_id(ROLLING, ECMP, "no-loss")).reason
+    reason = verdict(seen, check_id(ROLLING, ECMP, "no-loss")).reason
     assert re.search(r"lost as well \(\d on a\), none of those to b, c", reason)
 
 
@@ -537,16 +537,18 @@ def lossy(seen: Seen, one_in: int = 100) -> Seen:
 
 def test_at_rest_a_way_that_loses_no_more_than_its_controls_says_nothing() -> None:
     seen = lossy(changed(world(), ECMP, moment(QUIET, 1.0), lost))
-    said = verdict(seen, row_id(QUIET, ECMP, "no-loss"))
+    said = verdict(seen, check_id(QUIET, ECMP, "no-loss"))
     assert said.status is Status.INCONCLUSIVE
     assert re.search(r"lost \d+ of \d+, with no service in the way: 1 of \d+ may be .* p = 0\.\d+", said.reason)
 
 
 def test_at_rest_a_way_that_loses_more_than_its_controls_is_found() -> None:
     seen = lossy(changed(world(), ECMP, moment(QUIET, 1.0), lost, count=30), one_in=600)
-    assert verdict(seen, row_id(QUIET, ECMP, "no-loss")).status is Status.FAIL
+    assert verdict(seen, check_id(QUIET, ECMP, "no-loss")).status is Status.FAIL
     one_node = controls(changed(world(), ECMP, moment(QUIET, 1.0), lost, count=6), every(3), "a")
-    assert verdict(one_node, row_id(QUIET, ECMP, "no-loss")).status is Status.FAIL, "that node's own losses excuse none"
+    assert verdict(one_node, check_id(QUIET, ECMP, "no-loss")).status is Status.FAIL, (
+        "that node's own losses excuse none"
+    )
 
 
 def told_late(seen: Seen, seconds: float) -> Seen:
@@ -561,14 +563,14 @@ def told_late(seen: Seen, seconds: float) -> Seen:
 
 def test_a_node_that_says_503_too_late_is_told_and_ours_only_if_all_machines_were_slow() -> None:
     seen = told_late(world(), 7.3)
-    said = verdict(seen, row_id(ROLLING, ECMP, "no-loss"))
+    said = verdict(seen, check_id(ROLLING, ECMP, "no-loss"))
     assert said.status is Status.FAIL
     assert re.search(r"node a said 503 only 7\.\d s after a1 was told to end", said.reason)
     ends = BEGAN[ROLLING] + 0.5
-    said = verdict(busy(seen, ends + 3.0, 1.0), row_id(ROLLING, ECMP, "no-loss"))
+    said = verdict(busy(seen, ends + 3.0, 1.0), check_id(ROLLING, ECMP, "no-loss"))
     assert said.status is Status.INCONCLUSIVE
     assert "controls with no service in the way took 1.0" in said.reason
-    assert verdict(busy(seen, ends + 3.0, 1.0, "a"), row_id(ROLLING, ECMP, "no-loss")).status is Status.FAIL
+    assert verdict(busy(seen, ends + 3.0, 1.0, "a"), check_id(ROLLING, ECMP, "no-loss")).status is Status.FAIL
 
 
 # ------------------------------------------------------------------------------------------------ back to Local, soon
@@ -588,7 +590,7 @@ def rewriting(seconds: float) -> Seen:
 def test_sources_that_are_rewritten_for_long_after_the_return_to_local_are_found() -> None:
     assert differing(rewriting(3.0)) == {}
     assert differing(rewriting(9.0)) == red(Phase.FLIPS, ECMP, "source-prompt")
-    said = verdict(rewriting(9.0), row_id(Phase.FLIPS, ECMP, "source-prompt"))
+    said = verdict(rewriting(9.0), check_id(Phase.FLIPS, ECMP, "source-prompt"))
     assert "the last wrong source 8.9" in said.observed or "the last wrong source 9.0" in said.observed
 
 
@@ -598,10 +600,10 @@ def test_sources_that_are_late_while_all_machines_are_slow_say_nothing() -> None
     assert differing(busy(rewriting(9.0), at, 1.0, "b")) == red(Phase.FLIPS, ECMP, "source-prompt")
 
 
-def test_every_row_that_passes_says_what_it_can_see() -> None:
+def test_every_check_that_passes_says_what_it_can_see() -> None:
     judge = Judge(replace(world(), bound=Bound(3.0, "--bound")))
-    told = [judge.verdict(row, FEATURES, {}) for row in ROWS]
-    assert [each.cell for each in told if each.status is Status.PASS and not each.sees] == []
+    told = [judge.verdict(check, FEATURES, {}) for check in CHECKS]
+    assert [each.check_id for each in told if each.status is Status.PASS and not each.sees] == []
 
 
 def test_without_the_balancers_settings_there_is_no_budget() -> None:
@@ -616,12 +618,12 @@ def test_what_was_not_proven_decides_nothing_and_no_other_phase() -> None:
     windows = [replace(w, trouble="not proven") if w.phase is Phase.CORDON else w for w in seen.windows]
     found = differing(replace(seen, windows=windows))
     assert set(found.values()) == {Status.INCONCLUSIVE}
-    assert found.keys() == {row.id for row in ROWS if row.phase is Phase.CORDON}
+    assert found.keys() == {check.id for check in CHECKS if check.phase is Phase.CORDON}
 
 
 def test_what_was_not_done_decides_nothing() -> None:
     seen = replace(world(), windows=[w for w in world().windows if w.phase is not Phase.SPEAKER])
-    found = statuses(seen, [row for row in ROWS if row.phase is Phase.SPEAKER])
+    found = statuses(seen, [check for check in CHECKS if check.phase is Phase.SPEAKER])
     assert set(found.values()) == {Status.INCONCLUSIVE}
 
 

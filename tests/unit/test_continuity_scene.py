@@ -1,4 +1,4 @@
-"""What stands on the stage for continuity, what is told of it, and what the ledger keeps."""
+"""What stands on the testbed for continuity, what is told of it, and what the ledger keeps."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -21,61 +21,62 @@ from esipp.scenarios.continuity.reported_state import Told
 from esipp.scenarios.endpoint_change.objects import LEAST_BOUND, serves_on
 from esipp.testbed.manifests import GATE
 from esipp.testbed.objects import Ground
-from suites.continuity.checks import CELLS, WAYS
-from tests.unit.continuity_world import ROWS, changed, lost, moment, row_id, statuses, world
+from suites.continuity.checks import CHECKS as ALL_CHECKS
+from suites.continuity.checks import WAYS
+from tests.unit.continuity_world import CHECKS, changed, check_id, lost, moment, statuses, world
 
 GROUND = Ground("r1", "image", {}, {}, {})
 
 
-# ---------------------------------------------------------------------------------------------------------- the rows
-def test_rows_have_ids_of_their_own_and_say_what_trips_them() -> None:
-    assert len({row.id for row in CELLS}) == len(CELLS)
-    assert len({(row.requirement, row.family) for row in CELLS}) == len(CELLS)
-    assert all(row.fails_if for row in CELLS if row.what is not What.LOSSES)
-    assert all(row.references and row.requirement.endswith(".") for row in CELLS)
+# ---------------------------------------------------------------------------------------------------------- the checks
+def test_checks_have_ids_of_their_own_and_say_what_trips_them() -> None:
+    assert len({check.id for check in ALL_CHECKS}) == len(ALL_CHECKS)
+    assert len({(check.requirement, check.family) for check in ALL_CHECKS}) == len(ALL_CHECKS)
+    assert all(check.fails_if for check in ALL_CHECKS if check.what is not What.LOSSES)
+    assert all(check.references and check.requirement.endswith(".") for check in ALL_CHECKS)
 
 
-def test_every_way_has_one_row_about_losses_in_every_phase() -> None:
+def test_every_way_has_one_check_about_losses_in_every_phase() -> None:
     about = (What.NO_LOSS, What.GAP, What.LOSSES)
     for phase in Phase:
         for way in WAYS:
-            found = [row for row in CELLS if (row.phase, row.way) == (phase, way) and row.what in about]
+            found = [check for check in ALL_CHECKS if (check.phase, check.way) == (phase, way) and check.what in about]
             assert len(found) == len(Family), (phase, way)
 
 
-def test_what_disturbs_others_needs_leave_and_is_no_core_row() -> None:
-    for row in CELLS:
-        assert (row.phase.disruption is not None) == ("disruptive" in row.features), row.id
-        assert row.level is not Level.CORE or row.phase.disruption is None, row.id
+def test_what_disturbs_others_needs_leave_and_is_no_core_check() -> None:
+    for check in ALL_CHECKS:
+        assert (check.phase.disruption is not None) == ("disruptive" in check.features), check.id
+        assert check.level is not Level.CORE or check.phase.disruption is None, check.id
 
 
 def test_where_nobody_has_a_reason_to_lose_anything_nothing_may_be_lost() -> None:
     for phase in (Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER):
-        assert {row.what for row in CELLS if row.phase is phase} == {
+        assert {check.what for check in ALL_CHECKS if check.phase is phase} == {
             What.NO_LOSS, What.SOURCE, What.PLACE, What.LASTING,
         }  # fmt: skip
 
 
 def test_what_the_clusters_own_balancer_loses_binds_but_for_a_restart_of_its_own_agent() -> None:
-    own = [row for row in CELLS if row.way.by == "default" and row.what in (What.LOSSES, What.LASTING)]
-    assert {row.phase for row in own if row.level is Level.RECORD} == {Phase.SPEAKER}
-    assert {row.what for row in own if row.level is Level.RECORD} == {What.LOSSES}
+    own = [check for check in ALL_CHECKS if check.way.by == "default" and check.what in (What.LOSSES, What.LASTING)]
+    assert {check.phase for check in own if check.level is Level.RECORD} == {Phase.SPEAKER}
+    assert {check.what for check in own if check.level is Level.RECORD} == {What.LOSSES}
 
 
 def test_a_vip_may_move_only_where_something_is_done_that_makes_it() -> None:
-    moved = {row.phase for row in CELLS if any(known.seen == MOVED for known in row.differences)}
+    moved = {check.phase for check in ALL_CHECKS if any(known.seen == MOVED for known in check.differences)}
     assert not moved & {Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER}
 
 
 def test_a_prompt_return_to_local_is_asked_of_local_services_while_policies_flip() -> None:
-    prompt = [row for row in CELLS if row.what is What.PROMPT]
-    assert {(row.phase, row.way.local, row.level) for row in prompt} == {(Phase.FLIPS, True, Level.EXTENDED)}
+    prompt = [check for check in ALL_CHECKS if check.what is What.PROMPT]
+    assert {(check.phase, check.way.local, check.level) for check in prompt} == {(Phase.FLIPS, True, Level.EXTENDED)}
     assert len(prompt) == 4 * len(Family)
 
 
-# --------------------------------------------------------------------------------------------------------- the stage
+# --------------------------------------------------------------------------------------------------------- the testbed
 def test_a_service_a_way_over_the_same_pods() -> None:
-    props = scene.continuity_props(list(CELLS), GROUND)
+    props = scene.continuity_props(list(ALL_CHECKS), GROUND)
     services = {each["metadata"]["name"]: each["spec"] for each in props.services}
     assert len(services) == len(WAYS)
     assert {str(spec["selector"]) for spec in services.values()} == {
@@ -87,9 +88,9 @@ def test_a_service_a_way_over_the_same_pods() -> None:
     assert props.announced == {scene.service_name(way) for way in WAYS if way.by != NODEPORT}
 
 
-def test_only_ways_that_are_asked_stand_on_the_stage() -> None:
-    rows = [row for row in CELLS if row.way.policy is TrafficPolicy.CLUSTER and row.way.by == NODEPORT]
-    assert [each["metadata"]["name"] for each in scene.continuity_props(list(rows), GROUND).services] == [
+def test_only_ways_that_are_asked_stand_on_the_testbed() -> None:
+    checks = [check for check in ALL_CHECKS if check.way.policy is TrafficPolicy.CLUSTER and check.way.by == NODEPORT]
+    assert [each["metadata"]["name"] for each in scene.continuity_props(list(checks), GROUND).services] == [
         "continuity-nodeport-cluster"
     ]
 
@@ -185,7 +186,7 @@ def test_the_table_says_what_was_not_done_and_what_did_not_settle() -> None:
 def test_where_nothing_came_about_that_is_all_that_is_told() -> None:
     seen = Seen(trouble="no way could be asked")
     assert section(Judge(seen), 0.0) == ["continuity: no way could be asked"]
-    assert set(statuses(seen)) == {row.id for row in ROWS}
+    assert set(statuses(seen)) == {check.id for check in CHECKS}
     assert {each.value for each in statuses(seen).values()} == {"inconclusive"}
 
 
@@ -203,9 +204,9 @@ def test_the_ledger_keeps_numbers_and_only_what_went_wrong_whole() -> None:
     assert [data["phase"] for kind, data in kept if kind == "window"] == [w.phase.value for w in seen.windows]
 
 
-@pytest.mark.parametrize("name", [row_id(Phase.QUIET, "nodeport.local", "no-loss")])
+@pytest.mark.parametrize("name", [check_id(Phase.QUIET, "nodeport.local", "no-loss")])
 def test_a_verdict_tells_the_numbers(name: str) -> None:
-    row = next(each for each in ROWS if each.id == name)
-    decided = Judge(world()).decide(row)
+    check = next(each for each in CHECKS if each.id == name)
+    decided = Judge(world()).decide(check)
     assert decided.observed.startswith("0 of ")
     assert decided.tally["lost"] == 0

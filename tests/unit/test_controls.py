@@ -38,7 +38,7 @@ def test_the_listeners_of_all_nodes_are_asked_while_trials_go_on_and_no_longer()
         places=places,
         families=[Family.IPV4],
         address=lambda place, family: f"192.0.2.{list(places).index(place)}",
-        stage=SimpleNamespace(listeners={"a": {Protocol.TCP: 40000}, "b": {Protocol.TCP: 40000}}),
+        testbed=SimpleNamespace(listeners={"a": {Protocol.TCP: 40000}, "b": {Protocol.TCP: 40000}}),
     )
     with controls.listened(asker) as streams:
         assert set(streams) == {(Place.ENDPOINT_NODE, Family.IPV4), (Place.BARE_NODE, Family.IPV4)}, "c has no agent"

@@ -12,13 +12,13 @@ from esipp.checks.model import HOST_BACKEND, Backends
 from esipp.probing import outside
 from esipp.scenarios.health.objects import NOBODY
 from tests.unit import deployed_world as world
-from tests.unit.world import CELLS
+from tests.unit.world import CHECKS
 
 Json = dict[str, Any]
 
 HOST_NETWORK = {
     "agent-": "the node's own vantage: its addresses, its reference listener, its packets",
-    HOST_BACKEND: "rows about a backend on the host network",
+    HOST_BACKEND: "checks about a backend on the host network",
     "health-host-network": "the health check of a service whose pod is on the host network",
 }
 """Pods on the host network, by the beginning of their names, and what for."""
@@ -102,10 +102,10 @@ def test_pods_that_speak_no_sctp_have_no_raw_sockets() -> None:
     assert "deployment" in silent
 
 
-def test_a_pod_on_the_host_network_exists_only_for_rows_that_need_it() -> None:
-    paths = [path for cell in CELLS for path in cell.paths]
+def test_a_pod_on_the_host_network_exists_only_for_checks_that_need_it() -> None:
+    paths = [path for path_check in CHECKS for path in path_check.paths]
     others = [path for path in paths if not path.service or path.service.backends is not Backends.HOST_NETWORK]
-    made = world.stage(raw=False).pods_for(others, world.props_of([]))
+    made = world.made_testbed(raw=False).pods_for(others, world.props_of([]))
     found = {pod["metadata"]["name"] for pod in made if pod["spec"].get("hostNetwork")}
     assert {name for name in found if not name.startswith("agent-")} == set()
 

@@ -11,16 +11,16 @@ from esipp.app.options import settings_of
 from esipp.app.plan.assumed_cluster import Asked
 from esipp.app.plan.plan import plan
 from esipp.app.plan.text import as_json, as_text
-from esipp.base.customisation import INTERNAL, Annotation, On, Toleration, Wishes
+from esipp.base.customisation import INTERNAL, Annotation, Customisation, On, Toleration
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.base.labels import labels_of
 from esipp.base.object_syntax import LONGEST_NAME, LONGEST_PREFIX, MOST_ANNOTATIONS
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 from esipp.checks.profile import Grade
 from esipp.ledger.run import Settings
 from esipp.loadbalancers.profiles.loading import named
 from esipp.loadbalancers.provider_annotations import TAGS, internal_of
-from esipp.testbed.check_metadata import given_by_rows
+from esipp.testbed.check_metadata import given_by_checks
 from esipp.testbed.images import this_version
 
 NAME, PREFIX = "n" * LONGEST_NAME, ".".join(["p" * 62] * 4)
@@ -37,15 +37,15 @@ def settings(*words: str) -> Settings:
     return settings_of(options(*words))
 
 
-def wishes(*words: str) -> Wishes:
-    return settings(*words).wishes
+def customisation(*words: str) -> Customisation:
+    return settings(*words).customisation
 
 
 def test_without_options_nothing_is_wished() -> None:
     found = settings()
-    assert found.wishes == Wishes()
-    assert found.wishes.words() == []
-    assert found.wishes.facts() == {}
+    assert found.customisation == Customisation()
+    assert found.customisation.words() == []
+    assert found.customisation.facts() == {}
     assert found.image == "example.com/echo:1"
 
 
@@ -60,7 +60,7 @@ ALL = [
     "--toleration", "gone:NoExecute",
     "--image-pull-secret", "there/pull",
 ]  # fmt: skip
-MEANT = Wishes(
+MEANT = Customisation(
     labels=(("cost-centre", "4711"), ("example.com/owner", "")),
     annotations=(
         Annotation(On.SERVICE, "cloud.example.com/tags", "a=b, c=d"),
@@ -84,14 +84,14 @@ MEANT = Wishes(
 
 
 def test_what_they_mean() -> None:
-    assert wishes(*ALL) == MEANT
+    assert customisation(*ALL) == MEANT
 
 
 def test_their_words_mean_the_same_again() -> None:
     """The command that repeats a run, and the pytest session that esipp starts, are made of them."""
-    assert wishes(*MEANT.words()) == MEANT
+    assert customisation(*MEANT.words()) == MEANT
     words = shlex.split(settings(*ALL).repeat)
-    assert settings_of(options(*words[2:])).wishes == MEANT
+    assert settings_of(options(*words[2:])).customisation == MEANT
 
 
 def test_reports_have_them_as_facts() -> None:
@@ -110,12 +110,12 @@ def test_reports_have_them_as_facts() -> None:
 @pytest.mark.parametrize("key", [NAME, f"{PREFIX}/{NAME}", "a.b-c/x.Y_z-1", "1/1"])
 def test_the_longest_and_oddest_keys_are_taken(key: str) -> None:
     assert len(PREFIX) <= LONGEST_PREFIX
-    assert wishes(f"--label={key}={NAME}").labels == ((key, NAME),)
+    assert customisation(f"--label={key}={NAME}").labels == ((key, NAME),)
 
 
 def test_a_prefix_has_capitals_with_annotations_only() -> None:
     """The API server folds the keys of annotations before it looks at them (ValidateAnnotations)."""
-    assert wishes("--annotation=Example.com/x=v").annotations
+    assert customisation("--annotation=Example.com/x=v").annotations
     with pytest.raises(PreflightError, match="is no key"):
         settings("--label=Example.com/x=v")
     with pytest.raises(PreflightError, match="the suite's own"):
@@ -177,14 +177,14 @@ def test_bad_input_is_one_sentence_a_hint_and_exit_code_4(word: str, sentence: s
 def test_two_values_for_one_key_are_refused(option: str) -> None:
     with pytest.raises(PreflightError, match=f"{option} gives x twice"):
         settings(option, "x=1", option, "x=2")
-    assert wishes(option, "x=1", option, "x=1") != Wishes()
+    assert customisation(option, "x=1", option, "x=1") != Customisation()
 
 
 def test_an_annotation_may_be_on_services_and_on_pods() -> None:
-    assert len(wishes("--annotation", "x=1", "--annotation", "pod:x=2").annotations) == 2
+    assert len(customisation("--annotation", "x=1", "--annotation", "pod:x=2").annotations) == 2
 
 
-# --------------------------------------------------------------------------------------------- what rows set themselves
+# ------------------------------------------------------------------------------------------- what checks set themselves
 GIVEN = {
     "service.beta.kubernetes.io/load-balancer-source-ranges",
     "service.alpha.kubernetes.io/external-traffic",
@@ -194,27 +194,27 @@ GIVEN = {
 }
 
 
-def test_the_annotations_that_rows_are_about_are_known() -> None:
-    assert given_by_rows("annotations").keys() >= GIVEN
+def test_the_annotations_that_checks_are_about_are_known() -> None:
+    assert given_by_checks("annotations").keys() >= GIVEN
 
 
 @pytest.mark.parametrize("key", sorted(GIVEN))
-def test_an_annotation_that_a_row_sets_is_refused_with_the_row(key: str) -> None:
+def test_an_annotation_that_a_check_sets_is_refused_with_the_check(key: str) -> None:
     with pytest.raises(PreflightError) as refused:
         settings(f"--annotation={key}=x")
-    row = given_by_rows("annotations")[key]
-    assert f"the row {row} sets {key} itself" in refused.value.sentence
-    assert wishes(f"--annotation=pod:{key}=x").annotations, "of pods no row says anything"
+    check = given_by_checks("annotations")[key]
+    assert f"the check {check} sets {key} itself" in refused.value.sentence
+    assert customisation(f"--annotation=pod:{key}=x").annotations, "of pods no check says anything"
 
 
-def test_a_label_that_a_row_sets_is_refused_with_the_row() -> None:
-    ((key, row),) = given_by_rows("labels").items()
+def test_a_label_that_a_check_sets_is_refused_with_the_check() -> None:
+    ((key, check),) = given_by_checks("labels").items()
     for option in ("--label", "--namespace-labels"):
-        with pytest.raises(PreflightError, match=f"the row {row} sets the label {key} itself"):
+        with pytest.raises(PreflightError, match=f"the check {check} sets the label {key} itself"):
             settings(f"{option}={key}=x")
 
 
-# -------------------------------------------------------------------------------------------------------------- images
+# --------------------------------------------------------------------------------------------------------------- images
 @pytest.mark.parametrize(
     ("image", "registry", "found"),
     [
@@ -238,10 +238,10 @@ def test_a_registry_alone_has_this_versions_image(monkeypatch: pytest.MonkeyPatc
 
 def test_effects_are_those_of_kubernetes() -> None:
     for effect in EFFECTS:
-        assert wishes(f"--toleration=x:{effect}").tolerations == (Toleration("x", None, effect),)
+        assert customisation(f"--toleration=x:{effect}").tolerations == (Toleration("x", None, effect),)
 
 
-# ------------------------------------------------------------------------------------------- internal load balancers
+# ---------------------------------------------------------------------------------------------- internal load balancers
 GCE, AZURE = "networking.gke.io/load-balancer-type", "service.beta.kubernetes.io/azure-load-balancer-internal"
 AWS = "service.beta.kubernetes.io/aws-load-balancer-"
 OPENSTACK = "service.beta.kubernetes.io/openstack-internal-load-balancer"
@@ -263,20 +263,22 @@ BALANCED = {"metadata": {"name": "x"}, "spec": {"type": "LoadBalancer"}}
 )
 def test_load_balancers_are_made_internal_by_the_profiles_annotation(provider: str, key: str, value: str) -> None:
     found = settings("--provider", provider, "--internal")
-    assert found.wishes.internal == ((key, value),)
+    assert found.customisation.internal == ((key, value),)
     assert "--internal" in shlex.split(found.repeat)
-    assert settings(*shlex.split(found.repeat)[4:]).wishes == found.wishes, "but for the context, which is there twice"
-    assert found.wishes.facts()[INTERNAL] == f"yes, by {key}={value}"
-    assert found.wishes.dressed("services", BALANCED)["metadata"]["annotations"] == {key: value}
+    assert settings(*shlex.split(found.repeat)[4:]).customisation == found.customisation, (
+        "but for the context, which is there twice"
+    )
+    assert found.customisation.facts()[INTERNAL] == f"yes, by {key}={value}"
+    assert found.customisation.dressed("services", BALANCED)["metadata"]["annotations"] == {key: value}
     of_nobody = {**BALANCED, "spec": {"type": "LoadBalancer", "loadBalancerClass": "esipp.dev/nobody"}}
     for other in (of_nobody, {**BALANCED, "spec": {"type": "NodePort"}}):
-        assert "annotations" not in found.wishes.dressed("services", other)["metadata"]
+        assert "annotations" not in found.customisation.dressed("services", other)["metadata"]
     (annotation,) = internal_of(named(provider))
     assert {source.grade for source in annotation.sources} == {Grade.DOCUMENTED}
 
 
 def test_without_the_option_they_are_as_the_provider_makes_them() -> None:
-    assert settings("--provider", "aks").wishes.internal == ()
+    assert settings("--provider", "aks").customisation.internal == ()
 
 
 @pytest.mark.parametrize(
@@ -298,23 +300,23 @@ def test_what_cannot_be_made_internal_is_refused(words: list[str], said: str, hi
 
 
 def test_the_same_annotation_twice_is_fine() -> None:
-    found = settings("--internal", "--provider", "aks", "--annotation", f"{AZURE}=true").wishes
+    found = settings("--internal", "--provider", "aks", "--annotation", f"{AZURE}=true").customisation
     assert found.dressed("services", BALANCED)["metadata"]["annotations"] == {AZURE: "true"}
 
 
 def test_a_plan_says_by_what_they_are_internal_and_who_says_so() -> None:
-    rows = [row for row in all_rows() if row.suite == "convergence"]
-    made, usual = (plan(Asked(named("aks"), rows, internal=each)) for each in (True, False))
+    checks = [check for check in all_checks() if check.suite == "convergence"]
+    made, usual = (plan(Asked(named("aks"), checks, internal=each)) for each in (True, False))
     said = " ".join(" ".join(as_text(made)).split())
     assert f"internal load balancers, by {AZURE}=true: cloud-provider-azure: load balancer annotations" in said
     assert said.endswith("--provider aks --internal")
     assert as_json(made)["internal"] == {AZURE: "true"}
     assert as_json(usual)["internal"] == {}
     with pytest.raises(PreflightError, match="metallb-l2 has no annotation"):
-        plan(Asked(named("metallb-l2"), rows, internal=True))
+        plan(Asked(named("metallb-l2"), checks, internal=True))
 
 
-# ------------------------------------------------------------------------------------------------ tags in the cloud
+# ---------------------------------------------------------------------------------------------------- tags in the cloud
 RESOURCE_TAGS, PIP_TAGS = f"{AWS}additional-resource-tags", "service.beta.kubernetes.io/azure-pip-tags"
 OURS = {**BALANCED, "metadata": {"name": "x", "labels": labels_of("0101-000000-abcd")}}
 
@@ -328,7 +330,7 @@ OURS = {**BALANCED, "metadata": {"name": "x", "labels": labels_of("0101-000000-a
 )
 def test_what_a_cloud_makes_is_tagged_with_the_run(provider: str, key: str, tag: str) -> None:
     found = settings("--provider", provider)
-    wished = found.wishes
+    wished = found.customisation
     made = cast(dict[str, Any], wished.on("POST", "/api/v1/namespaces/x/services", OURS))
     assert made["metadata"]["annotations"] == {key: f"{tag}=0101-000000-abcd"}
     assert wished.dressed("services", made) == made, "a replaced object gets it once"
@@ -339,7 +341,7 @@ def test_what_a_cloud_makes_is_tagged_with_the_run(provider: str, key: str, tag:
 
 
 def test_a_users_own_tags_stay() -> None:
-    wished = wishes("--provider", "aws-clb", "--annotation", f"{RESOURCE_TAGS}=purpose=esipp,team=net")
+    wished = customisation("--provider", "aws-clb", "--annotation", f"{RESOURCE_TAGS}=purpose=esipp,team=net")
     (value,) = wished.dressed("services", OURS)["metadata"]["annotations"].values()
     assert value == "purpose=esipp,team=net,esipp.dev/run=0101-000000-abcd"
 
@@ -347,11 +349,11 @@ def test_a_users_own_tags_stay() -> None:
 @pytest.mark.parametrize("provider", ["", "gke-legacy", "octavia-amphora", "metallb-l2"])
 def test_where_no_annotation_tags_nothing_is_tagged(provider: str) -> None:
     words = ["--provider", provider] if provider else []
-    assert wishes(*words) == Wishes()
+    assert customisation(*words) == Customisation()
 
 
 def test_what_no_cloud_serves_is_not_tagged() -> None:
-    wished = wishes("--provider", "aws-clb")
+    wished = customisation("--provider", "aws-clb")
     of_nobody = {**OURS, "spec": {"type": "LoadBalancer", "loadBalancerClass": "esipp.dev/nobody"}}
     for other in (of_nobody, {**OURS, "spec": {"type": "ClusterIP"}}, BALANCED):
         assert wished.dressed("services", other) == other

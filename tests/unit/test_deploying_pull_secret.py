@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from esipp.base import redaction
-from esipp.base.customisation import PULL_SECRET, Wishes
+from esipp.base.customisation import PULL_SECRET, Customisation
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.base.labels import labels_of
 from esipp.base.redaction import Redactor
@@ -25,7 +25,7 @@ from esipp.testbed.pull_secret import KINDS, OF_A_FILE, load, manifest
 from esipp.testbed.source_ranges import SourceRanges
 from tests.unit.rights_world import Guarded, granted
 from tests.unit.test_source_ranges import arranged
-from tests.unit.world import CELLS
+from tests.unit.world import CHECKS
 
 Json = dict[str, Any]
 IMAGE = "registry.example/esipp/echoserver:1"
@@ -183,9 +183,9 @@ def test_what_is_in_it_is_known_and_hidden(known: Redactor) -> None:
 
 
 def test_the_ledger_has_its_name_only(tmp_path: Path) -> None:
-    wishes = Wishes(pull_secret="there/pull", labels=(("x", "y"),))  # noqa: S106
-    run = Run(Settings(context="home", out=str(tmp_path / "run"), wishes=wishes), say=lambda _: None)
-    run.begin(CELLS[:1], 0)
+    customisation = Customisation(pull_secret="there/pull", labels=(("x", "y"),))  # noqa: S106
+    run = Run(Settings(context="home", out=str(tmp_path / "run"), customisation=customisation), say=lambda _: None)
+    run.begin(CHECKS[:1], 0)
     found = loaded(Holding())
     run.record("note", about="x", note=json.dumps(found))
     run.end()
@@ -208,12 +208,12 @@ def test_it_lives_in_the_runs_namespace_under_a_name_of_ours() -> None:
 def test_it_is_there_before_any_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     found = loaded(Holding())
     assert found is not None
-    made, stage = arranged(monkeypatch, SourceRanges(), pull_secret=found)
+    made, testbed = arranged(monkeypatch, SourceRanges(), pull_secret=found)
     kinds = [each["kind"] for each in made]
     assert kinds[:3] == ["Namespace", "Lease", "Secret"]
     assert {"DaemonSet", "Pod"} <= set(kinds[3:])
-    assert made[2] == manifest(stage.run, found)
-    assert AUTH not in repr(stage)
+    assert made[2] == manifest(testbed.run, found)
+    assert AUTH not in repr(testbed)
     assert "Secret" not in {each["kind"] for each in arranged(monkeypatch, SourceRanges())[0]}
 
 
@@ -221,7 +221,8 @@ def test_it_is_there_before_any_pod(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("lost", [CREATE, GET], ids=str)
 def test_a_right_that_is_missing_is_told_before_anything_is_made(lost: Right) -> None:
     cluster = Holding(rights={CREATE, GET} - {lost})
-    settings = Settings(context="home", outside="none", image=IMAGE, wishes=Wishes(pull_secret="there/pull"))  # noqa: S106
+    named = Customisation(pull_secret="there/pull")  # noqa: S106
+    settings = Settings(context="home", outside="none", image=IMAGE, customisation=named)
     with pytest.raises(PreflightError) as refused:
         examine(cast(Cluster, cluster), settings)
     assert str(lost) in refused.value.sentence
@@ -230,7 +231,8 @@ def test_a_right_that_is_missing_is_told_before_anything_is_made(lost: Right) ->
 
 
 def test_preflight_reads_it_and_makes_facts_of_what_was_given() -> None:
-    settings = Settings(context="home", outside="none", image=IMAGE, wishes=Wishes(pull_secret="there/pull"))  # noqa: S106
+    named = Customisation(pull_secret="there/pull")  # noqa: S106
+    settings = Settings(context="home", outside="none", image=IMAGE, customisation=named)
     found = examine(cast(Cluster, Holding()), settings)
     assert found.facts["created.pulls-with"] == "there/pull"
     assert found.decided["created.pulls-with"] == "given on the command line"

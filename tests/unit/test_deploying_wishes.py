@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.base.customisation import NOTHING, PULL_SECRET, Annotation, On, Toleration, Wishes
+from esipp.base.customisation import NOTHING, PULL_SECRET, Annotation, Customisation, On, Toleration
 from esipp.base.labels import labels_of
 from esipp.checks.catalog import HOUSE
 from esipp.checks.model import Role
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 TAINT = Toleration("dedicated", "qualification", "NoSchedule")
 ANY_GPU = Toleration("nvidia.com/gpu")
-WISHES = Wishes(
+WISHES = Customisation(
     labels=(("cost-centre", "4711"), ("example.com/owner", "net")),
     annotations=(
         Annotation(On.SERVICE, "cloud.example.com/internal", "true"),
@@ -160,7 +160,7 @@ def test_a_json_patch_is_left_alone() -> None:
 
 def test_the_cluster_sends_what_is_wished(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster.__new__(Cluster)
-    cluster.wishes, cluster._dialect = WISHES, dialect_of("v1.36.0")
+    cluster.customisation, cluster._dialect = WISHES, dialect_of("v1.36.0")
     sent: list[Json] = []
 
     def send(_method: str, _path: str, body: Json, *_: Any, **__: Any) -> Any:
@@ -193,32 +193,34 @@ def node(name: str, *taints: str, **labels: str) -> Json:
     ],
 )
 def test_which_taints_are_borne(toleration: Toleration | None, schedulable: bool) -> None:
-    wishes = Wishes(tolerations=(toleration,) if toleration else ())
-    assert read_node(node("a", "dedicated/x/NoSchedule"), wishes).schedulable is schedulable
-    assert read_node(node("a", "soft/x/PreferNoSchedule"), wishes).schedulable
-    assert not read_node(node("a", "dedicated/x/NoSchedule", "more/x/NoSchedule"), wishes).schedulable
+    customisation = Customisation(tolerations=(toleration,) if toleration else ())
+    assert read_node(node("a", "dedicated/x/NoSchedule"), customisation).schedulable is schedulable
+    assert read_node(node("a", "soft/x/PreferNoSchedule"), customisation).schedulable
+    assert not read_node(node("a", "dedicated/x/NoSchedule", "more/x/NoSchedule"), customisation).schedulable
 
 
 def test_roles_are_cast_among_the_chosen_nodes_only() -> None:
-    wishes = Wishes(node_selector=(("pool", "test"),))
+    customisation = Customisation(node_selector=(("pool", "test"),))
     items = [node("a"), node("b", pool="test"), node("c", pool="other"), node("d", pool="test")]
-    nodes = [read_node(item, wishes) for item in items]
+    nodes = [read_node(item, customisation) for item in items]
     assert cast_roles(nodes) == {Role.ENDPOINT_NODE: "b", Role.BARE_NODE: "d", Role.OTHER_NODE: "d"}
     assert all(each.usable and each.schedulable for each in nodes), "they are nodes all the same"
     assert cast_roles([read_node(item) for item in items])[Role.ENDPOINT_NODE] == "a"
     with pytest.raises(ValueError, match="fewer"):
-        cast_roles([read_node(item, Wishes(node_selector=(("pool", "none"),))) for item in items])
+        cast_roles([read_node(item, Customisation(node_selector=(("pool", "none"),))) for item in items])
 
 
 def test_a_marked_node_must_be_chosen_to_be_a_place() -> None:
     control = node("cp", **{"node-role.kubernetes.io/control-plane": ""})
     for selector, found in (((), "cp"), ((("pool", "test"),), None)):
-        assert marked([read_node(control, Wishes(node_selector=selector))], {}, "control-plane") == found
+        assert marked([read_node(control, Customisation(node_selector=selector))], {}, "control-plane") == found
 
 
 def test_agents_stand_on_chosen_nodes_only() -> None:
-    stage = world.stage(raw=False)
-    names = [*stage.nodes, "y-not-chosen", "z-chosen"]
-    wishes = {name: Wishes(node_selector=(("pool", "test"),) if name.startswith("y") else ()) for name in names}
-    stage.nodes = {name: read_node(node(name), wishes[name]) for name in names}
-    assert set(sample(stage.nodes.values(), stage.roles).nodes) == set(names) - {"y-not-chosen"}
+    testbed = world.made_testbed(raw=False)
+    names = [*testbed.nodes, "y-not-chosen", "z-chosen"]
+    customisation = {
+        name: Customisation(node_selector=(("pool", "test"),) if name.startswith("y") else ()) for name in names
+    }
+    testbed.nodes = {name: read_node(node(name), customisation[name]) for name in names}
+    assert set(sample(testbed.nodes.values(), testbed.roles).nodes) == set(names) - {"y-not-chosen"}

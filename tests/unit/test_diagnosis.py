@@ -1,4 +1,4 @@
-"""Where to look first: a symptom for every wrong class of every row, and what failing rows share."""
+"""Where to look first: a symptom for every wrong class of every check, and what failing checks share."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from esipp.checks.observation import Observation, Outcome, Verdict, Witness
 from esipp.judging.diagnosis import diagnose
 from esipp.judging.paths import judge
 from esipp.report.shared import common_factor
-from tests.unit.recorded_world import told_rows
+from tests.unit.recorded_world import told_checks
 from tests.unit.world import (
     SAMPLES,
     answer,
@@ -21,25 +21,25 @@ from tests.unit.world import (
     show,
     verdict,
 )
-from tests.unit.world import SOURCE_IP as CELLS
+from tests.unit.world import SOURCE_IP as CHECKS
 
 PROXIED = "loadbalancer.reference-proxy-xff.local.several-ports.tcp.ipv4.outside-1-to-vip.port-http"
 
 
-def test_every_wrong_class_of_every_row_has_a_place_to_look_first() -> None:
+def test_every_wrong_class_of_every_check_has_a_place_to_look_first() -> None:
     silent = []
-    for cell in CELLS:
-        if cell.level is Level.RECORD:
+    for path_check in CHECKS:
+        if path_check.level is Level.RECORD:
             continue
-        for shown in set(AddressClass) - cell.accept - {AddressClass.HAIRPIN}:
-            made = Verdict(cell.id, cell.level, Status.FAIL, "", "", shown=(shown,))
-            if not diagnose(cell, made):
-                silent.append((cell.id, shown))
+        for shown in set(AddressClass) - path_check.accept - {AddressClass.HAIRPIN}:
+            made = Verdict(path_check.id, path_check.level, Status.FAIL, "", "", shown=(shown,))
+            if not diagnose(path_check, made):
+                silent.append((path_check.id, shown))
     assert silent == []
 
 
 def test_what_is_fine_has_none() -> None:
-    assert diagnose(CELLS[0], verdict(CELLS[0])) == ""
+    assert diagnose(CHECKS[0], verdict(CHECKS[0])) == ""
 
 
 SEEN = [
@@ -74,15 +74,15 @@ SEEN = [
 
 @pytest.mark.parametrize(("identity", "shown", "words"), SEEN)
 def test_a_symptom_names_its_place(identity: str, shown: AddressClass, words: str) -> None:
-    cell = by_id(identity)
-    assert words in diagnose(cell, verdict(cell, show(cell.path, shown)))
+    path_check = by_id(identity)
+    assert words in diagnose(path_check, verdict(path_check, show(path_check.path, shown)))
 
 
 def test_a_backend_that_answers_itself_past_the_service_was_not_masqueraded() -> None:
-    cell = by_id("clusterip.udp.ipv6.backend-to-clusterip")
+    path_check = by_id("clusterip.udp.ipv6.backend-to-clusterip")
     reason = "the answer came from another address than the one dialled"
-    made = Verdict(cell.id, cell.level, Status.FAIL, "", "", reason, shown=(AddressClass.OTHER,))
-    assert "no rule of its own node masqueraded" in diagnose(cell, made)
+    made = Verdict(path_check.id, path_check.level, Status.FAIL, "", "", reason, shown=(AddressClass.OTHER,))
+    assert "no rule of its own node masqueraded" in diagnose(path_check, made)
 
 
 @pytest.mark.parametrize(
@@ -90,24 +90,24 @@ def test_a_backend_that_answers_itself_past_the_service_was_not_masqueraded() ->
     [("172.18.0.7 = client outside-2", "address of another client"), ("192.0.2.1 = nobody we know", "NAT device")],
 )
 def test_another_clients_address_is_not_nobodys(seen: str, words: str) -> None:
-    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
+    path_check = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
     tally = {"172.18.0.6 = client outside-1": 3, seen: 5}
     shown = (AddressClass.CLIENT, AddressClass.OTHER)
-    made = Verdict(cell.id, cell.level, Status.FLAKY, "", "", tally=tally, shown=shown)
-    assert words in diagnose(cell, made)
+    made = Verdict(path_check.id, path_check.level, Status.FLAKY, "", "", tally=tally, shown=shown)
+    assert words in diagnose(path_check, made)
 
 
 def test_a_forged_header_that_is_believed_is_the_load_balancers_doing() -> None:
-    cell = by_id(PROXIED + ".claims-x-forwarded-for")
-    said = verdict(cell, answer(cell.path, "172.18.255.1", **header(Claim.FORWARDED_FOR, "203.0.113.7")))
+    path_check = by_id(PROXIED + ".claims-x-forwarded-for")
+    said = verdict(path_check, answer(path_check.path, "172.18.255.1", **header(Claim.FORWARDED_FOR, "203.0.113.7")))
     assert said.status is Status.FAIL
-    assert "believes what a client claims" in diagnose(cell, said)
+    assert "believes what a client claims" in diagnose(path_check, said)
 
 
 def test_packets_at_a_backend_are_the_bare_nodes_doing() -> None:
-    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node")
-    seen = {cell.path.key: [Witness(cell.path.key, 0, True, "words", ("192.0.2.1", 7))]}
-    assert "hands the traffic on" in diagnose(cell, verdict(cell, witnesses=seen))
+    path_check = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node")
+    seen = {path_check.path.key: [Witness(path_check.path.key, 0, True, "words", ("192.0.2.1", 7))]}
+    assert "hands the traffic on" in diagnose(path_check, verdict(path_check, witnesses=seen))
 
 
 @pytest.mark.parametrize(
@@ -119,26 +119,28 @@ def test_packets_at_a_backend_are_the_bare_nodes_doing() -> None:
     ],
 )
 def test_a_broken_answer_is_no_nat_device(outcome: Outcome, words: str) -> None:
-    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
-    assert words in diagnose(cell, verdict(cell, Observation(cell.path.key, 0, outcome)))
+    path_check = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
+    assert words in diagnose(path_check, verdict(path_check, Observation(path_check.path.key, 0, outcome)))
 
 
-# ------------------------------------------------------------------------------------------- what failing rows share
+# ------------------------------------------------------------------------------------------- what failing checks share
 def factor(test: Callable[[Path], bool], what: AddressClass = AddressClass.NODE, **fields: Any) -> str:
     """What is said where every client of a Local service that the test picks is rewritten."""
     wanted = frozenset({AddressClass.CLIENT})
     hit = {
-        cell.path
-        for cell in CELLS
-        if cell.accept == wanted and cell.path.entry.kind is not EntryKind.CLUSTER_IP and test(cell.path)
+        path_check.path
+        for path_check in CHECKS
+        if path_check.accept == wanted
+        and path_check.path.entry.kind is not EntryKind.CLUSTER_IP
+        and test(path_check.path)
     }
     assert hit
     changes = {path.key: [show(path, what, seq) for seq in range(SAMPLES)] for path in hit}
     made = changed_evidence(changes, **fields)
-    verdicts = {cell.id: judge(cell, made) for cell in CELLS}
-    failing = [cell for cell in CELLS if verdicts[cell.id].status is Status.FAIL]
+    verdicts = {path_check.id: judge(path_check, made) for path_check in CHECKS}
+    failing = [path_check for path_check in CHECKS if verdicts[path_check.id].status is Status.FAIL]
     assert failing
-    return common_factor(told_rows(failing), told_rows(CELLS), verdicts)
+    return common_factor(told_checks(failing), told_checks(CHECKS), verdicts)
 
 
 def outside(path: Path) -> bool:
@@ -177,25 +179,28 @@ def test_everything_shares_nothing() -> None:
 
 
 def test_siblings_that_fail_as_well_take_the_factor_away() -> None:
-    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
+    path_check = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
     sibling = by_id("nodeport.local.udp.ipv4.outside-1-to-endpoint-node")
     changes = {
-        each.path.key: [show(each.path, AddressClass.NODE, seq) for seq in range(SAMPLES)] for each in (cell, sibling)
+        each.path.key: [show(each.path, AddressClass.NODE, seq) for seq in range(SAMPLES)]
+        for each in (path_check, sibling)
     }
     made = changed_evidence(changes)
-    verdicts = {each.id: judge(each, made) for each in CELLS}
+    verdicts = {each.id: judge(each, made) for each in CHECKS}
     assert verdicts[sibling.id].status is Status.FAIL
-    assert "over TCP" not in common_factor(told_rows([cell]), told_rows(CELLS), verdicts)
-    assert "over IPv4, not IPv6" in common_factor(told_rows([cell]), told_rows(CELLS), verdicts)
+    assert "over TCP" not in common_factor(told_checks([path_check]), told_checks(CHECKS), verdicts)
+    assert "over IPv4, not IPv6" in common_factor(told_checks([path_check]), told_checks(CHECKS), verdicts)
 
 
 def test_what_was_not_asked_proves_nothing() -> None:
-    cell = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
-    assert cell.path.service is not None
-    assert cell.path.service.policy is TrafficPolicy.LOCAL
+    path_check = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
+    assert path_check.path.service is not None
+    assert path_check.path.service.policy is TrafficPolicy.LOCAL
     assert (
         common_factor(
-            told_rows([cell]), told_rows([cell]), {cell.id: verdict(cell, show(cell.path, AddressClass.NODE))}
+            told_checks([path_check]),
+            told_checks([path_check]),
+            {path_check.id: verdict(path_check, show(path_check.path, AddressClass.NODE))},
         )
         == ""
     )

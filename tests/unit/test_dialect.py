@@ -31,7 +31,7 @@ Json = dict[str, Any]
 SERVICES = f"/api/v1/namespaces/{NAMESPACE}/services"
 OLD = [name for name in NAMES if name != "1.30"]
 ANNOTATED = ["1.4", "1.5"]
-LIFE = [row for row in TRIALS if row.trial == "lifecycle"]
+LIFE = [check for check in TRIALS if check.trial == "lifecycle"]
 Open = Callable[..., tuple[OldServer, Cluster]]
 
 
@@ -343,8 +343,8 @@ def live(server: OldServer, cluster: Cluster) -> dict[str, Fact]:
             answer = say(1, name)
         return {(place, Family.IPV4): answer for place in (Place.ENDPOINT_NODE, Place.BARE_NODE)}
 
-    stage = SimpleNamespace(cluster=cluster, namespace=NAMESPACE, run="test")
-    asker: Any = SimpleNamespace(stage=stage, everywhere=everywhere, stop=Stop())
+    testbed = SimpleNamespace(cluster=cluster, namespace=NAMESPACE, run="test")
+    asker: Any = SimpleNamespace(testbed=testbed, everywhere=everywhere, stop=Stop())
     return LifeCycle(asker, listen=True).perform()
 
 
@@ -355,7 +355,7 @@ def test_the_life_of_a_port_holds_where_it_can_be_asked_and_nowhere_else(name: s
     version = read_version(server.version)
     assert version is not None
     wrong = {each.rpartition(".")[2] for each in differing(Seen(life=live(server, cluster)), LIFE)}
-    needs = {row.claim: needs_kubernetes(row) for row in LIFE}
+    needs = {check.claim: needs_kubernetes(check) for check in LIFE}
     assert wrong == {claim for claim, need in needs.items() if need and need.number > version}
     assert set(needs) == {*CLAIMS, "prompt"}, "that one is of all changes"
 

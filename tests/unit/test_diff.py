@@ -1,4 +1,4 @@
-"""What a comparison of two runs makes of every change of a row."""
+"""What a comparison of two runs makes of every change of a check."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ from esipp.checks.observation import Verdict
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.checks import FAILING, Kind
 from esipp.report.comparing.diff import Diff, compare
-from tests.unit.comparing_world import OTHER_NODES, one, run_of, said, told_row
+from tests.unit.comparing_world import OTHER_NODES, one, run_of, said, told_check
 
 P, F, FLAKY, K = Status.PASS, Status.FAIL, Status.FLAKY, Status.KNOWN
 R, D = Status.RECORDED, "a known defect"
@@ -54,7 +54,7 @@ U, I, E = Status.UNSUPPORTED, Status.INCONCLUSIVE, Status.ERROR  # noqa: E741 - 
         (U, I, Kind.OTHERWISE, 0),
     ],
 )
-def test_every_change_of_a_core_row_has_its_kind_and_exit_code(
+def test_every_change_of_a_core_check_has_its_kind_and_exit_code(
     old: Status | str, new: Status | str, kind: Kind, code: int
 ) -> None:
     diff = compare(
@@ -73,7 +73,7 @@ def test_every_change_of_a_core_row_has_its_kind_and_exit_code(
         (Level.RECORD, Binding.EXTENDED, 0),
     ],
 )
-def test_only_binding_rows_make_it_fail(level: Level, fail_on: Binding, code: int) -> None:
+def test_only_binding_checks_make_it_fail(level: Level, fail_on: Binding, code: int) -> None:
     old, new = (one(status, level=level) for status in (P, F))
     assert compare(old, new, fail_on).exit_code == code
 
@@ -83,7 +83,9 @@ def test_a_run_compared_with_itself_shows_nothing() -> None:
     diff = compare(run, run)
     assert (diff.changes, diff.redefined, diff.environment) == ([], [], [])
     assert diff.exit_code is ExitCode.CONFORMANT
-    assert diff.sentence == "Nothing changed: the 3 rows that both runs have got the same verdicts, and show the same."
+    assert (
+        diff.sentence == "Nothing changed: the 3 checks that both runs have got the same verdicts, and show the same."
+    )
 
 
 VERDICTS = st.dictionaries(
@@ -116,7 +118,7 @@ def test_what_regressed_one_way_is_fixed_the_other_way(
 
 
 @given(VERDICTS, VERDICTS)
-def test_no_core_row_fails_unnoticed_that_did_not_before(
+def test_no_core_check_fails_unnoticed_that_did_not_before(
     one: dict[str, tuple[Status, Level, str]], two: dict[str, tuple[Status, Level, str]]
 ) -> None:
     failing = [
@@ -128,24 +130,24 @@ def test_no_core_row_fails_unnoticed_that_did_not_before(
     assert code is ExitCode.NOT_CONFORMANT or not failing
 
 
-def test_rows_of_one_run_only_are_new_or_gone_and_no_regression() -> None:
+def test_checks_of_one_run_only_are_new_or_gone_and_no_regression() -> None:
     diff = compare(run_of([said("a.row", P)]), run_of([said("b.row", F)]))
     assert [(change.id, change.kind) for change in diff.changes] == [("a.row", Kind.GONE), ("b.row", Kind.NEW)]
     assert diff.exit_code is ExitCode.CONFORMANT
-    assert diff.sentence == "The runs have no row in common."
+    assert diff.sentence == "The runs have no check in common."
 
 
-def test_new_rows_that_fail_are_told_in_the_first_sentence() -> None:
+def test_new_checks_that_fail_are_told_in_the_first_sentence() -> None:
     diff = compare(run_of([said("a.row", P)]), run_of([said("a.row", P), said("b.row", F)]))
-    assert diff.sentence == "No core row regressed, none fixed, 1 new (1 of which fail)."
+    assert diff.sentence == "No core check regressed, none fixed, 1 new (1 of which fail)."
 
 
-def test_the_first_sentence_counts_core_rows_first() -> None:
+def test_the_first_sentence_counts_core_checks_first() -> None:
     old = [said("a", P), said("b", P), said("c", P), said("d", F), said("e", P, Level.EXTENDED)]
     new = [said("a", F), said("b", FLAKY), said("c", U), said("d", P), said("e", F, Level.EXTENDED)]
     sentence = compare(run_of(old), run_of(new)).sentence
     assert sentence.startswith(
-        "3 core rows regressed (1 of them: what held is not shown any more), 1 extended, 1 fixed"
+        "3 core checks regressed (1 of them: what held is not shown any more), 1 extended, 1 fixed"
     )
 
 
@@ -169,7 +171,7 @@ def test_a_run_that_is_not_whole_is_compared_and_told() -> None:
     assert diff.exit_code is ExitCode.HARNESS
     assert diff.incomplete == ["NEW is not whole: the run has no closing record: it was killed"]
     assert [(each.id, each.kind) for each in diff.changes] == [("b", Kind.NO_VERDICT)]
-    assert diff.sentence.startswith("As far as the ledgers go, no core row regressed")
+    assert diff.sentence.startswith("As far as the ledgers go, no core check regressed")
 
 
 def test_a_regression_in_a_run_that_is_not_whole_is_one() -> None:
@@ -186,10 +188,10 @@ def test_a_damaged_old_ledger_is_told_too() -> None:
 
 
 def test_an_interrupted_run_is_not_whole_though_it_was_closed() -> None:
-    new = run_of([said("a", P)], rows=[told_row("a"), told_row("b")])
+    new = run_of([said("a", P)], checks=[told_check("a"), told_check("b")])
     new.end = {"result": "incomplete", "why": "the run was interrupted", "exit_code": 2}
     diff = compare(run_of([said("a", P), said("b", P)]), new)
-    assert diff.incomplete == ["NEW is not whole: 1 of its rows has no verdict (the run was interrupted)"]
+    assert diff.incomplete == ["NEW is not whole: 1 of its checks has no verdict (the run was interrupted)"]
     assert diff.exit_code is ExitCode.HARNESS
 
 
@@ -283,8 +285,8 @@ def test_another_reason_for_not_being_asked_is_a_difference() -> None:
 
 # ---------------------------------------------------------------------------------------------------- beside
 def test_what_suites_define_otherwise_is_told() -> None:
-    old = run_of([said("a", P)], rows=[told_row("a", Level.EXTENDED, "It should.")])
-    new = run_of([said("a", P)], rows=[told_row("a", Level.CORE, "It must.")])
+    old = run_of([said("a", P)], checks=[told_check("a", Level.EXTENDED, "It should.")])
+    new = run_of([said("a", P)], checks=[told_check("a", Level.CORE, "It must.")])
     told = {each.what: (each.old, each.new) for each in compare(old, new).redefined}
     assert told == {"level": ("extended", "core"), "requirement": ("It should.", "It must.")}
 

@@ -16,7 +16,7 @@ from esipp.report.comparing.document import MOST_IDS, Paper, Section, Table, as_
 from esipp.report.comparing.page import as_html
 from esipp.report.matrix import WIDTH
 from tests.unit.comparing_world import run_of, said
-from tests.unit.report_world import HOSTILE, failing, made, some_rows, write
+from tests.unit.report_world import HOSTILE, failing, made, some_checks, write
 from tests.unit.test_diff_times import joined, probed
 
 P, F, U = Status.PASS, Status.FAIL, Status.UNSUPPORTED
@@ -31,9 +31,9 @@ def text(old: RecordedRun, new: RecordedRun) -> str:
     return as_text(diff_report.paper(compare(old, new)))
 
 
-def test_many_rows_that_regressed_alike_are_told_as_one_with_where_to_look() -> None:
+def test_many_checks_that_regressed_alike_are_told_as_one_with_where_to_look() -> None:
     told = text(many(P), many(F, likely="kube-proxy masquerades"))
-    assert told.startswith("112 core rows regressed, none fixed.\n")
+    assert told.startswith("112 core checks regressed, none fixed.\n")
     assert told.count("nodeport.local.") == 1
     assert "nodeport.local.{tcp,udp}.ipv4." in told
     assert "kube-proxy masquerades" in told
@@ -50,7 +50,7 @@ def test_lines_keep_the_width_and_ids_are_whole_when_put_together() -> None:
 
 def test_a_loss_of_coverage_names_the_reason() -> None:
     told = text(many(P), many(U, observed="not asked", reason="needs SCTP: the kernel lacks it"))
-    assert "112 core rows regressed (112 of them: what held is not shown any more)" in told
+    assert "112 core checks regressed (112 of them: what held is not shown any more)" in told
     assert "needs SCTP: the kernel lacks it" in told
 
 
@@ -134,16 +134,16 @@ def test_text_and_markdown_cannot_be_taken_over_by_what_others_wrote() -> None:
     assert "\n# head" not in markdown
 
 
-def test_a_table_keeps_its_columns_whatever_is_in_a_cell() -> None:
+def test_a_table_keeps_its_columns_whatever_is_in_a_path_check() -> None:
     table = Table(("a", "b"), (("x|y", "p\nq"), ("z" * 200, "")), frozenset({0}), frozenset({0}))
     lines = as_markdown(Paper("", "", (), (Section("t", table=table),))).splitlines()
-    rows = [line for line in lines if line.startswith("|")]
-    assert len(rows) == 4
-    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
+    checks = [line for line in lines if line.startswith("|")]
+    assert len(checks) == 4
+    assert {len(re.findall(r"(?<!\\)\|", check)) for check in checks} == {3}
     assert "z" * 60 in as_text(Paper("", "", (), (Section("t", table=table),)))
 
 
-def test_json_has_every_row_and_both_verdicts() -> None:
+def test_json_has_every_check_and_both_verdicts() -> None:
     told = json.loads(diff_report.document(compare(many(P), many(F))))
     assert (told["kind"], told["exit_code"], len(told["regressed"])) == ("esipp.diff", 1, 112)
     assert len(told["rows"]) == told["counts"]["regressed"] == 112
@@ -172,15 +172,15 @@ def test_a_ledger_compared_with_itself_shows_nothing_in_any_form(
     assert "Nothing changed" in capsys.readouterr().out
 
 
-def test_a_core_row_that_fails_exits_with_1_and_is_written_to_a_file(good: Path, tmp_path: Path) -> None:
+def test_a_core_check_that_fails_exits_with_1_and_is_written_to_a_file(good: Path, tmp_path: Path) -> None:
     made(tmp_path / "bad", said=failing())
     out = tmp_path / "diff.md"
     assert main(["diff", str(good), str(tmp_path / "bad"), "--format", "markdown", "--out", str(out)]) == 1
-    assert "**1 core row regressed, none fixed" in out.read_text()
+    assert "**1 core check regressed, none fixed" in out.read_text()
     assert main(["diff", str(tmp_path / "bad"), str(good)]) == 0
 
 
-def test_extended_rows_fail_unless_only_core_ones_are_asked(good: Path, tmp_path: Path) -> None:
+def test_extended_checks_fail_unless_only_core_ones_are_asked(good: Path, tmp_path: Path) -> None:
     made(tmp_path / "bad", said=failing(level=Level.EXTENDED))
     assert main(["diff", str(good), str(tmp_path / "bad")]) == 1
     assert main(["diff", str(good), str(tmp_path / "bad"), "--fail-on", "core"]) == 0
@@ -200,8 +200,8 @@ def test_what_cannot_be_read_or_written_exits_with_4(good: Path, tmp_path: Path)
     assert main(["diff", str(good), str(good), "--out", str(tmp_path / "no" / "folder")]) == 4
 
 
-def test_runs_of_other_rows_are_compared_in_what_they_share(good: Path, tmp_path: Path) -> None:
-    made(tmp_path / "few", rows=some_rows()[:5])
+def test_runs_of_other_checks_are_compared_in_what_they_share(good: Path, tmp_path: Path) -> None:
+    made(tmp_path / "few", checks=some_checks()[:5])
     assert main(["diff", str(good), str(tmp_path / "few")]) == 0
 
 

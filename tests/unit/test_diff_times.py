@@ -15,7 +15,7 @@ from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.diff import compare
 from esipp.report.comparing.statistics import ALPHA, LEAST, Compared, compare_samples, correct
 from esipp.report.comparing.times import CONVERGENCE, FLIPS, GAPS, HEALTH, PROBES, Times, compare_times, samples
-from tests.unit.comparing_world import path_row, probe, run_of, said
+from tests.unit.comparing_world import path_check, probe, run_of, said
 
 SAMPLES = st.lists(st.floats(0.001, 10), min_size=LEAST, max_size=20)
 
@@ -88,16 +88,16 @@ def test_a_correction_never_makes_anything_more_significant(ps: list[float]) -> 
 
 # ------------------------------------------------------------------------------------------------- from a run
 def probed(took: list[float], family: str = "IPv4", service: str = "nodeport.local") -> RecordedRun:
-    rows = [path_row(f"{service}.{family}.{number}", service, family) for number in range(len(took))]
-    run = run_of([said(row.id, Status.PASS) for row in rows], rows=rows)
-    run.probes = {row.id: [probe(seconds)] for row, seconds in zip(rows, took, strict=True)}
+    checks = [path_check(f"{service}.{family}.{number}", service, family) for number in range(len(took))]
+    run = run_of([said(check.id, Status.PASS) for check in checks], checks=checks)
+    run.probes = {check.id: [probe(seconds)] for check, seconds in zip(checks, took, strict=True)}
     return run
 
 
 def joined(*runs: RecordedRun) -> RecordedRun:
     first = runs[0]
     for other in runs[1:]:
-        first.rows += other.rows
+        first.checks += other.checks
         first.verdicts |= other.verdicts
         first.probes |= other.probes
     return first
@@ -131,7 +131,7 @@ def test_one_service_that_got_slower_is_found_among_others() -> None:
 
 def test_only_answered_probes_that_are_told_singly_count() -> None:
     run = probed([0.01])
-    path = run.rows[0].path
+    path = run.checks[0].path
     run.probes[path] += [probe(20.0, times=198), probe(5.0, outcome="timeout"), probe(0.01)]
     times = compare_times(run, run)
     assert times.probes == pytest.approx((0.01, 0.01))

@@ -260,7 +260,7 @@ def test_both_nodes_of_the_health_checks_are_cordoned_at_once(fake: FakeNodes, m
     before, seen = fake.plain(), []
 
     class Asker:
-        stage = SimpleNamespace(services={service_name(Situation.ONE_POD): {"spec": {"healthCheckNodePort": 7}}})
+        testbed = SimpleNamespace(services={service_name(Situation.ONE_POD): {"spec": {"healthCheckNodePort": 7}}})
         places: ClassVar = {Place.ENDPOINT_NODE: "a", Place.BARE_NODE: "b"}
 
         def on_nodes(self, *asked: object, **how: object) -> dict[Any, Any]:

@@ -12,8 +12,8 @@ import pytest
 from esipp.checks.catalog import HOUSE
 from esipp.checks.check import Level
 from esipp.report.escaping import links
-from esipp.report.pages import rows_page
-from tests.unit.world import CELLS
+from esipp.report.pages import checks_page
+from tests.unit.world import CHECKS
 
 PAGES = sorted(
     [HOUSE / "README.md", *HOUSE.glob("docs/**/*.md"), *HOUSE.glob("images/*/README.md"), *HOUSE.glob("ci/*.md")]
@@ -26,29 +26,33 @@ def expand(pattern: str) -> list[str]:
     return ["".join(chosen) for chosen in product(*parts)]
 
 
-def test_the_page_names_every_row_once_and_is_short_enough_to_be_read() -> None:
-    page = rows_page(CELLS)
+def test_the_page_names_every_check_once_and_is_short_enough_to_be_read() -> None:
+    page = checks_page(CHECKS)
     lines = [line for line in page.splitlines() if line.startswith("| `")]
     ids = [identity for line in lines for identity in expand(line.split("`")[1])]
-    assert sorted(ids) == sorted(cell.id for cell in CELLS)
+    assert sorted(ids) == sorted(path_check.id for path_check in CHECKS)
     assert len(lines) < 450
 
 
-def test_the_page_says_how_many_rows_of_each_level_there_are() -> None:
-    page = rows_page(CELLS)
+def test_the_page_says_how_many_checks_of_each_level_there_are() -> None:
+    page = checks_page(CHECKS)
     told = {level: sum(int(n) for n in re.findall(rf"(\d+) {level.value}", page)) for level in Level}
-    assert told == {level: 2 * sum(1 for cell in CELLS if cell.level is level) for level in Level}, "once in all"
+    assert told == {level: 2 * sum(1 for path_check in CHECKS if path_check.level is level) for level in Level}, (
+        "once in all"
+    )
 
 
-def test_a_line_names_the_levels_and_references_of_its_rows() -> None:
-    cell = next(cell for cell in CELLS if cell.id == "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
-    page = rows_page(CELLS)
+def test_a_line_names_the_levels_and_references_of_its_checks() -> None:
+    path_check = next(
+        path_check for path_check in CHECKS if path_check.id == "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
+    )
+    page = checks_page(CHECKS)
     start = "| `nodeport.local.{tcp,udp,sctp}.{ipv4,ipv6}.outside-1-to-endpoint-node` "
     line = next(line for line in page.splitlines() if line.startswith(start))
     assert "| core, SCTP: extended | client |" in line
     numbers = line.split("|")[-2].split(", ")
     listed = dict(re.findall(r"^(\d+)\. (.*)$", page, re.MULTILINE))
-    assert [listed[number.strip()] for number in numbers] == [links([each]) for each in cell.references]
+    assert [listed[number.strip()] for number in numbers] == [links([each]) for each in path_check.references]
 
 
 @cache

@@ -12,16 +12,16 @@ from esipp.app.cli import main
 from esipp.app.doctor.examination import clean_command, examine_all
 from esipp.app.doctor.model import Grade
 from esipp.app.doctor.text import age, as_json, as_text
-from esipp.base.customisation import Wishes
+from esipp.base.customisation import Customisation
 from esipp.base.errors import PreflightError
 from esipp.checks.check import HOST_NETWORK, Level
 from esipp.cluster.namespaces import owner
 from esipp.cluster.rights import OF_SUITES, SLICES, all_rights
 from tests.unit.doctor_world import (
+    CHECKS,
     HOME,
     IMAGE,
     LISTS,
-    ROWS,
     Asked,
     cordoned,
     examined,
@@ -49,10 +49,10 @@ def test_a_fit_cluster_is_told_with_what_a_run_would_do(monkeypatch: pytest.Monk
     assert report.work is not None
     assert all(check.hint for check in report.checks if check.grade is not Grade.OK)
     assert not any(check.hint for check in report.checks if check.grade is Grade.OK)
-    named_rows = sum(len(rows) for rows in report.work.unsupported.values()) + len(report.work.asked)
-    assert named_rows == len(ROWS)
+    named_checks = sum(len(checks) for checks in report.work.unsupported.values()) + len(report.work.asked)
+    assert named_checks == len(CHECKS)
     said = text(report)
-    assert f"{len(report.work.asked)} of {len(ROWS)} would be asked" in said
+    assert f"{len(report.work.asked)} of {len(CHECKS)} would be asked" in said
     assert f"{report.work.made.balancers} load balancers at most" in said
     assert "if killed namespace esipp-RUN" in said
     assert "esipp clean --context home removes it" in said
@@ -68,13 +68,13 @@ def test_what_is_sent_creates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {path.rpartition("/")[2] for path, _ in posts} == {"namespaces", "services", "pods"}
 
 
-def test_unsupported_rows_are_counted_by_feature_and_level(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_checks_are_counted_by_feature_and_level(monkeypatch: pytest.MonkeyPatch) -> None:
     report = examined(monkeypatch, Asked())
     assert report.work is not None
-    ((why, rows),) = [each for each in report.work.unsupported.items() if "needs vantage.outside:" in each[0]]
-    core = sum(row.level is Level.CORE for row in rows)
-    assert f"{len(rows)} ({core} core" in text(report)
-    assert all("vantage.outside" in row.features for row in rows), why
+    ((why, checks),) = [each for each in report.work.unsupported.items() if "needs vantage.outside:" in each[0]]
+    core = sum(check.level is Level.CORE for check in checks)
+    assert f"{len(checks)} ({core} core" in text(report)
+    assert all("vantage.outside" in check.features for check in checks), why
     assert report.left_out >= core > 0
     told = json.loads(as_json(report))
     (group,) = [each for each in told["work"]["unsupported"] if each["why"] == why]
@@ -83,9 +83,9 @@ def test_unsupported_rows_are_counted_by_feature_and_level(monkeypatch: pytest.M
     assert told["core_rows_left_out"] == report.left_out
 
 
-def test_fewer_rows_make_fewer_load_balancers(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [row for row in ROWS if row.id == "nodeport.local.tcp.ipv4.pod-on-other-node-to-endpoint-node"]
-    report = examined(monkeypatch, Asked(), rows=rows)
+def test_fewer_checks_make_fewer_load_balancers(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = [check for check in CHECKS if check.id == "nodeport.local.tcp.ipv4.pod-on-other-node-to-endpoint-node"]
+    report = examined(monkeypatch, Asked(), checks=checks)
     assert report.work is not None
     assert (len(report.work.asked), report.work.made.balancers) == (1, 0)
     assert "go on to cost" not in text(report)
@@ -126,13 +126,13 @@ def test_no_such_context(unreachable: str, capsys: pytest.CaptureFixture[str]) -
     assert "run it" not in said
 
 
-def test_rights_that_are_lacking_are_told_with_the_rows_that_need_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rights_that_are_lacking_are_told_with_the_checks_that_need_them(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = {*SLICES, *(right for right in OF_SUITES["compatibility"] if right.verb == "update")}
     report = examined(monkeypatch, Asked((all_rights() | LISTS) - lost))
     check = the(report, "rights")
     assert check.grade is Grade.NO
-    count = sum(row.suite == "convergence" for row in ROWS)
-    assert f"convergence, {count} rows" in check.sentence
+    count = sum(check.suite == "convergence" for check in CHECKS)
+    assert f"convergence, {count} checks" in check.sentence
     assert "update services (for health_checks" in check.sentence
     assert "docs/rbac.yaml" in check.hint
     assert report.work is not None, "what would be asked is told nevertheless"
@@ -140,15 +140,15 @@ def test_rights_that_are_lacking_are_told_with_the_rows_that_need_them(monkeypat
 
 
 def test_rights_that_others_need_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [row for row in ROWS if row.suite == "source_ip"]
-    report = examined(monkeypatch, Asked((all_rights() | LISTS) - set(OF_SUITES["convergence"])), rows=rows)
+    checks = [check for check in CHECKS if check.suite == "source_ip"]
+    report = examined(monkeypatch, Asked((all_rights() | LISTS) - set(OF_SUITES["convergence"])), checks=checks)
     assert the(report, "rights").grade is Grade.OK
 
 
 def test_an_account_that_may_nothing_is_told_so_and_nothing_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     report = examined(monkeypatch, Asked(()))
     assert {"rights", "nodes"} <= grades(report, Grade.NO)
-    assert f"all {len(ROWS)} rows" in the(report, "rights").sentence
+    assert f"all {len(CHECKS)} checks" in the(report, "rights").sentence
     assert {"quota", "limits", "left-overs"} <= grades(report, Grade.WARN)
     assert report.work is None
     assert "what would be asked is not known" in text(report)
@@ -234,8 +234,8 @@ def test_a_server_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pull_secret_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    wishes = Wishes(pull_secret="there/pull")  # noqa: S106
-    report = examined(monkeypatch, Asked(), replace(HOME, wishes=wishes))
+    customisation = Customisation(pull_secret="there/pull")  # noqa: S106
+    report = examined(monkeypatch, Asked(), replace(HOME, customisation=customisation))
     check = the(report, "pull secret")
     assert check.grade is Grade.NO
     assert "lacks these rights" in check.sentence
@@ -278,8 +278,8 @@ def test_ages(seconds: float | None, words: str) -> None:
 def test_the_command_that_would_run_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def examine(settings: Any, rows: Any, asked: list[str]) -> Any:
-        report = examine_all(replace(settings, context="nobody"), rows, asked)
+    def examine(settings: Any, checks: Any, asked: list[str]) -> Any:
+        report = examine_all(replace(settings, context="nobody"), checks, asked)
         seen.append(report.command)
         return report
 
@@ -329,8 +329,8 @@ def test_of_many_nodes_it_says_how_many_would_carry_an_agent(monkeypatch: pytest
 
 
 def test_internal_load_balancers_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    wishes = Wishes(internal=(("cloud.example.com/internal", "true"),))
-    report = examined(monkeypatch, Asked(), replace(HOME, provider="aks", wishes=wishes))
+    customisation = Customisation(internal=(("cloud.example.com/internal", "true"),))
+    report = examined(monkeypatch, Asked(), replace(HOME, provider="aks", customisation=customisation))
     assert the(report, "VIPs").sentence.endswith("; internal, by cloud.example.com/internal=true")
     assert "--internal" in report.command
     assert "internal" not in the(examined(monkeypatch, Asked()), "VIPs").sentence

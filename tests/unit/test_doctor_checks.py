@@ -8,15 +8,15 @@ import pytest
 from esipp.app.doctor import admission, nodes
 from esipp.app.doctor import environment as surroundings
 from esipp.app.doctor import machine as here
-from esipp.app.doctor.model import Check, Grade
+from esipp.app.doctor.model import DoctorCheck, Grade
 from esipp.app.plan.plan import Made
-from esipp.base.customisation import Toleration, Wishes
+from esipp.base.customisation import Customisation, Toleration
 from esipp.checks.model import Role
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster
 from esipp.cluster.rights import WELCOME
 from esipp.judging.topology import cast_roles, read_node
 from esipp.testbed.manifests import agent_pod
-from tests.unit.doctor_world import IMAGE, ROWS, Asked, cordoned, named, refusal
+from tests.unit.doctor_world import CHECKS, IMAGE, Asked, cordoned, named, refusal
 from tests.unit.rights_world import node
 
 Json = dict[str, Any]
@@ -101,18 +101,18 @@ def with_images(item: Json, *images: str) -> Json:
 def test_nodes_are_told_with_why_they_take_no_pods() -> None:
     raw = [node("a", 1), node("b", 2), cordoned("c", 3), tainted("d", 4, "gpu"), node("e", 5)]
     raw[4]["status"]["nodeInfo"]["operatingSystem"] = "windows"
-    said = nodes.of_nodes(raw, {Role.ENDPOINT_NODE: "a"}, Wishes()).sentence
+    said = nodes.of_nodes(raw, {Role.ENDPOINT_NODE: "a"}, Customisation()).sentence
     assert said.startswith("2 of 5 take pods (architecture unknown): endpoint-node a")
     assert said.endswith("1 is cordoned; 1 has the taint gpu; 1 runs windows")
-    assert nodes.why_not(raw[3], Wishes(tolerations=(Toleration("gpu"),))) == ""
-    assert nodes.why_not(raw[0], Wishes(node_selector=(("pool", "x"),))) == "not chosen by --node-selector"
+    assert nodes.why_not(raw[3], Customisation(tolerations=(Toleration("gpu"),))) == ""
+    assert nodes.why_not(raw[0], Customisation(node_selector=(("pool", "x"),))) == "not chosen by --node-selector"
 
 
 def test_two_architectures_need_two_images() -> None:
     raw = [node(name, number) for number, name in enumerate("abc", 1)]
     for item, kind in zip(raw, ("amd64", "arm64", "amd64"), strict=True):
         item["status"]["nodeInfo"]["architecture"] = kind
-    check = nodes.of_nodes(raw, cast_roles(map(read_node, raw)), Wishes())
+    check = nodes.of_nodes(raw, cast_roles(map(read_node, raw)), Customisation())
     assert (check.grade, "amd64 and arm64" in check.hint) == (Grade.WARN, True)
 
 
@@ -134,7 +134,7 @@ def test_an_image_is_known_by_all_its_names(reference: str, listed: str, there: 
     assert check.grade is (Grade.OK if there else Grade.WARN)
 
 
-def of_image(reference: str, raw: list[Json]) -> Check:
+def of_image(reference: str, raw: list[Json]) -> DoctorCheck:
     return nodes.of_image(reference, raw, {item["metadata"]["name"]: read_node(item) for item in raw}, "by themselves")
 
 
@@ -162,16 +162,16 @@ def test_versions(version: str, grade: Grade, words: str) -> None:
     assert (check.grade, words in check.sentence) == (grade, True)
 
 
-def test_rights_that_a_run_does_without_cost_rows_or_facts() -> None:
+def test_rights_that_a_run_does_without_cost_checks_or_facts() -> None:
     (status,) = [right for right in surroundings.WISHED if right.resource == "services/status"]
-    count = sum("rights.services-status" in row.features for row in ROWS)
-    assert f"{count} rows are unsupported" in surroundings.of_welcome([status], ROWS).sentence
-    assert "less explains a failure" in surroundings.of_welcome(WELCOME[:1], ROWS).sentence
-    assert surroundings.of_welcome([], ROWS).grade is Grade.OK
+    count = sum("rights.services-status" in check.features for check in CHECKS)
+    assert f"{count} checks are unsupported" in surroundings.of_welcome([status], CHECKS).sentence
+    assert "less explains a failure" in surroundings.of_welcome(WELCOME[:1], CHECKS).sentence
+    assert surroundings.of_welcome([], CHECKS).grade is Grade.OK
 
 
 # ------------------------------------------------------------ admission
-def tried(answer: Json | Exception) -> Check:
+def tried(answer: Json | Exception) -> DoctorCheck:
     return admission.of_pod(asked(dry={"pods": answer}), "a", IMAGE)
 
 
@@ -230,7 +230,7 @@ def test_quotas(lists: dict[str, list[Json]], grade: Grade, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("services", "words"),
-    [("69", "ask for fewer rows"), ("70", "only the rows interop.many.… are inconclusive")],
+    [("69", "ask for fewer checks"), ("70", "only the checks interop.many.… are inconclusive")],
 )
 def test_a_quota_that_only_many_services_go_beyond_holds_nothing_else_up(services: str, words: str) -> None:
     check = admission.of_quota(asked(lists=quotas("team", "default", services=services)), MADE)

@@ -14,7 +14,7 @@ from esipp.checks.reference import Reference
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run
 from esipp.report.document import SCHEMA, document, render
-from tests.unit.report_world import HOSTILE, failing, made, measured, some_rows, validate, verdict, write
+from tests.unit.report_world import HOSTILE, failing, made, measured, some_checks, validate, verdict, write
 
 
 def told(text: str) -> dict[str, Any]:
@@ -29,21 +29,21 @@ def test_a_whole_run_is_all_there_and_valid(tmp_path: Path) -> None:
     assert found["conclusion"]["result"] == "nonconformant"
     assert found["ledger"]["sha256"] == hashlib.sha256((tmp_path / "ledger.jsonl").read_bytes()).hexdigest()
     assert found["ledger"]["whole"] is True
-    assert [row["id"] for row in found["rows"]] == [row.id for row in some_rows()]
-    wrong = [row for row in found["rows"] if row["status"] == "fail"]
-    assert [(row["observed"], row["tally"]) for row in wrong] == [("a node's x20", {"x": 20, "y": 0})]
+    assert [check["id"] for check in found["rows"]] == [check.id for check in some_checks()]
+    wrong = [check for check in found["rows"] if check["status"] == "fail"]
+    assert [(check["observed"], check["tally"]) for check in wrong] == [("a node's x20", {"x": 20, "y": 0})]
     assert {each["name"] for each in found["components"]} == {"kube-proxy", "speaker", "echoserver"}
     assert found["facts"][0] == {"name": "kubernetes", "value": "v1.36.3", "decided": "API server /version"}
 
 
-def test_profiles_count_every_row_once(tmp_path: Path) -> None:
+def test_profiles_count_every_check_once(tmp_path: Path) -> None:
     found = told(render(made(tmp_path, said=failing())))
     counted: Counter[tuple[str, str]] = Counter()
     for profile in found["profiles"]:
         for level in ("core", "extended", "record"):
             counted[profile["name"], level] = profile[level]["rows"]
             assert sum(profile[level]["verdicts"].values()) == profile[level]["rows"]
-    assert +counted == Counter((row["profile"], row["level"]) for row in found["rows"])
+    assert +counted == Counter((check["profile"], check["level"]) for check in found["rows"])
 
 
 def test_what_the_suites_measured_is_told_in_numbers(tmp_path: Path) -> None:
@@ -90,28 +90,30 @@ def test_a_killed_run_is_valid_and_not_whole(tmp_path: Path) -> None:
     assert found["run"]["ended"] is None
 
 
-def test_rows_that_were_not_judged_have_no_status(tmp_path: Path) -> None:
+def test_checks_that_were_not_judged_have_no_status(tmp_path: Path) -> None:
     write(tmp_path).end()
     ledger = tmp_path / "ledger.jsonl"
     lines = ledger.read_text().splitlines(keepends=True)
     ledger.write_text("".join(line for line in lines if '"record": "verdict"' not in line))
     found = told(render(read_run(tmp_path)))
-    assert {row["status"] for row in found["rows"]} == {None}
+    assert {check["status"] for check in found["rows"]} == {None}
     assert found["profiles"][0]["core"]["verdicts"] == {"not judged": found["profiles"][0]["core"]["rows"]}
 
 
 def test_what_was_not_tested_is_told_by_feature(tmp_path: Path) -> None:
-    row = next(row for row in some_rows() if "family.ipv4" in row.features)
-    said = {row.id: verdict(row, Status.UNSUPPORTED, reason="needs family.ipv4: --without family.ipv4", left_out=True)}
+    check = next(check for check in some_checks() if "family.ipv4" in check.features)
+    said = {
+        check.id: verdict(check, Status.UNSUPPORTED, reason="needs family.ipv4: --without family.ipv4", left_out=True)
+    }
     run = made(tmp_path, said=said)
     run.features["family.ipv4"] = Feature(False, "--without family.ipv4", True)
     found = told(render(run))
     assert found["not_tested"] == [
-        {"feature": "family.ipv4", "why": "--without family.ipv4", "ours": True, "rows": [row.id]}
+        {"feature": "family.ipv4", "why": "--without family.ipv4", "ours": True, "rows": [check.id]}
     ]
 
 
-def test_a_row_that_was_not_tested_for_another_reason_is_told_all_the_same(tmp_path: Path) -> None:
+def test_a_check_that_was_not_tested_for_another_reason_is_told_all_the_same(tmp_path: Path) -> None:
     said = failing(Status.UNSUPPORTED, reason="needs warp: not there")
     found = told(render(made(tmp_path, said=said)))
     assert [(each["why"], each["rows"]) for each in found["not_tested"]] == [("needs warp: not there", [*said])]
@@ -135,7 +137,7 @@ def test_known_differences_have_reason_and_reference(tmp_path: Path) -> None:
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
     said = failing(reason=HOSTILE)
     found = told(render(made(tmp_path, said=said)))
-    assert [row["reason"] for row in found["rows"] if row["status"] == "fail"] == [HOSTILE]
+    assert [check["reason"] for check in found["rows"] if check["status"] == "fail"] == [HOSTILE]
 
 
 def test_kept_files_are_named_relative_to_the_folder(tmp_path: Path) -> None:
@@ -144,7 +146,7 @@ def test_kept_files_are_named_relative_to_the_folder(tmp_path: Path) -> None:
     (name,) = said
     (tmp_path / "rows" / name).mkdir(parents=True)
     (tmp_path / "rows" / name / "packets.txt").write_text("x")
-    assert [row["files"] for row in told(render(run))["rows"] if row["files"]] == [[f"rows/{name}/packets.txt"]]
+    assert [check["files"] for check in told(render(run))["rows"] if check["files"]] == [[f"rows/{name}/packets.txt"]]
 
 
 def test_what_json_has_no_word_for_is_an_error(tmp_path: Path) -> None:

@@ -141,9 +141,9 @@ def test_a_pod_that_goes_elsewhere_loses_its_requests_once() -> None:
     evidence = convergence(1)
     for each in evidence["convergence", "move"]:
         each["traffic"] = {"IPv4": each["traffic"]["IPv4"] | {"timed_out": 5}}
-    row = re.search(r"default IPv4</th>(.*?)</tr>", drawn(evidence).partition("Requests that were lost")[2])
-    assert row
-    assert re.findall(r">([\d.]+)<", row[1])[:2] == ["1", "5"]
+    check = re.search(r"default IPv4</th>(.*?)</tr>", drawn(evidence).partition("Requests that were lost")[2])
+    assert check
+    assert re.findall(r">([\d.]+)<", check[1])[:2] == ["1", "5"]
 
 
 def test_balance_and_checks_as_they_were_seen() -> None:

@@ -15,7 +15,7 @@ from tests.unit.drawings_world import (
     convergence,
     health,
     recorded,
-    told_row,
+    told_check,
     verdict,
 )
 
@@ -40,7 +40,7 @@ def test_dots_at_one_place_are_drawn_once() -> None:
 
 def test_labels_do_not_cover_each_other() -> None:
     placed = staggered([(0, "a long label"), (5, "another one"), (300, "far away")], 900)
-    assert [row for _, row, _ in placed] == [0, 1, 0]
+    assert [check for _, check, _ in placed] == [0, 1, 0]
     assert staggered([(890, "at the edge")], 900)[0][0] < 850
 
 
@@ -102,7 +102,7 @@ def test_answers_in_words() -> None:
 
 # ----------------------------------------------------------------------------------------------------- what was judged
 def test_judgements_stand_beside_what_was_seen() -> None:
-    rows = {
+    checks = {
         "healthcheck.one-pod.ipv4.outside-1-to-bare-node.status": ("health_checks", Status.FAIL, Level.CORE),
         "healthcheck.lifecycle.chosen": ("health_checks", Status.FLAKY, Level.CORE),
         "convergence.reference-ecmp.ipv4.black-hole": ("convergence", Status.FAIL, Level.EXTENDED),
@@ -111,9 +111,9 @@ def test_judgements_stand_beside_what_was_seen() -> None:
         "api.policy.local": ("compatibility", Status.FAIL, Level.CORE),
         "api.policy.cluster": ("compatibility", Status.PASS, Level.CORE),
     }
-    told = [told_row(name, suite, "refused as Invalid", level) for name, (suite, _, level) in rows.items()]
-    run = recorded(health() | convergence() | continuity() | api(), rows=told)
-    run.verdicts.update({name: verdict(name, status, "seen <so>") for name, (_, status, _) in rows.items()})
+    told = [told_check(name, suite, "refused as Invalid", level) for name, (suite, _, level) in checks.items()]
+    run = recorded(health() | convergence() | continuity() | api(), checks=told)
+    run.verdicts.update({name: verdict(name, status, "seen <so>") for name, (_, status, _) in checks.items()})
     made = {section.id: section.html for section in sections(run)}
     assert "✗ fail: seen &lt;so&gt;" in made["seen-health"]
     assert "flaky" in made["seen-health"]

@@ -42,11 +42,11 @@ MANY = 20
 
 
 def seen(addresses: Sequence[str], facts: dict[str, str], name: str = LOCAL) -> Status:
-    """The verdict on a row whose connections showed these sources in turn."""
-    cell = by_id(name)
-    made = [answer(cell.path, addresses[seq % len(addresses)], seq) for seq in range(MANY)]
-    also = [show(control.path, AddressClass.CLIENT) for control in cell.controls]
-    return verdict(cell, *made, also=also, facts=facts).status
+    """The verdict on a check whose connections showed these sources in turn."""
+    path_check = by_id(name)
+    made = [answer(path_check.path, addresses[seq % len(addresses)], seq) for seq in range(MANY)]
+    also = [show(control.path, AddressClass.CLIENT) for control in path_check.controls]
+    return verdict(path_check, *made, also=also, facts=facts).status
 
 
 # ------------------------------------------------------------------------------------------- behind a proxy, or maybe
@@ -102,7 +102,7 @@ def test_behind_a_hostname_or_a_proxy_what_was_seen_at_that_service_decides(
         ("loadbalancer.local.source-ranges.tcp.ipv4.outside-2-to-vip", [[UNKNOWN]], [[NODE], [OWN], [OTHERS]]),
     ],
 )
-def test_every_row_of_such_a_service_is_known_by_the_balancers_address_alone(
+def test_every_check_of_such_a_service_is_known_by_the_balancers_address_alone(
     name: str, known: list[list[str]], never: list[list[str]]
 ) -> None:
     facts = {f"load-balancer.ingress.{by_id(name).path.object_name}": "Proxy"}
@@ -114,16 +114,16 @@ def test_every_row_of_such_a_service_is_known_by_the_balancers_address_alone(
 
 
 def test_behind_a_proxy_a_backend_that_reaches_itself_unmasqueraded_is_red() -> None:
-    cell = by_id("loadbalancer.local.tcp.ipv4.backend-to-vip")
-    assert verdict(cell, show(cell.path, AddressClass.CLIENT), facts=PROXY).status is Status.FAIL
+    path_check = by_id("loadbalancer.local.tcp.ipv4.backend-to-vip")
+    assert verdict(path_check, show(path_check.path, AddressClass.CLIENT), facts=PROXY).status is Status.FAIL
 
 
 def test_a_pod_that_goes_to_a_hostname_may_be_masqueraded_as_its_own_node_and_no_other() -> None:
-    cell = by_id("loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip")
+    path_check = by_id("loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip")
     for own, status in ((NODES[2], Status.KNOWN), (NODES[1], Status.FAIL)):
-        shown = answer(cell.path, NODE_ADDRESSES[own][V4])
-        assert verdict(cell, shown, facts=HOSTNAME | TOLD_FORWARDER).status is status
-        assert verdict(cell, shown, facts=PROXY).status is Status.FAIL, "kube-proxy knows such an address"
+        shown = answer(path_check.path, NODE_ADDRESSES[own][V4])
+        assert verdict(path_check, shown, facts=HOSTNAME | TOLD_FORWARDER).status is status
+        assert verdict(path_check, shown, facts=PROXY).status is Status.FAIL, "kube-proxy knows such an address"
 
 
 def test_an_address_that_is_rare_is_no_balancers() -> None:
@@ -134,7 +134,7 @@ def test_an_address_that_is_rare_is_no_balancers() -> None:
     assert why_not_its_own({}, known)
 
 
-def test_strangers_are_told_apart_for_rows_that_are_no_path() -> None:
+def test_strangers_are_told_apart_for_checks_that_are_no_path() -> None:
     known = {parse_address(NODE)}
     assert strangers({UNKNOWN: 9}, known) == strangers({UNKNOWN: 4, ANOTHER: 4}, known)
     assert strangers({UNKNOWN: 9}, known).proxied
@@ -361,5 +361,5 @@ def test_a_hung_connection_is_known_only_where_packets_show_its_port_and_another
 def test_a_bare_node_keeps_the_source_only_where_no_kube_proxy_rewrites_it(
     entry: str, facts: dict[str, str], status: Status
 ) -> None:
-    cell = by_id(f"nodeport.cluster.tcp.ipv4.outside-1-to-{entry}")
-    assert verdict(cell, show(cell.path, AddressClass.CLIENT), facts=facts).status is status
+    path_check = by_id(f"nodeport.cluster.tcp.ipv4.outside-1-to-{entry}")
+    assert verdict(path_check, show(path_check.path, AddressClass.CLIENT), facts=facts).status is status

@@ -15,10 +15,10 @@ from esipp.app.cli import _parser
 from esipp.base.errors import ExitCode
 from esipp.checks.catalog import HOUSE
 
-ROW = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
-NODE = f"suites/source_ip/test_source_ip.py::test_source_ip[{ROW}]"
+CHECK = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
+NODE = f"suites/source_ip/test_source_ip.py::test_source_ip[{CHECK}]"
 WAYS = {
-    "esipp": ["esipp", "run", ROW],
+    "esipp": ["esipp", "run", CHECK],
     "pytest": ["pytest", NODE, "-q", "-p", "no:cacheprovider"],
 }
 
@@ -137,13 +137,13 @@ def esipp(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_no_row_selected_is_5(tmp_path: Path) -> None:
+def test_no_check_selected_is_5(tmp_path: Path) -> None:
     done = subprocess.run(
         [*command("pass", "esipp", tmp_path / "run"), "--suite", "convergence"],
         cwd=HOUSE, env=environment(), capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == ExitCode.NOTHING_SELECTED
-    assert "none of these rows is of convergence" in done.stderr
+    assert "none of these checks is of convergence" in done.stderr
 
 
 def test_a_fault_of_ours_is_3_and_not_pythons_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
@@ -206,7 +206,7 @@ def test_on_github_a_run_is_folded_annotated_and_summed_up(tmp_path: Path) -> No
     assert sum(line.startswith("::group::esipp: ") for line in obeyed) == 2
     assert sum(line.startswith("::endgroup") for line in obeyed) == 2
     (error,) = [line for line in obeyed if line.startswith("::error")]
-    assert f"fail (core) {ROW}" in error
+    assert f"fail (core) {CHECK}" in error
     assert [line for line in obeyed if line.startswith("::notice")] == [obeyed[-1]]
     assert "NONCONFORMANT" in obeyed[-1]
     known = ("::group::", "::endgroup::", "::error title=fail", "::notice title=esipp::")
@@ -214,7 +214,7 @@ def test_on_github_a_run_is_folded_annotated_and_summed_up(tmp_path: Path) -> No
     assert "set-output" in done.stdout
     text = page.read_text()
     assert text.startswith("# What another step wrote\n")
-    assert ROW in text
+    assert CHECK in text
 
 
 def commands_of(log: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A row in prose and as a picture, both from the row itself."""
+"""A check in prose and as a picture, both from the check itself."""
 
 import pytest
 
@@ -6,25 +6,25 @@ from esipp.checks.check import Level
 from esipp.checks.explain import WIDTH, explain, meaning_for
 from esipp.checks.model import POD_BACKEND, AddressClass
 from esipp.checks.picture import ARROW, BLOCKED, picture
-from tests.unit.world import CELLS, by_id
+from tests.unit.world import CHECKS, by_id
 
 HAIRPIN = AddressClass.HAIRPIN
 PROXIED = "loadbalancer.reference-proxy-xff.local.several-ports.tcp.ipv4.outside-1-to-vip.port-http"
 
 
-def test_every_row_fits_the_width_but_for_its_id() -> None:
-    for cell in CELLS:
-        for line in explain(cell).splitlines()[2:]:
+def test_every_check_fits_the_width_but_for_its_id() -> None:
+    for path_check in CHECKS:
+        for line in explain(path_check).splitlines()[2:]:
             assert len(line) <= WIDTH or len(line.split()) <= 3, line
 
 
 def test_every_picture_begins_at_the_client_and_ends_at_a_backend() -> None:
-    for cell in CELLS:
-        drawn = picture(cell)
+    for path_check in CHECKS:
+        drawn = picture(path_check)
         assert "backend" in " ".join(drawn)
         widths = {len(line) for line in drawn[:1] + drawn[-1:] if line.startswith("+")}
         assert len(widths) == 1 or len(drawn) > 4, "boxes are closed"
-        assert (BLOCKED.rstrip() + "  |" in drawn[1]) == cell.is_negative
+        assert (BLOCKED.rstrip() + "  |" in drawn[1]) == path_check.is_negative
         assert ARROW in drawn[1] or len(drawn[1].split("|")) == 5
 
 
@@ -70,24 +70,27 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("identity", "words"), WORDS, ids=[identity for identity, _ in WORDS])
-def test_a_row_tells_what_makes_it_special(identity: str, words: list[str]) -> None:
+def test_a_check_tells_what_makes_it_special(identity: str, words: list[str]) -> None:
     text = " ".join(explain(by_id(identity)).split())
     for each in words:
         assert each in text
 
 
 def test_every_class_is_either_what_holds_or_what_fails() -> None:
-    for cell in CELLS:
-        if cell.level is Level.RECORD:
+    for path_check in CHECKS:
+        if path_check.level is Level.RECORD:
             continue
-        text = " ".join(explain(cell).split())
+        text = " ".join(explain(path_check).split())
         holds = text[text.index("holds if") : text.index("flaky if")]
         fails = text[text.index("fails if") : text.index("recorded")]
-        meaning = meaning_for(cell.path.client)
-        possible = set(AddressClass) if cell.path.client.name == POD_BACKEND else set(AddressClass) - {HAIRPIN}
+        meaning = meaning_for(path_check.path.client)
+        possible = set(AddressClass) if path_check.path.client.name == POD_BACKEND else set(AddressClass) - {HAIRPIN}
         assert set(meaning) == possible
         for each, words in meaning.items():
-            assert (words in holds, words in fails) == (each in cell.accept, each not in cell.accept), (cell.id, each)
+            assert (words in holds, words in fails) == (each in path_check.accept, each not in path_check.accept), (
+                path_check.id,
+                each,
+            )
 
 
 OWN, ANOTHER = "an address of the client's own node", "an address of another node"

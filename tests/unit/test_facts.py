@@ -7,7 +7,7 @@ import pytest
 
 from esipp.checks.model import AddressClass, EntryKind, Family, Vantage
 from esipp.preflight.facts import PROXY_CONFIG, listener_facts, read_proxy_config
-from tests.unit.world import CELLS, show, topology
+from tests.unit.world import CHECKS, show, topology
 
 
 def values(config: dict[str, Any]) -> dict[str, str]:
@@ -56,8 +56,8 @@ def test_how_it_was_decided_names_the_pod_cidr() -> None:
 
 LISTENERS = {
     path.family: path
-    for cell in CELLS
-    for path in cell.paths
+    for path_check in CHECKS
+    for path in path_check.paths
     if path.entry.kind is EntryKind.NODE_LISTENER
     and path.client.vantage is Vantage.POD
     and path.client.role is not path.entry.role

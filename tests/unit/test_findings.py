@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 from esipp.checks.check import Status
 from esipp.checks.health import About, Place, Question, Situation
 from esipp.checks.known_differences import Sight, by_claim, sights
@@ -30,13 +30,13 @@ OTHERS = (
     BOTH | {"families.services": "IPv4"},
     BOTH | {"service-proxy": "kube-proxy"},
 )
-BY_ID = {row.id: row for row in all_rows()}
+BY_ID = {check.id: check for check in all_checks()}
 HERE = Question(Situation.ONE_POD, Place.ENDPOINT_NODE, OUTSIDE_1, Family.IPV4)
 BARE = replace(HERE, place=Place.BARE_NODE)
 
 
-def said(row: str, seen: Seen, facts: Mapping[str, str] = BOTH) -> Verdict:
-    return judge(health.BY_ID[row], seen, health.FEATURES, facts)
+def said(check: str, seen: Seen, facts: Mapping[str, str] = BOTH) -> Verdict:
+    return judge(health.BY_ID[check], seen, health.FEATURES, facts)
 
 
 def told(question: Question, pods: int) -> Seen:
@@ -46,22 +46,22 @@ def told(question: Question, pods: int) -> Seen:
 
 @pytest.mark.parametrize("part", [About.COUNT, About.WEIGHT])
 def test_a_pod_that_is_counted_for_each_family_is_known_of_cilium(part: About) -> None:
-    row = health.about(HERE, part)
-    verdict = said(row, told(HERE, 2))
+    check = health.about(HERE, part)
+    verdict = said(check, told(HERE, 2))
     assert verdict.status is Status.KNOWN
     assert verdict.reason.startswith("a finding: ")
     assert "getLocalEndpointCount" in titles(verdict.references)
-    assert [said(row, told(HERE, 2), facts).status for facts in OTHERS] == [Status.FAIL, Status.FAIL]
+    assert [said(check, told(HERE, 2), facts).status for facts in OTHERS] == [Status.FAIL, Status.FAIL]
 
 
 @pytest.mark.parametrize("part", [About.COUNT, About.WEIGHT])
 def test_a_pod_counts_once_for_each_port_and_family_under_cilium(part: About) -> None:
     several = replace(HERE, situation=Situation.SEVERAL_PORTS)
-    row = health.about(several, part)
+    check = health.about(several, part)
     assert several.targets == 3
-    assert said(row, told(several, 6)).status is Status.KNOWN
-    assert [said(row, told(several, wrong)).status for wrong in (2, 3, 4, 8)] == [Status.FAIL] * 4
-    assert said(row, told(several, 6), OTHERS[1]).status is Status.FAIL
+    assert said(check, told(several, 6)).status is Status.KNOWN
+    assert [said(check, told(several, wrong)).status for wrong in (2, 3, 4, 8)] == [Status.FAIL] * 4
+    assert said(check, told(several, 6), OTHERS[1]).status is Status.FAIL
 
 
 def test_the_ports_of_the_service_with_several_are_as_many_as_is_said() -> None:
@@ -96,8 +96,8 @@ def doubled(number: int, wrong: int = 2) -> Any:
 def test_pods_that_move_are_counted_twice_wherever_they_are(wrong: int, status: Status) -> None:
     seen = health.healthy()
     seen.rounds = [doubled(number, wrong) for number in range(1, 21)]
-    rows = [row.id for row in health.TRIALS if (row.trial, row.claim) == ("placement", "count")]
-    found = {said(row, seen).status for row in rows}
+    checks = [check.id for check in health.TRIALS if (check.trial, check.claim) == ("placement", "count")]
+    found = {said(check, seen).status for check in checks}
     assert status in found
     assert found <= {status, Status.PASS}  # of nodes that never have any
 
@@ -111,24 +111,29 @@ def test_documents_of_neighbours_and_of_many_are_known_as_well() -> None:
     for name, nodes in seen.many.answers.items():
         for node in [node for node in nodes if node[0] is Place.ENDPOINT_NODE]:
             nodes[node] = [interop.say(2, name, count=2)]
-    rows = ("interop.neighbours.document.ipv4.endpoint-node", "interop.many.loadbalancer-local.document.endpoint-node")
+    checks = (
+        "interop.neighbours.document.ipv4.endpoint-node",
+        "interop.many.loadbalancer-local.document.endpoint-node",
+    )
     for facts, status in ((BOTH, Status.KNOWN), (OTHERS[0], Status.FAIL)):
-        for row in rows:
-            assert judge_interop(interop.ROWS[row], seen, interop.FEATURES, facts).status is status
+        for check in checks:
+            assert judge_interop(interop.CHECKS[check], seen, interop.FEATURES, facts).status is status
 
 
 # ---------------------------------------------------------------------------------------------- what is no longer so
 def expired(facts: Mapping[str, str], statuses: Mapping[str, Status], known: Mapping[str, Any]) -> list[Sight]:
-    """What a run on such a cluster says of all that is claimed; ``known`` has reason and reference of known rows."""
+    """What a run on such a cluster says of all that is claimed; ``known`` has reason and reference of known checks."""
     verdicts = {}
-    for row, status in statuses.items():
-        why = known.get(row, {"reason": "", "references": ()})
-        verdicts[row] = Verdict(row, BY_ID[row].level, status, "", "", why["reason"], references=why["references"])
+    for check, status in statuses.items():
+        why = known.get(check, {"reason": "", "references": ()})
+        verdicts[check] = Verdict(
+            check, BY_ID[check].level, status, "", "", why["reason"], references=why["references"]
+        )
     return [each for each in sights(by_claim(BY_ID.values()), facts, verdicts) if each.expired]
 
 
 def test_a_finding_that_is_no_longer_seen_is_told() -> None:
-    ids = [row.id for row in BY_ID.values() if COUNTED_TWICE in getattr(row, "differences", ())]
+    ids = [check.id for check in BY_ID.values() if COUNTED_TWICE in getattr(check, "differences", ())]
     assert ids
     passed = dict.fromkeys(ids, Status.PASS)
     [gone] = [each for each in expired(BOTH, passed, {}) if each.claim.reason == COUNTED_TWICE.reason]
@@ -144,5 +149,5 @@ def test_a_finding_that_is_no_longer_seen_is_told() -> None:
     ("status", "told"),
     [(Status.PASS, 1), (Status.FAIL, 1), (Status.UNSUPPORTED, 0), (Status.INCONCLUSIVE, 0)],
 )
-def test_rows_that_could_not_be_asked_tell_nothing(status: Status, told: int) -> None:
+def test_checks_that_could_not_be_asked_tell_nothing(status: Status, told: int) -> None:
     assert len(expired(BOTH, {health.about(HERE, About.COUNT): status}, {})) == told

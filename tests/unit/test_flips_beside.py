@@ -10,7 +10,7 @@ from esipp.base.clock import Clock
 from esipp.checks.check import Feature, Status
 from esipp.checks.model import AddressClass, Family, Path, Role
 from esipp.checks.observation import Observation
-from esipp.checks.policy_change import BesideHealthRow, BesideRow, FlippedRow
+from esipp.checks.policy_change import FlippedCheck, IsolationCheck, IsolationHealthCheck
 from esipp.judging.endpoint_change.samples import Sample, Stream
 from esipp.judging.policy_change.evidence import Neighbour, Seen, Window
 from esipp.judging.policy_change.judge import judge
@@ -20,14 +20,14 @@ from esipp.scenarios.policy_change.isolation import FLIPS
 from esipp.scenarios.policy_change.objects import NEIGHBOURS, props
 from esipp.scenarios.policy_change.probes import read_kept, read_port
 from esipp.testbed.objects import Ground
-from suites.compatibility.isolation import CELLS
+from suites.compatibility.isolation import CHECKS
 from tests.unit.flips_world import CLUSTER, LOCAL, World, frozen
 from tests.unit.world import FEATURES as CELL_FEATURES
 from tests.unit.world import NODES, ROLES, show, topology
 
-STEADY = [row for row in CELLS if isinstance(row, BesideRow)]
-HEALTH = [row for row in CELLS if isinstance(row, BesideHealthRow)]
-FEATURES = {name: Feature(True, "made up") for row in CELLS for name in row.features} | CELL_FEATURES
+STEADY = [check for check in CHECKS if isinstance(check, IsolationCheck)]
+HEALTH = [check for check in CHECKS if isinstance(check, IsolationHealthCheck)]
+FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features} | CELL_FEATURES
 STARTS = (10.0, 11.0, 18.5)
 """By the client's clock, which is two seconds ahead: the last is after all flips."""
 
@@ -36,11 +36,11 @@ SAMPLES = len(STARTS)
 
 def healthy() -> dict[str, list[Observation]]:
     shown: dict[Path, AddressClass] = {}
-    for row in STEADY:
-        for control in row.cell.controls:
+    for check in STEADY:
+        for control in check.path_check.controls:
             shown.setdefault(control.path, AddressClass.CLIENT)
-    for row in sorted(STEADY, key=lambda row: row.level):  # extended rows are the narrower ones and win
-        shown[row.cell.path] = min(row.cell.accept)
+    for check in sorted(STEADY, key=lambda check: check.level):  # extended checks are the narrower ones and win
+        shown[check.path_check.path] = min(check.path_check.accept)
     return {path.key: [at(show(path, what, seq), seq) for seq in range(SAMPLES)] for path, what in shown.items()}
 
 
@@ -63,15 +63,15 @@ def window(**observations: list[Observation]) -> Window:
 
     evidence = Evidence(healthy() | observations, topology(), FEATURES, SAMPLES)
     clocks = {name: Clock(2.0, 0.001) for name in topology().stands}
-    health = {(row.place, row.family): {row.expected: 24} for row in HEALTH}
+    health = {(check.place, check.family): {check.expected: 24} for check in HEALTH}
     neighbours = {name: neighbour(7.0 + n) for n, name in enumerate(NEIGHBOURS)}
-    paths = [path for row in STEADY for path in row.paths]
+    paths = [path for check in STEADY for path in check.paths]
     return Window(evidence, paths, clocks, neighbours, health)
 
 
 def statuses(made: Window) -> dict[str, Status]:
     seen = Seen(window=made)
-    return {row.id: judge(row, seen, FEATURES, {}).status for row in (*STEADY, *HEALTH)}
+    return {check.id: judge(check, seen, FEATURES, {}).status for check in (*STEADY, *HEALTH)}
 
 
 def test_where_nothing_is_disturbed_everything_passes() -> None:
@@ -79,23 +79,23 @@ def test_where_nothing_is_disturbed_everything_passes() -> None:
 
 
 def test_one_answer_by_a_masqueraded_source_is_found_and_told_by_the_flip_before_it() -> None:
-    row = next(r for r in STEADY if r.id == "beside.nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
-    path = row.cell.path
+    check = next(r for r in STEADY if r.id == "beside.nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
+    path = check.path_check.path
     made = healthy()[path.key]
     made[1] = at(show(path, AddressClass.NODE), 1)
-    told = {row.id: judge(row, Seen(window=window(**{path.key: made})), FEATURES, {}) for row in STEADY}
+    told = {check.id: judge(check, Seen(window=window(**{path.key: made})), FEATURES, {}) for check in STEADY}
     assert {name: verdict.status for name, verdict in told.items() if verdict.status is not Status.PASS} == {
-        row.id: Status.FLAKY
+        check.id: Status.FLAKY
     }
-    assert "0.40 s after neighbour-loadbalancer flipped to Cluster" in told[row.id].reason
+    assert "0.40 s after neighbour-loadbalancer flipped to Cluster" in told[check.id].reason
 
 
 def test_an_answer_where_none_is_due_is_found() -> None:
-    row = next(r for r in STEADY if r.id == "beside.nodeport.local.tcp.ipv6.outside-2-to-bare-node")
-    path = row.cell.path
+    check = next(r for r in STEADY if r.id == "beside.nodeport.local.tcp.ipv6.outside-2-to-bare-node")
+    path = check.path_check.path
     made = [at(show(path, AddressClass.NODE), seq) for seq in range(SAMPLES)]
     wrong = {name: said for name, said in statuses(window(**{path.key: made})).items() if said is not Status.PASS}
-    assert wrong == {row.id: Status.FAIL}
+    assert wrong == {check.id: Status.FAIL}
 
 
 def test_a_health_check_that_says_otherwise_once_is_found() -> None:
@@ -157,25 +157,25 @@ def test_without_proof_that_neighbours_flipped_nothing_is_said(spoil: Callable[[
 
 
 def test_health_checks_of_a_load_balancer_need_one_as_its_service_stands_waiting_for_a_vip() -> None:
-    assert all("load-balancer" in row.features for row in HEALTH)
+    assert all("load-balancer" in check.features for check in HEALTH)
 
 
 def test_a_window_that_broke_off_is_undecided() -> None:
     seen = Seen()
     seen.trouble["beside"] = "the API server went away"
-    assert {judge(row, seen, FEATURES, {}).status for row in (*STEADY, *HEALTH)} == {Status.INCONCLUSIVE}
-    assert {judge(row, Seen(), FEATURES, {}).status for row in (*STEADY, *HEALTH)} == {Status.INCONCLUSIVE}
+    assert {judge(check, seen, FEATURES, {}).status for check in (*STEADY, *HEALTH)} == {Status.INCONCLUSIVE}
+    assert {judge(check, Seen(), FEATURES, {}).status for check in (*STEADY, *HEALTH)} == {Status.INCONCLUSIVE}
 
 
-# ------------------------------------------------------------------------------------------------ the stage
+# ------------------------------------------------------------------------------------------------ the testbed
 def ground(**features: bool) -> Ground:
     found = {"vantage.outside": Feature(features.get("outside", True), "made up"), "load-balancer": Feature(True, "")}
     return Ground("r1", "image", {name: topology().nodes[name] for name in NODES}, ROLES, found)
 
 
-def test_only_what_the_rows_need_stands_on_the_stage() -> None:
-    flips = [row for row in CELLS if isinstance(row, FlippedRow)]
-    made = props(list(CELLS), ground())
+def test_only_what_the_checks_need_stands_on_the_testbed() -> None:
+    flips = [check for check in CHECKS if isinstance(check, FlippedCheck)]
+    made = props(list(CHECKS), ground())
     assert {each["metadata"]["name"] for each in made.services} == {
         *NEIGHBOURS, "flips-nodeport", "flips-loadbalancer", "flips-loadbalancer-ecmp",
     }  # fmt: skip
@@ -184,7 +184,7 @@ def test_only_what_the_rows_need_stands_on_the_stage() -> None:
     assert {name: told for name, told in classes.items() if told} == {
         "flips-loadbalancer-ecmp": "esipp.dev/reference-ecmp"
     }
-    node_port = [row for row in flips if row.service.balancer is None]
+    node_port = [check for check in flips if check.service.balancer is None]
     assert [each["metadata"]["name"] for each in props(list(node_port), ground()).services] == ["flips-nodeport"]
     assert {client.name for client in props(list(STEADY), ground(outside=False)).clients} == {"host-on-other-node"}
 

@@ -1,4 +1,4 @@
-"""Timelines of flips that lie one way each: the rows that must notice do, and no others."""
+"""Timelines of flips that lie one way each: the checks that must notice do, and no others."""
 
 from dataclasses import replace
 
@@ -6,26 +6,26 @@ import pytest
 
 from esipp.checks.check import Feature, Level, Status
 from esipp.checks.model import Family
-from esipp.checks.policy_change import At, FlippedRow, Flipping
+from esipp.checks.policy_change import At, FlippedCheck, Flipping
 from esipp.judging.policy_change.judge import judge
 from esipp.judging.policy_change.timeline import STAYS
-from suites.compatibility.isolation import CELLS
+from suites.compatibility.isolation import CHECKS as ALL_CHECKS
 from tests.unit.flips_world import BARE, CLUSTER, EVERY, HOME, LOCAL, World
 from tests.unit.world import FINE
 
-ROWS = [row for row in CELLS if isinstance(row, FlippedRow)]
-FEATURES = {name: Feature(True, "made up") for row in CELLS for name in row.features}
+CHECKS = [check for check in ALL_CHECKS if isinstance(check, FlippedCheck)]
+FEATURES = {name: Feature(True, "made up") for check in ALL_CHECKS for name in check.features}
 NODE_PORT, DEFAULT = Flipping.NODE_PORT, Flipping.DEFAULT
 
 
 def said(world: World, **facts: str) -> dict[str, tuple[Status, str]]:
-    """What the judge says of every row of the world's Service in IPv4, by the end of its id."""
+    """What the judge says of every check of the world's Service in IPv4, by the end of its id."""
     seen = world.seen()
     told = {}
-    for row in ROWS:
-        if row.service is world.service and row.family is Family.IPV4:
-            verdict = judge(row, seen, FEATURES, facts)
-            name = row.id.removeprefix("flip.").replace(f"{row.service.value}.ipv4.", "")
+    for check in CHECKS:
+        if check.service is world.service and check.family is Family.IPV4:
+            verdict = judge(check, seen, FEATURES, facts)
+            name = check.id.removeprefix("flip.").replace(f"{check.service.value}.ipv4.", "")
             told[name] = verdict.status, verdict.reason
     return told
 
@@ -45,7 +45,7 @@ def test_where_all_follow_everything_passes(service: Flipping) -> None:
 
 def test_both_families_are_judged_by_their_own_addresses() -> None:
     seen = World(DEFAULT).seen()
-    verdicts = {judge(row, seen, FEATURES, {}).status for row in ROWS if row.service is DEFAULT}
+    verdicts = {judge(check, seen, FEATURES, {}).status for check in CHECKS if check.service is DEFAULT}
     assert verdicts == set(FINE)
 
 
@@ -131,7 +131,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_each_lie_is_found_by_its_rows_only(lie: str) -> None:
+def test_each_lie_is_found_by_its_checks_only(lie: str) -> None:
     world, expected = LIES[lie]
     assert wrong(world) == expected, said(world)
 
@@ -183,11 +183,11 @@ def test_what_others_do_otherwise_for_a_reason_is_known() -> None:
 
 def test_bare_nodes_that_keep_the_source_under_cluster_are_known_of_dsr_alone() -> None:
     dsr = {"service-proxy": "cilium", "cilium.load-balancer-mode": "dsr"}
-    rows = ("bare-node.rewrites", "bare-node.never-otherwise")
+    checks = ("bare-node.rewrites", "bare-node.never-otherwise")
     world = World(keeps_source=frozenset({At.BARE_NODE}))
-    assert [said(world, **dsr)[row][0] for row in rows] == [Status.KNOWN] * 2
+    assert [said(world, **dsr)[check][0] for check in checks] == [Status.KNOWN] * 2
     for others in ({"service-proxy": "kube-proxy"}, dsr | {"cilium.load-balancer-mode": "snat"}):
-        assert [said(world, **others)[row][0] for row in rows] == [FAIL] * 2
+        assert [said(world, **others)[check][0] for check in checks] == [FAIL] * 2
 
 
 def test_a_client_that_is_masqueraded_says_nothing() -> None:
@@ -197,7 +197,7 @@ def test_a_client_that_is_masqueraded_says_nothing() -> None:
 def test_a_client_whose_way_was_never_looked_at_says_nothing() -> None:
     seen = World().seen()
     seen.controls = {}
-    said = {judge(row, seen, FEATURES, {}).status for row in ROWS if row.service is NODE_PORT}
+    said = {judge(check, seen, FEATURES, {}).status for check in CHECKS if check.service is NODE_PORT}
     assert said == {Status.INCONCLUSIVE}
 
 
@@ -220,11 +220,11 @@ def test_health_ports_that_follow_late_are_found() -> None:
     )
 
 
-def test_every_row_that_passes_says_what_it_can_see() -> None:
+def test_every_check_that_passes_says_what_it_can_see() -> None:
     for service in Flipping:
         seen = World(service).seen()
-        told = [judge(row, seen, FEATURES, {}) for row in ROWS if row.service is service]
-        assert [each.cell for each in told if each.status is Status.PASS and not each.sees] == []
+        told = [judge(check, seen, FEATURES, {}) for check in CHECKS if check.service is service]
+        assert [each.check_id for each in told if each.status is Status.PASS and not each.sees] == []
 
 
 def test_a_flip_that_the_api_server_did_not_take_says_nothing_of_the_data_plane() -> None:
@@ -235,21 +235,21 @@ def test_one_flip_is_not_both_ways() -> None:
     assert set(wrong(World(flips_made=1)).values()) == {Status.INCONCLUSIVE}
 
 
-def test_a_trial_that_broke_off_leaves_its_rows_undecided_and_one_of_ours_is_an_error() -> None:
+def test_a_trial_that_broke_off_leaves_its_checks_undecided_and_one_of_ours_is_an_error() -> None:
     seen = World().seen()
-    row = next(row for row in ROWS if row.service is NODE_PORT)
+    check = next(check for check in CHECKS if check.service is NODE_PORT)
     seen.trouble["nodeport"] = "the API server went away"
-    assert judge(row, seen, FEATURES, {}).status is Status.INCONCLUSIVE
+    assert judge(check, seen, FEATURES, {}).status is Status.INCONCLUSIVE
     seen.broken["nodeport"] = "KeyError: x"
-    assert judge(row, seen, FEATURES, {}).status is Status.ERROR
+    assert judge(check, seen, FEATURES, {}).status is Status.ERROR
 
 
 def test_probes_that_our_prober_could_not_make_are_our_fault() -> None:
     seen = World().seen()
     stream = seen.courses[NODE_PORT].data[At.BARE_NODE, Family.IPV4]
     stream.samples[5] = stream.samples[5]._replace(outcome="error")
-    row = next(r for r in ROWS if r.at is At.BARE_NODE and r.family is Family.IPV4 and r.service is NODE_PORT)
-    assert judge(row, seen, FEATURES, {}).status is Status.ERROR
+    check = next(r for r in CHECKS if r.at is At.BARE_NODE and r.family is Family.IPV4 and r.service is NODE_PORT)
+    assert judge(check, seen, FEATURES, {}).status is Status.ERROR
 
 
 def test_an_entry_that_cannot_be_dialled_is_told() -> None:
@@ -257,16 +257,16 @@ def test_an_entry_that_cannot_be_dialled_is_told() -> None:
     course = seen.courses[DEFAULT]
     del course.data[At.VIP, Family.IPV4]
     course.obstacles[At.VIP, Family.IPV4] = "no VIP came"
-    statuses = {r.id: judge(r, seen, FEATURES, {}) for r in ROWS if r.service is DEFAULT and r.family is Family.IPV4}
+    statuses = {r.id: judge(r, seen, FEATURES, {}) for r in CHECKS if r.service is DEFAULT and r.family is Family.IPV4}
     undecided = {name for name, verdict in statuses.items() if verdict.status not in FINE}
     assert undecided == {name for name in statuses if ".vip." in name}
     assert {statuses[name].reason for name in undecided} == {"no VIP came"}
 
 
-def test_what_is_missing_makes_a_row_unsupported() -> None:
-    row = next(row for row in ROWS if row.service is Flipping.ECMP)
+def test_what_is_missing_makes_a_check_unsupported() -> None:
+    check = next(check for check in CHECKS if check.service is Flipping.ECMP)
     features = FEATURES | {"load-balancer.reference-ecmp": Feature(False, "there is none")}
-    assert judge(row, World().seen(), features, {}).status is Status.UNSUPPORTED
+    assert judge(check, World().seen(), features, {}).status is Status.UNSUPPORTED
 
 
 def test_connections_that_could_never_be_made_say_nothing() -> None:
@@ -274,13 +274,13 @@ def test_connections_that_could_never_be_made_say_nothing() -> None:
     for each in seen.courses[NODE_PORT].kept:
         for stream in each.streams:
             stream.samples[0] = stream.samples[0]._replace(outcome="timeout")
-    statuses = {judge(row, seen, FEATURES, {}).status for row in ROWS if row.claim.value == "kept"}
+    statuses = {judge(check, seen, FEATURES, {}).status for check in CHECKS if check.claim.value == "kept"}
     assert statuses == {Status.INCONCLUSIVE}
 
 
 def test_times_are_recorded_and_never_fail() -> None:
-    recorded = [row for row in ROWS if row.level is Level.RECORD]
-    assert {row.claim.value for row in recorded} == {"time"}
+    recorded = [check for check in CHECKS if check.level is Level.RECORD]
+    assert {check.claim.value for check in recorded} == {"time"}
     verdict = judge(replace(recorded[0]), World(lag=0.5).seen(), FEATURES, {})
     assert verdict.status is Status.RECORDED
     assert "to Cluster: p50 0.5" in verdict.observed

@@ -9,10 +9,10 @@ from esipp.checks.model import AddressClass
 from esipp.checks.reference import Reference
 from esipp.report import github
 from esipp.report.github import Fold, annotations, append_summary, command, runs_here
-from tests.unit.report_world import made, some_rows, verdict
+from tests.unit.report_world import made, some_checks, verdict
 
-CORE = [row for row in some_rows() if row.level is Level.CORE]
-EXTENDED = [row for row in some_rows() if row.level is Level.EXTENDED]
+CORE = [check for check in some_checks() if check.level is Level.CORE]
+EXTENDED = [check for check in some_checks() if check.level is Level.EXTENDED]
 FORGED = "it says\r\n::set-output name=a::b\n##[error]x 100%, a:b"
 
 
@@ -47,10 +47,12 @@ def test_a_fold_takes_no_command_and_its_token_cannot_be_guessed() -> None:
 
 
 def test_each_cause_is_one_annotation_and_the_last_word_a_notice(tmp_path: Path) -> None:
-    said = {row.id: verdict(row, Status.FAIL, shown={AddressClass.NODE: 20}, reason="rewritten") for row in CORE[:4]}
+    said = {
+        check.id: verdict(check, Status.FAIL, shown={AddressClass.NODE: 20}, reason="rewritten") for check in CORE[:4]
+    }
     lines = annotations(made(tmp_path / "run", CORE, said))
     assert len([line for line in lines if line.startswith("::error ")]) < 4
-    assert "more rows" in lines[0] or "rows more" in lines[0] or "row more" in lines[0]
+    assert "more checks" in lines[0] or "checks more" in lines[0] or "check more" in lines[0]
     assert "repeat: " in lines[0]
     assert lines[-1].startswith("::notice title=esipp::NONCONFORMANT")
 
@@ -70,9 +72,9 @@ def test_doubts_are_warnings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [Status.FAIL, Status.FLAKY])
-def test_an_extended_row_is_an_error_only_where_it_binds(tmp_path: Path, status: Status) -> None:
-    row = EXTENDED[0]
-    run = made(tmp_path / "run", [*CORE, row], {row.id: verdict(row, status, reason="other")})
+def test_an_extended_check_is_an_error_only_where_it_binds(tmp_path: Path, status: Status) -> None:
+    check = EXTENDED[0]
+    run = made(tmp_path / "run", [*CORE, check], {check.id: verdict(check, status, reason="other")})
     assert annotations(run)[0].startswith("::error ")
     run.header["fail_on"] = "core"
     assert annotations(run)[0].startswith("::warning ")
@@ -97,9 +99,9 @@ def test_our_own_instrument_is_no_annotation(tmp_path: Path) -> None:
 
 
 def test_no_more_than_ten_causes_and_how_many_there_are_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = CORE[:6]
+    checks = CORE[:6]
     reasons = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
-    said = {r.id: verdict(r, Status.ERROR, reason=why) for r, why in zip(rows, reasons, strict=True)}
+    said = {r.id: verdict(r, Status.ERROR, reason=why) for r, why in zip(checks, reasons, strict=True)}
     run = made(tmp_path / "run", CORE, said)
     monkeypatch.setattr(github, "MOST_ANNOTATIONS", 4)
     lines = annotations(run)

@@ -121,8 +121,8 @@ def test_profiles_lanes_and_files_that_are_named_are_there(page: Path) -> None:
     for path in re.findall(r"(?<![\w./-])(?:docs|deploy|ci|esipp|images)/[\w./-]*\w\.\w+", written):
         assert (HOUSE / path).exists(), path
     for first in re.findall(r"^\| profile \|.*\n\|-.*\n((?:\|.*\n)+)", text, re.MULTILINE):
-        for row in first.splitlines():
-            named = re.findall(r"`([^`]+)`", row.split("|")[1])
+        for check in first.splitlines():
+            named = re.findall(r"`([^`]+)`", check.split("|")[1])
             assert named
             assert set(named) <= set(names())
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from esipp.base.waiting import Budget
-from esipp.checks.catalog import all_rows
-from esipp.checks.health import About, Place, QuestionRow, Situation
+from esipp.checks.catalog import all_checks
+from esipp.checks.health import About, HealthAnswerCheck, Place, Situation
 from esipp.checks.model import Family, Role
 from esipp.judging.health.evidence import Seen
 from esipp.judging.topology import Node
@@ -43,9 +43,9 @@ def asking() -> tuple[Asker, Prober]:
     }
     nodes["a"] = Node("a", {Family.IPV4: "192.0.2.1", Family.IPV6: "2001:db8::1"}, frozenset())
     prober = Prober()
-    stage: Any = SimpleNamespace(nodes=nodes, roles=ROLES)
+    testbed: Any = SimpleNamespace(nodes=nodes, roles=ROLES)
     clients: Any = SimpleNamespace(probers={"outside-1": prober})
-    return Asker(stage, clients), prober
+    return Asker(testbed, clients), prober
 
 
 def test_every_node_is_asked_once_in_the_families_that_all_have() -> None:
@@ -65,23 +65,24 @@ def test_only_some_nodes_are_asked_so_often() -> None:
     assert [(job.host, job.count, job.spacing) for job in prober.jobs] == [("192.0.2.2", 7, 0.5)]
 
 
-def questions() -> list[QuestionRow]:
-    """The status rows of IPv4, asked from outside, of one situation."""
-    found = [row for row in all_rows() if isinstance(row, QuestionRow) and row.about is About.STATUS]
+def questions() -> list[HealthAnswerCheck]:
+    """The status checks of IPv4, asked from outside, of one situation."""
+    found = [check for check in all_checks() if isinstance(check, HealthAnswerCheck) and check.about is About.STATUS]
     wanted = [
-        row.question
-        for row in found
-        if row.question.situation is Situation.NO_PODS and row.question.place in (Place.ENDPOINT_NODE, Place.BARE_NODE)
+        check.question
+        for check in found
+        if check.question.situation is Situation.NO_PODS
+        and check.question.place in (Place.ENDPOINT_NODE, Place.BARE_NODE)
     ]
     plain = {q.key for q in wanted if q.client.name == "outside-1" and q.family is Family.IPV4 and q.url == "/healthz"}
-    return [row for row in found if row.question.key in plain and not row.question.second_address]
+    return [check for check in found if check.question.key in plain and not check.question.second_address]
 
 
-def asking_for(rows: list[QuestionRow]) -> tuple[Asker, Prober]:
+def asking_for(checks: list[HealthAnswerCheck]) -> tuple[Asker, Prober]:
     asker, prober = asking()
     spec = {"healthCheckNodePort": 30001, "ports": [{"nodePort": 30002}]}
-    asker.stage.services = {service_name(row.question.situation): {"spec": spec} for row in rows}
-    asker.stage.listeners, asker.stage.namespace = {}, "n"
+    asker.testbed.services = {service_name(check.question.situation): {"spec": spec} for check in checks}
+    asker.testbed.listeners, asker.testbed.namespace = {}, "n"
     return asker, prober
 
 
@@ -91,19 +92,19 @@ def patience(prober: Prober) -> dict[int, float]:
 
 
 def test_what_answered_in_time_once_has_longer_in_the_window() -> None:
-    rows = questions()
-    assert rows
-    asker, prober = asking_for(rows)
-    assert asker.settle(rows).held
-    asker.window(rows, Seen())
+    checks = questions()
+    assert checks
+    asker, prober = asking_for(checks)
+    assert asker.settle(checks).held
+    asker.window(checks, Seen())
     assert patience(prober) == {1: TIMEOUT, SAMPLES: ANSWER_TIMEOUT}
 
 
 def test_what_never_answered_in_time_has_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("esipp.scenarios.health.probes.SETTLED", Budget("every health check", 0.0, need=1))
-    rows = questions()
-    asker, prober = asking_for(rows)
+    checks = questions()
+    asker, prober = asking_for(checks)
     prober.result = {"outcome": "timeout"}
-    assert not asker.settle(rows).held
-    asker.window(rows, Seen())
+    assert not asker.settle(checks).held
+    asker.window(checks, Seen())
     assert patience(prober) == {1: TIMEOUT, SAMPLES: TIMEOUT}

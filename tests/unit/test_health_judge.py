@@ -1,4 +1,4 @@
-"""Health checks that lie, one way each: the row that is about it must say so, and no other."""
+"""Health checks that lie, one way each: the check that is about it must say so, and no other."""
 
 import json
 from collections import Counter
@@ -16,7 +16,7 @@ from esipp.judging.health.evidence import WATCHER, Fact, Followed, Leaving, Roun
 from esipp.judging.health.judge import document, judge
 from esipp.scenarios.health.record import section
 from suites.clients import OUTSIDE_1, POD_ON_OTHER_NODE
-from suites.health_checks.checks import CELLS
+from suites.health_checks.checks import CHECKS
 from tests.unit.health_world import (
     BY_ID,
     FEATURES,
@@ -52,7 +52,7 @@ STRANGER = Answer(Outcome.ANSWERED, 200, {"content-type": "text/html"}, "<html>I
 
 @dataclass(frozen=True)
 class Lie:
-    """What is answered instead, and what the rows about it must say; all others pass."""
+    """What is answered instead, and what the checks about it must say; all others pass."""
 
     name: str
     question: Question
@@ -141,7 +141,7 @@ def test_the_healthy_world_is_conformant() -> None:
 
 
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.name)
-def test_a_lie_trips_the_row_about_it(lie: Lie) -> None:
+def test_a_lie_trips_the_check_about_it(lie: Lie) -> None:
     noticed = {about(lie.question, part): status for part, status in lie.noticed.items()}
     noticed = {name: status for name, status in noticed.items() if name in BY_ID}  # truth is not asked everywhere
     assert differing(answering(lie.question, *lie.answers)) == noticed
@@ -202,18 +202,18 @@ def test_what_was_not_asked_is_our_error_and_an_obstacle_is_not() -> None:
     assert set(differing(seen).values()) == {INCONCLUSIVE}
 
 
-def test_a_row_whose_feature_is_missing_is_unsupported() -> None:
-    row = BY_ID[about(BARE, About.STATUS)]
+def test_a_check_whose_feature_is_missing_is_unsupported() -> None:
+    check = BY_ID[about(BARE, About.STATUS)]
     without = {**FEATURES, "vantage.outside": Feature(False, "none is there", ours=True)}
-    said = judge(row, Seen(), without, {})
+    said = judge(check, Seen(), without, {})
     assert (said.status, said.left_out) == (Status.UNSUPPORTED, True)
 
 
 def test_what_is_only_recorded_never_fails() -> None:
-    recorded = [row for row in CELLS if row.level is Level.RECORD]
+    recorded = [check for check in CHECKS if check.level is Level.RECORD]
     assert recorded
-    for row in recorded:
-        said = verdict(row, answering(row.question, no_answer(Outcome.TIMEOUT)))  # type: ignore[attr-defined]
+    for check in recorded:
+        said = verdict(check, answering(check.question, no_answer(Outcome.TIMEOUT)))  # type: ignore[attr-defined]
         assert (said.status, said.observed) == (Status.RECORDED, "timed out x20")
 
 
@@ -226,7 +226,7 @@ def test_any_body_can_be_read(body: str) -> None:
 # ------------------------------------------------------------------------------------------------------------ truth
 @dataclass(frozen=True)
 class Path:
-    """What the nodePort gives beside an honest health check, and what the row about both must say."""
+    """What the nodePort gives beside an honest health check, and what the check about both must say."""
 
     name: str
     question: Question
@@ -260,9 +260,9 @@ def test_the_data_path_is_held_against_the_health_check(path: Path) -> None:
     seen = healthy()
     seen.served[path.question.key] = path.dialled
     told = differing(seen)
-    row = about(path.question, About.TRUTH)
-    assert told.pop(row) is path.status
-    assert path.words in verdict(BY_ID[row], seen).reason
+    check = about(path.question, About.TRUTH)
+    assert told.pop(check) is path.status
+    assert path.words in verdict(BY_ID[check], seen).reason
     answered = any(each.outcome is Outcome.ANSWERED for each in path.dialled)
     controls = path.question == HERE and not answered  # silence elsewhere proves nothing then
     assert set(told.values()) == ({INCONCLUSIVE} if controls else set())
@@ -322,7 +322,7 @@ def test_nothing_is_stable_while_nothing_changes() -> None:
     seen.changes = 0
     told = differing(seen)
     assert set(told.values()) == {INCONCLUSIVE}
-    assert set(told) == {row.id for row in TRIALS if row.trial == "stable"}
+    assert set(told) == {check.id for check in TRIALS if check.trial == "stable"}
 
 
 @pytest.mark.parametrize(
@@ -355,8 +355,8 @@ def test_placement_says_how_a_node_was_wrong(followed: Followed, status: Status,
     seen = healthy()
     seen.rounds[4] = played(5, bare_node=followed)
     told = differing(seen)
-    rows = {row.id for row in TRIALS if row.trial == "placement" and row.place is Place.BARE_NODE}
-    assert told == dict.fromkeys((row for row in rows if ".prompt." not in row), status)
+    checks = {check.id for check in TRIALS if check.trial == "placement" and check.place is Place.BARE_NODE}
+    assert told == dict.fromkeys((check for check in checks if ".prompt." not in check), status)
     said = verdict(BY_ID["healthcheck.placement.status.ipv4.bare-node"], seen)
     assert words in said.reason
     assert said.observed.startswith("19 of 20 rounds right")
@@ -366,7 +366,9 @@ def test_status_and_count_are_followed_apart() -> None:
     seen = healthy()
     late = {node: Followed(None, "localEndpoints 7") for node in seen.rounds[0].count}
     seen.rounds[0] = replace(seen.rounds[0], count=late)
-    assert differing(seen) == {row.id: FAIL for row in TRIALS if row.trial == "placement" and row.claim == "count"}
+    assert differing(seen) == {
+        check.id: FAIL for check in TRIALS if check.trial == "placement" and check.claim == "count"
+    }
 
 
 def test_placement_says_nothing_of_nodes_that_nobody_reaches() -> None:
@@ -384,16 +386,16 @@ def test_placement_says_nothing_of_nodes_that_nobody_reaches() -> None:
 def test_placement_without_a_round_is_inconclusive() -> None:
     seen = healthy()
     seen.rounds = []
-    assert differing(seen) == {row.id: INCONCLUSIVE for row in TRIALS if row.trial == "placement"}
+    assert differing(seen) == {check.id: INCONCLUSIVE for check in TRIALS if check.trial == "placement"}
 
 
 @pytest.mark.parametrize("trial", ["placement", "lifecycle", "terminating"])
-def test_a_trial_that_breaks_off_leaves_its_own_rows_open(trial: str) -> None:
+def test_a_trial_that_breaks_off_leaves_its_own_checks_open(trial: str) -> None:
     seen = healthy()
     seen.trouble[trial] = "our own pods did not come to be as wanted"
-    assert differing(seen) == {row.id: INCONCLUSIVE for row in TRIALS if row.trial == trial}
+    assert differing(seen) == {check.id: INCONCLUSIVE for check in TRIALS if check.trial == trial}
     seen.broken[trial] = "KeyError: 'ports'"
-    assert differing(seen) == {row.id: ERROR for row in TRIALS if row.trial == trial}
+    assert differing(seen) == {check.id: ERROR for check in TRIALS if check.trial == trial}
 
 
 # ------------------------------------------------------------------------------------------------------ terminating
@@ -430,8 +432,8 @@ BY_LEAVING = "served by the leaving pod"
 def test_a_terminating_pod_serves_while_its_node_says_503(window: Leaving, told: dict[str, Status]) -> None:
     seen = healthy()
     seen.leaving[V4] = window
-    rows = {f"healthcheck.terminating.{claim}.ipv4.endpoint-node": status for claim, status in told.items()}
-    assert differing(seen) == rows
+    checks = {f"healthcheck.terminating.{claim}.ipv4.endpoint-node": status for claim, status in told.items()}
+    assert differing(seen) == checks
 
 
 def test_a_family_that_was_not_played_is_open() -> None:
@@ -504,7 +506,9 @@ for also, like in (
     WRONG[also] = WRONG[like]
 
 
-@pytest.mark.parametrize("claim", [row.claim for row in TRIALS if row.trial == "lifecycle" and row.claim != "prompt"])
+@pytest.mark.parametrize(
+    "claim", [check.claim for check in TRIALS if check.trial == "lifecycle" and check.claim != "prompt"]
+)
 def test_every_claim_of_the_life_cycle_can_fail(claim: str) -> None:
     for fact in WRONG[claim]:
         seen = healthy()
@@ -517,7 +521,7 @@ def test_every_claim_of_the_life_cycle_can_fail(claim: str) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ promptly, or not
-PROMPT_ROW = "healthcheck.placement.prompt.ipv4.bare-node"
+PROMPT_CHECK = "healthcheck.placement.prompt.ipv4.bare-node"
 LATE = Followed(8.0, "503", {"right": 12}, gap=0.1)
 
 
@@ -530,18 +534,18 @@ def bare_node_late(number: int = 5) -> Round:
 def test_a_node_that_is_late_everywhere_is_found_and_nothing_else_is() -> None:
     seen = healthy()
     seen.rounds[4] = bare_node_late()
-    assert differing(seen) == {PROMPT_ROW: FAIL}
-    assert "8.00 s; our longest time between two probes was 0.10 s" in verdict(BY_ID[PROMPT_ROW], seen).reason
+    assert differing(seen) == {PROMPT_CHECK: FAIL}
+    assert "8.00 s; our longest time between two probes was 0.10 s" in verdict(BY_ID[PROMPT_CHECK], seen).reason
 
 
 def test_a_node_that_is_late_while_all_machines_are_slow_says_nothing() -> None:
     seen = healthy()
     seen.rounds[4], seen.controls = bare_node_late(), listeners(late_at=22.0)
-    assert differing(seen) == {PROMPT_ROW: INCONCLUSIVE}
-    assert "0.33 s are needed to judge 5.00 s" in verdict(BY_ID[PROMPT_ROW], seen).reason
+    assert differing(seen) == {PROMPT_CHECK: INCONCLUSIVE}
+    assert "0.33 s are needed to judge 5.00 s" in verdict(BY_ID[PROMPT_CHECK], seen).reason
     one = {node: stream for node, stream in listeners(late_at=22.0).items() if node[0] is Place.BARE_NODE}
     seen.controls = healthy().controls | one
-    assert differing(seen) == {PROMPT_ROW: FAIL}, "a machine that is slow alone is that node's"
+    assert differing(seen) == {PROMPT_CHECK: FAIL}, "a machine that is slow alone is that node's"
 
 
 def test_a_port_that_nodes_open_late_is_found() -> None:
@@ -557,21 +561,21 @@ def test_answers_that_are_missing_are_held_against_what_the_clients_own_way_lose
     lost = (halved(honest(HERE)), no_answer(Outcome.TIMEOUT, 1))
     seen = answering(HERE, *lost)
     own = {(OUTSIDE_1.name, place, V4): Counts(1, 20) for place in (Place.ENDPOINT_NODE, Place.BARE_NODE)}
-    row = about(HERE, About.STATUS)
-    assert differing(seen)[row] is FLAKY, "where the way lost nothing every loss counts"
+    check = about(HERE, About.STATUS)
+    assert differing(seen)[check] is FLAKY, "where the way lost nothing every loss counts"
     seen.ways = {key: replace(counts, lost=0) for key, counts in own.items()}
-    assert differing(seen)[row] is FLAKY
+    assert differing(seen)[check] is FLAKY
     seen.ways = dict(own)
-    assert differing(seen)[row] is INCONCLUSIVE
-    assert "the reference listeners lost 2 of 40" in verdict(BY_ID[row], seen).reason
+    assert differing(seen)[check] is INCONCLUSIVE
+    assert "the reference listeners lost 2 of 40" in verdict(BY_ID[check], seen).reason
     wrong = answering(HERE, halved(honest(HERE)), honest(HERE, status=503, count=1))
     wrong.ways = dict(own)
-    assert differing(wrong)[row] is FLAKY, "a wrong answer is no lost one"
+    assert differing(wrong)[check] is FLAKY, "a wrong answer is no lost one"
 
 
-def test_every_row_that_passes_says_what_it_can_see() -> None:
-    told = [verdict(row, healthy()) for row in CELLS]
-    assert [each.cell for each in told if each.status is Status.PASS and not each.sees] == []
+def test_every_check_that_passes_says_what_it_can_see() -> None:
+    told = [verdict(check, healthy()) for check in CHECKS]
+    assert [each.check_id for each in told if each.status is Status.PASS and not each.sees] == []
 
 
 def test_the_edges_of_the_range_are_in_it() -> None:

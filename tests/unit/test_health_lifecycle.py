@@ -1,4 +1,4 @@
-"""The life cycle trial against an API server that lies, one way each: the right rows notice, and no others."""
+"""The life cycle trial against an API server that lies, one way each: the right checks notice, and no others."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,7 @@ from esipp.scenarios.health.port_lifecycle import LifeCycle
 from tests.unit.fake_api_server import HIGH, LOW, FakeApi
 from tests.unit.health_world import NAMESPACE, TRIALS, differing
 
-ROWS = [row for row in TRIALS if row.trial == "lifecycle"]
+CHECKS = [check for check in TRIALS if check.trial == "lifecycle"]
 FAIL, OPEN = Status.FAIL, Status.INCONCLUSIVE
 LISTENED = ("chosen", "claimable", "freed-by-policy", "freed-by-type", "freed-by-deletion", "kept")
 
@@ -25,22 +25,22 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def live(api: FakeApi, *, listen: bool = True, stop: Stop | None = None) -> dict[str, Fact]:
-    stage = SimpleNamespace(cluster=api, namespace=NAMESPACE, run="test")
-    asker: Any = SimpleNamespace(stage=stage, everywhere=api.everywhere, stop=stop or Stop())
+    testbed = SimpleNamespace(cluster=api, namespace=NAMESPACE, run="test")
+    asker: Any = SimpleNamespace(testbed=testbed, everywhere=api.everywhere, stop=stop or Stop())
     return LifeCycle(asker, listen).perform()
 
 
 def noticed(*lies: str, listen: bool = True) -> dict[str, Status]:
     """The claims that do not hold, with their verdict."""
     seen = Seen(life=live(FakeApi(*lies), listen=listen))
-    return {name.rpartition(".")[2]: status for name, status in differing(seen, ROWS).items()}
+    return {name.rpartition(".")[2]: status for name, status in differing(seen, CHECKS).items()}
 
 
 def test_an_honest_server_is_conformant() -> None:
     api = FakeApi()
     facts = live(api)
-    assert differing(Seen(life=facts), ROWS) == {}
-    assert set(facts) == {row.claim for row in ROWS} - {"prompt"}
+    assert differing(Seen(life=facts), CHECKS) == {}
+    assert set(facts) == {check.claim for check in CHECKS} - {"prompt"}
     assert facts["allocated"].bounds == (LOW, HIGH)
     assert not {"life-probe", "life-range", "life-no-1", "life-no-2", "life-taken", "life-heir"} & set(api.services)
 
@@ -71,7 +71,7 @@ def test_an_honest_server_is_conformant() -> None:
         ("nodes-fail-us", dict.fromkeys((*LISTENED, "prompt"), OPEN)),
     ],
 )
-def test_a_lie_trips_the_rows_about_it(lie: str, told: dict[str, Status]) -> None:
+def test_a_lie_trips_the_checks_about_it(lie: str, told: dict[str, Status]) -> None:
     assert noticed(lie) == told
 
 
@@ -94,7 +94,7 @@ def test_a_server_that_gives_none_leaves_open_what_rests_on_one() -> None:
     assert {"allocated", "unique"} <= failed
     assert told["kept-on-update"] is OPEN
     refusals = {"refused-with-cluster", "refused-for-nodeport", "immutable"}
-    assert set(told) == {row.claim for row in ROWS} - {"not-with-cluster", "not-for-nodeport"} - refusals
+    assert set(told) == {check.claim for check in CHECKS} - {"not-with-cluster", "not-for-nodeport"} - refusals
 
 
 def test_without_a_client_outside_the_api_is_judged_all_the_same() -> None:
@@ -120,7 +120,7 @@ def test_a_step_that_breaks_off_says_why() -> None:
     facts = live(Quota())
     assert "exceeded quota" in str(facts["chosen"].refused)
     assert "not found" in facts["collision"].trouble
-    assert differing(Seen(life=facts), ROWS)["healthcheck.lifecycle.collision"] is OPEN
+    assert differing(Seen(life=facts), CHECKS)["healthcheck.lifecycle.collision"] is OPEN
 
 
 def test_a_service_without_ports_takes_none() -> None:
@@ -129,7 +129,7 @@ def test_a_service_without_ports_takes_none() -> None:
         "metadata": {"namespace": "tenant", "name": "elsewhere"},
         "spec": {"type": "ExternalName", "externalName": "example.org"},
     }
-    assert differing(Seen(life=live(api)), ROWS) == {}
+    assert differing(Seen(life=live(api)), CHECKS) == {}
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_service_without_ports_takes_none() -> None:
 def test_a_port_that_another_tenant_takes_first_is_no_fault(rivals: dict[str, int], told: dict[str, Status]) -> None:
     api = FakeApi()
     api.rivals = rivals
-    found = differing(Seen(life=live(api)), ROWS)
+    found = differing(Seen(life=live(api)), CHECKS)
     assert {name.rpartition(".")[2]: status for name, status in found.items()} == told
 
 
@@ -180,6 +180,6 @@ def test_a_listener_of_another_tenant_is_no_old_one() -> None:
             super()._sync()
             self.open |= {each["spec"]["healthCheckNodePort"]: name for name, each in self.others.items()}
 
-    found = differing(Seen(life=live(Busy())), ROWS)
+    found = differing(Seen(life=live(Busy())), CHECKS)
     told = {name.rpartition(".")[2]: status for name, status in found.items()}
     assert told == dict.fromkeys(("freed-by-policy", "claimable", "freed-by-deletion"), OPEN)

@@ -104,7 +104,7 @@ class Nodes:
         self.families = [Family.IPV4]
         self.stop = Stop()
         service = {"spec": {"healthCheckNodePort": 30001}}
-        self.stage: Any = type("Stage", (), {"services": {"health-placement": service}})()
+        self.testbed: Any = type("Stage", (), {"services": {"health-placement": service}})()
 
     def everywhere(self, port: int) -> dict[tuple[Place, Family], Answer]:
         self.looks += 1

@@ -15,7 +15,7 @@ from esipp.report.html.references import linked
 from esipp.report.html.trouble import troubles_of
 from tests.unit.html_world import EVIL, LOCAL, Page, data_of, page, probes, the_run, verdicts
 from tests.unit.recorded_world import recorded
-from tests.unit.world import SOURCE_IP as CELLS
+from tests.unit.world import SOURCE_IP as CHECKS
 from tests.unit.world import by_id
 
 JAVASCRIPT = "javascript:alert(1)"
@@ -67,21 +67,21 @@ def test_links_within_the_page_lead_somewhere() -> None:
             assert link == "ledger.jsonl" or link.startswith(("https://", "#"))
 
 
-def test_every_row_can_be_reached_with_and_without_scripts() -> None:
+def test_every_check_can_be_reached_with_and_without_scripts() -> None:
     read = Page(page())
     anchors = {attrs["id"] for attrs in read.all("tr") if "id" in attrs}
-    assert anchors == {f"row={cell.id}" for cell in CELLS}
+    assert anchors == {f"row={path_check.id}" for path_check in CHECKS}
     shown = {int(n) for attrs in read.all("a") for n in attrs.get("data-rows", "").split()}
-    asked = {n for n, cell in enumerate(CELLS) if verdicts()[cell.id].status is not Status.UNSUPPORTED}
+    asked = {n for n, path_check in enumerate(CHECKS) if verdicts()[path_check.id].status is not Status.UNSUPPORTED}
     assert shown == asked
     told = data_of(page())
     assert isinstance(told["rows"], list)
-    assert len(told["rows"]) == len(CELLS)
+    assert len(told["rows"]) == len(CHECKS)
 
 
-def test_without_scripts_a_row_that_is_only_recorded_is_not_said_to_be_as_required() -> None:
+def test_without_scripts_a_check_that_is_only_recorded_is_not_said_to_be_as_required() -> None:
     run = recorded([by_id(LOCAL)], {LOCAL: replace(verdicts()[LOCAL], status=Status.RECORDED)})
-    run.rows = [replace(row, level=Level.RECORD) for row in run.rows]
+    run.checks = [replace(check, level=Level.RECORD) for check in run.checks]
     table = render(run).partition("<noscript>")[2].partition("</noscript>")[0]
     assert "r recorded only (record)" in table
     assert "\u2713" not in table
@@ -133,11 +133,11 @@ def test_the_head_names_each_cause_with_a_link_to_it() -> None:
 
 def test_causes_that_bind_most_come_first() -> None:
     run = recorded([by_id(LOCAL)], {LOCAL: verdicts()[LOCAL]})
-    core = next(row for row in run.rows if row.id == LOCAL)
+    core = next(check for check in run.checks if check.id == LOCAL)
     other = replace(core, id="other", path="other", level=Level.EXTENDED)
     found = replace(verdicts()[LOCAL], likely="another cause")
-    run.rows, run.verdicts = [other, core], {"other": found, LOCAL: verdicts()[LOCAL]}
-    assert [each.first.id for each in troubles_of(run, run.rows)] == [LOCAL, "other"]
+    run.checks, run.verdicts = [other, core], {"other": found, LOCAL: verdicts()[LOCAL]}
+    assert [each.first.id for each in troubles_of(run, run.checks)] == [LOCAL, "other"]
 
 
 def test_an_incomplete_ledger_is_told_loudly_and_nothing_is_green() -> None:
@@ -157,16 +157,16 @@ def test_an_incomplete_ledger_is_told_loudly_and_nothing_is_green() -> None:
 
 def test_a_whole_conformant_run_is_green_and_has_no_banner() -> None:
     good = {name: each for name, each in verdicts().items() if each.status is Status.PASS}
-    rows = [cell for cell in CELLS if cell.id in good]
-    text = render(recorded(rows, good))
+    checks = [path_check for path_check in CHECKS if path_check.id in good]
+    text = render(recorded(checks, good))
     assert 'class="banner good"' in text
     assert 'role="alert"' not in text
-    assert "No row fails" in text
+    assert "No check fails" in text
 
 
-def test_a_row_without_a_verdict_is_told_as_such() -> None:
-    run = recorded(CELLS[:3], {CELLS[0].id: verdicts()[CELLS[0].id]})
-    run.trouble = ["2 rows have no verdict"]
+def test_a_check_without_a_verdict_is_told_as_such() -> None:
+    run = recorded(CHECKS[:3], {CHECKS[0].id: verdicts()[CHECKS[0].id]})
+    run.trouble = ["2 checks have no verdict"]
     assert "no verdict" in render(run)
 
 
@@ -201,7 +201,7 @@ def replace_probe(probe: Probe) -> Probe:
     return probe._replace(outcome="timeout", seen=None, backend="")
 
 
-def test_files_of_a_row_are_linked(tmp_path: Path) -> None:
+def test_files_of_a_check_are_linked(tmp_path: Path) -> None:
     run = replace(the_run(), folder=tmp_path)
     kept = tmp_path / "rows" / LOCAL / "packets of it.txt"
     kept.parent.mkdir(parents=True)
@@ -218,7 +218,7 @@ def test_references_are_links_where_their_address_is_safe() -> None:
 
 def test_a_page_of_an_older_ledger_has_titles_without_links() -> None:
     run = the_run()
-    run.rows = [replace(row, references=(read_reference("KEP-1"),)) for row in run.rows]
+    run.checks = [replace(check, references=(read_reference("KEP-1"),)) for check in run.checks]
     assert ["KEP-1", ""] in references_of(render(run))
 
 
@@ -242,9 +242,9 @@ def hostile() -> RecordedRun:
     }  # fmt: skip
     bad[LOCAL] = replace(bad[LOCAL], status=Status.FAIL)
     run.verdicts = bad
-    run.rows = [
-        replace(row, requirement=EVIL, asked=EVIL, fails_if=EVIL, references=(Reference(EVIL, JAVASCRIPT),))
-        for row in run.rows
+    run.checks = [
+        replace(check, requirement=EVIL, asked=EVIL, fails_if=EVIL, references=(Reference(EVIL, JAVASCRIPT),))
+        for check in run.checks
     ]
     run.header |= {"command": EVIL, "lane": EVIL, "run": EVIL, "without": [EVIL], "image": EVIL}
     run.facts = {EVIL: Fact(EVIL, EVIL)}
@@ -275,14 +275,14 @@ def test_hostile_text_stays_text() -> None:
     assert JAVASCRIPT not in text
 
 
-def test_hostile_ids_of_rows_lead_to_no_files_and_no_markup(tmp_path: Path) -> None:
+def test_hostile_ids_of_checks_lead_to_no_files_and_no_markup(tmp_path: Path) -> None:
     run = replace(the_run(), folder=tmp_path / "run")
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "file").write_text("x")
-    row = run.rows[0]
+    check = run.checks[0]
     for name in ("../../secret", "/etc", EVIL):
-        run.rows = [replace(row, id=name)]
-        run.verdicts = {name: replace(verdicts()[LOCAL], cell=name)}
+        run.checks = [replace(check, id=name)]
+        run.verdicts = {name: replace(verdicts()[LOCAL], path_check=name)}
         text = render(run)
         assert Page(text).all("img") == []
         assert "secret/file" not in text
@@ -295,15 +295,15 @@ def test_a_text_that_no_file_can_hold_does_no_harm() -> None:
 
 
 def test_known_differences_are_counted_by_nature_and_our_instrument_apart() -> None:
-    rows = [replace(by_id(LOCAL), id=f"{LOCAL}.{name}") for name in ("a", "b", "c", "d")]
+    checks = [replace(by_id(LOCAL), id=f"{LOCAL}.{name}") for name in ("a", "b", "c", "d")]
     one = replace(verdicts()[LOCAL], reason="so it is", references=(Reference("issue 1"),))
     said = {
-        rows[0].id: replace(one, status=Status.KNOWN, nature="allowed"),
-        rows[1].id: replace(one, status=Status.KNOWN, nature="finding"),
-        rows[2].id: replace(one, status=Status.PASS, sees="0 of 3 differ"),
-        rows[3].id: replace(one, status=Status.FAIL, instrument=True, observed="of our own"),
+        checks[0].id: replace(one, status=Status.KNOWN, nature="allowed"),
+        checks[1].id: replace(one, status=Status.KNOWN, nature="finding"),
+        checks[2].id: replace(one, status=Status.PASS, sees="0 of 3 differ"),
+        checks[3].id: replace(one, status=Status.FAIL, instrument=True, observed="of our own"),
     }
-    run = recorded(rows, {name: replace(each, cell=name) for name, each in said.items()})
+    run = recorded(checks, {name: replace(each, path_check=name) for name, each in said.items()})
     text = render(run)
     head = text.partition("</header>")[0]
     assert "KNOWN DEFECTS" in head

@@ -12,18 +12,20 @@ from esipp.report.html import HERE, SCRIPTS, render, script_of_the_page
 from tests.tools import needs_tool
 from tests.unit.html_world import Page, page, probes, verdicts
 from tests.unit.recorded_world import recorded
-from tests.unit.world import SOURCE_IP as CELLS
+from tests.unit.world import SOURCE_IP as CHECKS
 
 
 # ------------------------------------------------------------------------------------------------------ size and script
-def test_a_thousand_rows_stay_below_five_megabytes() -> None:
-    rows = CELLS[:1000]
-    run = recorded(rows, {cell.id: verdicts()[cell.id] for cell in rows})
+def test_a_thousand_checks_stay_below_five_megabytes() -> None:
+    checks = CHECKS[:1000]
+    run = recorded(checks, {path_check.id: verdicts()[path_check.id] for path_check in checks})
     words = "\n".join(["at the node:      192.0.2.1:40000 -> 172.18.0.4:30080 on worker in eth0"] * 7)
-    for number, cell in enumerate(rows):
-        run.probes[cell.path.key] = probes(cell.path.key, 3)
-        run.witnesses[cell.path.key] = [Witness(cell.path.key, seq, True, f"{words} {number}") for seq in range(2)]
-    assert len(rows) == 1000
+    for number, path_check in enumerate(checks):
+        run.probes[path_check.path.key] = probes(path_check.path.key, 3)
+        run.witnesses[path_check.path.key] = [
+            Witness(path_check.path.key, seq, True, f"{words} {number}") for seq in range(2)
+        ]
+    assert len(checks) == 1000
     assert len(render(run).encode()) < 5_000_000
 
 

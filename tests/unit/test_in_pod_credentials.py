@@ -230,4 +230,4 @@ def test_a_run_inside_has_no_client_outside_unless_it_is_given_some(
     found |= _of_a_pod(Settings("c", in_cluster=in_cluster), found)
     for name in ("vantage.outside", "vantage.outside.two-addresses"):
         assert (found[name].present, found[name].why) == (network is not None, why)
-        assert found[name].ours == (network is None), "then core rows are left out, and the result is PARTIAL"
+        assert found[name].ours == (network is None), "then core checks are left out, and the result is PARTIAL"

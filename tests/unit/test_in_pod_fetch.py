@@ -13,10 +13,10 @@ from esipp.app.in_cluster import fetch
 from esipp.app.in_cluster.archive import Parcel, pack, read, unpack
 from esipp.app.in_cluster.job import ARCHIVE, PARCEL
 from esipp.app.in_cluster.keep import FETCHED
-from esipp.app.in_cluster.state import Stage, state_of
+from esipp.app.in_cluster.state import JobStage, state_of
 from esipp.base.errors import EsippError, ExitCode, HarnessError, PreflightError
 from esipp.cluster.client import ApiError, UnreachableError
-from tests.unit.report_world import failing, made, some_rows
+from tests.unit.report_world import failing, made, some_checks
 
 Json = dict[str, Any]
 JOB: Json = {"metadata": {"name": "esipp"}, "spec": {}, "status": {}}
@@ -54,47 +54,47 @@ FAILED = {"conditions": [{"type": "Failed", "status": "True", "message": "Job wa
 @pytest.mark.parametrize(
     ("job", "pods", "stage", "said"),
     [
-        (None, [], Stage.OVER, "There is no Job 'esipp'."),
-        (JOB, [], Stage.WAITING, "has no pod yet"),
-        ({**JOB, "spec": {"suspend": True}}, [], Stage.WAITING, "is suspended"),
-        ({**JOB, "status": FAILED}, [], Stage.OVER, "has failed and has no pod any more: Job was active longer"),
-        (JOB, [pod(RUNNING)], Stage.WAITING, "still running, since 2026-01-01T00:00:05Z."),
-        (JOB, [READY], Stage.READY, "is ready"),
+        (None, [], JobStage.OVER, "There is no Job 'esipp'."),
+        (JOB, [], JobStage.WAITING, "has no pod yet"),
+        ({**JOB, "spec": {"suspend": True}}, [], JobStage.WAITING, "is suspended"),
+        ({**JOB, "status": FAILED}, [], JobStage.OVER, "has failed and has no pod any more: Job was active longer"),
+        (JOB, [pod(RUNNING)], JobStage.WAITING, "still running, since 2026-01-01T00:00:05Z."),
+        (JOB, [READY], JobStage.READY, "is ready"),
         (
             JOB,
             [pod(RAN, RUNNING)],
-            Stage.WAITING,
+            JobStage.WAITING,
             "The run of the Job 'esipp' is over, and its report is not ready yet",
         ),
-        (JOB, [pod(RAN, WAITS)], Stage.WAITING, "is over, and its report is not ready yet: PodInitializing."),
-        (JOB, [FETCHED_FROM], Stage.OVER, "ended with exit code 1, and its report is gone with it."),
+        (JOB, [pod(RAN, WAITS)], JobStage.WAITING, "is over, and its report is not ready yet: PodInitializing."),
+        (JOB, [FETCHED_FROM], JobStage.OVER, "ended with exit code 1, and its report is gone with it."),
         (
             JOB,
             [pod({"terminated": {"exitCode": 137, "reason": "OOMKilled"}}, phase="Failed")],
-            Stage.OVER,
+            JobStage.OVER,
             "ended with exit code 137 (OOMKilled), and there is no report.",
         ),
         (
             JOB,
             [pod({"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image."}}, phase="Pending")],
-            Stage.WAITING,
+            JobStage.WAITING,
             "The pod esipp-x has not started: ImagePullBackOff: Back-off pulling image.",
         ),
         (
             JOB,
             [pod(phase="Pending", conditions=UNSCHEDULABLE)],
-            Stage.WAITING,
+            JobStage.WAITING,
             "has not started: 0/3 nodes are available: too little memory.",
         ),
         (
             JOB,
             [pod(phase="Failed", reason="Evicted", message="The node was low on memory.")],
-            Stage.OVER,
+            JobStage.OVER,
             "ended without a report: The node was low on memory.",
         ),
     ],
 )
-def test_how_a_job_stands_is_one_sentence(job: Json | None, pods: list[Json], stage: Stage, said: str) -> None:
+def test_how_a_job_stands_is_one_sentence(job: Json | None, pods: list[Json], stage: JobStage, said: str) -> None:
     found = state_of("esipp", job, pods)
     assert found.stage is stage
     assert said in found.sentence
@@ -109,7 +109,7 @@ def test_of_several_pods_the_newest_counts() -> None:
 def test_a_pod_that_goes_away_is_not_fetched_from() -> None:
     leaving = pod(RAN, RUNNING, ready=True)
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"
-    assert state_of("esipp", JOB, [leaving]).stage is Stage.OVER
+    assert state_of("esipp", JOB, [leaving]).stage is JobStage.OVER
 
 
 class There:
@@ -310,8 +310,8 @@ def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> No
 def test_fetching_ends_as_the_run_did(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = some_rows()[:3]
-    made(tmp_path / "run", rows, failing())
+    checks = some_checks()[:3]
+    made(tmp_path / "run", checks, failing())
 
     class Answers:
         def __init__(self, *_: object) -> None:

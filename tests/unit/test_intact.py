@@ -9,7 +9,7 @@ from esipp.checks.model import Client, Path, Role, Vantage
 from esipp.cluster.pods import identity
 from esipp.testbed.integrity import Cast, Harm, NodeState, compare, node_states
 from tests.unit.test_pods import EVICTED, Json, pod
-from tests.unit.world import CELLS, NODES, ROLES, by_id
+from tests.unit.world import CHECKS, NODES, ROLES, by_id
 
 READY: NodeState = ("True", "t0", "")
 LOST = "Kubelet stopped posting node status."
@@ -99,8 +99,8 @@ CAST = Cast(ROLES, AGENTS, {"backend": ENDPOINT, "backend-host": ENDPOINT, "pod-
 
 
 def path(identity: str, control: int | None = None) -> Path:
-    cell = by_id(identity)
-    return cell.path if control is None else cell.controls[control].path
+    path_check = by_id(identity)
+    return path_check.path if control is None else path_check.controls[control].path
 
 
 OUTSIDE_TO_BARE = path("nodeport.cluster.tcp.ipv4.outside-1-to-bare-node")
@@ -146,7 +146,7 @@ def test_it_costs_what_needs_it_and_nothing_else(harm: Harm, costs: list[Path], 
 
 
 def test_every_path_needs_pods_that_are_known_by_name() -> None:
-    for each in {path for cell in CELLS for path in cell.paths}:
+    for each in {path for path_check in CHECKS for path in path_check.paths}:
         assert all(CAST.pods(each)), each.key
         assert CAST.pods(each), each.key
 

@@ -16,17 +16,17 @@ from esipp.judging.interoperability.judge import LEAST, judge
 from tests.unit.interop_world import (
     ANOTHER_POD,
     BROKEN_PROBER,
+    CHECKS,
     CLIENT,
     FEATURES,
     MASQUERADED,
     NODE,
     OBJECT,
-    ROWS,
     SILENCE,
     WELL,
+    checks_of,
     names,
     no_answer,
-    rows_of,
     say,
     seen,
     statuses,
@@ -37,7 +37,7 @@ HOME, BARE = (Place.ENDPOINT_NODE, Family.IPV4), (Place.BARE_NODE, Family.IPV4)
 A, B = "neighbour-a", "neighbour-b"
 
 
-def test_all_rows_hold_where_all_is_well() -> None:
+def test_all_checks_hold_where_all_is_well() -> None:
     assert statuses(seen()) == {}
 
 
@@ -46,16 +46,16 @@ def test_what_was_never_performed_is_our_fault() -> None:
 
 
 @pytest.mark.parametrize("trial", ["neighbours", "many", "names"])
-def test_a_trial_that_breaks_off_leaves_its_own_rows_undecided(trial: str) -> None:
+def test_a_trial_that_breaks_off_leaves_its_own_checks_undecided(trial: str) -> None:
     broken = seen()
     broken.trouble[trial] = "the neighbour did not follow"
-    assert statuses(broken) == dict.fromkeys(rows_of(trial), "inconclusive")
+    assert statuses(broken) == dict.fromkeys(checks_of(trial), "inconclusive")
     ours = seen()
     ours.broken[trial] = "TypeError: no"
-    assert statuses(ours) == dict.fromkeys(rows_of(trial), "error")
+    assert statuses(ours) == dict.fromkeys(checks_of(trial), "error")
 
 
-def test_rows_without_their_feature_are_unsupported() -> None:
+def test_checks_without_their_feature_are_unsupported() -> None:
     said = verdict("interop.names.clusterip.ipv4.pod-on-bare-node", dns=Feature(False, "kube-system has no Service"))
     assert said.status is Status.UNSUPPORTED
     assert "kube-system has no Service" in said.reason
@@ -76,7 +76,7 @@ def test_a_health_check_that_follows_another_service_once_is_noticed(wrong: obje
     made.neighbours.answers[HOME].append(wrong)  # type: ignore[arg-type]
     told = statuses(made)
     assert told["interop.neighbours.status.ipv4.endpoint-node"] == "flaky"
-    assert {row for row in told if ".status." in row} == {"interop.neighbours.status.ipv4.endpoint-node"}
+    assert {check for check in told if ".status." in check} == {"interop.neighbours.status.ipv4.endpoint-node"}
 
 
 def test_a_bare_node_that_says_200_for_another_services_pod_is_noticed() -> None:
@@ -102,7 +102,7 @@ def test_a_connection_that_another_service_spoils_is_noticed(wrong: object) -> N
     told = statuses(made)
     assert told.pop("interop.neighbours.served.ipv4.endpoint-node") == "flaky"
     # where the endpoint's node is lossy, silence elsewhere proves nothing
-    assert set(told) <= rows_of("neighbours", claim="served", family=Family.IPV4)
+    assert set(told) <= checks_of("neighbours", claim="served", family=Family.IPV4)
     assert set(told.values()) <= {"inconclusive"}
 
 
@@ -123,14 +123,14 @@ def test_an_object_that_was_written_is_noticed() -> None:
 
 def test_changes_that_did_not_reach_the_nodes_prove_nothing() -> None:
     told = statuses(changed(changes=[("ready", 1.0)]))
-    assert told == dict.fromkeys(rows_of("neighbours"), "inconclusive")
+    assert told == dict.fromkeys(checks_of("neighbours"), "inconclusive")
 
 
 def test_a_node_that_is_not_reached_proves_nothing() -> None:
     made = seen()
     assert made.neighbours
     made.neighbours.ways = replace(WELL, reached={**WELL.reached, BARE: False})
-    assert statuses(made) == dict.fromkeys(rows_of("neighbours", place=BARE[0], family=BARE[1]), "inconclusive")
+    assert statuses(made) == dict.fromkeys(checks_of("neighbours", place=BARE[0], family=BARE[1]), "inconclusive")
 
 
 def test_a_client_that_is_masqueraded_on_its_way_to_the_node_proves_nothing() -> None:
@@ -167,7 +167,7 @@ def test_a_broken_prober_is_our_fault() -> None:
     made.neighbours.dialled[HOME].append(BROKEN_PROBER)
     made.neighbours.answers[HOME].append(no_answer(Outcome.ERROR, 1))
     where = "ipv4.endpoint-node"
-    told = {row: status for row, status in statuses(made).items() if status == "error"}
+    told = {check: status for check, status in statuses(made).items() if status == "error"}
     assert told == {f"interop.neighbours.{claim}.{where}": "error" for claim in ("status", "document", "served")}
 
 
@@ -190,22 +190,22 @@ def test_one_local_service_of_many_that_is_wrong_is_named(kind: Kind, wrong: obj
 
 
 def test_single_connections_that_are_lost_are_held_against_what_the_way_loses() -> None:
-    kind, row = Kind.BALANCER_LOCAL, f"interop.many.{Kind.BALANCER_LOCAL.value}.preserved.endpoint-node"
+    kind, check = Kind.BALANCER_LOCAL, f"interop.many.{Kind.BALANCER_LOCAL.value}.preserved.endpoint-node"
     made = seen()
     assert made.many
     own = made.many.dialled[kind, Role.ENDPOINT_NODE]
     own[next(iter(own))] = [replace(CLIENT, count=1), replace(SILENCE, count=1)]
-    assert statuses(made)[row] == "flaky", "where the way lost nothing every loss counts"
+    assert statuses(made)[check] == "flaky", "where the way lost nothing every loss counts"
     made.many.ways = replace(made.many.ways, counts={(Place.BARE_NODE, Family.IPV4): Counts(2, 40)})
-    assert statuses(made)[row] == "inconclusive"
-    assert "lost 2 of 40, with no service in the way: 1 of 6" in verdict(row, made).reason
+    assert statuses(made)[check] == "inconclusive"
+    assert "lost 2 of 40, with no service in the way: 1 of 6" in verdict(check, made).reason
     own[next(iter(own))] = [replace(SILENCE, count=2)]
-    assert statuses(made)[row] == "flaky", "a service that never answers is no matter of single connections"
+    assert statuses(made)[check] == "flaky", "a service that never answers is no matter of single connections"
 
 
-def test_every_row_that_passes_says_what_it_can_see() -> None:
-    told = [verdict(identity) for identity in ROWS]
-    assert [each.cell for each in told if each.status is Status.PASS and not each.sees] == []
+def test_every_check_that_passes_says_what_it_can_see() -> None:
+    told = [verdict(identity) for identity in CHECKS]
+    assert [each.check_id for each in told if each.status is Status.PASS and not each.sees] == []
 
 
 @pytest.mark.parametrize("kind", [Kind.BALANCER_LOCAL, Kind.NODE_PORT_LOCAL])
@@ -225,7 +225,7 @@ def test_one_cluster_service_of_many_that_is_silent_or_not_rewritten_is_noticed(
     assert told.pop(f"{stem}.rewritten.{role.value}") == "flaky"
     # silence of Local services proves nothing where Cluster services are silent, too
     assert set(told.values()) <= {"inconclusive"}
-    assert all(".silent." in row for row in told)
+    assert all(".silent." in check for check in told)
 
 
 @pytest.mark.parametrize("proxy", ["cilium", "kube-proxy"])
@@ -234,11 +234,11 @@ def test_cluster_services_that_are_never_rewritten_at_the_pods_own_node_are_know
     assert made.many
     told = made.many.dialled[Kind.NODE_PORT_CLUSTER, Role.ENDPOINT_NODE]
     told.update({name: [CLIENT] for name in told})
-    row = ROWS["interop.many.nodeport-cluster.rewritten.endpoint-node"]
+    check = CHECKS["interop.many.nodeport-cluster.rewritten.endpoint-node"]
     known = Status.KNOWN if proxy == "cilium" else Status.FAIL
-    assert judge(row, made, FEATURES, {"service-proxy": proxy}).status is known
+    assert judge(check, made, FEATURES, {"service-proxy": proxy}).status is known
     told.update({next(iter(told)): [SILENCE]})
-    assert judge(row, made, FEATURES, {"service-proxy": proxy}).status is Status.FAIL
+    assert judge(check, made, FEATURES, {"service-proxy": proxy}).status is Status.FAIL
 
 
 def test_health_checks_of_many_are_held_against_their_own_names() -> None:
@@ -311,16 +311,16 @@ def test_listeners_that_were_never_open_prove_nothing_by_being_closed() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ names
-NAME_ROWS = sorted(row for row in rows_of("names") if ".dialled." not in row)
+NAME_CHECKS = sorted(check for check in checks_of("names") if ".dialled." not in check)
 
 
 @pytest.mark.parametrize("wrong", ["172.18.255.1", "10.96.0.7, 10.96.0.8", "unresolved (EAI_NONAME)", "timeout"])
 def test_a_name_that_is_resolved_to_anything_else_is_noticed(wrong: str) -> None:
-    for identity in NAME_ROWS:
-        row, made = ROWS[identity], names()
-        assert row.client
-        assert row.family
-        made.told[row.claim, row.client.name, row.family] = Counter({wrong: 20})
+    for identity in NAME_CHECKS:
+        check, made = CHECKS[identity], names()
+        assert check.client
+        assert check.family
+        made.told[check.claim, check.client.name, check.family] = Counter({wrong: 20})
         assert statuses(Seen(seen().trouble, {}, seen().neighbours, seen().many, made)) == {identity: "fail"}
 
 
@@ -360,7 +360,7 @@ def test_a_name_of_a_service_without_a_vip_proves_nothing_about_vips() -> None:
     assert made.names
     del made.names.vips[Family.IPV4]
     assert set(statuses(made).values()) == {"inconclusive"}
-    assert set(statuses(made)) == rows_of("names", claim="balancer", family=Family.IPV4)
+    assert set(statuses(made)) == checks_of("names", claim="balancer", family=Family.IPV4)
 
 
 def test_a_prober_that_cannot_ask_is_our_fault() -> None:

@@ -142,14 +142,14 @@ class FakeAsker:
         self.asked_b: list[int] = []
         self.places = {Place(role.value): node for role, node in ROLES.items()}
         self.clients = SimpleNamespace(probers={"outside-1": self.prober})
-        self.stage = SimpleNamespace(
+        self.testbed = SimpleNamespace(
             namespace="esipp-x", run="x", cluster=cluster, nodes=topology().nodes, roles=ROLES, services={}
         )
-        self.stage.listeners = {node: {Protocol.TCP: LISTENER} for node in self.places.values()}
+        self.testbed.listeners = {node: {Protocol.TCP: LISTENER} for node in self.places.values()}
         for name, port in ((neighbours.A, PORT_A), (neighbours.B, PORT_B)):
             item = neighbours.service_b("x", healthCheckNodePort=port)
             item["metadata"]["name"] = name
-            self.stage.services[name] = cluster.create("", item)
+            self.testbed.services[name] = cluster.create("", item)
 
     def address(self, place: Place, family: Family) -> str:
         return topology().nodes[self.places[place]].internal[family]
@@ -206,7 +206,7 @@ def test_each_change_of_the_neighbour_is_waited_for_while_the_other_is_watched()
     ]
     assert len(seen.changes) == 5
     assert seen.before == seen.after
-    dialled = fake.stage.services[neighbours.A]["spec"]["ports"][0]["nodePort"]
+    dialled = fake.testbed.services[neighbours.A]["spec"]["ports"][0]["nodePort"]
     assert Counter((job.protocol, job.port) for job in fake.prober.streams) == {("get", PORT_A): 8, ("tcp", dialled): 8}
     assert fake.prober.cancelled == 16
 
@@ -255,7 +255,7 @@ def test_a_client_that_is_masqueraded_on_its_way_is_told() -> None:
     fake.prober.shown = "192.0.2.7"
     masqueraded = listen(made, topology())
     assert masqueraded.strange[Place.BARE_NODE, Family.IPV4].startswith("192.0.2.7 = nobody we know")
-    fake.stage.listeners = {node: {Protocol.TCP: LISTENER + 1} for node in fake.places.values()}
+    fake.testbed.listeners = {node: {Protocol.TCP: LISTENER + 1} for node in fake.places.values()}
     assert set(listen(made, topology()).reached.values()) == {False}
 
 

@@ -5,7 +5,7 @@ import pytest
 from esipp.checks.check import Status
 from esipp.checks.model import Claim, Family
 from esipp.checks.observation import Observation
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from tests.unit.world import (
     CLIENT_ADDRESSES,
     VIP,
@@ -21,33 +21,33 @@ FORWARDED_FOR = PROXIED.format("xff") + ".port-http"
 OWN = CLIENT_ADDRESSES["outside-1"][Family.IPV4]
 
 
-def proxied(cell: Cell, **echo: object) -> Observation:
-    return answer(cell.path, VIP[Family.IPV4], **echo)
+def proxied(path_check: PathCheck, **echo: object) -> Observation:
+    return answer(path_check.path, VIP[Family.IPV4], **echo)
 
 
 @pytest.mark.parametrize("identity", [FORWARDED_FOR, PROXIED.format("v1"), PROXIED.format("v2")])
 def test_the_client_told_in_a_header_is_preserved_out_of_band(identity: str) -> None:
-    cell = by_id(identity)
-    said = verdict(cell, proxied(cell))
+    path_check = by_id(identity)
+    said = verdict(path_check, proxied(path_check))
     assert said.status is Status.PASS
-    assert f"preserved out of band, in {cell.told.value}" in said.reason
-    assert "in " + cell.told.value in said.expected
+    assert f"preserved out of band, in {path_check.told.value}" in said.reason
+    assert "in " + path_check.told.value in said.expected
 
 
 @pytest.mark.parametrize("identity", [FORWARDED_FOR, PROXIED.format("v1"), PROXIED.format("v2")])
 @pytest.mark.parametrize("address", ["203.0.113.7", "unknown", ""])
 def test_a_wrong_address_in_a_header_fails(identity: str, address: str) -> None:
-    cell = by_id(identity)
-    said = verdict(cell, proxied(cell, **header(cell.told, address)))
+    path_check = by_id(identity)
+    said = verdict(path_check, proxied(path_check, **header(path_check.told, address)))
     assert said.status is Status.FAIL
-    assert f"was told {address or 'no address'} in {cell.told.value}" in said.reason
+    assert f"was told {address or 'no address'} in {path_check.told.value}" in said.reason
     assert OWN in said.reason
 
 
 def test_one_wrongly_told_of_many_is_flaky() -> None:
-    cell = by_id(FORWARDED_FOR)
-    wrong = proxied(cell, **header(cell.told, "203.0.113.7"))
-    said = verdict(cell, group(proxied(cell), 199), group(wrong, 1))
+    path_check = by_id(FORWARDED_FOR)
+    wrong = proxied(path_check, **header(path_check.told, "203.0.113.7"))
+    said = verdict(path_check, group(proxied(path_check), 199), group(wrong, 1))
     assert said.status is Status.FLAKY
     assert "1 of 200" in said.reason
     assert "203.0.113.7" in said.reason
@@ -55,8 +55,8 @@ def test_one_wrongly_told_of_many_is_flaky() -> None:
 
 @pytest.mark.parametrize("lines", [[], None])
 def test_no_header_at_all_fails(lines: list[str] | None) -> None:
-    cell = by_id(FORWARDED_FOR)
-    said = verdict(cell, proxied(cell, x_forwarded_for=lines))
+    path_check = by_id(FORWARDED_FOR)
+    said = verdict(path_check, proxied(path_check, x_forwarded_for=lines))
     assert said.status is Status.FAIL
     assert "no address" in said.reason
 
@@ -71,12 +71,12 @@ def test_no_header_at_all_fails(lines: list[str] | None) -> None:
     ],
 )
 def test_only_the_last_entry_is_the_proxys_own_word(lines: list[str], status: Status) -> None:
-    cell = by_id(FORWARDED_FOR + ".claims-x-forwarded-for")
-    assert verdict(cell, proxied(cell, x_forwarded_for=lines)).status is status
+    path_check = by_id(FORWARDED_FOR + ".claims-x-forwarded-for")
+    assert verdict(path_check, proxied(path_check, x_forwarded_for=lines)).status is status
 
 
 def test_another_version_of_the_proxy_protocol_tells_nothing() -> None:
-    cell = by_id(PROXIED.format("v2"))
-    said = verdict(cell, proxied(cell, **header(Claim.PROXY_V1, OWN)))
+    path_check = by_id(PROXIED.format("v2"))
+    said = verdict(path_check, proxied(path_check, **header(Claim.PROXY_V1, OWN)))
     assert said.status is Status.FAIL
     assert "no address" in said.reason

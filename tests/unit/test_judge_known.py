@@ -5,7 +5,7 @@ import pytest
 from esipp.checks.check import Feature, Status
 from esipp.checks.model import AddressClass, EntryKind, Family
 from tests.unit.world import (
-    CELLS,
+    CHECKS,
     FEATURES,
     NODE_ADDRESSES,
     NODES,
@@ -26,7 +26,7 @@ def test_a_missing_feature_is_unsupported_by_name() -> None:
     assert not said.left_out
 
 
-def test_a_feature_that_we_lack_makes_a_row_left_out() -> None:
+def test_a_feature_that_we_lack_makes_a_check_left_out() -> None:
     ours = {**FEATURES, "vantage.outside": Feature(False, "no client outside", ours=True)}
     said = verdict(by_id(OUTSIDE_LOCAL), features=ours)
     assert said.status is Status.UNSUPPORTED
@@ -37,28 +37,28 @@ def test_a_feature_nobody_looked_for_is_missing() -> None:
     assert verdict(by_id(OUTSIDE_LOCAL), features={}).status is Status.UNSUPPORTED
 
 
-def test_an_obstacle_makes_a_row_and_those_it_controls_inconclusive() -> None:
-    cell = by_id("loadbalancer.local.source-ranges.tcp.ipv4.outside-1-to-vip")
-    said = verdict(cell, obstacles={cell.path.key: "no VIP within 45 s"})
+def test_an_obstacle_makes_a_check_and_those_it_controls_inconclusive() -> None:
+    path_check = by_id("loadbalancer.local.source-ranges.tcp.ipv4.outside-1-to-vip")
+    said = verdict(path_check, obstacles={path_check.path.key: "no VIP within 45 s"})
     assert (said.status, said.reason) == (Status.INCONCLUSIVE, "no VIP within 45 s")
-    leaning = [each for each in CELLS if cell.path in {control.path for control in each.controls}]
+    leaning = [each for each in CHECKS if path_check.path in {control.path for control in each.controls}]
     assert leaning
     for each in leaning:
-        assert verdict(each, obstacles={cell.path.key: "no VIP"}).status is Status.INCONCLUSIVE
+        assert verdict(each, obstacles={path_check.path.key: "no VIP"}).status is Status.INCONCLUSIVE
 
 
 def test_an_override_makes_a_difference_known_only_where_its_fact_holds() -> None:
-    cell = by_id("nodeport.local.tcp.ipv4.pod-on-other-node-to-endpoint-node")
-    listener = cell.controls[-1].path
+    path_check = by_id("nodeport.local.tcp.ipv4.pod-on-other-node-to-endpoint-node")
+    listener = path_check.controls[-1].path
     masqueraded = {"pod-to-node.ipv4": "masqueraded"}
-    other, also = show(cell.path, AddressClass.NODE), [show(listener, AddressClass.NODE)]
-    own = answer(cell.path, NODE_ADDRESSES[NODES[2]][Family.IPV4])
-    assert verdict(cell, own, also=also).status is Status.FAIL
-    said = verdict(cell, own, also=also, facts=masqueraded)
+    other, also = show(path_check.path, AddressClass.NODE), [show(listener, AddressClass.NODE)]
+    own = answer(path_check.path, NODE_ADDRESSES[NODES[2]][Family.IPV4])
+    assert verdict(path_check, own, also=also).status is Status.FAIL
+    said = verdict(path_check, own, also=also, facts=masqueraded)
     assert said.status is Status.KNOWN
     assert said.reason
     assert said.references
-    assert verdict(cell, other, also=also, facts=masqueraded).status is Status.FAIL, "another node's address"
+    assert verdict(path_check, other, also=also, facts=masqueraded).status is Status.FAIL, "another node's address"
 
 
 @pytest.mark.parametrize(
@@ -78,35 +78,39 @@ def test_an_override_makes_a_difference_known_only_where_its_fact_holds() -> Non
     ],
 )
 def test_an_override_ends_with_the_version_that_mended_it(version: str, status: Status) -> None:
-    cell = by_id("loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip")
+    path_check = by_id("loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip")
     facts = {"proxy-mode": "nftables", "kubernetes": "v1.20.0", "kube-proxy-version": version}
-    assert verdict(cell, show(cell.path, AddressClass.DROPPED), facts=facts).status is status
+    assert verdict(path_check, show(path_check.path, AddressClass.DROPPED), facts=facts).status is status
 
 
 def test_a_known_difference_is_no_licence_for_anything_else() -> None:
-    cell = by_id("loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip")
+    path_check = by_id("loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip")
     facts = {"proxy-mode": "nftables", "kube-proxy-version": "v1.33.0"}
-    assert verdict(cell, show(cell.path, AddressClass.OTHER), facts=facts).status is Status.FAIL
+    assert verdict(path_check, show(path_check.path, AddressClass.OTHER), facts=facts).status is Status.FAIL
 
 
 # -------------------------------------------------------------------------------------------- differences, one by one
 def test_ipvs_falls_back_at_cluster_ips_and_nowhere_else() -> None:
     facts = {"proxy-mode": "ipvs"}
     for client in ("pod-on-other-node", "host-on-other-node"):
-        cell = by_id(f"clusterip.itp-local.tcp.ipv4.{client}-to-clusterip")
-        assert verdict(cell, show(cell.path, AddressClass.CLIENT)).status is Status.FAIL
-        assert verdict(cell, show(cell.path, AddressClass.CLIENT), facts=facts).status is Status.KNOWN
-    cell = by_id("nodeport.local.itp-local.tcp.ipv4.outside-1-to-bare-node")
+        path_check = by_id(f"clusterip.itp-local.tcp.ipv4.{client}-to-clusterip")
+        assert verdict(path_check, show(path_check.path, AddressClass.CLIENT)).status is Status.FAIL
+        assert verdict(path_check, show(path_check.path, AddressClass.CLIENT), facts=facts).status is Status.KNOWN
+    path_check = by_id("nodeport.local.itp-local.tcp.ipv4.outside-1-to-bare-node")
     for shown in (AddressClass.CLIENT, AddressClass.NODE):
-        assert verdict(cell, show(cell.path, shown), facts=facts).status is Status.FAIL
+        assert verdict(path_check, show(path_check.path, shown), facts=facts).status is Status.FAIL
 
 
-def test_no_silent_row_at_a_node_port_may_answer_in_ipvs_mode() -> None:
-    node_ports = [cell for cell in CELLS if cell.is_negative and cell.path.entry.kind is EntryKind.NODE_PORT]
+def test_no_silent_check_at_a_node_port_may_answer_in_ipvs_mode() -> None:
+    node_ports = [
+        path_check
+        for path_check in CHECKS
+        if path_check.is_negative and path_check.path.entry.kind is EntryKind.NODE_PORT
+    ]
     assert node_ports
-    for cell in node_ports:
-        shown = show(cell.path, AddressClass.CLIENT)
-        assert verdict(cell, shown, facts={"proxy-mode": "ipvs"}).status is Status.FAIL, cell.id
+    for path_check in node_ports:
+        shown = show(path_check.path, AddressClass.CLIENT)
+        assert verdict(path_check, shown, facts={"proxy-mode": "ipvs"}).status is Status.FAIL, path_check.id
 
 
 def test_without_a_way_to_detect_local_traffic_pods_have_no_short_circuit() -> None:

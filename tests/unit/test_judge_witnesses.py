@@ -1,4 +1,4 @@
-"""Two witnesses: what packets tell of a row, besides the echo server."""
+"""Two witnesses: what packets tell of a check, besides the echo server."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 from esipp.checks.check import Status
 from esipp.checks.model import NO_ANSWER, AddressClass, Family, Path
 from esipp.checks.observation import Observation, Outcome, Witness
-from esipp.checks.path import Cell, Override
+from esipp.checks.path import Override, PathCheck
 from esipp.checks.reference import Reference
 from tests.unit.world import (
     CLIENT_ADDRESSES,
@@ -23,18 +23,23 @@ OWN = CLIENT_ADDRESSES["outside-1"][Family.IPV4]
 
 
 def test_witnesses_that_contradict_each_other_are_our_error_and_both_are_shown() -> None:
-    cell = by_id(OUTSIDE_LOCAL)
-    witness = Witness(cell.path.key, 0, True, contradiction=f"packets show 10.244.3.1, the echo server says {OWN}")
-    said = verdict(cell, witnesses={cell.path.key: [witness]})
+    path_check = by_id(OUTSIDE_LOCAL)
+    witness = Witness(
+        path_check.path.key, 0, True, contradiction=f"packets show 10.244.3.1, the echo server says {OWN}"
+    )
+    said = verdict(path_check, witnesses={path_check.path.key: [witness]})
     assert said.status is Status.ERROR
     assert "packets show 10.244.3.1" in said.reason
     assert OWN in said.observed
 
 
-def contradicted(cell: Cell, *seqs: int, of: int = 4) -> dict[str, list[Witness]]:
+def contradicted(path_check: PathCheck, *seqs: int, of: int = 4) -> dict[str, list[Witness]]:
     lie = f"packets show 10.244.3.1, the echo server says {OWN}"
-    made = [Witness(cell.path.key, seq, seq not in seqs, contradiction=lie if seq in seqs else "") for seq in range(of)]
-    return {cell.path.key: made}
+    made = [
+        Witness(path_check.path.key, seq, seq not in seqs, contradiction=lie if seq in seqs else "")
+        for seq in range(of)
+    ]
+    return {path_check.path.key: made}
 
 
 def sampled(path: Path, count: int, total: int = 200) -> list[Observation]:
@@ -55,11 +60,13 @@ def sampled(path: Path, count: int, total: int = 200) -> list[Observation]:
         ((0, 1, 2, 3), 4, Status.ERROR),
     ],
 )
-def test_one_contradiction_costs_itself_and_a_lying_echo_server_the_row(
+def test_one_contradiction_costs_itself_and_a_lying_echo_server_the_check(
     seqs: tuple[int, ...], of: int, status: Status
 ) -> None:
-    cell = by_id(OUTSIDE_LOCAL)
-    said = verdict(cell, *sampled(cell.path, of), witnesses=contradicted(cell, *seqs, of=of), blind="")
+    path_check = by_id(OUTSIDE_LOCAL)
+    said = verdict(
+        path_check, *sampled(path_check.path, of), witnesses=contradicted(path_check, *seqs, of=of), blind=""
+    )
     assert said.status is status
     if status is Status.PASS:
         assert ("1 of 200 set aside: packets show 10.244.3.1" in said.sees) is bool(seqs)
@@ -68,47 +75,50 @@ def test_one_contradiction_costs_itself_and_a_lying_echo_server_the_row(
 
 def test_a_contradiction_that_is_set_aside_is_not_judged_as_the_products() -> None:
     """The one connection whose echo and packets differ is the one that shows a wrong address."""
-    cell = by_id(OUTSIDE_LOCAL)
-    first, *others = sampled(cell.path, 4)
-    wrong = replace(show(cell.path, AddressClass.NODE), seq=0)
-    said = verdict(cell, wrong, *others, witnesses=contradicted(cell, 0))
+    path_check = by_id(OUTSIDE_LOCAL)
+    first, *others = sampled(path_check.path, 4)
+    wrong = replace(show(path_check.path, AddressClass.NODE), seq=0)
+    said = verdict(path_check, wrong, *others, witnesses=contradicted(path_check, 0))
     assert (said.status, said.shown) == (Status.PASS, (AddressClass.CLIENT,))
-    assert verdict(cell, wrong, *others, witnesses=contradicted(cell)).status is Status.FLAKY
+    assert verdict(path_check, wrong, *others, witnesses=contradicted(path_check)).status is Status.FLAKY
     assert first.seq == 0
 
 
 def test_what_packets_did_not_tell_apart_rests_on_the_echo_server() -> None:
-    cell = by_id(OUTSIDE_LOCAL)
-    apart = Witness(cell.path.key, 3, False, "not told apart: ...", doubt="not told apart: ...")
-    seen = {cell.path.key: [*(Witness(cell.path.key, seq, True) for seq in range(3)), apart]}
-    said = verdict(cell, *sampled(cell.path, 4), witnesses=seen, blind="")
+    path_check = by_id(OUTSIDE_LOCAL)
+    apart = Witness(path_check.path.key, 3, False, "not told apart: ...", doubt="not told apart: ...")
+    seen = {path_check.path.key: [*(Witness(path_check.path.key, seq, True) for seq in range(3)), apart]}
+    said = verdict(path_check, *sampled(path_check.path, 4), witnesses=seen, blind="")
     assert said.status is Status.PASS
     assert said.witnesses == (
         "echo server, and packets of 3 of 200 connections; packets do not tell 1 more apart from others"
     )
-    alone = verdict(cell, *sampled(cell.path, 4), witnesses={cell.path.key: [apart]}, blind="")
+    alone = verdict(path_check, *sampled(path_check.path, 4), witnesses={path_check.path.key: [apart]}, blind="")
     assert alone.witnesses == "echo server only: packets do not tell 1 of its connections apart from others"
 
 
-def delivered(cell: Cell) -> dict[str, list[Witness]]:
+def delivered(path_check: PathCheck) -> dict[str, list[Witness]]:
     words = f"worker-b eth0: {OWN}:40000 > 10.244.2.5:8081"
-    return {cell.path.key: [Witness(cell.path.key, 0, True, words, delivered=(OWN, 40000))]}
+    return {path_check.path.key: [Witness(path_check.path.key, 0, True, words, delivered=(OWN, 40000))]}
 
 
-def test_a_silent_row_whose_packets_reach_a_backend_fails() -> None:
-    cell = by_id(OUTSIDE_BARE)
-    said = verdict(cell, witnesses=delivered(cell), blind="")
+def test_a_silent_check_whose_packets_reach_a_backend_fails() -> None:
+    path_check = by_id(OUTSIDE_BARE)
+    said = verdict(path_check, witnesses=delivered(path_check), blind="")
     assert said.status is Status.FAIL
     assert "packets went to a backend: worker-b eth0" in said.reason
 
 
 def test_packets_that_reach_a_backend_may_be_a_known_difference() -> None:
-    cell = by_id("nodeport.local.tcp.ipv4.pod-on-other-node-to-bare-node")
-    assert any(override.forwarded for override in cell.overrides)
+    path_check = by_id("nodeport.local.tcp.ipv4.pod-on-other-node-to-bare-node")
+    assert any(override.forwarded for override in path_check.overrides)
     facts = {"detect-local": "ClusterCIDR", "pod-to-node.ipv4": "unchanged"}
-    assert verdict(cell, witnesses=delivered(cell), facts=facts).status is Status.KNOWN
-    assert verdict(cell, witnesses=delivered(cell), facts={**facts, "detect-local": "NodeCIDR"}).status is Status.FAIL
-    assert verdict(cell, facts=facts).status is Status.PASS, "where nothing is forwarded nothing is excused"
+    assert verdict(path_check, witnesses=delivered(path_check), facts=facts).status is Status.KNOWN
+    assert (
+        verdict(path_check, witnesses=delivered(path_check), facts={**facts, "detect-local": "NodeCIDR"}).status
+        is Status.FAIL
+    )
+    assert verdict(path_check, facts=facts).status is Status.PASS, "where nothing is forwarded nothing is excused"
 
 
 @pytest.mark.parametrize(
@@ -121,33 +131,33 @@ def test_packets_that_reach_a_backend_may_be_a_known_difference() -> None:
     ],
 )
 def test_pods_that_are_masqueraded_cannot_be_taken_for_local_ones(facts: dict[str, str]) -> None:
-    cell = by_id("nodeport.local.tcp.ipv4.pod-on-other-node-to-bare-node")
-    said = verdict(cell, witnesses=delivered(cell), facts={"detect-local": "ClusterCIDR", **facts})
+    path_check = by_id("nodeport.local.tcp.ipv4.pod-on-other-node-to-bare-node")
+    said = verdict(path_check, witnesses=delivered(path_check), facts={"detect-local": "ClusterCIDR", **facts})
     assert said.status is Status.FAIL
-    misdirected = Observation(cell.path.key, 0, Outcome.MISDIRECTED)
-    assert verdict(cell, misdirected, facts={"detect-local": "ClusterCIDR", **facts}).status is Status.FAIL
+    misdirected = Observation(path_check.path.key, 0, Outcome.MISDIRECTED)
+    assert verdict(path_check, misdirected, facts={"detect-local": "ClusterCIDR", **facts}).status is Status.FAIL
 
 
 def test_an_override_that_says_nothing_of_packets_excuses_none() -> None:
-    cell = by_id(OUTSIDE_BARE)
+    path_check = by_id(OUTSIDE_BARE)
     free = Override((("x", "y"),), NO_ANSWER, "a reason", (Reference("a reference"),))
-    cell = replace(cell, overrides=(free,))
-    assert verdict(cell, witnesses=delivered(cell), facts={"x": "y"}).status is Status.FAIL
+    path_check = replace(path_check, overrides=(free,))
+    assert verdict(path_check, witnesses=delivered(path_check), facts={"x": "y"}).status is Status.FAIL
 
 
 def test_one_witness_is_said_when_blind() -> None:
-    cell = by_id(OUTSIDE_LOCAL)
-    assert verdict(cell, blind="--without packets").witnesses == "echo server only: --without packets"
-    seen = {cell.path.key: [Witness(cell.path.key, seq, True) for seq in range(2)]}
-    assert verdict(cell, witnesses=seen, blind="").witnesses == "echo server, and packets of 2 of 3 connections"
-    said = verdict(cell, witnesses=seen, blind="the capture on worker-b lacks 1 of 2")
+    path_check = by_id(OUTSIDE_LOCAL)
+    assert verdict(path_check, blind="--without packets").witnesses == "echo server only: --without packets"
+    seen = {path_check.path.key: [Witness(path_check.path.key, seq, True) for seq in range(2)]}
+    assert verdict(path_check, witnesses=seen, blind="").witnesses == "echo server, and packets of 2 of 3 connections"
+    said = verdict(path_check, witnesses=seen, blind="the capture on worker-b lacks 1 of 2")
     assert said.witnesses == "echo server, and packets of 2 of 3 connections; the capture on worker-b lacks 1 of 2"
-    missed = {cell.path.key: [Witness(cell.path.key, 0, False)]}
-    assert "do not show the way to a backend" in verdict(cell, witnesses=missed, blind="").witnesses
+    missed = {path_check.path.key: [Witness(path_check.path.key, 0, False)]}
+    assert "do not show the way to a backend" in verdict(path_check, witnesses=missed, blind="").witnesses
 
 
 def test_where_packets_changed_is_in_the_verdict_once() -> None:
-    cell = by_id(OUTSIDE_LOCAL)
+    path_check = by_id(OUTSIDE_LOCAL)
     change = "node worker-a, between eth0 and veth1: 172.18.0.101 became 10.244.3.1"
-    seen = {cell.path.key: [Witness(cell.path.key, seq, True, change=change) for seq in range(2)]}
-    assert verdict(cell, show(cell.path, AddressClass.NODE), witnesses=seen).change == change
+    seen = {path_check.path.key: [Witness(path_check.path.key, seq, True, change=change) for seq in range(2)]}
+    assert verdict(path_check, show(path_check.path, AddressClass.NODE), witnesses=seen).change == change

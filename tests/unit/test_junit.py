@@ -29,11 +29,11 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ended(folder: Path, change: Verdict, fail_on: Binding = Binding.CORE) -> RecordedRun:
-    """The healthy run with another verdict on its first row, and the end that follows from it."""
+    """The healthy run with another verdict on its first check, and the end that follows from it."""
     run = read_run(folder)
-    first = run.rows[0]
-    run.rows[0] = replace(first, level=change.level)
-    run.verdicts[first.id] = replace(change, cell=first.id)
+    first = run.checks[0]
+    run.checks[0] = replace(first, level=change.level)
+    run.verdicts[first.id] = replace(change, path_check=first.id)
     run.header["fail_on"] = fail_on.value
     said = conclude(run.verdicts.values(), 0, fail_on)
     assert run.end is not None
@@ -66,15 +66,17 @@ def test_a_healthy_run_is_green_with_a_suite_for_each_profile_and_suite(healthy:
     run = read_run(healthy)
     text = junit.render(run)
     assert not is_red(text)
-    assert set(cases(text)) == {row.id for row in run.rows}
+    assert set(cases(text)) == {check.id for check in run.checks}
     names = [suite.name for suite in junitparser.JUnitXml.fromstring(text.encode())]
-    assert set(names) == {f"{junit.INSTRUMENT if row.instrument else row.profile} / {row.suite}" for row in run.rows}
-    first = cases(text)[run.rows[0].id]
-    assert first.classname == f"esipp.{run.rows[0].suite}.{run.rows[0].profile}"
+    assert set(names) == {
+        f"{junit.INSTRUMENT if check.instrument else check.profile} / {check.suite}" for check in run.checks
+    }
+    first = cases(text)[run.checks[0].id]
+    assert first.classname == f"esipp.{run.checks[0].suite}.{run.checks[0].profile}"
     told = {each.attrib["name"]: each.attrib["value"] for each in first._elem.iter("property")}
-    assert told["level"] == run.rows[0].level.value
-    assert told["requirement"] == run.rows[0].requirement
-    assert told["observed"] == run.verdicts[run.rows[0].id].observed
+    assert told["level"] == run.checks[0].level.value
+    assert told["requirement"] == run.checks[0].requirement
+    assert told["observed"] == run.verdicts[run.checks[0].id].observed
 
 
 @pytest.mark.parametrize("fail_on", Binding)
@@ -99,17 +101,17 @@ def test_red_is_what_the_exit_code_says(
         (verdict(Status.KNOWN), "skipped", "known difference, allowed: a reason [a reference]"),
         (verdict(Status.KNOWN, nature="known defect"), "failure", "known: expected the client"),
         (verdict(Status.KNOWN, Level.EXTENDED, nature="finding"), "skipped", "known difference, finding: a reason"),
-        (verdict(Status.FAIL, instrument=True), "skipped", "outside of the verdict: core row differs: expected"),
+        (verdict(Status.FAIL, instrument=True), "skipped", "outside of the verdict: core check differs: expected"),
         (verdict(Status.UNSUPPORTED), "skipped", "not tested: a reason"),
-        (verdict(Status.FAIL, Level.EXTENDED), "skipped", "extended row differs: expected the client"),
-        (verdict(Status.INCONCLUSIVE, Level.EXTENDED), "skipped", "extended row could not be decided: a reason"),
-        (verdict(Status.FLAKY, Level.EXTENDED), "skipped", "extended row is flaky: expected"),
+        (verdict(Status.FAIL, Level.EXTENDED), "skipped", "extended check differs: expected the client"),
+        (verdict(Status.INCONCLUSIVE, Level.EXTENDED), "skipped", "extended check could not be decided: a reason"),
+        (verdict(Status.FLAKY, Level.EXTENDED), "skipped", "extended check is flaky: expected"),
     ],
 )
 def test_a_verdict_is_told_with_its_reason(healthy: Path, given: Verdict, tag: str, said: str) -> None:
     run = ended(healthy, given)
     root = ElementTree.fromstring(junit.render(run))  # noqa: S314 - our own
-    case = next(case for case in root.iter("testcase") if case.attrib["name"] == run.rows[0].id)
+    case = next(case for case in root.iter("testcase") if case.attrib["name"] == run.checks[0].id)
     outcome = [each for each in case if each.tag != "properties"]
     assert [each.tag for each in outcome] == [tag]
     assert outcome[0].attrib["message"].startswith(said)
@@ -118,11 +120,11 @@ def test_a_verdict_is_told_with_its_reason(healthy: Path, given: Verdict, tag: s
 def test_a_failure_tells_how_to_repeat_it_and_where_its_evidence_is(healthy: Path, tmp_path: Path) -> None:
     run = ended(healthy, verdict(Status.FAIL))
     run.folder = tmp_path
-    (tmp_path / "rows" / run.rows[0].id).mkdir(parents=True)
-    (tmp_path / "rows" / run.rows[0].id / "README.txt").write_text("what is here")
+    (tmp_path / "rows" / run.checks[0].id).mkdir(parents=True)
+    (tmp_path / "rows" / run.checks[0].id / "README.txt").write_text("what is here")
     text = junit.render(run)
-    assert f"repeat: {run.header['command']} {run.rows[0].id}" in text
-    assert f"evidence: rows/{run.rows[0].id}" in text
+    assert f"repeat: {run.header['command']} {run.checks[0].id}" in text
+    assert f"evidence: checks/{run.checks[0].id}" in text
 
 
 def test_a_ledger_that_is_cut_off_is_an_error_of_the_run(healthy: Path, tmp_path: Path) -> None:
@@ -132,7 +134,7 @@ def test_a_ledger_that_is_cut_off_is_an_error_of_the_run(healthy: Path, tmp_path
     found = cases(text)
     assert found["esipp.run"].is_error
     assert "INCOMPLETE" in text
-    assert "2 rows have no verdict" in text
+    assert "2 checks have no verdict" in text
     assert sum(case.is_skipped for case in found.values()) == 2
 
 

@@ -12,8 +12,8 @@ from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.leases import NAME, Heartbeat, fresh_until, lease, path_of
 from esipp.cluster.namespaces import owner
 from esipp.testbed import manifests
-from esipp.testbed.testbed import Stage
-from tests.unit.test_stage import ROLES
+from esipp.testbed.testbed import Testbed
+from tests.unit.test_testbed import ROLES
 from tests.unit.world import topology
 
 Json = dict[str, Any]
@@ -142,21 +142,21 @@ def test_renewals_that_fail_are_noted_once_it_has_ended_and_once_only(monkeypatc
     assert server.renewed, "it goes on trying"
 
 
-def test_the_stage_holds_one_from_the_namespace_on_until_it_is_struck(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_testbed_holds_one_from_the_namespace_on_until_it_is_struck(monkeypatch: pytest.MonkeyPatch) -> None:
     at_removal: list[int] = []
     monkeypatch.setattr("esipp.testbed.testbed.wait_for_account", lambda cluster, name: None)
     monkeypatch.setattr("esipp.testbed.testbed.remove_namespace", lambda *_: at_removal.append(len(beating())))
-    monkeypatch.setattr(Stage, "pods_for", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))  # SIGINT, or SIGTERM
+    monkeypatch.setattr(Testbed, "pods_for", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))  # SIGINT, or SIGTERM
     server = Server()
-    stage = Stage(cast(Cluster, server), RUN, "image", topology().nodes, ROLES, hosted=False)
+    testbed = Testbed(cast(Cluster, server), RUN, "image", topology().nodes, ROLES, hosted=False)
     with pytest.raises(KeyboardInterrupt):
-        stage.arrange([])
+        testbed.set_up([])
     space = manifests.namespace(SPACE, RUN, owner(), manifests.RESTRICTED)
     assert [path for path, _ in server.made] == ["/api/v1/namespaces", path_of(SPACE)]
     assert server.made[0][1] == space
     assert server.made[1][1]["spec"]["holderIdentity"] == f"{owner()}/{RUN}"
     assert len(beating()) == 1
-    stage.strike()
+    testbed.tear_down()
     assert at_removal == [0], "nothing is renewed any more in a namespace that goes"
 
 

@@ -12,20 +12,20 @@ from esipp.base.errors import HarnessError, PreflightError
 from esipp.checks.check import Binding, Level
 from esipp.checks.model import AddressClass
 from esipp.checks.observation import Witness
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.judging.paths import judge
 from esipp.ledger.file import SCHEMA, SCHEMA_VERSION, Ledger, read_ledger
 from esipp.ledger.run import Run, Settings
-from tests.unit.world import CELLS, evidence, group, show, topology, verdict
+from tests.unit.world import CHECKS, evidence, group, show, topology, verdict
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
-SOME = [cell for number, cell in enumerate(CELLS) if cell.level is Level.RECORD or number % 40 == 0]
-"""Enough rows to have every kind of record; all of them would only take longer."""
+SOME = [path_check for number, path_check in enumerate(CHECKS) if path_check.level is Level.RECORD or number % 40 == 0]
+"""Enough checks to have every kind of record; all of them would only take longer."""
 
 
-def begun(out: Path, cells: list[Cell] = SOME) -> Run:
+def begun(out: Path, path_checks: list[PathCheck] = SOME) -> Run:
     run = Run(Settings("kind-test", image="x", out=str(out)), say=lambda _: None)
-    run.begin(cells, left_out=0)
+    run.begin(path_checks, left_out=0)
     return run
 
 
@@ -33,7 +33,7 @@ def a_run(out: Path) -> list[dict[str, Any]]:
     run = begun(out)
     run.record("fact", name="kubernetes", value="v1.36.3", decided="made up")
     run.record("feature", name="family.ipv4", present=True, why="made up", ours=False)
-    run.record("obstacle", path=CELLS[0].path.key, why="made up")
+    run.record("obstacle", path=CHECKS[0].path.key, why="made up")
     run.record("note", about="artefacts", note="made up")
     run.evidence("health_checks", "answer", status=503)
     run.sections["health_checks"] = ["a line"]
@@ -44,8 +44,8 @@ def a_run(out: Path) -> list[dict[str, Any]]:
     run.fact("proxy-mode", "nftables", "asked after preflight")
     run.record("settled", held=True, seconds=0.1, state="72 paths answer")
     with run.phase("observe", "probing"):
-        for cell in SOME:
-            for each in evidence().observations[cell.path.key]:
+        for path_check in SOME:
+            for each in evidence().observations[path_check.path.key]:
                 run.record("observation", **each.as_json())
         for shown in AddressClass:
             run.record("observation", **group(show(SOME[0].path, shown), 198).as_json())
@@ -53,8 +53,8 @@ def a_run(out: Path) -> list[dict[str, Any]]:
     told = Witness(SOME[0].path.key, 0, True, "words", ("192.0.2.1", 7), "node a: A became B", "both cannot be")
     for witness in (told, Witness(SOME[0].path.key, 1, False)):
         run.record("witness", **witness.as_json())
-    for cell in SOME:
-        run.keep(judge(cell, evidence()))
+    for path_check in SOME:
+        run.keep(judge(path_check, evidence()))
     run.end()
     return list(read_ledger(out / "ledger.jsonl"))
 
@@ -68,11 +68,11 @@ def test_every_record_is_valid_and_the_run_is_closed(tmp_path: Path) -> None:
     assert {record["record"] for record in records} == set(VALIDATOR.schema["properties"]["record"]["enum"])
 
 
-def test_every_row_and_every_verdict_is_valid(tmp_path: Path) -> None:
-    run = begun(tmp_path, list(CELLS))
+def test_every_check_and_every_verdict_is_valid(tmp_path: Path) -> None:
+    run = begun(tmp_path, list(CHECKS))
     for shown in AddressClass:
-        run.keep(verdict(CELLS[0], show(CELLS[0].path, shown)))
-    run.keep(verdict(CELLS[0], features={}))
+        run.keep(verdict(CHECKS[0], show(CHECKS[0].path, shown)))
+    run.keep(verdict(CHECKS[0], features={}))
     run.end()
     for record in read_ledger(tmp_path / "ledger.jsonl"):
         VALIDATOR.validate(record)
@@ -80,13 +80,13 @@ def test_every_row_and_every_verdict_is_valid(tmp_path: Path) -> None:
 
 def test_what_was_not_judged_is_incomplete_never_conformant(tmp_path: Path) -> None:
     run = begun(tmp_path)
-    for cell in SOME[1:]:
-        run.keep(judge(cell, evidence()))
+    for path_check in SOME[1:]:
+        run.keep(judge(path_check, evidence()))
     said = run.end()
     assert (said.result, said.exit_code) == ("incomplete", 3)
 
 
-def test_a_row_that_failed_is_not_undone_by_others_left_open(tmp_path: Path) -> None:
+def test_a_check_that_failed_is_not_undone_by_others_left_open(tmp_path: Path) -> None:
     run = begun(tmp_path)
     run.keep(verdict(SOME[0], show(SOME[0].path, AddressClass.OTHER)))
     said = run.end()
@@ -96,8 +96,8 @@ def test_a_row_that_failed_is_not_undone_by_others_left_open(tmp_path: Path) -> 
 
 def test_trouble_after_the_verdicts_is_not_hidden_by_them(tmp_path: Path) -> None:
     run = begun(tmp_path)
-    for cell in SOME:
-        run.keep(judge(cell, evidence()))
+    for path_check in SOME:
+        run.keep(judge(path_check, evidence()))
     run.trouble = HarnessError("The namespace is still there.")
     said = run.end()
     assert (said.result, said.exit_code, said.why) == ("error", 3, "The namespace is still there.")

@@ -21,7 +21,7 @@ from esipp.ledger.progress import Phase, Progress, Standing, Wait
 from esipp.report.live import Display, Lines, Outlet, Ticker, done_line, frame, wants_live
 
 BUSY = Standing(
-    rows=3491,
+    checks=3491,
     impossible=16,
     arranged=3475,
     observed=1204,
@@ -53,7 +53,7 @@ def test_a_frame_says_what_goes_on_and_how_far_it_is() -> None:
     assert "> observe 12 s of about 2 min 1414 paths, 200 connections each" in said
     assert "56,000 of 282,800 connections are back" in said
     assert "waiting 12 s of 180 s for load balancers getting their VIPs: 3 of 12 are left" in said
-    assert "3,491 rows: 3,475 arranged, 1,204 observed, 1,019 judged, 16 not possible here" in said
+    assert "3,491 checks: 3,475 arranged, 1,204 observed, 1,019 judged, 16 not possible here" in said
     assert "1,000 pass, 16 unsupported, 3 fail" in said
     assert "1 min 12 s, about 11 min left" in said
 

@@ -35,11 +35,11 @@ from esipp.loadbalancers.settings import as_it_runs
 from esipp.loadbalancers.timeouts import USUAL, patience_of, steering_of
 from esipp.report.markdown import render as markdown
 from esipp.report.terminal import summary
-from esipp.testbed.testbed import Stage
+from esipp.testbed.testbed import Testbed
 from fixtures.balancer import seen_behaviour, settle_balancer, steers_of
 from images.loadbalancer.balancer.settings import parse
 from tests.unit.report_world import made
-from tests.unit.test_stage import announced
+from tests.unit.test_testbed import announced
 from tests.unit.world import ADDRESS_OF, CLIENT_ADDRESSES, by_id, topology
 
 Json = dict[str, Any]
@@ -405,13 +405,13 @@ QUIET: Any = SimpleNamespace(list=lambda _path, **_query: [])
 """A cluster without events."""
 
 
-def test_the_stage_goes_by_it() -> None:
-    gce = Stage(QUIET, "run", "image", {}, {}, patience=patience_of([named("gce")]))
+def test_the_testbed_goes_by_it() -> None:
+    gce = Testbed(QUIET, "run", "image", {}, {}, patience=patience_of([named("gce")]))
     single = announced({"ip": "192.0.2.1"})
     assert gce._is_announced(single)
     assert gce._is_announced(announced(families=("IPv6",))), "nothing is to come"
     assert not gce._is_announced(announced(families=("IPv4",)))
-    assert not Stage(cast(Any, None), "run", "image", {}, {})._is_announced(single)
+    assert not Testbed(cast(Any, None), "run", "image", {}, {})._is_announced(single)
     why = gce._why_no_vip(asked("IPv6", protocol="SCTP"), Family.IPV6)
     assert why == "the load balancer carries no such VIP, as is known of it: SCTP in IPv6"
     assert "within 900 s" in gce._why_no_vip(asked("IPv4"), Family.IPV4)
@@ -432,7 +432,7 @@ def test_what_was_only_found_is_a_hint_where_no_vip_came(families: str, spec: Js
     found = detect(KNOWN, GKE, [])
     assert (found.word, {each.name for each in found.profiles} != set()) == (None, True)
     single = replace(found, profiles=(named("gce"),))
-    made = Stage(QUIET, "run", "image", {}, {}, balancer=single)
+    made = Testbed(QUIET, "run", "image", {}, {}, balancer=single)
     said = made._why_no_vip(asked(families, **spec), Family(families))
     assert said.startswith("no VIP came within 60 s: ")
     assert ("--provider gce says so" in said) is known
@@ -459,10 +459,10 @@ def settled(folder: Path, before: Detected, *services: Json, ingress: str = "VIP
     findings: Any = SimpleNamespace(balancer=before, components=(), facts=facts, decided={})
     vips = {number: {Family.IPV4: "192.0.2.1"} for number in range(len(services))}
     ingresses = {f"service-{number}": ingress for number in range(len(services))}
-    stage: Any = SimpleNamespace(
+    testbed: Any = SimpleNamespace(
         services=dict(enumerate(services)), ingress=ingress, ingresses=ingresses, balancer=before, vips=vips
     )
-    return made(folder, more=lambda run: settle_balancer(run, findings, stage)), facts
+    return made(folder, more=lambda run: settle_balancer(run, findings, testbed)), facts
 
 
 def test_what_became_of_our_services_is_a_fact_and_may_be_a_finding(tmp_path: Path) -> None:
@@ -503,8 +503,8 @@ def test_whose_address_pods_saw_has_the_last_word(tmp_path: Path) -> None:
     path, other = by_id(LOCAL).path, ADDRESS_OF[AddressClass.OTHER][Family.IPV4]
     seen = {path.key: [observed(path, other)]}
     findings: Any = SimpleNamespace(facts={})
-    stage: Any = SimpleNamespace(balancer=told("gke-rbs", GKE), ingress="VIP")
-    run = made(tmp_path / "run", more=lambda run: seen_behaviour(run, findings, stage, seen, [path], topology()))
+    testbed: Any = SimpleNamespace(balancer=told("gke-rbs", GKE), ingress="VIP")
+    run = made(tmp_path / "run", more=lambda run: seen_behaviour(run, findings, testbed, seen, [path], topology()))
     assert run.facts["load-balancer.class"].value == findings.facts["load-balancer.class"] == "proxy"
     assert [note.partition(";")[0] for _, note in run.notes] == ["gke-rbs is a forwarder"]
 

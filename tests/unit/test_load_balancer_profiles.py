@@ -12,7 +12,7 @@ from esipp.checks import profile as model
 from esipp.checks.catalog import HOUSE
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import AddressClass
-from esipp.checks.profile import Check, Class, Grade, LoadBalancer
+from esipp.checks.profile import Class, Grade, HealthCheck, LoadBalancer
 from esipp.ledger.run import Settings
 from esipp.loadbalancers.profiles.listing import as_text, in_full, told_of
 from esipp.loadbalancers.profiles.loading import FOLDER, all_profiles, named, names, provider, read_file
@@ -60,7 +60,7 @@ def test_octavia_has_no_bound_unless_its_monitor_is_on() -> None:
     assert bound(on) == "20 s"
 
 
-def test_every_system_of_the_design_has_its_row() -> None:
+def test_every_system_of_the_design_has_its_check() -> None:
     assert {"GCE", "AWS", "Azure", "OpenStack"} <= {profile.system for profile in all_profiles()}
 
 
@@ -211,7 +211,7 @@ def test_every_footnote_of_the_page_leads_somewhere() -> None:
 
 def test_the_page_names_every_key_that_a_file_may_have() -> None:
     said = " ".join(SECTIONS.values())
-    kinds = (model.Check, model.Trap, model.Annotation, model.Limit, model.Marks, model.Times, model.Status)
+    kinds = (model.HealthCheck, model.Trap, model.Annotation, model.Limit, model.Marks, model.Times, model.Status)
     keys = {name for kind in kinds for name in kind.__dataclass_fields__} - {"sources"}
     keys |= {"class", "local", "cluster", "destination", "out_of_band", "by", "membership", "from", "families"}
     assert not {key for key in keys if f"`{key}`" not in said}
@@ -244,7 +244,7 @@ def test_profiles_name_nothing_of_where_they_were_written() -> None:
 
 def test_a_check_without_figures_has_no_bound() -> None:
     nothing = named("metallb-l2").local
-    assert isinstance(nothing, Check)
+    assert isinstance(nothing, HealthCheck)
     assert (nothing.there, nothing.on, nothing.bound, nothing.silent_bound, nothing.rise) == (False, False) + (
         None,
     ) * 3

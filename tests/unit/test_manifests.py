@@ -1,4 +1,4 @@
-"""What is deployed, as plain dicts: one object a shape, with every port that its rows dial."""
+"""What is deployed, as plain dicts: one object a shape, with every port that its checks dial."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,10 +11,10 @@ from esipp.probing.jobs import Job
 from esipp.testbed import manifests
 from esipp.testbed.agents import daemon_set
 from esipp.testbed.manifests import BACKEND_LABEL, PAIR_LABEL, Numbers
-from tests.unit.world import CELLS
+from tests.unit.world import CHECKS
 
 RUN = "0101-000000-abcd"
-PATHS = {path for cell in CELLS for path in cell.paths if path.service}
+PATHS = {path for path_check in CHECKS for path in path_check.paths if path.service}
 
 
 def objects() -> dict[str, list[Path]]:

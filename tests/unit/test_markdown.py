@@ -7,15 +7,15 @@ import pytest
 
 from esipp.base.customisation import INTERNAL
 from esipp.checks.check import Binding, Level, Status
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import LEVELS
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run
-from esipp.report.escaping import block, cell, code, one_line, prose
+from esipp.report.escaping import block, code, one_line, prose, table_cell
 from esipp.report.markdown import MOST_CAUSES, MOST_FACTS, render
-from tests.unit.report_world import HOSTILE, failing, made, measured, some_rows, verdict, write
-from tests.unit.world import CELLS
+from tests.unit.report_world import HOSTILE, failing, made, measured, some_checks, verdict, write
+from tests.unit.world import CHECKS
 
 LINKED = re.compile(r"@\w|#\s*\d|\bGH-\d|://|www\.|[0-9a-f]{7}|:\w+:", re.IGNORECASE)
 
@@ -49,7 +49,7 @@ def bare(text: str) -> str:
         " ", "x" * 5000, "a\nb\r\n\n# c", "\u202eabc", "\ud800", "octo/repo@abc", "mailto:a", "\u2028- x", "defaced",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("escape", [code, cell, prose])
+@pytest.mark.parametrize("escape", [code, table_cell, prose])
 def test_no_text_means_anything(escape: type[str], text: str) -> None:
     told = str(escape(text))
     assert "\n" not in told
@@ -62,8 +62,8 @@ def test_no_text_means_anything(escape: type[str], text: str) -> None:
     assert not re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]", told)
 
 
-def test_a_bar_never_divides_a_cell() -> None:
-    assert "|" not in cell("a|b\\|c")
+def test_a_bar_never_divides_a_path_check() -> None:
+    assert "|" not in table_cell("a|b\\|c")
 
 
 def test_harmless_text_is_left_as_it_is() -> None:
@@ -96,7 +96,7 @@ def test_the_page_tells_what_was_qualified_how_fast_and_how_to_repeat_it(tmp_pat
     assert "| `kubernetes` | `v1.36.3` | `API server /version` |" in text
     assert "| `load-balancer` | `registry.example/speaker:v1` | `no digest` |" in text
     assert f"  - again: `esipp run --context kind-test --image echo:1 {name}`" in text
-    assert "Not selected: 3 core rows." in text
+    assert "Not selected: 3 core checks." in text
     assert "| `default` | 0.10 / 0.20 / 0.20 (IPv4, n=2) | 0.10 / 0.20 / 0.20 (IPv4, n=2) | 6 | 0.40 | 3.00, as" in text
     assert "| `other` | - | - | - | - | `it is not there` |" in text
     assert text.rstrip().endswith("```sh\nesipp run --context kind-test --image echo:1\n```")
@@ -106,7 +106,7 @@ def test_the_table_has_every_profile_and_level_that_was_asked(tmp_path: Path) ->
     run = made(tmp_path, said=failing())
     table = [line.strip("| ").split(" | ") for line in render(run).splitlines() if line.startswith("| ")]
     counted = {(line[0], line[1]): int(line[2]) for line in table if line[1] in LEVELS.values()}
-    assert sum(counted.values()) == len(run.rows)
+    assert sum(counted.values()) == len(run.checks)
     assert {profile for profile, _ in counted} == {"ClusterIP", "NodePort", "LoadBalancer"}
 
 
@@ -114,13 +114,13 @@ def test_known_differences_and_what_was_not_tested_are_told(tmp_path: Path) -> N
     said = failing(
         Status.KNOWN, reason="the kernel does so", references=(Reference("torvalds/linux#1"),), nature="known defect"
     )
-    other = next(row for row in some_rows()[1:] if "family.ipv4" in row.features)
+    other = next(check for check in some_checks()[1:] if "family.ipv4" in check.features)
     said[other.id] = verdict(other, Status.UNSUPPORTED, reason="needs warp: not there", left_out=True)
     text = render(made(tmp_path, said=said))
-    assert "- known defect, 1 row (1 core): the kernel does so [`torvalds/linux#1`]" in text
+    assert "- known defect, 1 check (1 core): the kernel does so [`torvalds/linux#1`]" in text
 
     def nothing(run: Run) -> None:
-        for name in sorted({name for row in some_rows() for name in row.features}):
+        for name in sorted({name for check in some_checks() for name in check.features}):
             run.record("feature", name=name, present=False, why="--without it", ours=True)
 
     (tmp_path / "b").mkdir()
@@ -144,36 +144,36 @@ def test_a_run_that_is_not_whole_says_so_at_once(tmp_path: Path, end: bool) -> N
     assert "conformant" not in "\n".join(lines).lower()
 
 
-def hundreds(statuses: tuple[Status, ...]) -> dict[str, tuple[Cell, Status]]:
-    return {row.id: (row, statuses[number % len(statuses)]) for number, row in enumerate(CELLS[:900])}
+def hundreds(statuses: tuple[Status, ...]) -> dict[str, tuple[PathCheck, Status]]:
+    return {check.id: (check, statuses[number % len(statuses)]) for number, check in enumerate(CHECKS[:900])}
 
 
 def test_the_page_is_short_however_much_went_wrong(tmp_path: Path) -> None:
-    """Each row with a cause of its own, all that can be told is told, and all of it is hostile and long."""
+    """Each check with a cause of its own, all that can be told is told, and all of it is hostile and long."""
     statuses = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE, Status.KNOWN, Status.UNSUPPORTED)
     said = {
         name: verdict(
-            row, status, reason=f"{number} {chr(97 + number % 26)}{HOSTILE}" * 9, references=(Reference(f"{number}"),)
+            check, status, reason=f"{number} {chr(97 + number % 26)}{HOSTILE}" * 9, references=(Reference(f"{number}"),)
         )
-        for number, (name, (row, status)) in enumerate(hundreds(statuses).items())
+        for number, (name, (check, status)) in enumerate(hundreds(statuses).items())
     }
-    rows = [row for row, _ in hundreds(statuses).values()]
+    checks = [check for check, _ in hundreds(statuses).values()]
     parts = [{"name": f"{n}", "kind": "k", "image": HOSTILE * 9, "digest": ""} for n in range(50)]
 
     def more(run: Run) -> None:
         for number in range(90):
             run.fact(f"fact-{number}", HOSTILE * 9, HOSTILE * 9)
             run.evidence("convergence", "obstacle", balancer=f"b{number}", why=HOSTILE * 9)
-        for name in {name for row in rows for name in row.features}:
+        for name in {name for check in checks for name in check.features}:
             run.record("feature", name=name, present=False, why=HOSTILE * 9, ours=False)
 
-    run = made(tmp_path, rows=rows, said=said, components=parts, more=more, left_out=7)
+    run = made(tmp_path, checks=checks, said=said, components=parts, more=more, left_out=7)
     run.trouble += [HOSTILE * 9] * 30
     text = render(run)
     assert text.count("\n") < 165
     assert len(text) < 60_000
     assert len(re.findall(r"^- \*\*(?:FAIL|FLAKY|ERROR|INCONCLUSIVE)\*\*", text, re.MULTILINE)) == MOST_CAUSES
-    assert re.search(r"^And \d+ more causes with \d+ rows, in report\.json\.$", text, re.MULTILINE)
+    assert re.search(r"^And \d+ more causes with \d+ checks, in report\.json\.$", text, re.MULTILINE)
     fenced = text.rpartition("## Repeat")[0]
     for line in fenced.splitlines():
         rest = bare(line)

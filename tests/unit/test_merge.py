@@ -22,7 +22,7 @@ from esipp.report.comparing.merge_reasons import TITLE
 from esipp.report.comparing.merge_report import document, marks, matters, paper
 from esipp.report.comparing.page import as_html
 from tests.unit.comparing_world import run_of, said
-from tests.unit.report_world import HOSTILE, failing, made, some_rows, write
+from tests.unit.report_world import HOSTILE, failing, made, some_checks, write
 
 P, F, FLAKY, K = Status.PASS, Status.FAIL, Status.FLAKY, Status.KNOWN
 U, I, E = Status.UNSUPPORTED, Status.INCONCLUSIVE, Status.ERROR  # noqa: E741 - one letter each, as in a matrix
@@ -109,7 +109,7 @@ def test_only_what_differs_or_is_not_fine_matters() -> None:
     assert matters(("∅", "."))
 
 
-def test_a_row_has_the_mark_of_each_column_or_none() -> None:
+def test_a_check_has_the_mark_of_each_column_or_none() -> None:
     one, two = run_of([said("a", P), said("b", F)], name="1"), run_of([said("b", FLAKY), said("c", K)], name="2")
     assert marks(merge([one, two]).columns) == {"a": ("P", "."), "b": ("!", "~"), "c": (".", "k")}
 
@@ -120,7 +120,7 @@ def matrix_of(text: str) -> list[str]:
     ]
 
 
-def test_rows_of_one_kind_of_which_all_say_the_same_are_one_line() -> None:
+def test_checks_of_one_kind_of_which_all_say_the_same_are_one_line() -> None:
     ids = [f"nodeport.local.{protocol}.{number}" for protocol in ("tcp", "udp") for number in range(30)]
     good = run_of([said(name, P) for name in ids], name="good")
     bad = run_of([said(name, F if name.startswith("nodeport.local.udp") else P) for name in ids], name="bad")
@@ -130,7 +130,7 @@ def test_rows_of_one_kind_of_which_all_say_the_same_are_one_line() -> None:
     lines = matrix_of(text)
     assert len(lines) == 1
     assert re.search(r"core +30 +P +!", lines[0])
-    assert "30 rows are left out" in re.sub(r"\s+", " ", text)
+    assert "30 checks are left out" in re.sub(r"\s+", " ", text)
     assert len(matrix_of(as_text(paper(merge([good, bad]), only_differences=False)))) == 2
 
 
@@ -142,14 +142,14 @@ def test_a_long_matrix_tells_differences_unless_all_is_asked_for() -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from(Status), min_size=6, max_size=6), min_size=1, max_size=3))
-def test_no_row_is_lost_in_the_matrix(table: list[list[Status]]) -> None:
+def test_no_check_is_lost_in_the_matrix(table: list[list[Status]]) -> None:
     names = [f"x.{one}.{two}" for one in "ab" for two in "cde"]
     merged = merge(
-        [run_of([said(*each) for each in zip(names, row, strict=True)], name=str(n)) for n, row in enumerate(table)]
+        [run_of([said(*each) for each in zip(names, check, strict=True)], name=str(n)) for n, check in enumerate(table)]
     )
     (matrix,) = [section for section in paper(merged, False).sections if section.title == "Matrix"]
     assert matrix.table
-    assert sum(int(row[2]) for row in matrix.table.rows) == len(names)
+    assert sum(int(check[2]) for check in matrix.table.checks) == len(names)
 
 
 def test_the_environment_says_what_is_the_same_and_what_is_not() -> None:
@@ -225,7 +225,7 @@ def test_parts_that_are_partial_are_conformant_together() -> None:
         (FLAKY, E, FLAKY),
     ],
 )
-def test_parts_that_saw_one_row_must_agree(one: Status, two: Status, together: Status) -> None:
+def test_parts_that_saw_one_check_must_agree(one: Status, two: Status, together: Status) -> None:
     for first, second in ((one, two), (two, one)):
         assert agreed([("1", said("a", first)), ("2", said("a", second))]).status is together
 
@@ -235,15 +235,15 @@ def why(*runs: RecordedRun) -> list[str]:
     return [found.about, *(f"{item.head} | {dict(item.details)} | {' '.join(item.ids)}" for item in found.items)]
 
 
-def test_every_cell_that_is_not_green_is_explained_once() -> None:
+def test_every_path_check_that_is_not_green_is_explained_once() -> None:
     known = {"reason": "as reported", "references": (Reference("an/issue#1"),)}
     one = run_of([said("a.1", K, **known), said("a.2", U, reason="needs it"), said("b.1", P)], name="1", lane="x")
     two = run_of([said("a.1", K, **known), said("a.2", P), said("b.1", F, observed="a node")], name="2", lane="y")
     assert why(one, two) == [
         "4 cells: 1 fail, 2 known, 1 unsupported.",
-        "fail: a node | {'rows': '1 in y v1.36.3'} | b.1",
-        "known (allowed): as reported | {'rows': '1 in x v1.36.3, 1 in y v1.36.3', 'see': 'an/issue#1'} | a.1",
-        "unsupported: needs it | {'rows': '1 in x v1.36.3'} | a.2",
+        "fail: a node | {'checks': '1 in y v1.36.3'} | b.1",
+        "known (allowed): as reported | {'checks': '1 in x v1.36.3, 1 in y v1.36.3', 'see': 'an/issue#1'} | a.1",
+        "unsupported: needs it | {'checks': '1 in x v1.36.3'} | a.2",
     ]
     told = json.loads(document(merge([one, two])))["reasons"]
     assert [each["verdict"] for each in told] == ["fail", "known", "unsupported"]
@@ -261,7 +261,7 @@ def test_what_failed_alike_has_one_reason_whatever_was_measured() -> None:
 
 
 def test_where_all_is_green_nothing_needs_a_reason() -> None:
-    assert why(lane("x", P, P)) == ["Every row of every run passed."]
+    assert why(lane("x", P, P)) == ["Every check of every run passed."]
 
 
 def test_a_contradiction_is_flaky_and_told() -> None:
@@ -308,12 +308,12 @@ def test_runs_of_two_clusters_or_suites_are_no_parts_of_one(other: dict[str, obj
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("merge")
-    rows = some_rows()
-    core = [row for row in rows if row.level is Level.CORE]
+    checks = some_checks()
+    core = [check for check in checks if check.level is Level.CORE]
     made(folder / "whole")
     made(folder / "bad", said=failing())
-    made(folder / "first", rows=rows[:9], left_out=len(core) - sum(row in core for row in rows[:9]))
-    made(folder / "second", rows=rows[9:], left_out=len(core) - sum(row in core for row in rows[9:]))
+    made(folder / "first", checks=checks[:9], left_out=len(core) - sum(check in core for check in checks[:9]))
+    made(folder / "second", checks=checks[9:], left_out=len(core) - sum(check in core for check in checks[9:]))
     run = write(folder / "killed")
     assert run.ledger
     run.ledger.close()

@@ -1,4 +1,4 @@
-"""Balancers, nodes and health checks that lie: each must be red in the right row, and only there."""
+"""Balancers, nodes and health checks that lie: each must be red in the right check, and only there."""
 
 import re
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from esipp.checks.check import Level, Status
-from esipp.checks.endpoint_change import PROXIED, REHASHED, SPREADS, WEIGHED, MoveRow, What
+from esipp.checks.endpoint_change import PROXIED, REHASHED, SPREADS, WEIGHED, EndpointChangeCheck, What
 from esipp.checks.model import Balancer, Family
 from esipp.judging.endpoint_change import judge as judging
 from esipp.judging.endpoint_change.health_probes import Checking, observe
@@ -19,15 +19,15 @@ from esipp.judging.promise import AS_STARTED, BY_USER, Promise
 from esipp.judging.statistics import power
 from esipp.report.lines.endpoint_change import section
 from esipp.scenarios.endpoint_change.changes import CONNECTIONS
-from suites.convergence.checks import CELLS
+from suites.convergence.checks import CHECKS
 from tests.unit.moves_world import CLIENT, EVERY, FAMILY, NODE_ADDRESS, World
 
 AT_VIP = (What.STEERS, What.PLACE, What.SOURCE, What.BLACK_HOLE, What.NO_LOSS, What.TIMES_UP, What.TIMES_DOWN)
 AT_NODES = (What.HEALTH, What.PATH, What.PLACE, What.SOURCE)
 
 
-def row(what: What, family: Family | None = FAMILY, balancer: Balancer = Balancer.ECMP) -> MoveRow:
-    return MoveRow(
+def check(what: What, family: Family | None = FAMILY, balancer: Balancer = Balancer.ECMP) -> EndpointChangeCheck:
+    return EndpointChangeCheck(
         id="x", requirement="", level=Level.CORE, suite="convergence", references=(), balancer=balancer, what=what,
         family=family,
     )  # fmt: skip
@@ -37,7 +37,7 @@ def red(judge: Judge) -> set[str]:
     found = set()
     for family, whats in ((FAMILY, AT_VIP), (None, AT_NODES)):
         for what in whats:
-            decision = judge.decide(row(what, family))
+            decision = judge.decide(check(what, family))
             assert decision.status is not Status.ERROR, decision
             if decision.status is Status.FAIL:
                 found.add(what.value if family else f"nodes {what.value}")
@@ -69,7 +69,7 @@ LIES: dict[str, tuple[dict[str, Any], set[str]]] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_each_lie_is_red_in_the_right_rows_and_only_there(lie: str) -> None:
+def test_each_lie_is_red_in_the_right_checks_and_only_there(lie: str) -> None:
     how, expected = LIES[lie]
     assert red(World(**how).judge()) == expected
 
@@ -93,10 +93,10 @@ def test_a_pod_that_goes_on_serving_unready_is_forbidden() -> None:
 
 
 def test_the_bound_is_told_with_who_says_it_and_what_else_is_known() -> None:
-    said = World().judge().decide(row(What.BLACK_HOLE)).observed
+    said = World().judge().decide(check(What.BLACK_HOLE)).observed
     assert f"bound 3.00 s by {AS_STARTED}; by its own word N=2, period 1.00 s; by packets N=unknown" in said
     seen = observe(World().arrivals(), World().judge().lines)
-    said = Judge(replace(World().result(), observed=seen)).decide(row(What.BLACK_HOLE)).observed
+    said = Judge(replace(World().result(), observed=seen)).decide(check(What.BLACK_HOLE)).observed
     assert "by packets N=2, period 1.00 s" in said
 
 
@@ -107,14 +107,14 @@ def test_what_packets_show_is_no_bound() -> None:
     assert seen.sources == ("192.0.2.20",)
     assert (
         Judge(replace(world.result(), observed=seen, promise=Promise(1.0, "--bound")))
-        .decide(row(What.BLACK_HOLE))
+        .decide(check(What.BLACK_HOLE))
         .status
         is Status.FAIL
     )
 
 
-def own(what: What, family: Family | None = FAMILY) -> MoveRow:
-    return row(what, family, Balancer.DEFAULT)
+def own(what: What, family: Family | None = FAMILY) -> EndpointChangeCheck:
+    return check(what, family, Balancer.DEFAULT)
 
 
 OWN_WORDS: dict[str, tuple[dict[str, Any], Promise, Status]] = {
@@ -206,19 +206,19 @@ def test_our_own_gap_is_no_part_of_the_bound(case: str) -> None:
             began = each.line.health[FAMILY]
             assert began is not None
             result = paused(result, began + 0.2, gap)
-    decision = Judge(result).decide(row(What.BLACK_HOLE))
+    decision = Judge(result).decide(check(What.BLACK_HOLE))
     assert decision.status is status, decision
     assert "are needed" in decision.sees
     if status is Status.INCONCLUSIVE:
         assert re.search(r"is 0\.9\d s, 0\.12 s or less are needed to judge 1\.80 s", decision.reason)
 
 
-def test_one_gap_costs_one_move_and_not_the_row() -> None:
+def test_one_gap_costs_one_move_and_not_the_check() -> None:
     result = World().result()
     hole = Judge(result).holes(FAMILY)[0]
     began = hole.line.health[FAMILY]
     assert began is not None
-    decision = Judge(paused(result, began + 0.2, 1.4)).decide(row(What.BLACK_HOLE))
+    decision = Judge(paused(result, began + 0.2, 1.4)).decide(check(What.BLACK_HOLE))
     assert decision.status is Status.PASS
     assert "decide nothing" in decision.sees
 
@@ -228,23 +228,23 @@ def test_a_proxy_that_is_late_each_time_is_red_and_follows_all_the_same(late: st
     """Nothing but 12 to 19 seconds bounded a node's own lag."""
     judge = World(late=late).judge()
     for what in (What.HEALTH_PROMPT, What.PATH_PROMPT):
-        decision = judge.decide(row(what, None))
+        decision = judge.decide(check(what, None))
         assert decision.status is Status.FAIL, decision
         assert f"node {late}" in decision.reason or f", {late})" in decision.reason
-        assert World().judge().decide(row(what, None)).status is Status.PASS
-    assert "the nodes took p50" in World().judge().decide(row(What.HEALTH, None)).observed
+        assert World().judge().decide(check(what, None)).status is Status.PASS
+    assert "the nodes took p50" in World().judge().decide(check(What.HEALTH, None)).observed
 
 
 def test_one_wrong_health_check_costs_the_moves_that_it_concerns() -> None:
     """It made what the balancer did with all other moves undecided."""
     wrong = lambda node, truth: "503" if node == "c" else truth  # noqa: E731
     judge = World(health=wrong).judge()
-    steers = judge.decide(row(What.STEERS))
+    steers = judge.decide(check(What.STEERS))
     assert steers.status is Status.PASS
     assert "left out: the health check of c is wrong from move 4 on" in steers.observed
     slow = World(health=wrong, period=4.0, told_period=1.0).judge()
-    assert slow.decide(row(What.BLACK_HOLE)).status is Status.FAIL, "a move before that"
-    broken = World(health=lambda _node, _truth: "200").judge().decide(row(What.STEERS))
+    assert slow.decide(check(What.BLACK_HOLE)).status is Status.FAIL, "a move before that"
+    broken = World(health=lambda _node, _truth: "200").judge().decide(check(What.STEERS))
     assert broken.status is Status.INCONCLUSIVE
     assert "say nothing of the balancer" in broken.reason
 
@@ -261,7 +261,7 @@ def test_losses_at_rest_are_held_against_a_control(case: str) -> None:
     """Isolated ones were strays, whatever their number; and three of 420 failed with no control at all."""
     how, status = AT_REST[case]
     judge = World(**how).judge()
-    decision = judge.decide(row(What.STEERS))
+    decision = judge.decide(check(What.STEERS))
     still = judge.rest(FAMILY)
     assert still.asked > 100
     assert still.control_asked > 100
@@ -282,32 +282,32 @@ def test_failures_are_counted_until_the_decision() -> None:
 @pytest.mark.parametrize(("healthy", "status"), [("ab", Status.PASS), ("a", Status.FAIL), ("abc", Status.FAIL)])
 def test_the_health_view_must_be_exact(healthy: str, status: Status) -> None:
     result = replace(World().result(), views={What.VIEW_LOCAL: Health(frozenset(healthy), frozenset("ab"))})
-    assert Judge(result).decide(row(What.VIEW_LOCAL, None)).status is status
+    assert Judge(result).decide(check(What.VIEW_LOCAL, None)).status is status
 
 
 def test_a_balancer_that_knows_no_node_has_no_view() -> None:
     result = replace(World().result(), views={What.VIEW_CLUSTER: Health(frozenset(), frozenset())})
-    assert Judge(result).decide(row(What.VIEW_CLUSTER, None)).status is Status.FAIL
+    assert Judge(result).decide(check(What.VIEW_CLUSTER, None)).status is Status.FAIL
 
 
 def test_a_vip_that_stays_is_told() -> None:
     for left, status in ((frozenset[str](), Status.PASS), (frozenset({"192.0.2.77"}), Status.FAIL)):
         result = replace(World().result(), views={What.FREED: Health(left, frozenset())})
-        decision = Judge(result).decide(row(What.FREED, None))
+        decision = Judge(result).decide(check(What.FREED, None))
         assert decision.status is status
         assert ("192.0.2.77" in decision.observed) is bool(left)
-    assert World().judge().decide(row(What.FREED, None)).status is Status.INCONCLUSIVE
+    assert World().judge().decide(check(What.FREED, None)).status is Status.INCONCLUSIVE
 
 
 def test_what_was_cut_short_does_not_pass_and_still_fails() -> None:
     judge = Judge(replace(World().result(), planned=10))
     for what, family in ((What.STEERS, FAMILY), (What.SOURCE, FAMILY), (What.HEALTH, None), (What.PATH, None)):
-        decision = judge.decide(row(what, family))
+        decision = judge.decide(check(what, family))
         assert (decision.status, decision.reason) == (Status.INCONCLUSIVE, "8 of 10 moves were made")
     assert "reference-ecmp: 8 of 10 moves were made" in section([judge], 7, 5, 0.001)
     cut = Judge(replace(World(ignores_health=True).result(), planned=10))
-    assert cut.decide(row(What.STEERS)).status is Status.FAIL
-    assert Judge(replace(World().result(), planned=8)).decide(row(What.STEERS)).status is Status.PASS
+    assert cut.decide(check(What.STEERS)).status is Status.FAIL
+    assert Judge(replace(World().result(), planned=8)).decide(check(What.STEERS)).status is Status.PASS
 
 
 SPLITS: dict[str, tuple[dict[str, int], dict[str, int], Status, str]] = {
@@ -329,7 +329,7 @@ SPLITS: dict[str, tuple[dict[str, int], dict[str, int], Status, str]] = {
 def test_balance_is_per_node(case: str) -> None:
     nodes, weights, status, seen = SPLITS[case]
     result = replace(World().result(), counted={FAMILY: Counted(nodes, {"a": 2, "b": 1}, weights=weights)})
-    decision = Judge(result).decide(row(What.BALANCE))
+    decision = Judge(result).decide(check(What.BALANCE))
     assert (decision.status, decision.seen) == (status, seen)
     assert "a split of 55:45 is told from an equal one with a power of" in decision.sees
 
@@ -353,7 +353,7 @@ def test_a_removed_node_that_gets_one_connection_in_fifty_is_found_when_no_pod_m
     lost, control, control_lost, status = CONTROLS[case]
     split = {"a": 1300, "b": 1300 - lost}
     counted = Counted(split, {"a": 2, "b": 1}, lost, control=control, control_lost=control_lost)
-    decision = Judge(replace(World().result(), counted={FAMILY: counted})).decide(row(What.STEERS))
+    decision = Judge(replace(World().result(), counted={FAMILY: counted})).decide(check(What.STEERS))
     assert decision.status is status
     assert f"{lost} of " in decision.observed
     assert f"the control, straight to nodePorts, lost {control_lost} of " in decision.observed
@@ -361,9 +361,9 @@ def test_a_removed_node_that_gets_one_connection_in_fifty_is_found_when_no_pod_m
 
 def test_what_could_not_be_asked_is_not_judged() -> None:
     nothing = Result(Balancer.ECMP, World().seen(), obstacle="no VIP came")
-    assert Judge(nothing).decide(row(What.STEERS)).status is Status.INCONCLUSIVE
-    assert World().judge().decide(row(What.STEERS, Family.IPV6)).status is Status.INCONCLUSIVE
-    assert World().judge().decide(row(What.BALANCE)).status is Status.INCONCLUSIVE
+    assert Judge(nothing).decide(check(What.STEERS)).status is Status.INCONCLUSIVE
+    assert World().judge().decide(check(What.STEERS, Family.IPV6)).status is Status.INCONCLUSIVE
+    assert World().judge().decide(check(What.BALANCE)).status is Status.INCONCLUSIVE
 
 
 def with_errors(*at: float, health: str = "") -> Result:
@@ -377,20 +377,20 @@ def with_errors(*at: float, health: str = "") -> Result:
 
 def test_trouble_of_our_own_is_no_failure_of_the_product() -> None:
     cause = World().changes[1].cause
-    assert Judge(with_errors(cause + 0.5)).decide(row(What.STEERS)).status is Status.ERROR
-    assert Judge(with_errors(2.1, 2.2, 2.3, 2.4)).decide(row(What.STEERS)).status is Status.ERROR
-    assert Judge(with_errors(cause + 0.5, health="a")).decide(row(What.BLACK_HOLE)).status is Status.ERROR
+    assert Judge(with_errors(cause + 0.5)).decide(check(What.STEERS)).status is Status.ERROR
+    assert Judge(with_errors(2.1, 2.2, 2.3, 2.4)).decide(check(What.STEERS)).status is Status.ERROR
+    assert Judge(with_errors(cause + 0.5, health="a")).decide(check(What.BLACK_HOLE)).status is Status.ERROR
 
 
 def test_a_machine_that_was_too_busy_to_ask_decides_nothing() -> None:
-    decision = Judge(paused(World().result(), 4.0, 4.0)).decide(row(What.STEERS))
+    decision = Judge(paused(World().result(), 4.0, 4.0)).decide(check(What.STEERS))
     assert decision.status is Status.INCONCLUSIVE
     assert "the resolution reached is 4.0 s, 3 s or less are needed" in decision.reason
 
 
 @pytest.mark.parametrize("what", [What.STEERS, What.BLACK_HOLE, What.SOURCE])
 def test_one_trouble_where_nothing_is_decided_is_none(what: What) -> None:
-    assert Judge(with_errors(4.0)).decide(row(what)).status is Status.PASS
+    assert Judge(with_errors(4.0)).decide(check(what)).status is Status.PASS
 
 
 @pytest.mark.parametrize(("late", "seen"), [(0.0, REHASHED), (1.0, "")])
@@ -402,13 +402,13 @@ def test_what_breaks_while_routes_change_is_told_apart_from_what_a_node_drops(la
     samples = result.seen.vip[FAMILY].samples
     at = min(range(len(samples)), key=lambda n: abs(samples[n].started - moment))
     samples[at] = samples[at]._replace(outcome="reset", pod="", node="", source="")
-    decision = Judge(result).decide(row(What.NO_LOSS))
+    decision = Judge(result).decide(check(What.NO_LOSS))
     assert (decision.status, decision.seen) == (Status.FAIL, seen)
 
 
 def test_of_requests_lost_while_a_pod_served_its_last_it_is_told_when_its_node_said_so() -> None:
     """A node that is late to say 503 leaves the balancer no time; one that says so at once has dropped them itself."""
-    decision = World(drops_terminating=True).judge().decide(row(What.NO_LOSS))
+    decision = World(drops_terminating=True).judge().decide(check(What.NO_LOSS))
     told = re.findall(r"move \d+ \(its node said 503 after (\d+\.\d) s\)", decision.reason)
     assert told
     assert all(float(seconds) < 1.0 for seconds in told)
@@ -418,7 +418,7 @@ def test_a_source_in_another_form_is_the_same() -> None:
     result = World().result()
     stream = result.seen.vip[FAMILY]
     stream.samples[0] = Sample(0, 2.0, 2.1, "answered", "a1", "a", f"::ffff:{CLIENT}")
-    assert Judge(result).decide(row(What.SOURCE)).status is Status.PASS
+    assert Judge(result).decide(check(What.SOURCE)).status is Status.PASS
 
 
 def proxied(sources: list[str], **more: Any) -> Decision:
@@ -457,12 +457,12 @@ def test_a_source_that_a_proxy_of_the_clusters_own_rewrites_is_known_by_what_was
 def test_only_of_the_clusters_own_a_proxys_source_may_be_known() -> None:
     """Of a class of the reference's own it is a fault: that one has promised to leave it."""
     for balancer in SPREADS:
-        told = World(balancer=balancer, loses_source="b").judge().decide(row(What.SOURCE, FAMILY, balancer))
+        told = World(balancer=balancer, loses_source="b").judge().decide(check(What.SOURCE, FAMILY, balancer))
         assert (told.status, told.seen) == (Status.FAIL, "")
-    cells = [cell for cell in CELLS if cell.what is What.SOURCE and cell.family]
-    assert all(bool(cell.differences) is (cell.balancer is Balancer.DEFAULT) for cell in cells)
-    assert {each.seen for cell in cells for each in cell.differences} == {PROXIED}
-    assert {cell.own_service for cell in cells} == {"moves-default", ""}
+    path_checks = [path_check for path_check in CHECKS if path_check.what is What.SOURCE and path_check.family]
+    assert all(bool(path_check.differences) is (path_check.balancer is Balancer.DEFAULT) for path_check in path_checks)
+    assert {each.seen for path_check in path_checks for each in path_check.differences} == {PROXIED}
+    assert {path_check.own_service for path_check in path_checks} == {"moves-default", ""}
 
 
 def test_the_section_tells_phases_bound_seed_and_the_worst_event() -> None:

@@ -7,7 +7,7 @@ from esipp.checks.model import Balancer, Family, Role
 from esipp.judging.topology import Node
 from esipp.scenarios.endpoint_change.run import MOST_NODES, Gathering
 from esipp.testbed.clients import Clients
-from esipp.testbed.testbed import Stage
+from esipp.testbed.testbed import Testbed
 
 ROLES = {Role.ENDPOINT_NODE: "n00", Role.BARE_NODE: "n01", Role.OTHER_NODE: "n02"}
 SPEC = {"ports": [{"nodePort": 30001}], "healthCheckNodePort": 31000}
@@ -17,12 +17,12 @@ def gathering(count: int, sampled: tuple[str, ...] = (), **changes: Any) -> Gath
     names = [f"n{number:02}" for number in range(count)]
     nodes = {name: Node(name, {Family.IPV4: f"192.0.2.{number}"}, frozenset()) for number, name in enumerate(names)}
     nodes |= {name: cast(Node, changed) for name, changed in changes.items()}
-    stage = SimpleNamespace(
+    testbed = SimpleNamespace(
         nodes=nodes, roles=ROLES, sampled=sampled or tuple(names[:10]),
         vips={"moves-default": {Family.IPV4: "198.51.100.9"}}, services={"moves-default": {"spec": SPEC}},
     )  # fmt: skip
-    clients = SimpleNamespace(agents=dict.fromkeys(stage.sampled, "prober"))
-    return Gathering(cast(Stage, stage), cast(Clients, clients), "image", [Balancer.DEFAULT], 1, 7, False)
+    clients = SimpleNamespace(agents=dict.fromkeys(testbed.sampled, "prober"))
+    return Gathering(cast(Testbed, testbed), cast(Clients, clients), "image", [Balancer.DEFAULT], 1, 7, False)
 
 
 def polled(made: Gathering) -> Any:
@@ -43,10 +43,10 @@ def test_of_a_large_one_the_sample_is_asked_first_and_all_others_by_the_agents()
     outside = list(made._targets("moves-default").nodes)
     assert outside == ["n00", "n01", "n02", "n11", "n22", "n33"]
     polls = polled(made)
-    assert sorted([*outside, *polls.nodes]) == sorted(made.stage.nodes), "every node is asked by one of them"
+    assert sorted([*outside, *polls.nodes]) == sorted(made.testbed.nodes), "every node is asked by one of them"
     assert (polls.port, polls.nodes["n39"]) == (31000, "192.0.2.39")
-    assert set(polls.agents) == set(made.stage.sampled)
-    assert made._asking(polls) == {made.stage.nodes[node].internal[Family.IPV4] for node in made.stage.sampled}
+    assert set(polls.agents) == set(made.testbed.sampled)
+    assert made._asking(polls) == {made.testbed.nodes[node].internal[Family.IPV4] for node in made.testbed.sampled}
 
 
 def test_nodes_that_cannot_be_asked_are_not() -> None:

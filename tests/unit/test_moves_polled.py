@@ -259,16 +259,16 @@ def test_a_node_that_is_two_targets_is_kept_with_the_worse_ones_word_and_time() 
 
 
 def test_on_kind_nobody_is_asked_and_the_references_word_comes_first() -> None:
-    stage: Any = SimpleNamespace(nodes={each.name: each for each in KIND}, cluster=None, namespace="ns", services={})
+    testbed: Any = SimpleNamespace(nodes={each.name: each for each in KIND}, cluster=None, namespace="ns", services={})
     on_kind = [replace(each, provider_id=f"kind://docker/kind/{each.name}") for each in KIND]
     findings: Any = SimpleNamespace(reference=None, balancer=NOTHING_FOUND)
-    assert _word(findings, stage) is NOTHING
-    stage.nodes = {each.name: each for each in on_kind}
-    assert _word(findings, stage) is NOTHING
-    stage.nodes = {each.name: each for each in GCE}
-    assert isinstance(_word(findings, stage), PolledWord)
+    assert _word(findings, testbed) is NOTHING
+    testbed.nodes = {each.name: each for each in on_kind}
+    assert _word(findings, testbed) is NOTHING
+    testbed.nodes = {each.name: each for each in GCE}
+    assert isinstance(_word(findings, testbed), PolledWord)
     findings.reference = object()
-    assert isinstance(_word(findings, stage), ReferenceWord)
+    assert isinstance(_word(findings, testbed), ReferenceWord)
 
 
 def test_a_service_under_cluster_is_any_that_stands_there_anyway() -> None:

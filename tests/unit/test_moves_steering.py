@@ -22,7 +22,7 @@ from esipp.judging.endpoint_change.timeline import (
     timeline,
 )
 from tests.unit.moves_world import FAMILY, World
-from tests.unit.test_moves_judging import row
+from tests.unit.test_moves_judging import check
 
 DOWN = 1
 """The change of the world that is a black hole: a closed pod on node a."""
@@ -47,8 +47,8 @@ def test_a_stray_loss_long_after_the_balancer_steered_is_no_black_hole(tells: bo
     assert black_hole(line, FAMILY) == black_hole(clean, FAMILY)
     assert phases(line, FAMILY) == phases(clean, FAMILY)
     assert line.traffic[FAMILY].losses.stray == 1
-    assert "1 stray" in judge.decide(row(What.BLACK_HOLE)).observed
-    assert judge.decide(row(What.STEERS)).status is Status.PASS
+    assert "1 stray" in judge.decide(check(What.BLACK_HOLE)).observed
+    assert judge.decide(check(What.STEERS)).status is Status.PASS
 
 
 def test_a_balancer_that_decides_and_does_not_steer_is_seen() -> None:
@@ -58,8 +58,8 @@ def test_a_balancer_that_decides_and_does_not_steer_is_seen() -> None:
     assert decided is not None
     lose(result.seen.vip[FAMILY], *(decided + 0.06 * n for n in range(1, int((line.until - decided) / 0.06))))
     judge = Judge(result)
-    assert judge.decide(row(What.STEERS)).status is Status.FAIL
-    assert judge.decide(row(What.BLACK_HOLE)).status is Status.FAIL
+    assert judge.decide(check(What.STEERS)).status is Status.FAIL
+    assert judge.decide(check(What.BLACK_HOLE)).status is Status.FAIL
     assert judge.lines[DOWN].traffic[FAMILY].losses.stray == 0
 
 
@@ -199,4 +199,4 @@ def test_a_balancer_that_is_seen_to_take_turns_uses_every_node_that_it_took() ->
     used = {line.change.number: line.traffic[FAMILY].used for line in Judge(result).lines if not line.change.up}
     assert used == {line.change.number: line.traffic[FAMILY].used for line in unknown.lines if not line.change.up}
     assert any(used.values())
-    assert unknown.decide(row(What.STEERS, FAMILY, Balancer.DEFAULT)).status is Status.PASS
+    assert unknown.decide(check(What.STEERS, FAMILY, Balancer.DEFAULT)).status is Status.PASS

@@ -18,7 +18,7 @@ from esipp.judging.endpoint_change.samples import Sample, Stream, read_health, r
 from esipp.judging.endpoint_change.timeline import Change, Seen, timeline
 from esipp.judging.frame import Decision, give_verdict
 from esipp.judging.statistics import Distribution, binomial_p
-from suites.convergence.checks import CELLS
+from suites.convergence.checks import CHECKS
 
 
 def ok(seq: int, at: float, pod: str = "p", node: str = "n") -> Sample:
@@ -121,7 +121,7 @@ def test_a_plan_has_so_many_moves_and_never_leaves_the_service_without_a_pod(see
 
 @pytest.mark.parametrize("moves", [4, 5, 20])
 def test_every_way_down_comes(moves: int) -> None:
-    """A short run has a row for each of them too, whatever the seed."""
+    """A short run has a check for each of them too, whatever the seed."""
     for seed in range(300):
         kinds = Counter(step.kind for step in plan(f"{seed}", 3, moves))
         assert kinds >= Counter(LEAST), seed
@@ -222,11 +222,11 @@ def test_an_answer_after_the_503_is_excused_only_where_the_other_familys_rules_w
     ],
 )
 def test_before_1_36_one_family_answered_for_both(facts: dict[str, str], status: Status) -> None:
-    row = next(each for each in CELLS if each.id == "convergence.reference-proxy.nodes.only-allowed-pods")
+    check = next(each for each in CHECKS if each.id == "convergence.reference-proxy.nodes.only-allowed-pods")
     decided = Decision(Status.FAIL, "", "", "", AFTER_503)
     dual = {"service-proxy": "kube-proxy", "families.services": "IPv4, IPv6"}
     dual["kube-proxy-version"] = facts["kubernetes"]
-    features = {name: Feature(True, "") for name in row.features}
-    assert give_verdict(row, features, dual | facts, lambda: decided, row.differences).status is status
-    claim = next(each for each in claims_of(row) if "114702" in titles(each.references))
+    features = {name: Feature(True, "") for name in check.features}
+    assert give_verdict(check, features, dual | facts, lambda: decided, check.differences).status is status
+    claim = next(each for each in claims_of(check) if "114702" in titles(each.references))
     assert not claim.binds, "a run may be lucky"

@@ -17,7 +17,7 @@ from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change import reference_state as told
 from esipp.scenarios.endpoint_change.reference_state import EXCLUDED, ReferenceWord
 from esipp.scenarios.endpoint_change.run import Gathering
-from suites.convergence.checks import CELLS
+from suites.convergence.checks import CHECKS
 from tests.unit.test_moves_drive import LiveWorld, driven
 
 BOTH = {Family.IPV4: "192.0.2.1", Family.IPV6: "2001:db8::1"}
@@ -113,12 +113,12 @@ def test_only_the_cluster_services_that_are_there_are_deleted() -> None:
     deleted: list[str] = []
     asked: list[Any] = []
     cluster = SimpleNamespace(delete=deleted.append)
-    stage: Any = SimpleNamespace(
+    testbed: Any = SimpleNamespace(
         cluster=cluster, namespace="ns", services={scene.cluster_service_name(Balancer.PROXY): {}}
     )
     word: Any = SimpleNamespace(look_again=lambda balancers: asked.extend(balancers))
     nothing: Any = None
-    Gathering(stage, nothing, "image", [], 1, 7, False, word)._let_go([Balancer.ECMP, Balancer.PROXY])
+    Gathering(testbed, nothing, "image", [], 1, 7, False, word)._let_go([Balancer.ECMP, Balancer.PROXY])
     assert deleted == [f"/api/v1/namespaces/ns/services/{scene.cluster_service_name(Balancer.PROXY)}"]
     assert asked == [Balancer.PROXY]
 
@@ -129,10 +129,10 @@ def test_a_service_that_cannot_be_deleted_is_told_in_a_sentence(broken: Exceptio
         raise broken
 
     services = {scene.cluster_service_name(Balancer.ECMP): {}}
-    stage: Any = SimpleNamespace(cluster=SimpleNamespace(delete=refuse), namespace="ns", services=services)
+    testbed: Any = SimpleNamespace(cluster=SimpleNamespace(delete=refuse), namespace="ns", services=services)
     nothing: Any = None
     with pytest.raises(HarnessError, match="did not delete a Service") as raised:
-        Gathering(stage, nothing, "image", [], 1, 7, False)._let_go([Balancer.ECMP])
+        Gathering(testbed, nothing, "image", [], 1, 7, False)._let_go([Balancer.ECMP])
     assert raised.value.hint
 
 
@@ -168,7 +168,7 @@ def test_the_first_driver_that_breaks_ends_all() -> None:
     assert ended.is_set()
 
 
-def test_rows_of_nodes_say_which_family_is_asked() -> None:
-    at_ports = [row for row in CELLS if row.what in (What.PATH, What.PATH_PROMPT)]
+def test_checks_of_nodes_say_which_family_is_asked() -> None:
+    at_ports = [check for check in CHECKS if check.what in (What.PATH, What.PATH_PROMPT)]
     assert len(at_ports) == 6
-    assert all("first family" in row.requirement for row in at_ports)
+    assert all("first family" in check.requirement for check in at_ports)

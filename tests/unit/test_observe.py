@@ -28,7 +28,7 @@ from esipp.scenarios.paths import (
     must_answer,
     plan,
 )
-from tests.unit.world import CELLS, by_id
+from tests.unit.world import CHECKS, by_id
 
 OUTSIDE = [by_id(f"nodeport.local.{p}.ipv4.outside-1-to-endpoint-node") for p in ("tcp", "udp", "sctp")]
 
@@ -52,7 +52,7 @@ class Answering:
 
 def probers(*silent: str) -> tuple[Answering, dict[str, Prober]]:
     made = Answering(*silent)
-    return made, {cell.path.client.name: cast(Prober, made) for cell in CELLS}
+    return made, {path_check.path.client.name: cast(Prober, made) for path_check in CHECKS}
 
 
 def a_plan(*paths: Path) -> Plan:
@@ -68,7 +68,7 @@ def test_a_plan_has_every_path_once_controls_included() -> None:
         return "no way" if path.protocol is Protocol.SCTP else ("192.0.2.1", 80)
 
     made = plan(OUTSIDE, address)
-    wanted = {path for cell in OUTSIDE for path in cell.paths}
+    wanted = {path for path_check in OUTSIDE for path in path_check.paths}
     assert set(asked) == wanted
     assert len(asked) == len(wanted)
     assert set(made.targets) == {path for path in wanted if path.protocol is not Protocol.SCTP}
@@ -76,21 +76,23 @@ def test_a_plan_has_every_path_once_controls_included() -> None:
 
 
 def test_what_must_answer_is_positive_or_a_control() -> None:
-    expected = must_answer(CELLS, {})
-    controls = {control.path for cell in CELLS for control in cell.controls}
+    expected = must_answer(CHECKS, {})
+    controls = {control.path for path_check in CHECKS for control in path_check.controls}
     assert controls <= expected
-    for cell in CELLS:
-        binding = not cell.is_negative and cell.level is not Level.RECORD
-        assert (cell.path in expected) == (binding or cell.path in controls), cell.id
+    for path_check in CHECKS:
+        binding = not path_check.is_negative and path_check.level is not Level.RECORD
+        assert (path_check.path in expected) == (binding or path_check.path in controls), path_check.id
 
 
-def test_a_path_that_must_be_silent_is_no_control_of_another_row() -> None:
-    assert [cell.id for cell in CELLS if cell.is_negative and cell.path in must_answer(CELLS, {})] == []
+def test_a_path_that_must_be_silent_is_no_control_of_another_check() -> None:
+    assert [
+        path_check.id for path_check in CHECKS if path_check.is_negative and path_check.path in must_answer(CHECKS, {})
+    ] == []
 
 
 # ------------------------------------------------------------------------------------------------------------- flying
 def test_paths_that_answer_are_bounded_by_their_protocol_and_silent_ones_are_not() -> None:
-    paths = [cell.path for cell in OUTSIDE]
+    paths = [path_check.path for path_check in OUTSIDE]
     prober, all_of_them = probers()
     seen = fly(all_of_them, a_plan(*paths), paths, 7, brief=True, answering=set(paths[:2]))
     assert {path: len(made) for path, made in seen.items()} == dict.fromkeys(paths, 7)
@@ -101,14 +103,14 @@ def test_paths_that_answer_are_bounded_by_their_protocol_and_silent_ones_are_not
 
 
 def test_without_knowledge_all_start_at_once() -> None:
-    paths = [cell.path for cell in OUTSIDE]
+    paths = [path_check.path for path_check in OUTSIDE]
     prober, all_of_them = probers()
     fly(all_of_them, a_plan(*paths), paths, 1)
     assert {job.parallel for job in prober.jobs} == {0}
 
 
 def test_each_path_that_has_landed_is_told_once() -> None:
-    paths = [cell.path for cell in OUTSIDE]
+    paths = [path_check.path for path_check in OUTSIDE]
     landed: list[tuple[str, int]] = []
     _, all_of_them = probers()
     fly(all_of_them, a_plan(*paths), paths, 7, answering=set(paths[:2]), tell=lambda key, n: landed.append((key, n)))
@@ -116,7 +118,7 @@ def test_each_path_that_has_landed_is_told_once() -> None:
 
 
 def test_many_more_paths_than_jobs_at_once_all_land() -> None:
-    paths = [cell.path for cell in CELLS if cell.path.client.name == "outside-1"]
+    paths = [path_check.path for path_check in CHECKS if path_check.path.client.name == "outside-1"]
     paths = list(dict.fromkeys(paths))
     assert len(paths) > 3 * JOBS_AT_ONCE
     _, all_of_them = probers()
@@ -138,7 +140,7 @@ def test_a_prober_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -
 
 # ----------------------------------------------------------------------------------------------------------- settling
 def test_settling_knows_which_paths_answer() -> None:
-    paths = [cell.path for cell in OUTSIDE]
+    paths = [path_check.path for path_check in OUTSIDE]
     _, all_of_them = probers(paths[1].key)
     settling = Settling(all_of_them, a_plan(*paths), budget=SHORT)
     ended = settling.wait(set(paths))
@@ -148,7 +150,7 @@ def test_settling_knows_which_paths_answer() -> None:
 
 
 def test_a_path_that_answered_once_is_known_to_answer_however_late_it_is_next() -> None:
-    paths = [cell.path for cell in OUTSIDE]
+    paths = [path_check.path for path_check in OUTSIDE]
 
     class Tiring(Answering):
         def submit(self, job: Job) -> "Future[list[Observation]]":
@@ -176,7 +178,7 @@ def test_who_is_still_silent_after_a_few_looks_may_be_busy_and_gets_more_time(mo
 
 
 def test_only_what_is_expected_is_waited_for_and_the_others_are_dialled_once() -> None:
-    paths = [cell.path for cell in OUTSIDE]
+    paths = [path_check.path for path_check in OUTSIDE]
     prober, all_of_them = probers(paths[1].key)
     settling = Settling(all_of_them, a_plan(*paths))
     ended = settling.wait({paths[0]})
@@ -225,6 +227,6 @@ def test_nobody_waits_for_the_paths_of_a_prober_that_is_gone() -> None:
     assert set(settling.lost) == {OF_ONE.client}
 
 
-def test_paths_that_are_no_rows_are_dialled_too() -> None:
+def test_paths_that_are_no_checks_are_dialled_too() -> None:
     made = plan((), lambda _path: ("192.0.2.1", 80), [OF_ONE])
     assert set(made.targets) == {OF_ONE}

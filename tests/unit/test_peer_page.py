@@ -87,7 +87,7 @@ def test_green_only_when_broken(made: Comparison) -> None:
 
 def test_the_short_table(made: Comparison) -> None:
     text = page.render(made)
-    assert line(text, "| asked |") == "| asked | 42 rows of source_ip | 3 specs |"
+    assert line(text, "| asked |") == "| asked | 42 checks of source_ip | 3 specs |"
     assert line(text, "| healthy cluster |") == "| healthy cluster | 2 known, 40 pass | 2 passed, 1 failed |"
     assert line(text, "| false alarms there |") == "| false alarms there | 0 | 1 |"
     assert line(text, "| broken data planes noticed |").endswith("| 4 of 4 | 1 of 4 |")
@@ -102,13 +102,13 @@ def test_each_break_has_a_line(made: Comparison) -> None:
     assert f"turned green: {FALSE_ALARM}" in line(text, "| `calmed`:")
 
 
-def test_a_spec_has_the_rows_that_ask_the_same(made: Comparison) -> None:
+def test_a_spec_has_the_checks_that_ask_the_same(made: Comparison) -> None:
     text = page.render(made)
     assert "| passed | 3 | `clusterip.tcp.ipv4.pod-on-…` (2) |" in line(text, f"| {GREEN} |")
     assert "| not run |  |" in line(text, f"| {LOST} |")
 
 
-def test_no_cell_ends_early(made: Comparison) -> None:
+def test_no_path_check_ends_early(made: Comparison) -> None:
     tables = [each for each in page.render(made).splitlines() if each.startswith("| ")]
     bars = {each.replace("\\|", "").count("|") for each in tables}
     assert bars <= {4, 7}  # three columns in short, six elsewhere

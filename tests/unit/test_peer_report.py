@@ -10,7 +10,7 @@ import pytest
 from ci.peer_tests import report
 from ci.peer_tests.report import Outcome, SpecResult
 from ci.peer_tests.specs import BY_NAME, SPECS, spec_of
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 
 SOURCE = "Services should preserve source pod IP for traffic thru service cluster IP"
 LOCAL = "LoadBalancers ExternalTrafficPolicy: Local should work for type=LoadBalancer"
@@ -122,11 +122,11 @@ def test_a_focus_finds_its_spec_and_no_other(spec: Any) -> None:
     assert not re.search(spec.focus, f"{plain} and more")
 
 
-def test_rows_that_are_said_to_ask_the_same_are_there() -> None:
-    rows = [row.id for row in all_rows()]
+def test_checks_that_are_said_to_ask_the_same_are_there() -> None:
+    checks = [check.id for check in all_checks()]
     parts = [part for spec in SPECS for part in spec.ours]
-    assert [part for part in parts if not any(row.startswith(part) for row in rows)] == []
+    assert [part for part in parts if not any(check.startswith(part) for check in checks)] == []
 
 
-def test_where_no_row_asks_the_same_it_says_why() -> None:
+def test_where_no_check_asks_the_same_it_says_why() -> None:
     assert [spec.name for spec in SPECS if not spec.ours and not spec.differs] == []

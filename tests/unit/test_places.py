@@ -196,14 +196,14 @@ def test_one_host_is_one_client() -> None:
     assert RAW_SOCKETS not in standing.features((Place(Kind.DOCKER, "kind"),), [], Family)
 
 
-def test_rows_of_a_family_that_a_host_has_not_are_unsupported_and_no_others() -> None:
+def test_checks_of_a_family_that_a_host_has_not_are_unsupported_and_no_others() -> None:
     here = landed(MACHINE, "192.0.2.1", "2001:db8::1", raw=False)
     found = standing.features((MACHINE, FAR), [here, landed(FAR, "192.0.2.2")], Family)
     present = {name: standing.Feature(True, "") for name in ("family.ipv4", "family.ipv6", "sctp", "load-balancer")}
 
     def lacks(identity: str) -> set[str]:
-        row = by_id(identity)
-        return set(missing_features(row, {**dict.fromkeys(row.features, present["sctp"]), **present, **found}))
+        check = by_id(identity)
+        return set(missing_features(check, {**dict.fromkeys(check.features, present["sctp"]), **present, **found}))
 
     assert lacks("nodeport.local.tcp.ipv6.outside-1-to-endpoint-node") == set()
     assert lacks("loadbalancer.local.source-ranges.tcp.ipv4.outside-2-to-vip") == set()

@@ -1,4 +1,4 @@
-"""Rows that are no paths, as people read them: patterns, pages, failures; and the frame in which they are judged."""
+"""Checks that are no paths, as people read them: patterns, pages, failures; and the frame in which they are judged."""
 
 import json
 from dataclasses import dataclass, field
@@ -6,24 +6,24 @@ from itertools import product
 
 import pytest
 
-from esipp.checks.catalog import all_rows
-from esipp.checks.check import Difference, Feature, Level, Row, Status
+from esipp.checks.catalog import all_checks
+from esipp.checks.check import Check, Difference, Feature, Level, Status
 from esipp.checks.observation import Verdict
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.checks.patterns import patterns
 from esipp.checks.reference import Reference
 from esipp.judging.frame import Decision, give_verdict
 from esipp.report.matrix import WIDTH
-from esipp.report.plain import explain_row, failures
+from esipp.report.plain import explain_check, failures
 from esipp.report.terminal import summary
-from tests.unit.recorded_world import recorded, told_rows, with_looks
+from tests.unit.recorded_world import recorded, told_checks, with_looks
 
-OTHERS = [row for row in all_rows() if not isinstance(row, Cell)]
+OTHERS = [check for check in all_checks() if not isinstance(check, PathCheck)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plain(Row):
-    """The least that a row can be."""
+class Plain(Check):
+    """The least that a check can be."""
 
     suite: str = "plain"
     requirement: str = "It holds"
@@ -46,15 +46,15 @@ def decided(status: Status, seen: str = "503") -> Decision:
 
 # ------------------------------------------------------------------------------------------------------ the frame
 def test_what_is_missing_is_not_looked_at() -> None:
-    row = Plain(id="a.b", features=frozenset({"family.ipv6"}))
+    check = Plain(id="a.b", features=frozenset({"family.ipv6"}))
 
     def never() -> Decision:
         raise AssertionError("looked at")
 
-    lacking = give_verdict(row, {"family.ipv6": Feature(False, "no node has it")}, {}, never)
+    lacking = give_verdict(check, {"family.ipv6": Feature(False, "no node has it")}, {}, never)
     assert (lacking.status, lacking.left_out) == (Status.UNSUPPORTED, False)
     assert lacking.reason == "needs family.ipv6: no node has it"
-    left_out = give_verdict(row, {"family.ipv6": Feature(False, "left out", ours=True)}, {}, never)
+    left_out = give_verdict(check, {"family.ipv6": Feature(False, "left out", ours=True)}, {}, never)
     assert left_out.left_out
 
 
@@ -104,56 +104,56 @@ def test_ids_fold_only_where_braces_stand_for_exactly_them() -> None:
     assert expanded("a.{x,y}.{1,2}") == {"a.x.1", "a.x.2", "a.y.1", "a.y.2"}
 
 
-# --------------------------------------------------------------------------------------------- every row there is
-def test_every_row_says_what_it_requires_what_must_be_seen_and_what_trips_it() -> None:
-    for row in OTHERS:
-        told = explain_row(row)
-        assert row.requirement.split()[0] in told
-        assert row.expected, row.id
-        assert row.fails_if or row.level is Level.RECORD, row.id
-        assert row.references, row.id
-        assert all(len(line) <= max(WIDTH, len(row.id)) or "://" in line for line in told.splitlines()), row.id
-        assert json.loads(json.dumps(row.as_json()))["expect"] == row.expected
+# --------------------------------------------------------------------------------------------- every check there is
+def test_every_check_says_what_it_requires_what_must_be_seen_and_what_trips_it() -> None:
+    for check in OTHERS:
+        told = explain_check(check)
+        assert check.requirement.split()[0] in told
+        assert check.expected, check.id
+        assert check.fails_if or check.level is Level.RECORD, check.id
+        assert check.references, check.id
+        assert all(len(line) <= max(WIDTH, len(check.id)) or "://" in line for line in told.splitlines()), check.id
+        assert json.loads(json.dumps(check.as_json()))["expect"] == check.expected
 
 
 def test_requirements_name_neither_family_nor_client() -> None:
-    """Rows that differ only there are told as one."""
-    for row in OTHERS:
+    """Checks that differ only there are told as one."""
+    for check in OTHERS:
         for word in ("IPv4", "IPv6", "outside-1", "pod-on-other-node", "host-on-other-node"):
-            assert word not in row.requirement, row.id
+            assert word not in check.requirement, check.id
 
 
 # ----------------------------------------------------------------------------------------------------- failures
-def verdict(row: Row, status: Status) -> Verdict:
-    return give_verdict(row, {}, {}, lambda: decided(status))
+def verdict(check: Check, status: Status) -> Verdict:
+    return give_verdict(check, {}, {}, lambda: decided(status))
 
 
 def test_failures_of_one_requirement_are_told_together() -> None:
-    rows = [Plain(id=f"a.{number}") for number in range(9)] + [Plain(id="b", requirement="Something else holds")]
-    verdicts = with_looks(rows, {row.id: verdict(row, Status.FAIL) for row in rows})
-    lines = failures(told_rows(rows), verdicts, "esipp run --context x")
+    checks = [Plain(id=f"a.{number}") for number in range(9)] + [Plain(id="b", requirement="Something else holds")]
+    verdicts = with_looks(checks, {check.id: verdict(check, Status.FAIL) for check in checks})
+    lines = failures(told_checks(checks), verdicts, "esipp run --context x")
     text = "\n".join(lines)
     assert text.count("FAIL (core)") == 2
-    assert "8 more rows of this requirement" in text
+    assert "8 more checks of this requirement" in text
     assert "and 3 more, all in the ledger" in text
     assert "likely    it is broken" in text
     assert "repeat    esipp run --context x a.0" in text
 
 
-def test_a_row_that_could_not_be_decided_names_no_likely_break() -> None:
-    row = Plain(id="a")
-    text = "\n".join(failures(told_rows([row]), {"a": verdict(row, Status.INCONCLUSIVE)}, "esipp run"))
+def test_a_check_that_could_not_be_decided_names_no_likely_break() -> None:
+    check = Plain(id="a")
+    text = "\n".join(failures(told_checks([check]), {"a": verdict(check, Status.INCONCLUSIVE)}, "esipp run"))
     assert text.strip().startswith("INCONCLUSIVE (core) a")
     assert "likely" not in text
 
 
-def test_the_summary_of_rows_without_paths_has_no_matrix_and_counts_them() -> None:
-    row = Plain(id="a")
-    run = recorded([row], {"a": verdict(row, Status.PASS)})
+def test_the_summary_of_checks_without_paths_has_no_matrix_and_counts_them() -> None:
+    check = Plain(id="a")
+    run = recorded([check], {"a": verdict(check, Status.PASS)})
     run.sections["plain"] = ["a section"]
     lines = summary(run)
     assert "a section" in lines
-    assert "core             1 row:  1 pass" in lines
+    assert "core             1 check:  1 pass" in lines
     assert lines[-3:] == [
         "CONFORMANT: the one core check that could be asked is as required",
         "  core: all 1 as required",

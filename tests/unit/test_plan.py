@@ -1,4 +1,4 @@
-"""``esipp plan``: what it says of each load balancer, held against the rows and against what a run deploys."""
+"""``esipp plan``: what it says of each load balancer, held against the checks and against what a run deploys."""
 
 import json
 import re
@@ -12,9 +12,9 @@ from esipp.app.plan.limits import limited
 from esipp.app.plan.plan import Plan, plan, work_of
 from esipp.app.plan.text import as_json, as_text
 from esipp.base.errors import PreflightError
-from esipp.checks.catalog import all_rows
-from esipp.checks.check import CARRIES, Feature, Level, Row, Status, missing_features
-from esipp.checks.endpoint_change import MoveRow
+from esipp.checks.catalog import all_checks
+from esipp.checks.check import CARRIES, Check, Feature, Level, Status, missing_features
+from esipp.checks.endpoint_change import EndpointChangeCheck
 from esipp.checks.model import Family
 from esipp.checks.profile import Limit, LoadBalancer, Outcome
 from esipp.judging.frame import give_verdict, undecided
@@ -24,20 +24,20 @@ from esipp.loadbalancers.profiles.loading import all_profiles, named
 from esipp.testbed.objects import Ground
 from tests.unit import deployed_world as world
 
-ROWS = all_rows()
+CHECKS = all_checks()
 BOTH = (Family.IPV4, Family.IPV6)
 
 
-def of(name: str, rows: list[Row] | None = None, **more: object) -> Plan:
-    return plan(replace(Asked(named(name), ROWS if rows is None else rows), **more))  # type: ignore[arg-type]
+def of(name: str, checks: list[Check] | None = None, **more: object) -> Plan:
+    return plan(replace(Asked(named(name), CHECKS if checks is None else checks), **more))  # type: ignore[arg-type]
 
 
-def suite(name: str) -> list[Row]:
-    return [row for row in ROWS if row.suite == name]
+def suite(name: str) -> list[Check]:
+    return [check for check in CHECKS if check.suite == name]
 
 
-def predicted(made: Plan, outcome: Outcome) -> dict[str, list[Row]]:
-    return {limit.why: list(rows) for limit, rows in made.limited if limit.outcome is outcome}
+def predicted(made: Plan, outcome: Outcome) -> dict[str, list[Check]]:
+    return {limit.why: list(checks) for limit, checks in made.limited if limit.outcome is outcome}
 
 
 def text(made: Plan) -> str:
@@ -45,13 +45,13 @@ def text(made: Plan) -> str:
 
 
 @pytest.mark.parametrize("profile", all_profiles(), ids=lambda profile: profile.name)
-def test_every_row_is_asked_or_unsupported_once(profile: LoadBalancer) -> None:
-    made = plan(Asked(profile, ROWS))
-    left_out = [row.id for rows in made.unsupported.values() for row in rows]
-    assert sorted([*left_out, *(row.id for row in made.asked)]) == sorted(row.id for row in ROWS)
-    limited = [row.id for _, rows in made.limited for row in rows]
+def test_every_check_is_asked_or_unsupported_once(profile: LoadBalancer) -> None:
+    made = plan(Asked(profile, CHECKS))
+    left_out = [check.id for checks in made.unsupported.values() for check in checks]
+    assert sorted([*left_out, *(check.id for check in made.asked)]) == sorted(check.id for check in CHECKS)
+    limited = [check.id for _, checks in made.limited for check in checks]
     assert len(set(limited)) == len(limited)
-    assert set(limited) <= {row.id for row in made.asked}
+    assert set(limited) <= {check.id for check in made.asked}
     assert made.asked
     assert json.loads(json.dumps(as_json(made)))["provider"] == profile.name
 
@@ -73,24 +73,24 @@ def test_as_many_load_balancers_as_a_run_makes() -> None:
     assert made.made.node_ports == ports - OF_A_VIEW > 100
 
 
-def test_the_many_services_are_counted_where_their_rows_are_asked() -> None:
+def test_the_many_services_are_counted_where_their_checks_are_asked() -> None:
     made = of("metallb-l2", families=BOTH).made
     assert (made.passing, made.passing_unserved, made.passing_ports) == (200, 50, 200)
     assert "for a while 200 more Services, 50 of a class that nobody serves (200 node ports)" in text(of("metallb-l2"))
     for less in (
         of("metallb-l2", suite("source_ip")),
         of("metallb-l2", without=("vantage.outside",)),
-        of("metallb-l2", [row for row in suite("interoperability") if ".many." not in row.id]),
+        of("metallb-l2", [check for check in suite("interoperability") if ".many." not in check.id]),
     ):
         assert (less.made.passing, less.made.passing_unserved, less.made.passing_ports) == (0, 0, 0)
         assert "more Services" not in text(less)
 
 
-def test_fewer_rows_need_fewer_load_balancers() -> None:
-    some = [row for row in ROWS if row.id == "loadbalancer.local.tcp.ipv4.outside-1-to-vip"]
+def test_fewer_checks_need_fewer_load_balancers() -> None:
+    some = [check for check in CHECKS if check.id == "loadbalancer.local.tcp.ipv4.outside-1-to-vip"]
     made = of("gke-legacy", some).made
     assert (made.balancers, made.reference, made.unserved) == (1, 0, 0)
-    none = [row for row in ROWS if row.id == "clusterip.tcp.ipv4.pod-on-other-node-to-clusterip"]
+    none = [check for check in CHECKS if check.id == "clusterip.tcp.ipv4.pod-on-other-node-to-clusterip"]
     assert of("gke-legacy", none).made.balancers == 0
 
 
@@ -100,49 +100,52 @@ def test_what_is_not_carried_is_unsupported() -> None:
     carries = "needs load-balancer.carries"
     sctp = made.unsupported[f"{carries}.sctp: gce carries no SCTP"]
     six = made.unsupported[f"{carries}.ipv6: gce carries no IPv6"]
-    assert all(".sctp." in row.id for row in sctp)
+    assert all(".sctp." in check.id for check in sctp)
     assert len(sctp) > 10
-    assert all("ipv6" in row.id for row in six)
-    assert {row.suite for row in six} >= {"source_ip", "convergence", "continuity"}
-    assert any(row.id.startswith("nodeport.local.tcp.ipv6") for row in made.asked), "only VIPs are not carried"
+    assert all("ipv6" in check.id for check in six)
+    assert {check.suite for check in six} >= {"source_ip", "convergence", "continuity"}
+    assert any(check.id.startswith("nodeport.local.tcp.ipv6") for check in made.asked), "only VIPs are not carried"
 
 
 def test_what_was_only_found_is_not_told_what_it_cannot_carry() -> None:
-    made = imagine(Asked(named("gce"), ROWS))
+    made = imagine(Asked(named("gce"), CHECKS))
     found = {name: each for name, each in made.features.items() if not name.startswith(CARRIES)}
     told, unsaid = (Ground("RUN", "image", made.nodes, made.roles, each) for each in (made.features, found))
     sure, guess = (
-        work_of(ROWS, ground, [named("gce")], 200, 30, sure=sure) for ground, sure in ((told, True), (unsaid, False))
+        work_of(CHECKS, ground, [named("gce")], 200, 30, sure=sure) for ground, sure in ((told, True), (unsaid, False))
     )
     assert any("gce carries no SCTP" in why for why in sure.unsupported)
     assert not any("gce carries no SCTP" in why for why in guess.unsupported)
-    assert any(limit.why == "gce carries no SCTP" and rows for limit, rows in guess.limited), "told all the same"
+    assert any(limit.why == "gce carries no SCTP" and checks for limit, checks in guess.limited), "told all the same"
     assert len(guess.asked) > len(sure.asked)
 
 
 @pytest.mark.parametrize(
     "profile", [each for each in all_profiles() if features_of(each)], ids=lambda profile: profile.name
 )
-def test_a_run_and_a_plan_take_the_same_rows_for_unsupported(profile: LoadBalancer) -> None:
-    planned = plan(Asked(profile, ROWS, families=BOTH))
-    by_plan = {row.id for why, rows in planned.unsupported.items() if CARRIES in why for row in rows}
-    told = features_of(profile)  # all else that a run's rows need is there
-    everything = {name: Feature(True, "there") for row in ROWS for name in row.features} | told
-    by_run = {row.id for row in ROWS if missing_features(row, everything)}
+def test_a_run_and_a_plan_take_the_same_checks_for_unsupported(profile: LoadBalancer) -> None:
+    planned = plan(Asked(profile, CHECKS, families=BOTH))
+    by_plan = {check.id for why, checks in planned.unsupported.items() if CARRIES in why for check in checks}
+    told = features_of(profile)  # all else that a run's checks need is there
+    everything = {name: Feature(True, "there") for check in CHECKS for name in check.features} | told
+    by_run = {check.id for check in CHECKS if missing_features(check, everything)}
     predicted_of_a_guess = {
-        row.id for limit, rows in limited(profile, ROWS) if limit.outcome is Outcome.UNSUPPORTED for row in rows
+        check.id
+        for limit, checks in limited(profile, CHECKS)
+        if limit.outcome is Outcome.UNSUPPORTED
+        for check in checks
     }
     assert by_run == predicted_of_a_guess
     assert by_plan <= by_run
-    assert {row.id for row in planned.asked}.isdisjoint(by_run)
+    assert {check.id for check in planned.asked}.isdisjoint(by_run)
     if by_run:
-        row = next(row for row in ROWS if row.id in by_run)
-        verdict = give_verdict(row, everything, {}, lambda: undecided(row, "it was asked"))
+        check = next(check for check in CHECKS if check.id in by_run)
+        verdict = give_verdict(check, everything, {}, lambda: undecided(check, "it was asked"))
         assert (verdict.status, verdict.left_out) == (Status.UNSUPPORTED, False), "the load balancer lacks it, not we"
         assert f"{profile.name} carries no" in verdict.reason
 
 
-def test_what_was_found_silences_no_row_and_what_was_told_does() -> None:
+def test_what_was_found_silences_no_check_and_what_was_told_does() -> None:
     assert features_of(None) == {}
     assert set(features_of(named("gce"))) == {"load-balancer.carries.sctp", "load-balancer.carries.ipv6"}
 
@@ -154,37 +157,39 @@ def test_a_limit_of_ones_own_with_several_conditions_needs_them_all() -> None:
     own = replace(named("metallb-l2"), limits=(limit,))
     assert "load-balancer.carries.udp.local" in features_of(own)
     hit = [
-        row for row in ROWS if missing_features(row, {n: Feature(True, "") for n in row.features} | features_of(own))
+        check
+        for check in CHECKS
+        if missing_features(check, {n: Feature(True, "") for n in check.features} | features_of(own))
     ]
-    hit = [row for row in hit if "sctp" not in row.features]
+    hit = [check for check in hit if "sctp" not in check.features]
     assert hit
-    assert all({"udp", "local", "vip"} <= set(re.split(r"[.-]", row.id)) for row in hit)
+    assert all({"udp", "local", "vip"} <= set(re.split(r"[.-]", check.id)) for check in hit)
 
 
 def test_where_several_may_be_meant_nothing_is_predicted_and_the_slowest_counts() -> None:
-    made = imagine(Asked(named("eks-nlb-instance"), ROWS))
+    made = imagine(Asked(named("eks-nlb-instance"), CHECKS))
     ground = Ground("RUN", "image", made.nodes, made.roles, made.features)
-    both = work_of(ROWS, ground, [named("metallb-l2"), named("eks-nlb-instance")], 200, 30, sure=False)
-    one = work_of(ROWS, ground, [named("eks-nlb-instance")], 200, 30, sure=False)
+    both = work_of(CHECKS, ground, [named("metallb-l2"), named("eks-nlb-instance")], 200, 30, sure=False)
+    one = work_of(CHECKS, ground, [named("eks-nlb-instance")], 200, 30, sure=False)
     assert (both.limited, bool(one.limited)) == ((), True)
     assert both.seconds == pytest.approx(one.seconds)
-    nobody = work_of(ROWS, ground, [], 200, 30)
+    nobody = work_of(CHECKS, ground, [], 200, 30)
     assert nobody.seconds < both.seconds
     assert nobody.patience.assigned == 60.0
 
 
 def test_udp_at_azure_under_cluster_has_no_probe() -> None:
     found = predicted(of("aks"), Outcome.DIFFERS)
-    (rows,) = [rows for why, rows in found.items() if why.startswith("UDP ports have no")]
-    assert rows
-    assert all(".udp." in row.id and ".cluster." in row.id for row in rows)
+    (checks,) = [checks for why, checks in found.items() if why.startswith("UDP ports have no")]
+    assert checks
+    assert all(".udp." in check.id and ".cluster." in check.id for check in checks)
 
 
 def test_octavia_without_its_monitor_does_not_steer() -> None:
     without, with_it = of("octavia-amphora"), of("octavia-amphora-monitor")
     why = "without a health monitor nothing takes a node without a pod away"
     steers = predicted(without, Outcome.FAILS)[why]
-    assert {row.id for row in steers} == {"convergence.default.ipv4.steers", "convergence.default.ipv6.steers"}
+    assert {check.id for check in steers} == {"convergence.default.ipv4.steers", "convergence.default.ipv6.steers"}
     assert why not in predicted(with_it, Outcome.FAILS)
     assert "nothing bounds it (none; with a monitor 20 s)" in text(without)
     assert "at most 20 s after a node's 503: (N+1) x period" in text(with_it)
@@ -192,8 +197,8 @@ def test_octavia_without_its_monitor_does_not_steer() -> None:
 
 def test_ovn_never_asks_the_health_check_node_port() -> None:
     made = of("octavia-ovn", suite("convergence"))
-    (rows,) = predicted(made, Outcome.DIFFERS).values()
-    assert {row.what.value for row in rows if isinstance(row, MoveRow)} == {"black-hole"}
+    (checks,) = predicted(made, Outcome.DIFFERS).values()
+    assert {check.what.value for check in checks if isinstance(check, EndpointChangeCheck)} == {"black-hole"}
     assert "of Local TCP at the nodePort (off unless asked for)" in text(made)
 
 
@@ -203,17 +208,17 @@ def test_ovn_never_asks_the_health_check_node_port() -> None:
 )
 def test_a_proxy_hides_the_client_and_should_say_so(name: str, outcome: Outcome) -> None:
     found = predicted(of(name), outcome)
-    (rows,) = [rows for why, rows in found.items() if why.startswith(f"{name} is a proxy")]
-    ids = {row.id for row in rows}
+    (checks,) = [checks for why, checks in found.items() if why.startswith(f"{name} is a proxy")]
+    ids = {check.id for check in checks}
     assert "loadbalancer.local.tcp.ipv4.outside-1-to-vip" in ids
     assert "convergence.default.ipv4.source" in ids
     assert not any(each.startswith(("nodeport", "loadbalancer.cluster")) for each in ids)
-    assert outcome is Outcome.DIFFERS or all(row.level is not Level.RECORD for row in rows)
+    assert outcome is Outcome.DIFFERS or all(check.level is not Level.RECORD for check in checks)
 
 
 def test_one_host_port_serves_one_service_on_k3s() -> None:
-    (rows,) = predicted(of("k3s-servicelb"), Outcome.UNDECIDED).values()
-    assert len(rows) > 100
+    (checks,) = predicted(of("k3s-servicelb"), Outcome.UNDECIDED).values()
+    assert len(checks) > 100
 
 
 # --------------------------------------------------------------------------------------------- time, and what is left
@@ -239,11 +244,11 @@ def test_what_stays_if_it_is_killed_and_what_removes_it() -> None:
 
 # ------------------------------------------------------------------------------------------------------- what is asked
 def test_what_only_a_cluster_can_tell_is_assumed_and_said() -> None:
-    seen = imagine(Asked(named("gke-legacy"), ROWS))
+    seen = imagine(Asked(named("gke-legacy"), CHECKS))
     assert {"dns", "external-ips", "vantage.outside"} <= set(seen.assumed)
     assert all(seen.features[name].present for name in seen.assumed)
     assert not seen.features["nodes.control-plane"].present
-    assert imagine(Asked(named("metallb-l2"), ROWS)).features["nodes.control-plane"].present
+    assert imagine(Asked(named("metallb-l2"), CHECKS)).features["nodes.control-plane"].present
 
 
 @pytest.mark.parametrize(
@@ -327,8 +332,8 @@ def test_agents_that_nobody_admits_are_not_told() -> None:
 
 def test_a_bound_of_the_users_is_planned_with() -> None:
     profile = named("metallb-l2")
-    made = plan(Asked(profile, [row for row in all_rows() if row.suite == "convergence"], bound=20.0))
-    usual = plan(Asked(profile, [row for row in all_rows() if row.suite == "convergence"]))
+    made = plan(Asked(profile, [check for check in all_checks() if check.suite == "convergence"], bound=20.0))
+    usual = plan(Asked(profile, [check for check in all_checks() if check.suite == "convergence"]))
     assert "at most 20 s after a node's 503, as --bound says" in " ".join("\n".join(as_text(made)).split())
     assert made.patience.answering > usual.patience.answering
     assert made.seconds > usual.seconds

@@ -10,7 +10,7 @@ from esipp.checks.model import AddressClass
 from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.data_planes import What, differing, plane_of, reference_for
-from tests.unit.comparing_world import run_of, said, told_row
+from tests.unit.comparing_world import run_of, said, told_check
 
 FACTS = {
     "kubernetes": "v1.36.3",
@@ -116,7 +116,7 @@ def test_what_a_difference_is_follows_from_the_verdict(
 
 def test_the_same_verdict_on_something_else_is_recorded() -> None:
     old, new = pair(Status.PASS, Status.PASS, "no answer", "refused")
-    assert differing(old, new, []) == [], "of a row that is no path's, by chance"
+    assert differing(old, new, []) == [], "of a check that is no path's, by chance"
     for run, shown in ((old, AddressClass.DROPPED), (new, AddressClass.REFUSED)):
         run.verdicts["a.row"] = replace(run.verdicts["a.row"], shown=(shown,))
     (found,) = differing(old, new, [])
@@ -124,7 +124,7 @@ def test_the_same_verdict_on_something_else_is_recorded() -> None:
     assert differing(*pair(Status.PASS, Status.PASS), []) == []
 
 
-def test_rows_of_one_reason_are_one_difference_whatever_they_showed() -> None:
+def test_checks_of_one_reason_are_one_difference_whatever_they_showed() -> None:
     names = [f"row.{number}" for number in range(5)]
     old = run_of([said(name, Status.PASS, Level.CORE, f"seen {name[-1]}") for name in names])
     new = run_of([said(name, Status.UNSUPPORTED, Level.CORE, "", reason="needs it") for name in names], name="other")
@@ -134,7 +134,7 @@ def test_rows_of_one_reason_are_one_difference_whatever_they_showed() -> None:
     assert found.before.endswith("; and 2 more")
 
 
-def test_rows_of_one_reason_are_told_together_and_the_gravest_first() -> None:
+def test_checks_of_one_reason_are_told_together_and_the_gravest_first() -> None:
     names = ["nodeport.local.tcp.ipv4", "nodeport.local.tcp.ipv6"]
     old = run_of([said(name, Status.PASS) for name in (*names, "z.row")])
     new = run_of(
@@ -144,12 +144,12 @@ def test_rows_of_one_reason_are_told_together_and_the_gravest_first() -> None:
     )
     finding, defect = differing(old, new, [CLAIM])
     assert finding.what is What.FINDING
-    assert defect.rows == ["nodeport.local.tcp.{ipv4,ipv6}"]
+    assert defect.checks == ["nodeport.local.tcp.{ipv4,ipv6}"]
 
 
 def test_what_one_of_them_was_not_asked_is_no_difference() -> None:
-    old = run_of([said("a.row", Status.PASS)], rows=[told_row("a.row"), told_row("b.row")])
-    new = run_of([said("b.row", Status.FAIL)], rows=[told_row("b.row")], name="other")
+    old = run_of([said("a.row", Status.PASS)], checks=[told_check("a.row"), told_check("b.row")])
+    new = run_of([said("b.row", Status.FAIL)], checks=[told_check("b.row")], name="other")
     assert differing(old, new, []) == []
 
 

@@ -1,4 +1,4 @@
-"""One row fails, two rows fail: wherever a run tells how many."""
+"""One check fails, two checks fail: wherever a run tells how many."""
 
 import re
 from pathlib import Path
@@ -9,14 +9,14 @@ from esipp.app.plan.assumed_cluster import Asked
 from esipp.app.plan.plan import plan
 from esipp.app.plan.text import as_text
 from esipp.base.plural import counted, form
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 from esipp.checks.check import Binding, Level, Status
 from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import conclude
 from esipp.loadbalancers.profiles.loading import named
 from esipp.report import github, junit, markdown
 from esipp.report.terminal import summary
-from tests.unit.report_world import failing, made, some_rows, verdict
+from tests.unit.report_world import failing, made, some_checks, verdict
 
 WRONG = re.compile(
     r"\b1 (?:more |core |extended |binding |other |node |load )*"
@@ -30,10 +30,10 @@ WRONG = re.compile(
         (0, ("row",), "0 rows"),
         (1, ("row",), "1 row"),
         (2, ("row",), "2 rows"),
-        (1404, ("core row",), "1404 core rows"),
-        (1, ("row fails", "rows fail"), "1 row fails"),
-        (3, ("row fails", "rows fail"), "3 rows fail"),
-        (1, ("binding row was", "binding rows were"), "1 binding row was"),
+        (1404, ("core check",), "1404 core checks"),
+        (1, ("check fails", "checks fail"), "1 check fails"),
+        (3, ("check fails", "checks fail"), "3 checks fail"),
+        (1, ("binding check was", "binding checks were"), "1 binding check was"),
     ],
 )
 def test_a_number_and_what_it_counts(number: int, words: tuple[str, ...], told: str) -> None:
@@ -51,9 +51,9 @@ def test_a_number_and_what_it_counts(number: int, words: tuple[str, ...], told: 
         (Status.PASS, "the one core check that could be asked is as required"),
     ],
 )
-def test_the_last_word_of_one_row(status: Status, told: str) -> None:
-    row = next(row for row in some_rows() if row.level is Level.CORE)
-    one = verdict(row, status)
+def test_the_last_word_of_one_check(status: Status, told: str) -> None:
+    check = next(check for check in some_checks() if check.level is Level.CORE)
+    one = verdict(check, status)
     assert conclude([one], 0, Binding.CORE).why == told
     if status is not Status.PASS:
         said = conclude([one, one], 0, Binding.CORE).why
@@ -61,25 +61,27 @@ def test_the_last_word_of_one_row(status: Status, told: str) -> None:
         assert ("checks" in said, "check " in said) == (True, False)
 
 
-def test_one_core_row_that_was_left_out() -> None:
-    row = next(row for row in some_rows() if row.level is Level.CORE)
-    assert conclude([verdict(row, Status.PASS)], 1).why == "no check that binds fails, but 1 core check was left out"
-    assert conclude([verdict(row, Status.PASS)], 2).why == "no check that binds fails, but 2 core checks were left out"
+def test_one_core_check_that_was_left_out() -> None:
+    check = next(check for check in some_checks() if check.level is Level.CORE)
+    assert conclude([verdict(check, Status.PASS)], 1).why == "no check that binds fails, but 1 core check was left out"
+    assert (
+        conclude([verdict(check, Status.PASS)], 2).why == "no check that binds fails, but 2 core checks were left out"
+    )
 
 
 @pytest.mark.parametrize("status", [Status.FAIL, Status.KNOWN, Status.UNSUPPORTED, Status.INCONCLUSIVE])
-def test_a_run_of_one_row_is_told_in_the_singular(status: Status, tmp_path: Path) -> None:
-    row = next(row for row in some_rows() if row.level is Level.CORE)
-    run = made(tmp_path / "run", [row], failing(status, reason="it does so", references=(Reference("x"),)))
+def test_a_run_of_one_check_is_told_in_the_singular(status: Status, tmp_path: Path) -> None:
+    check = next(check for check in some_checks() if check.level is Level.CORE)
+    run = made(tmp_path / "run", [check], failing(status, reason="it does so", references=(Reference("x"),)))
     told = [*summary(run), markdown.render(run), junit.render(run), *github.annotations(run)]
     assert any("1 row" in text for text in told)
     assert [found[0] for text in told for found in WRONG.finditer(text)] == []
 
 
-def test_a_plan_of_one_row_is_told_in_the_singular() -> None:
-    row = next(row for row in all_rows() if row.id == "loadbalancer.local.tcp.ipv4.outside-1-to-vip")
+def test_a_plan_of_one_check_is_told_in_the_singular() -> None:
+    check = next(check for check in all_checks() if check.id == "loadbalancer.local.tcp.ipv4.outside-1-to-vip")
     for profile in ("metallb-l2", "eks-nlb-instance"):
-        said = " ".join(" ".join(as_text(plan(Asked(named(profile), [row])))).split())
+        said = " ".join(" ".join(as_text(plan(Asked(named(profile), [check])))).split())
         assert "1 load balancer at most" in said
         assert "so 1 load balancer goes on, and goes on to cost" in said
         assert WRONG.search(said) is None

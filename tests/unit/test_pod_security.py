@@ -4,10 +4,10 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 from esipp.checks.check import HOST_NETWORK, Feature, missing_features, say_missing
 from esipp.checks.model import AddressClass, Backends, EntryKind, Vantage
-from esipp.checks.path import Cell, paths_of
+from esipp.checks.path import PathCheck, paths_of
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster, UnreachableError
 from esipp.testbed.manifests import SECURITY_LEVEL
 from esipp.testbed.pod_security import host_network_feature
@@ -75,21 +75,23 @@ RESTRICTED_CLUSTER = {HOST_NETWORK: Feature(False, "not admitted")}
 
 
 def test_what_needs_no_agent_is_asked_still() -> None:
-    left = [row for row in all_rows() if HOST_NETWORK not in missing_features(row, RESTRICTED_CLUSTER)]
-    ids = {row.id for row in left}
+    left = [check for check in all_checks() if HOST_NETWORK not in missing_features(check, RESTRICTED_CLUSTER)]
+    ids = {check.id for check in left}
     assert {
         "clusterip.tcp.ipv4.pod-on-other-node-to-clusterip",
         "nodeport.local.tcp.ipv4.pod-on-other-node-to-other-node",
         "pod-ip.udp.ipv6.pod-on-endpoint-node-to-pod-ip",
         "api.policy.clusterip.local",
     } <= ids
-    for row in left:
-        for path in paths_of(row):
-            assert path.client.vantage is Vantage.POD, f"{row.id}: clients outside rest on the agents' listeners"
-            assert path.entry.kind not in (EntryKind.NODE_LISTENER, EntryKind.SECOND_ADDRESS), row.id
-            assert path.service is None or path.service.backends is not Backends.HOST_NETWORK, row.id
-        if isinstance(row, Cell):
-            assert not row.accept & {AddressClass.NODE, AddressClass.HAIRPIN}, f"{row.id}: only agents know all of them"
+    for check in left:
+        for path in paths_of(check):
+            assert path.client.vantage is Vantage.POD, f"{check.id}: clients outside rest on the agents' listeners"
+            assert path.entry.kind not in (EntryKind.NODE_LISTENER, EntryKind.SECOND_ADDRESS), check.id
+            assert path.service is None or path.service.backends is not Backends.HOST_NETWORK, check.id
+        if isinstance(check, PathCheck):
+            assert not check.accept & {AddressClass.NODE, AddressClass.HAIRPIN}, (
+                f"{check.id}: only agents know all of them"
+            )
 
 
 @pytest.mark.parametrize(
@@ -101,11 +103,11 @@ def test_what_needs_no_agent_is_asked_still() -> None:
     ],
 )
 def test_what_needs_one_is_unsupported_with_that_reason(identity: str) -> None:
-    (row,) = [each for each in all_rows() if each.id == identity]
+    (check,) = [each for each in all_checks() if each.id == identity]
     missing = {HOST_NETWORK: RESTRICTED_CLUSTER[HOST_NETWORK]}
-    assert missing_features(row, RESTRICTED_CLUSTER)[HOST_NETWORK] == missing[HOST_NETWORK]
-    assert say_missing(row, missing) == "needs host-network: not admitted"
+    assert missing_features(check, RESTRICTED_CLUSTER)[HOST_NETWORK] == missing[HOST_NETWORK]
+    assert say_missing(check, missing) == "needs host-network: not admitted"
 
 
 def test_a_ledger_of_before_knows_nothing_of_it() -> None:
-    assert all(HOST_NETWORK not in missing_features(row, {}) for row in all_rows())
+    assert all(HOST_NETWORK not in missing_features(check, {}) for check in all_checks())

@@ -6,7 +6,7 @@ import pytest
 
 from esipp.app.plan.assumed_cluster import Asked, imagine
 from esipp.base.errors import PreflightError
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 from esipp.checks.check import HEALTH_VIEW, HOST_NETWORK, OWN_REFERENCE, Feature, is_instrument
 from esipp.checks.health import Place
 from esipp.checks.model import Family, Role
@@ -175,7 +175,7 @@ def test_a_run_and_a_plan_ask_the_same_load_balancers_for_their_view(
 ) -> None:
     monkeypatch.setattr("esipp.preflight.preflight.shutil.which", lambda name: f"/bin/{name}")
     nodes = [Node(name, {}, frozenset(), provider_id=f"{scheme}://x/{name}" if scheme else "") for name in "ab"]
-    planned = imagine(Asked(profile, all_rows())).features[HEALTH_VIEW]
+    planned = imagine(Asked(profile, all_checks())).features[HEALTH_VIEW]
     found = health_view_feature(nodes, {}, profile)
     assert found.present == (planned.present and scheme == cloud_of(profile))
     assert profile.name in found.why or found.present
@@ -233,9 +233,9 @@ def test_the_reference_balancer_is_the_clusters_own_where_it_serves_services_wit
     settings: dict[str, Any], role: str
 ) -> None:
     assert role_of(settings) == role
-    row = next(row for row in all_rows() if row.instrument)
-    assert is_instrument(row, {OWN_REFERENCE: role}) is (role == "instrument")
-    assert is_instrument(row, {})
+    check = next(check for check in all_checks() if check.instrument)
+    assert is_instrument(check, {OWN_REFERENCE: role}) is (role == "instrument")
+    assert is_instrument(check, {})
 
 
 # ------------------------------------------------------------------------------------------ nodes without an InternalIP

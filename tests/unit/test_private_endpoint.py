@@ -115,8 +115,8 @@ def test_the_environments_proxy_is_not_asked_for_this_machine(
 
 def test_clients_in_pods_are_started_by_the_same_kubeconfig(private: Private, tmp_path: Path) -> None:
     told = private.kubeconfig(tmp_path, tls_server_name=NAME, proxy_url=private.proxy)
-    stage: Any = SimpleNamespace(cluster=Cluster("home", str(told)), namespace="esipp-x")
-    words = Clients(stage, None, {}).exec_command("backend", ["true"])
+    testbed: Any = SimpleNamespace(cluster=Cluster("home", str(told)), namespace="esipp-x")
+    words = Clients(testbed, None, {}).exec_command("backend", ["true"])
     assert words[:5] == ["kubectl", "--context", "home", "--kubeconfig", str(told)]
 
 

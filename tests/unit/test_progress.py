@@ -5,14 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from esipp.base.waiting import Budget, Reading, converge, told_to
-from esipp.checks.catalog import all_rows
-from esipp.checks.check import Row, Status
+from esipp.checks.catalog import all_checks
+from esipp.checks.check import Check, Status
 from esipp.checks.durations import PHASES, expected, pace, part_of
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.ledger.progress import Phase, Progress, SlowSteps, Standing, Wait, plain, say_left, say_seconds
 from tests.unit.world import by_id
 
-ROWS: list[Row] = [by_id(f"nodeport.local.{p}.ipv4.outside-1-to-endpoint-node") for p in ("tcp", "udp")]
+CHECKS: list[Check] = [by_id(f"nodeport.local.{p}.ipv4.outside-1-to-endpoint-node") for p in ("tcp", "udp")]
 
 
 class Clock:
@@ -33,58 +33,58 @@ def clock() -> Clock:
 @pytest.fixture
 def progress(clock: Clock) -> Progress:
     made = Progress(clock)
-    made.begin(ROWS, samples=20, moves=5)
+    made.begin(CHECKS, samples=20, moves=5)
     return made
 
 
-def paths_of(row: Row) -> list[str]:
-    assert isinstance(row, Cell)
-    return [path.key for path in row.paths]
+def paths_of(check: Check) -> list[str]:
+    assert isinstance(check, PathCheck)
+    return [path.key for path in check.paths]
 
 
-# --------------------------------------------------------------------------------------------------------- the rows
-def test_rows_are_arranged_when_the_stage_stands(progress: Progress) -> None:
-    progress.askable(row.id for row in ROWS)
+# --------------------------------------------------------------------------------------------------------- the checks
+def test_checks_are_arranged_when_the_testbed_stands(progress: Progress) -> None:
+    progress.askable(check.id for check in CHECKS)
     progress.phase_begins("arrange", "4 services")
     assert progress.standing().arranged == 0
     progress.phase_ends("arrange")
-    assert (progress.standing().rows, progress.standing().arranged) == (2, 2)
+    assert (progress.standing().checks, progress.standing().arranged) == (2, 2)
 
 
-def test_a_row_is_observed_when_all_of_its_paths_have_all_of_their_connections(progress: Progress) -> None:
-    progress.askable(row.id for row in ROWS)
-    first, *others = paths_of(ROWS[0])
-    assert others, "the row has controls"
+def test_a_check_is_observed_when_all_of_its_paths_have_all_of_their_connections(progress: Progress) -> None:
+    progress.askable(check.id for check in CHECKS)
+    first, *others = paths_of(CHECKS[0])
+    assert others, "the check has controls"
     for path in others:
         progress.landed(path, 20)
     progress.landed(first, 2)
     assert progress.standing().observed == 0
     progress.landed(first, 18)
     assert progress.standing().observed == 1
-    wanted = 20 * len({path for row in ROWS for path in paths_of(row)})
+    wanted = 20 * len({path for check in CHECKS for path in paths_of(check)})
     assert progress.standing().connections == (20 * (1 + len(others)), wanted)
 
 
-def test_rows_that_cannot_be_asked_are_neither_arranged_nor_observed_but_judged(progress: Progress) -> None:
-    progress.askable([ROWS[0].id])
+def test_checks_that_cannot_be_asked_are_neither_arranged_nor_observed_but_judged(progress: Progress) -> None:
+    progress.askable([CHECKS[0].id])
     progress.phase_begins("arrange", "")
     progress.phase_ends("arrange")
-    progress.judged(ROWS[0].id, Status.PASS)
-    progress.judged(ROWS[1].id, Status.UNSUPPORTED)
+    progress.judged(CHECKS[0].id, Status.PASS)
+    progress.judged(CHECKS[1].id, Status.UNSUPPORTED)
     standing = progress.standing()
     assert (standing.impossible, standing.arranged, standing.observed, standing.judged) == (1, 1, 1, 2)
     assert standing.counts == {Status.PASS: 1, Status.UNSUPPORTED: 1}
 
 
 def test_a_verdict_that_is_given_again_counts_once(progress: Progress) -> None:
-    progress.judged(ROWS[0].id, Status.PASS)
-    progress.judged(ROWS[0].id, Status.FAIL)
+    progress.judged(CHECKS[0].id, Status.PASS)
+    progress.judged(CHECKS[0].id, Status.FAIL)
     assert progress.standing().counts == {Status.FAIL: 1}
 
 
 def test_it_is_told_from_many_threads(progress: Progress) -> None:
-    progress.askable(row.id for row in ROWS)
-    paths = sorted({path for row in ROWS for path in paths_of(row)})
+    progress.askable(check.id for check in CHECKS)
+    paths = sorted({path for check in CHECKS for path in paths_of(check)})
 
     def land(path: str) -> None:
         number = progress.wait_begins("answers", 5)
@@ -122,7 +122,7 @@ def test_a_phase_that_broke_off_says_so_and_ends_the_run(progress: Progress, clo
     standing = progress.standing()
     assert [each.whole for each in standing.done] == [False]
     assert standing.arranged == 0
-    assert standing.left == expected(ROWS, 20, 5)["strike"], "all that is left is to clear up"
+    assert standing.left == expected(CHECKS, 20, 5)["strike"], "all that is left is to clear up"
 
 
 def test_waits_of_all_threads_are_known_the_longest_first(progress: Progress, clock: Clock) -> None:
@@ -177,29 +177,29 @@ def test_what_a_cluster_says_is_one_line_that_moves_no_cursor() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------ the time left
-def test_every_kind_of_row_makes_some_phase_longer() -> None:
+def test_every_kind_of_check_makes_some_phase_longer() -> None:
     short = set(expected([], 200, 30)) | {"arrange", "clients", "strike", "preflight"}
-    for row in all_rows():
-        assert set(expected([row], 200, 30)) - short, f"nothing is known of how long {row.id} takes"
+    for check in all_checks():
+        assert set(expected([check], 200, 30)) - short, f"nothing is known of how long {check.id} takes"
 
 
-def test_every_part_that_the_table_names_is_some_row_s() -> None:
-    parts = {part_of(row) for row in all_rows()}
+def test_every_part_that_the_table_names_is_some_check_s() -> None:
+    parts = {part_of(check) for check in all_checks()}
     for typical in PHASES:
         assert typical.parts.keys() <= parts, typical.phase
-        assert typical.of <= {type(row).__name__ for row in all_rows()}, typical.phase
+        assert typical.of <= {type(check).__name__ for check in all_checks()}, typical.phase
 
 
-def test_more_samples_rows_and_moves_take_longer() -> None:
-    rows = all_rows()
-    few, many = expected(rows, 20, 10), expected(rows, 200, 30)
+def test_more_samples_checks_and_moves_take_longer() -> None:
+    checks = all_checks()
+    few, many = expected(checks, 20, 10), expected(checks, 200, 30)
     assert few["observe"] < many["observe"]
     assert few["moves"] < many["moves"]
-    assert expected(rows[:100], 200, 30)["arrange"] < many["arrange"]
+    assert expected(checks[:100], 200, 30)["arrange"] < many["arrange"]
 
 
 def test_a_whole_run_takes_what_it_took() -> None:
-    whole = sum(expected(all_rows(), 200, 10).values())
+    whole = sum(expected(all_checks(), 200, 10).values())
     assert 700 < whole < 1000, "857 s were measured for 200 samples and 10 moves"
 
 
@@ -214,7 +214,7 @@ def test_a_slow_run_is_slow_to_its_end_but_one_odd_phase_is_not_believed() -> No
 
 def test_the_time_left_shrinks_and_is_never_negative(progress: Progress, clock: Clock) -> None:
     lefts = []
-    for name in expected(ROWS, 20, 5):
+    for name in expected(CHECKS, 20, 5):
         progress.phase_begins(name, "")
         for _ in range(50):
             clock.now += 1
@@ -238,10 +238,10 @@ def test_phases_that_were_passed_over_are_not_waited_for(progress: Progress) -> 
 
 
 def test_the_window_s_own_pace_is_believed_more_than_the_table(progress: Progress, clock: Clock) -> None:
-    progress.askable(row.id for row in ROWS)
+    progress.askable(check.id for check in CHECKS)
     progress.phase_begins("observe", "")
     clock.now += 300
-    paths = sorted({path for row in ROWS for path in paths_of(row)})
+    paths = sorted({path for check in CHECKS for path in paths_of(check)})
     for path in paths:
         progress.landed(path, 10)
     assert (progress.standing().left or 0) > 250, "as much again as the first half took"
@@ -249,7 +249,7 @@ def test_the_window_s_own_pace_is_believed_more_than_the_table(progress: Progres
 
 def test_before_anything_is_known_there_is_no_estimate() -> None:
     standing = Progress().standing()
-    assert (standing.left, standing.rows, standing.share, standing.now) == (None, 0, 0.0, None)
+    assert (standing.left, standing.checks, standing.share, standing.now) == (None, 0, 0.0, None)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_a_long_phase_says_how_far_it_is() -> None:
     slow = SlowSteps(15)
     assert slow.lines(at(29, Phase("observe", "", 29))) == []
     assert slow.lines(at(31, Phase("observe", "", 31), observed=4)) == [
-        "observe: 31 s so far, 30 of 120 connections, 4 rows observed, about 2 min left"
+        "observe: 31 s so far, 30 of 120 connections, 4 checks observed, about 2 min left"
     ]
     assert slow.lines(at(60, Phase("continuity", "", 40), said="drain")) == [
         "continuity: 40 s so far, drain, about 2 min left"

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from esipp.app.cli import main
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.model import AddressClass
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.judging.paths import judge
 from esipp.ledger.reading import MOST_TROUBLE, RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
 from esipp.report.terminal import summary
-from tests.unit.world import CELLS, evidence, show, topology, verdict
+from tests.unit.world import CHECKS, evidence, show, topology, verdict
 
-SOME: list[Cell] = [cell for number, cell in enumerate(CELLS) if number % 60 == 0]
+SOME: list[PathCheck] = [path_check for number, path_check in enumerate(CHECKS) if number % 60 == 0]
 ANSWER = {"question": "one-pod.ipv4.outside-1-to-endpoint-node", "outcome": "answered", "status": 503, "headers": {},
           "body": "{}", "count": 20, "detail": ""}  # fmt: skip
 Records = list[dict[str, Any]]
@@ -49,11 +49,11 @@ def made(folder: Path, broken: bool = False) -> None:
     run.record("note", about="artefacts", note="cut")
     run.record("judged", suite="paths", seen={"much": "of it"})
     with run.phase("observe", "probing"):
-        for cell in SOME:
-            for each in evidence().observations[cell.path.key]:
+        for path_check in SOME:
+            for each in evidence().observations[path_check.path.key]:
                 run.record("observation", **each.as_json())
-    for cell in SOME:
-        run.keep(judge(cell, evidence()))
+    for path_check in SOME:
+        run.keep(judge(path_check, evidence()))
     if broken:
         run.verdicts.clear()
         run.keep(verdict(SOME[0], show(SOME[0].path, AddressClass.OTHER)))
@@ -85,8 +85,8 @@ def test_a_whole_ledger_is_believed(healthy: Path) -> None:
     run = read_run(healthy)
     assert run.whole
     assert (run.conclusion.result, run.conclusion.exit_code) == ("conformant", 0)
-    assert [row.id for row in run.rows] == [cell.id for cell in SOME]
-    assert run.verdicts.keys() == {cell.id for cell in SOME}
+    assert [check.id for check in run.checks] == [path_check.id for path_check in SOME]
+    assert run.verdicts.keys() == {path_check.id for path_check in SOME}
     assert run.facts["kubernetes"] == ("v1.36.3", "asked"), "the last word"
     assert run.of("health_checks", "answer") == [ANSWER]
     assert run.sections == {"health_checks": ["a line"]}
@@ -158,7 +158,7 @@ def a_record_nobody_knows(records: Records) -> None:
     records.insert(3, {"record": "wish", "at": 0})
 
 
-def a_row_twice(records: Records) -> None:
+def a_check_twice(records: Records) -> None:
     records[0]["rows"].append(records[0]["rows"][0])
 
 
@@ -231,7 +231,7 @@ def evidence_of_another_form(records: Records) -> None:
 
 
 DAMAGES = [
-    (another_level, "of another level than their rows"),
+    (another_level, "of another level than their checks"),
     (nothing_seen, "pass without a probe"),
     (seen_less_often, "count other probes than there are"),
     (shown_what_must_not_be, "show what they do not accept"),
@@ -255,7 +255,7 @@ DAMAGES = [
     (a_word_nobody_knows, "green"),
     (a_number_that_is_none, "is damaged"),
     (a_record_nobody_knows, "is not a record"),
-    (a_row_twice, "names a row twice"),
+    (a_check_twice, "names a check twice"),
     (evidence_of_another_form, "the evidence of health checks is not of the form"),
     (a_better_end, "the verdicts say nonconformant"),
     (a_better_exit_code, "the verdicts say nonconformant (1)"),
@@ -371,9 +371,9 @@ def test_what_is_no_file_is_refused(tmp_path: Path, path: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["merge", "diff"])
-def test_verdicts_of_other_rows_are_nobodys(healthy: Path, tmp_path: Path, command: str) -> None:
+def test_verdicts_of_other_checks_are_nobodys(healthy: Path, tmp_path: Path, command: str) -> None:
     run = changed(healthy, tmp_path, a_strange_verdict, seal=True)
-    assert run.verdicts.keys() == {row.id for row in run.rows}
+    assert run.verdicts.keys() == {check.id for check in run.checks}
     assert main([command, str(healthy), str(tmp_path)]) == ExitCode.HARNESS
 
 

@@ -17,8 +17,8 @@ from esipp.base.redaction import (
     learn_kubeconfig,
     redact,
 )
-from esipp.checks.catalog import all_rows
-from esipp.ledger.recorded_checks import row_record
+from esipp.checks.catalog import all_checks
+from esipp.ledger.recorded_checks import check_record
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl"  # noqa: S105 - made up, like all that follow
 BODY = "MIIEowIBAAKCAQEA0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL\nMIIEowIBAAKCAQEA9876543210"
@@ -99,9 +99,9 @@ def test_what_is_no_secret_stays(text: str) -> None:
     assert hide_forms(text) == text
 
 
-def test_no_row_says_anything_that_looks_like_a_secret() -> None:
-    rows = json.dumps([row_record(row) for row in all_rows()])
-    assert Redactor().line(rows) == rows
+def test_no_check_says_anything_that_looks_like_a_secret() -> None:
+    checks = json.dumps([check_record(check) for check in all_checks()])
+    assert Redactor().line(checks) == checks
 
 
 @pytest.mark.parametrize("before", ["", "nothing to see in this line\n" * 500])

@@ -16,19 +16,29 @@ from esipp.cluster.client import ApiError, Cluster
 from esipp.ledger.file import read_ledger
 from esipp.ledger.run import Run, Settings
 from esipp.report.formats import FORMATS
-from esipp.testbed.artefacts import Collector, RowEvidence, collect, write_rows
+from esipp.testbed.artefacts import CheckEvidence, Collector, collect, write_checks
 from esipp.testbed.collectors import cluster_collectors
 from fixtures.session import keep_fault
 from tests.unit import secrets_world
 from tests.unit.secrets_world import CLOUD_IDS, CONTEXT, EVIDENCE, PLANTED, Answers, assert_clean, leaks, serving
-from tests.unit.world import CELLS
+from tests.unit.world import CHECKS
 
-ROW = "nodeport.local.tcp.ipv4.pod-on-endpoint-node-to-clusterip"
+CHECK = "nodeport.local.tcp.ipv4.pod-on-endpoint-node-to-clusterip"
 
 
 def run(out: Path, kubeconfig: Path, *arguments: str, outside: str = "none") -> subprocess.CompletedProcess[str]:
-    """A run of one row with plain pytest, which prints more than ``esipp run``."""
-    command = [sys.executable, "-m", "pytest", "suites/source_ip", "-p", "no:cacheprovider", "-k", ROW, "--showlocals"]
+    """A run of one check with plain pytest, which prints more than ``esipp run``."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "suites/source_ip",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        CHECK,
+        "--showlocals",
+    ]
     command += ["--context", CONTEXT, "--out", str(out), "--outside", outside, "--kubeconfig", str(kubeconfig)]
     return subprocess.run(
         [*command, *arguments],
@@ -103,8 +113,8 @@ def test_no_artefact_holds_a_secret(tmp_path: Path, known: Redactor, monkeypatch
         collected = [*cluster_collectors(cluster, "esipp-1", since=1), *commands]
         notes = collect(out / "artefacts", collected)
     told = {"reason": f"saw {PLANTED['AWS key']}", "token": PLANTED["argument in a pod"]}
-    row = RowEvidence("a.row", told, [told], packets=f"payload: {PLANTED['packets']}")
-    notes += write_rows(out, [row])
+    check = CheckEvidence("a.row", told, [told], packets=f"payload: {PLANTED['packets']}")
+    notes += write_checks(out, [check])
     assert leaks("\n".join(notes)) == []
     assert assert_clean(out) > 10
     proxy = (out / "artefacts/logs/kube-proxy.txt").read_text()
@@ -118,7 +128,7 @@ def test_no_artefact_holds_a_secret(tmp_path: Path, known: Redactor, monkeypatch
 
 def begun(out: Path, **more: Any) -> Run:
     made = Run(Settings(CONTEXT, image="x", out=str(out), **more), say=lambda _: None)
-    made.begin(CELLS[:1], left_out=0)
+    made.begin(CHECKS[:1], left_out=0)
     return made
 
 

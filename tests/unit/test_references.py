@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 from esipp.checks.check import Level, Status
 from esipp.checks.explain import say_since
 from esipp.checks.known_differences import all_claims
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference, read_reference, titles, with_urls
 from esipp.ledger.reading import LEDGER
-from esipp.ledger.recorded_checks import read_row
+from esipp.ledger.recorded_checks import read_check
 from esipp.ledger.schema import record_checks
 from esipp.report.escaping import links
-from esipp.report.plain import explain_row
-from tests.unit.report_world import made, some_rows
+from esipp.report.plain import explain_check
+from tests.unit.report_world import made, some_checks
 
 HOUSE = Path(__file__).parents[2]
 SEED = re.compile(r"\bseeds?\b", re.IGNORECASE)
@@ -37,20 +37,20 @@ def references() -> frozenset[Reference]:
 
 
 def _references() -> Iterator[Reference]:
-    for row in all_rows():
-        yield from row.references
-        yield from filter(None, [row.since_why])
+    for check in all_checks():
+        yield from check.references
+        yield from filter(None, [check.since_why])
     for claim in all_claims():
         yield from claim.references
 
 
 def test_every_check_and_every_known_difference_has_references() -> None:
-    assert [row.id for row in all_rows() if not row.references] == []
+    assert [check.id for check in all_checks() if not check.references] == []
     assert [claim.reason for claim in all_claims() if not claim.references] == []
 
 
 def test_no_check_cites_a_document_twice() -> None:
-    assert [row.id for row in all_rows() if len(set(row.references)) < len(row.references)] == []
+    assert [check.id for check in all_checks() if len(set(check.references)) < len(check.references)] == []
 
 
 def test_each_reference_is_a_link_with_a_title() -> None:
@@ -79,7 +79,7 @@ def test_issues_and_proposals_lead_to_their_numbers() -> None:
 
 def test_no_reference_names_a_seed() -> None:
     assert [each for each in references() if SEED.search(each.title)] == []
-    assert [row.id for row in all_rows() if CITED_SEED.search(explain_row(row))] == []
+    assert [check.id for check in all_checks() if CITED_SEED.search(explain_check(check))] == []
 
 
 @pytest.mark.parametrize("folder", ["esipp", "suites", "fixtures", "images"])
@@ -102,12 +102,12 @@ def test_every_source_of_a_profile_is_a_link_or_says_that_it_is_none() -> None:
 
 
 def test_explain_tells_title_and_address() -> None:
-    row = next(row for row in all_rows() if row.id == "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
-    told = " ".join(explain_row(row).split())
-    for each in row.references:
+    check = next(check for check in all_checks() if check.id == "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
+    told = " ".join(explain_check(check).split())
+    for each in check.references:
         assert each.title in told
         assert each.url in told
-    assert say_since(row) == f"Kubernetes {row.since} ({row.since_why})"
+    assert say_since(check) == f"Kubernetes {check.since} ({check.since_why})"
 
 
 # -------------------------------------------------------------------------------------------------------- as text, JSON
@@ -139,12 +139,12 @@ def test_a_verdict_of_either_form_is_read() -> None:
 def test_the_checks_of_a_ledger_have_either_form(tmp_path: Path) -> None:
     run = made(tmp_path / "run")
     header = json.loads((run.folder / LEDGER).read_text().splitlines()[0])
-    assert [read_row(told).references for told in header["rows"]] == [row.references for row in some_rows()]
+    assert [read_check(told).references for told in header["rows"]] == [check.references for check in some_checks()]
     for told in header["rows"]:
         told["references"] = [each["title"] for each in told["references"]]
     assert record_checks()["header"](header) == ""
-    for told, row in zip(header["rows"], some_rows(), strict=True):
-        assert read_row(told).references == tuple(Reference(each.title) for each in row.references)
+    for told, check in zip(header["rows"], some_checks(), strict=True):
+        assert read_check(told).references == tuple(Reference(each.title) for each in check.references)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from esipp.base.errors import HarnessError
 from esipp.checks.check import Status
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.report.formats import FORMATS
-from tests.unit.report_world import failing, made, some_rows, verdict, write
+from tests.unit.report_world import failing, made, some_checks, verdict, write
 
 ALL = {form.file for form in FORMATS.values()}
 
@@ -197,8 +197,10 @@ def test_the_summary_of_a_killed_run_is_never_green(tmp_path: Path, capsys: pyte
 
 
 def test_the_summary_of_nothing_selected_exits_with_5(tmp_path: Path) -> None:
-    """No row at all: the ledger of a run that had none."""
-    begun = write(tmp_path, rows=some_rows()[:1], said={some_rows()[0].id: verdict(some_rows()[0], Status.PASS)})
+    """No check at all: the ledger of a run that had none."""
+    begun = write(
+        tmp_path, checks=some_checks()[:1], said={some_checks()[0].id: verdict(some_checks()[0], Status.PASS)}
+    )
     assert begun.ledger is not None
     begun.ledger.close()
     (tmp_path / "ledger.jsonl").unlink()

@@ -9,16 +9,16 @@ from esipp.app.cli import main
 from esipp.app.doctor.environment import of_required
 from esipp.app.doctor.model import Grade
 from esipp.base.errors import ExitCode, PreflightError
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 from esipp.checks.check import Feature, Level, Status
 from esipp.checks.observation import Verdict
 from esipp.checks.required_features import check_required, counts, lacking, read_required
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run, Settings
 from esipp.preflight.preflight import Findings
-from tests.unit.report_world import some_rows, verdict
+from tests.unit.report_world import some_checks, verdict
 
-KNOWN = list(counts(all_rows()))
+KNOWN = list(counts(all_checks()))
 FEATURES = {"family.ipv4": Feature(True, "every node has one"), "family.ipv6": Feature(False, "node a has none")}
 
 
@@ -47,16 +47,16 @@ def test_on_the_command_line_it_is_wrong_usage_before_anything_is_asked(capsys: 
     assert "--require zebra: there is no such feature." in capsys.readouterr().err
 
 
-def test_every_feature_is_listed_with_how_many_rows_need_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_feature_is_listed_with_how_many_checks_need_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--features", "--format", "json"]) == 0
     told = {each["feature"]: each["rows"] for each in map(json.loads, capsys.readouterr().out.splitlines())}
-    needed = [row for row in all_rows() if "family.ipv6" in row.features]
+    needed = [check for check in all_checks() if "family.ipv6" in check.features]
     assert told["family.ipv6"] == {
-        level.value: sum(row.level is level for row in needed)
+        level.value: sum(check.level is level for check in needed)
         for level in Level
         if any(r.level is level for r in needed)
     }
-    assert {name for row in all_rows() for name in row.features} <= told.keys()
+    assert {name for check in all_checks() for name in check.features} <= told.keys()
     assert main(["list", "--features", "nodeport.local.tcp.ipv4.outside-1-to-bare-node"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.split() == ["family.ipv4", "1", "row:", "1", "core"] for line in lines)
@@ -75,12 +75,12 @@ def test_a_missing_one_is_told_in_one_sentence() -> None:
 
 def begun(folder: Path, *required: str) -> Run:
     run = Run(Settings("kind-test", image="echo:1", out=str(folder), require=required), say=lambda _: None)
-    run.begin([some_rows()[0]], 0)
+    run.begin([some_checks()[0]], 0)
     return run
 
 
 def passed() -> Verdict:
-    return verdict(some_rows()[0], Status.PASS)
+    return verdict(some_checks()[0], Status.PASS)
 
 
 def test_one_that_is_found_missing_later_ends_the_run_with_4(tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_one_that_is_there_changes_nothing(tmp_path: Path) -> None:
 def _probe(run: Run) -> dict[str, object]:
     from esipp.checks.observation import Observation, Outcome
 
-    (row,) = run.cells
-    return Observation(row.path.key, 0, Outcome.ANSWERED, count=20).as_json()
+    (check,) = run.path_checks
+    return Observation(check.path.key, 0, Outcome.ANSWERED, count=20).as_json()
 
 
 def test_the_doctor_tells_what_is_missing_and_what_only_a_run_can_tell() -> None:

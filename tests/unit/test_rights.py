@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from esipp.base.errors import PreflightError
-from esipp.checks.catalog import all_rows, suite_names
+from esipp.checks.catalog import all_checks, suite_names
 from esipp.cluster.client import Cluster
 from esipp.cluster.rights import OF_DISRUPTIONS, OF_FEATURES, WELCOME, Right, all_rights, needed
 from esipp.ledger.run import Settings
@@ -122,11 +122,11 @@ def test_a_suite_asks_for_its_own_rights_only() -> None:
         examine(cluster, settings, ["health_checks"])
 
 
-def test_rows_that_write_a_status_need_the_right_to() -> None:
-    rows = {row.id for row in all_rows() if "rights.services-status" in row.features}
-    assert "api.ip-mode.vip" in rows
-    assert "api.policy.nodeport.local" not in rows
+def test_checks_that_write_a_status_need_the_right_to() -> None:
+    checks = {check.id for check in all_checks() if "rights.services-status" in check.features}
+    assert "api.ip-mode.vip" in checks
+    assert "api.policy.nodeport.local" not in checks
 
 
-def test_no_row_needs_packets() -> None:
-    assert not any("packets" in row.features for row in all_rows())
+def test_no_check_needs_packets() -> None:
+    assert not any("packets" in check.features for check in all_checks())

@@ -58,7 +58,7 @@ def test_who_plays_a_part_is_in_it_however_small_it_is() -> None:
     assert sample(nodes(50).values(), ROLES, 3).nodes == PARTS
 
 
-def test_a_node_with_a_mark_that_rows_are_about_is_in_it() -> None:
+def test_a_node_with_a_mark_that_checks_are_about_is_in_it() -> None:
     there = nodes(300)
     there["n250"] = replace(there["n250"], marks=frozenset({"excluded-node"}))
     for seed in range(5):

@@ -76,15 +76,15 @@ def test_only_services_that_are_served_and_open_are_limited() -> None:
             assert own or nobody or each["spec"]["type"] != "LoadBalancer"
 
 
-def admitted(stage: Any) -> tuple[str, ...]:
-    found: tuple[str, ...] = stage._admitted()
+def admitted(testbed: Any) -> tuple[str, ...]:
+    found: tuple[str, ...] = testbed._admitted()
     return found
 
 
 def test_those_who_are_admitted() -> None:
-    stage = world.stage(raw=False, ranges=SourceRanges(clients=True))
-    stage.pods = {"client": Pod("client", "node", {Family.IPV4: "10.244.9.9", Family.IPV6: "fd00:10::9"})}
-    found = admitted(stage)
+    testbed = world.made_testbed(raw=False, ranges=SourceRanges(clients=True))
+    testbed.pods = {"client": Pod("client", "node", {Family.IPV4: "10.244.9.9", Family.IPV6: "fd00:10::9"})}
+    found = admitted(testbed)
     nodes = [str(address) for node in world.NODES.values() for address in node.internal.values()]
     wanted = ["10.244.9.9", "fd00:10::9", "192.0.2.11", "2001:db8::12", *nodes]
     assert {f"{each}/{128 if ':' in each else 32}" for each in wanted} <= set(found)
@@ -93,13 +93,13 @@ def test_those_who_are_admitted() -> None:
 
 def test_of_a_large_cluster_those_are_admitted_where_we_stand_and_no_others() -> None:
     """Clouds bound the list, and nobody of ours dials from any other node."""
-    stage = world.stage(raw=False, ranges=SourceRanges(clients=True))
+    testbed = world.made_testbed(raw=False, ranges=SourceRanges(clients=True))
     more = {f"z{n:03}": Node(f"z{n:03}", {Family.IPV4: f"198.51.100.{n}"}, frozenset()) for n in range(200)}
-    stage.nodes = {**world.NODES, **more}
-    chosen = sample(stage.nodes.values(), stage.roles, seed=1)
-    stage.sampled = chosen.nodes
+    testbed.nodes = {**world.NODES, **more}
+    chosen = sample(testbed.nodes.values(), testbed.roles, seed=1)
+    testbed.sampled = chosen.nodes
     assert chosen.partial
-    found = [each for each in admitted(stage) if each.startswith("198.51.100.")]
+    found = [each for each in admitted(testbed) if each.startswith("198.51.100.")]
     assert sorted(found) == sorted(f"{more[name].internal[Family.IPV4]}/32" for name in chosen.nodes if name in more)
 
 
@@ -122,36 +122,36 @@ def arranged(
     monkeypatch: pytest.MonkeyPatch, ranges: SourceRanges, learn: Any = None, pull_secret: Json | None = None
 ) -> tuple[list[Json], Any]:
     """What is created, in its order, where pods have addresses once they are waited for."""
-    stage: Any = world.stage(raw=False, ranges=ranges)
-    stage.cluster, stage.learn, stage.pull_secret = Recording(), learn, pull_secret
-    asked, paths = world.rows(sctp=True)
+    testbed: Any = world.made_testbed(raw=False, ranges=ranges)
+    testbed.cluster, testbed.learn, testbed.pull_secret = Recording(), learn, pull_secret
+    asked, paths = world.checks(sctp=True)
     monkeypatch.setattr("esipp.testbed.testbed.wait_for_account", lambda *_: None)
     monkeypatch.setattr("esipp.testbed.testbed.network_policies.lift", lambda *_: [])
     for name in ("_wait_for_services", "_keep_identities", "_read_listeners"):
-        monkeypatch.setattr(type(stage), name, lambda *_: None)
+        monkeypatch.setattr(type(testbed), name, lambda *_: None)
 
     def wait(self: Any, _: set[str]) -> None:
         self.pods = {"backend": Pod("backend", "node", {Family.IPV4: "10.244.9.9"})}
 
-    monkeypatch.setattr(type(stage), "_wait_for_pods", wait)
-    stage.arrange(paths, world.props_of(asked))
-    return stage.cluster.made, stage
+    monkeypatch.setattr(type(testbed), "_wait_for_pods", wait)
+    testbed.set_up(paths, world.props_of(asked))
+    return testbed.cluster.made, testbed
 
 
 @pytest.mark.parametrize("clients", [True, False])
 def test_open_services_are_created_once_the_pods_addresses_are_known(
     monkeypatch: pytest.MonkeyPatch, clients: bool
 ) -> None:
-    made, stage = arranged(monkeypatch, SourceRanges(clients=clients))
+    made, testbed = arranged(monkeypatch, SourceRanges(clients=clients))
     services: Mapping[str, Json] = {each["metadata"]["name"]: each for each in made if each["kind"] == "Service"}
     plain = world.services()
     assert set(services) == set(plain), "each is created, once"
     assert sum(each["kind"] == "Service" for each in made) == len(services)
     for name, each in services.items():
-        wanted = limit(plain[name], stage.admitted) if clients else plain[name]
+        wanted = limit(plain[name], testbed.admitted) if clients else plain[name]
         assert each == wanted
-    assert bool(stage.admitted) == clients
-    assert ("10.244.9.9/32" in stage.admitted) == clients
+    assert bool(testbed.admitted) == clients
+    assert ("10.244.9.9/32" in testbed.admitted) == clients
 
 
 @pytest.mark.parametrize("clients", [True, False])
@@ -160,12 +160,12 @@ def test_services_that_name_a_client_wait_until_its_address_is_learnt(
 ) -> None:
     before: list[str] = []
 
-    def learn(stage: Any) -> Mapping[str, list[str]]:
-        assert stage.pods, "the listeners' pods stand by now"
-        before.extend(each["metadata"]["name"] for each in stage.cluster.made if each["kind"] == "Service")
+    def learn(testbed: Any) -> Mapping[str, list[str]]:
+        assert testbed.pods, "the listeners' pods stand by now"
+        before.extend(each["metadata"]["name"] for each in testbed.cluster.made if each["kind"] == "Service")
         return {"outside-1": ["198.51.100.1"], "outside-2": []}
 
-    made, stage = arranged(monkeypatch, SourceRanges(clients=clients), learn)
+    made, testbed = arranged(monkeypatch, SourceRanges(clients=clients), learn)
     services = {each["metadata"]["name"]: each for each in made if each["kind"] == "Service"}
     naming = [name for name in services if "source-ranges" in name]
     assert naming
@@ -173,7 +173,7 @@ def test_services_that_name_a_client_wait_until_its_address_is_learnt(
     for name in naming:  # in a family in which it is not believed nobody is let in, and not everybody
         assert services[name]["spec"]["loadBalancerSourceRanges"] == ["198.51.100.1/32", NOBODY_THERE[Family.IPV6]]
     assert set(services) == set(world.services()), "each is created, once"
-    assert ("198.51.100.1/32" in stage.admitted) == clients
+    assert ("198.51.100.1/32" in testbed.admitted) == clients
 
 
 @pytest.mark.parametrize("text", ["off", "clients", "192.0.2.0/24"])

@@ -10,7 +10,7 @@ import pytest
 from esipp.checks.check import Binding, Level, Status
 from esipp.ledger.reading import read_run
 from esipp.report.statement import PREDICATE_TYPE, STATEMENT_TYPE, render, statement
-from tests.unit.report_world import COMPONENTS, DIGEST, HOSTILE, failing, made, some_rows, verdict, write
+from tests.unit.report_world import COMPONENTS, DIGEST, HOSTILE, failing, made, some_checks, verdict, write
 
 
 def predicate(told: dict[str, Any]) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def test_a_conformant_run_passed_and_is_about_its_components(tmp_path: Path) -> 
     found = predicate(told)
     assert found["result"] == "PASSED"
     assert told["subject"] == [{"name": "registry.example/kube-proxy:v1", "digest": {"sha256": DIGEST[7:]}}]
-    assert found["passedTests"] == sorted(row.id for row in some_rows() if row.level is not Level.RECORD)
+    assert found["passedTests"] == sorted(check.id for check in some_checks() if check.level is not Level.RECORD)
     assert (found["warnedTests"], found["failedTests"]) == ([], [])
 
 
@@ -84,16 +84,16 @@ def test_each_verdict_weighs_as_in_the_exit_code(
     assert (found["result"] == "FAILED") == (run.conclusion.exit_code != 0)
 
 
-def test_informational_rows_and_our_instrument_are_no_tests(tmp_path: Path) -> None:
-    rows = [row for row in some_rows() if row.level is not Level.RECORD]
-    own = {rows[0].id: verdict(rows[0], Status.FAIL, instrument=True)}
+def test_informational_checks_and_our_instrument_are_no_tests(tmp_path: Path) -> None:
+    checks = [check for check in some_checks() if check.level is not Level.RECORD]
+    own = {checks[0].id: verdict(checks[0], Status.FAIL, instrument=True)}
     found = predicate(statement(made(tmp_path, said=own)))
     assert found["result"] == "PASSED"
     annotations = found["configuration"][0]["annotations"]
-    informational = sorted(row.id for row in some_rows() if row.level is Level.RECORD)
+    informational = sorted(check.id for check in some_checks() if check.level is Level.RECORD)
     assert annotations["esipp_recorded_tests"] == informational
     named = [*found["passedTests"], *found["warnedTests"], *found["failedTests"]]
-    assert not {rows[0].id, *informational} & {*named}
+    assert not {checks[0].id, *informational} & {*named}
     assert (
         "our own reference load balancer, outside of this verdict: 0 of 1 as required, 1 failed"
         in (annotations["esipp_counts"])
@@ -104,11 +104,11 @@ def test_what_was_left_out_is_a_warning_and_no_test(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     found = predicate(statement(made(tmp_path / "a", left_out=1)))
     assert found["result"] == "WARNED"
-    row = some_rows()[0]
-    said = {row.id: verdict(row, Status.UNSUPPORTED, reason="needs x: --without x", left_out=True)}
+    check = some_checks()[0]
+    said = {check.id: verdict(check, Status.UNSUPPORTED, reason="needs x: --without x", left_out=True)}
     found = predicate(statement(made(tmp_path / "b", said=said)))
     assert found["result"] == "WARNED"
-    assert row.id not in [*found["passedTests"], *found["warnedTests"], *found["failedTests"]]
+    assert check.id not in [*found["passedTests"], *found["warnedTests"], *found["failedTests"]]
 
 
 def test_a_killed_run_failed_and_nothing_of_it_passed(tmp_path: Path) -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from esipp.checks.api import EditRow
-from esipp.checks.catalog import all_rows
-from esipp.checks.check import SURROUNDINGS, Row, Status
-from esipp.checks.health import About, HealthTrialRow, QuestionRow
+from esipp.checks.api import ApiCheck
+from esipp.checks.catalog import all_checks
+from esipp.checks.check import SURROUNDINGS, Check, Status
+from esipp.checks.health import About, HealthAnswerCheck, HealthScenarioCheck
 from esipp.checks.model import AddressClass
 from esipp.checks.observation import Observation
 from esipp.judging.frame import Decision, give_verdict
@@ -15,7 +15,7 @@ from esipp.testbed import sidecars
 from esipp.testbed.agents import daemon_set
 from esipp.testbed.integrity import Cast
 from esipp.testbed.manifests import NO_SIDECAR, echo_pod
-from tests.unit.world import CELLS, FEATURES, NODES, ROLES, SAMPLES, by_id, changed_evidence, show
+from tests.unit.world import CHECKS, FEATURES, NODES, ROLES, SAMPLES, by_id, changed_evidence, show
 
 CAST = Cast(ROLES, {node: f"agent-{node}" for node in NODES})
 POD = echo_pod("backend", "run", "node", "image", raw=False)
@@ -55,7 +55,7 @@ def test_it_is_told_of_the_paths_that_need_that_pod() -> None:
     assert "istio-init, istio-proxy into our pod backend" in found[CELL.path.key]
 
 
-def test_a_row_that_fails_is_undecided_and_one_that_holds_holds() -> None:
+def test_a_check_that_fails_is_undecided_and_one_that_holds_holds() -> None:
     doubts = {CELL.path.key: WHY}
     assert judge(CELL, changed_evidence({}, doubts=doubts)).status is Status.PASS
     wrong = changed_evidence({CELL.path.key: of(AddressClass.OTHER)}, doubts=doubts)
@@ -73,21 +73,23 @@ def test_a_path_that_was_in_two_windows_has_twice_the_probes() -> None:
     assert "probes were made" in judge(CELL, changed_evidence({CELL.path.key: [*own, *own]})).reason
 
 
-# ------------------------------------------------------------------------------------------ rows that are no paths
-def verdict(row: Row, status: Status, facts: dict[str, str]) -> Status:
-    return give_verdict(row, FEATURES, facts, lambda: Decision(status, "this", "that")).status
+# ------------------------------------------------------------------------------------------ checks that are no paths
+def verdict(check: Check, status: Status, facts: dict[str, str]) -> Status:
+    return give_verdict(check, FEATURES, facts, lambda: Decision(status, "this", "that")).status
 
 
-def test_rows_through_pods_are_undecided_where_they_fail_and_only_there() -> None:
-    row = next(row for row in all_rows() if row.suite == "continuity" and row.level.value == "core")
-    assert verdict(row, Status.FAIL, FACTS) is Status.INCONCLUSIVE
-    assert verdict(row, Status.FLAKY, FACTS) is Status.INCONCLUSIVE
-    assert verdict(row, Status.PASS, FACTS) is Status.PASS
-    assert verdict(row, Status.FAIL, {}) is Status.FAIL
+def test_checks_through_pods_are_undecided_where_they_fail_and_only_there() -> None:
+    check = next(check for check in all_checks() if check.suite == "continuity" and check.level.value == "core")
+    assert verdict(check, Status.FAIL, FACTS) is Status.INCONCLUSIVE
+    assert verdict(check, Status.FLAKY, FACTS) is Status.INCONCLUSIVE
+    assert verdict(check, Status.PASS, FACTS) is Status.PASS
+    assert verdict(check, Status.FAIL, {}) is Status.FAIL
 
 
 def test_what_nodes_and_the_api_server_say_rests_on_no_pod() -> None:
-    for row in all_rows():
-        if isinstance(row, EditRow | HealthTrialRow) or (isinstance(row, QuestionRow) and row.about is not About.TRUTH):
-            assert not row.through_pods, row.id
-    assert all(cell.through_pods for cell in CELLS)
+    for check in all_checks():
+        if isinstance(check, ApiCheck | HealthScenarioCheck) or (
+            isinstance(check, HealthAnswerCheck) and check.about is not About.TRUTH
+        ):
+            assert not check.through_pods, check.id
+    assert all(path_check.through_pods for path_check in CHECKS)

@@ -7,16 +7,16 @@ from typing import Any
 from esipp.checks.check import Feature, Level, Status
 from esipp.checks.model import AddressClass, EntryKind, Family, Path, Protocol
 from esipp.checks.observation import Observation, Outcome, Verdict, Witness
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.checks.reference import Reference
 from esipp.judging.paths import judge
 from esipp.report.matrix import WIDTH, matrix
 from esipp.report.terminal import failures, summary
-from tests.unit.recorded_world import recorded, told_rows, with_looks
+from tests.unit.recorded_world import recorded, told_checks, with_looks
 from tests.unit.world import FEATURES, SAMPLES, by_id, changed_evidence, numbered, show
-from tests.unit.world import SOURCE_IP as CELLS
+from tests.unit.world import SOURCE_IP as CHECKS
 
-TOLD = told_rows(CELLS)
+TOLD = told_checks(CHECKS)
 LOCAL = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
 BARE = "nodeport.local.tcp.ipv4.outside-1-to-bare-node"
 NO_REFERENCE = {name: Feature(False, "not there yet") for name in FEATURES if "reference" in name}
@@ -24,22 +24,28 @@ NO_REFERENCE = {name: Feature(False, "not there yet") for name in FEATURES if "r
 Changes = Mapping[Path, AddressClass]
 
 
-def judged(changes: Changes | None = None, cells: Sequence[Cell] = CELLS, **fields: Any) -> dict[str, Verdict]:
+def judged(
+    changes: Changes | None = None, path_checks: Sequence[PathCheck] = CHECKS, **fields: Any
+) -> dict[str, Verdict]:
     seen = {path.key: [show(path, what, seq) for seq in range(SAMPLES)] for path, what in (changes or {}).items()}
     seen |= {key: numbered(made) for key, made in fields.pop("seen", {}).items()}
     fields.setdefault("features", {**FEATURES, **NO_REFERENCE})
     made = changed_evidence(seen, **fields)
-    return with_looks(cells, {cell.id: judge(cell, made) for cell in cells})
+    return with_looks(path_checks, {path_check.id: judge(path_check, made) for path_check in path_checks})
 
 
-def told(verdicts: Mapping[str, Verdict], cells: Sequence[Cell] = CELLS) -> list[str]:
-    return summary(recorded(cells, verdicts))
+def told(verdicts: Mapping[str, Verdict], path_checks: Sequence[PathCheck] = CHECKS) -> list[str]:
+    return summary(recorded(path_checks, verdicts))
 
 
 def rewritten(test: Callable[[Path], bool], what: AddressClass = AddressClass.NODE) -> dict[Path, AddressClass]:
     """Every path of a Local service from outside on which the client was seen, as far as the test says."""
     wanted = frozenset({AddressClass.CLIENT})
-    paths = {cell.path for cell in CELLS if cell.accept == wanted and cell.path.client.name.startswith("outside")}
+    paths = {
+        path_check.path
+        for path_check in CHECKS
+        if path_check.accept == wanted and path_check.path.client.name.startswith("outside")
+    }
     return {path: what for path in paths if test(path)}
 
 
@@ -54,7 +60,7 @@ def line_of(lines: Sequence[str], title: str) -> str:
 def test_a_healthy_run_fits_the_width_and_says_conformant() -> None:
     lines = told(judged())
     assert max(len(line) for line in lines) <= WIDTH
-    core = sum(1 for c in CELLS if c.level is Level.CORE and not c.features & set(NO_REFERENCE))
+    core = sum(1 for c in CHECKS if c.level is Level.CORE and not c.features & set(NO_REFERENCE))
     last = next(number for number, line in enumerate(lines) if line.startswith("CONFORMANT"))
     assert lines[last] == f"CONFORMANT: all {core:,} core checks that could be asked are as required"
     assert lines[last + 1] == f"  core: all {core:,} as required"
@@ -74,14 +80,14 @@ def test_a_healthy_matrix_is_short_and_shows_every_client_in_both_families() -> 
 def test_heads_break_between_words_only() -> None:
     lines = matrix(TOLD, judged())
     head = lines[: next(n for n, line in enumerate(lines) if "v4" in line)]
-    known = {word for cell in CELLS for word in cell.path.client.name.split("-")}
+    known = {word for path_check in CHECKS for word in path_check.path.client.name.split("-")}
     assert {word for line in head for word in line.split()} == known
 
 
 def test_one_family_alone_is_readable() -> None:
     only = {**FEATURES, **NO_REFERENCE, "family.ipv6": Feature(False, "single-stack")}
-    cells = [cell for cell in CELLS if cell.path.family is Family.IPV4]
-    lines = matrix(TOLD, judged(cells=cells, features=only))
+    path_checks = [path_check for path_check in CHECKS if path_check.path.family is Family.IPV4]
+    lines = matrix(TOLD, judged(path_checks=path_checks, features=only))
     assert not any("v6" in line for line in lines)
     assert max(map(len, lines)) <= WIDTH
     assert line_of(lines, "nodeport.local  endpoint-node (+").split()[1:] == [*"CCCCCCH"]
@@ -127,13 +133,13 @@ def test_a_bare_node_that_answers_is_marked() -> None:
 
 
 def test_mixed_answers_show_both() -> None:
-    cell = by_id(LOCAL)
+    path_check = by_id(LOCAL)
     mixed = [
-        show(cell.path, AddressClass.CLIENT),
-        show(cell.path, AddressClass.NODE),
-        show(cell.path, AddressClass.NODE),
+        show(path_check.path, AddressClass.CLIENT),
+        show(path_check.path, AddressClass.NODE),
+        show(path_check.path, AddressClass.NODE),
     ]
-    lines = matrix(TOLD, judged(seen={cell.path.key: mixed}))
+    lines = matrix(TOLD, judged(seen={path_check.path.key: mixed}))
     assert line_of(lines, "nodeport.local  endpoint-node  TCP").split()[0] == "CN~"
     assert max(map(len, lines)) <= WIDTH
 
@@ -145,25 +151,27 @@ def test_what_is_only_recorded_says_so() -> None:
 
 # ------------------------------------------------------------------------------------------------------- each failure
 def test_a_failure_says_all_a_reader_needs() -> None:
-    cell = by_id(LOCAL)
+    path_check = by_id(LOCAL)
     change = "node worker-a, between eth0 and veth1: 172.18.0.101:{} became 10.244.3.1:7"
-    seen = {cell.path.key: [Witness(cell.path.key, seq, True, change=change.format(seq)) for seq in range(2)]}
-    lines = told(judged({cell.path: AddressClass.NODE}, witnesses=seen, blind=""))
+    seen = {
+        path_check.path.key: [Witness(path_check.path.key, seq, True, change=change.format(seq)) for seq in range(2)]
+    }
+    lines = told(judged({path_check.path: AddressClass.NODE}, witnesses=seen, blind=""))
     text = " ".join(" ".join(lines).split())
     assert max(len(line) for line in lines if "repeat" not in line) <= WIDTH
-    assert f"FAIL (core) {cell.id}" in text
-    assert cell.requirement in text
+    assert f"FAIL (core) {path_check.id}" in text
+    assert path_check.requirement in text
     assert "172.18.0.101" in text, "expected, resolved to this cluster"
     assert "worker-b" in text, "observed, with the owner of the address"
     assert f"packets the source changed: {change.format(0)} (and 1 more, in the ledger)" in text
     assert "ports source ports kept 3 of 3" in text
     assert "rests on echo server, and packets of 2 of 3 connections" in text
-    assert f"esipp run --context x {cell.id}" in text
+    assert f"esipp run --context x {path_check.id}" in text
     assert "that node masquerades" in text, "where to look first"
     assert "over TCP, not SCTP or UDP; over IPv4, not IPv6" in text, "what its siblings tell"
 
 
-def test_one_cause_in_many_rows_is_told_once_with_a_few_others_and_the_number_of_the_rest() -> None:
+def test_one_cause_in_many_checks_is_told_once_with_a_few_others_and_the_number_of_the_rest() -> None:
     changes = rewritten(lambda path: path.protocol is Protocol.UDP, AddressClass.OTHER)
     lines = told(judged(changes))
     text = " ".join(" ".join(lines).split())
@@ -172,16 +180,16 @@ def test_one_cause_in_many_rows_is_told_once_with_a_few_others_and_the_number_of
     assert text.count("FAIL (core)") == 1
     assert text.count("an address of nobody in this run") == 1
     assert "only over UDP, not SCTP or TCP" in text
-    assert f"{failing - 1} more rows show the same" in text
+    assert f"{failing - 1} more checks show the same" in text
     assert f"and {failing - 6} more, all in the ledger" in text
-    told_of_each = text.partition("INCONCLUSIVE")[0]  # rows whose control is gone come after
+    told_of_each = text.partition("INCONCLUSIVE")[0]  # checks whose control is gone come after
     assert told_of_each.count("nobody we know x3") == 6
     lines = failures(TOLD, judged(changes), "esipp run")
     first = next(number for number, line in enumerate(lines) if line.startswith("INCONCLUSIVE"))
     assert first < 35
 
 
-def test_the_plainest_of_the_most_binding_rows_is_told_whole() -> None:
+def test_the_plainest_of_the_most_binding_checks_is_told_whole() -> None:
     changes = rewritten(lambda path: path.protocol is not Protocol.TCP)
     lines = told(judged(changes))
     assert [line for line in lines if line.startswith("FAIL")] == [
@@ -205,12 +213,15 @@ def test_the_same_doubt_is_told_once_with_its_count() -> None:
     listener = by_id(LOCAL).controls[0].path
     text = "\n".join(told(judged({listener: AddressClass.DROPPED})))
     assert text.count("INCONCLUSIVE (core)") == 1
-    assert "more rows show the same" in text
+    assert "more checks show the same" in text
 
 
 def test_our_own_errors_are_told_once_each_kind() -> None:
-    cells = [cell for cell in CELLS if cell.path.entry.kind is EntryKind.POD_IP]
-    few = {cell.path.key: [show(cell.path, AddressClass.CLIENT)] * (n % 2 + 1) for n, cell in enumerate(cells)}
+    path_checks = [path_check for path_check in CHECKS if path_check.path.entry.kind is EntryKind.POD_IP]
+    few = {
+        path_check.path.key: [show(path_check.path, AddressClass.CLIENT)] * (n % 2 + 1)
+        for n, path_check in enumerate(path_checks)
+    }
     text = "\n".join(told(judged(seen=few)))
     assert text.count("ERROR (") == 1
 
@@ -219,44 +230,48 @@ def test_what_was_not_tested_is_said_with_its_reason_once() -> None:
     gone = {**FEATURES, **NO_REFERENCE, "family.ipv6": Feature(False, "node worker-a has no IPv6 InternalIP")}
     lines = told(judged(features=gone))
     text = " ".join(" ".join(lines).split())
-    reference = sum(1 for c in CELLS if c.features & set(NO_REFERENCE) and "family.ipv4" in c.features)
+    reference = sum(1 for c in CHECKS if c.features & set(NO_REFERENCE) and "family.ipv4" in c.features)
     instrument = text.partition("our own reference load balancer (an instrument")[2]
-    assert f"not tested, {reference} rows (" in instrument
+    assert f"not tested, {reference} checks (" in instrument
     assert "): needs load-balancer.reference-" in instrument
     assert text.count("not there yet") == 1
     assert text.partition("our own reference")[0].count("needs family.ipv6: node worker-a has no IPv6 InternalIP") == 1
 
 
 def test_silence_and_refusal_differ_in_words() -> None:
-    cell = by_id("loadbalancer.local.tcp.ipv4.outside-1-to-vip")
-    refused = [replace(Observation(cell.path.key, 0, Outcome.REFUSED), count=SAMPLES)]
-    assert f"refused x{SAMPLES}" in "\n".join(told(judged(seen={cell.path.key: refused})))
+    path_check = by_id("loadbalancer.local.tcp.ipv4.outside-1-to-vip")
+    refused = [replace(Observation(path_check.path.key, 0, Outcome.REFUSED), count=SAMPLES)]
+    assert f"refused x{SAMPLES}" in "\n".join(told(judged(seen={path_check.path.key: refused})))
 
 
-def test_known_differences_are_told_by_nature_and_level_and_undecided_rows_by_reason() -> None:
+def test_known_differences_are_told_by_nature_and_level_and_undecided_checks_by_reason() -> None:
     verdicts = judged()
-    asked = [cell for cell in CELLS if verdicts[cell.id].status is Status.PASS]
-    core = [cell for cell in asked if cell.level is Level.CORE][:3]
-    extended = [cell for cell in asked if cell.level is Level.EXTENDED][:2]
+    asked = [path_check for path_check in CHECKS if verdicts[path_check.id].status is Status.PASS]
+    core = [path_check for path_check in asked if path_check.level is Level.CORE][:3]
+    extended = [path_check for path_check in asked if path_check.level is Level.EXTENDED][:2]
     known = {"reason": "so it is", "references": (Reference("issue 1"),), "nature": "finding"}
-    for cell in (core[0], extended[0]):
-        verdicts[cell.id] = replace(verdicts[cell.id], status=Status.KNOWN, **known)
-    for cell, why in ((core[1], "no answer, but one"), (core[2], "no answer, but two"), (extended[1], "no answer")):
-        verdicts[cell.id] = replace(verdicts[cell.id], status=Status.INCONCLUSIVE, reason=why)
+    for path_check in (core[0], extended[0]):
+        verdicts[path_check.id] = replace(verdicts[path_check.id], status=Status.KNOWN, **known)
+    for path_check, why in (
+        (core[1], "no answer, but one"),
+        (core[2], "no answer, but two"),
+        (extended[1], "no answer"),
+    ):
+        verdicts[path_check.id] = replace(verdicts[path_check.id], status=Status.INCONCLUSIVE, reason=why)
     lines = told(verdicts)
-    assert "known difference (finding), 2 rows (1 core, 1 extended): so it is [issue 1]" in lines
-    assert "undecided, 3 rows (2 core, 1 extended): no answer" in lines
+    assert "known difference (finding), 2 checks (1 core, 1 extended): so it is [issue 1]" in lines
+    assert "undecided, 3 checks (2 core, 1 extended): no answer" in lines
     assert any(line.startswith("KNOWN DEFECTS: 1 core check differs") for line in lines)
 
 
 def test_our_own_instrument_stands_in_a_section_of_its_own() -> None:
-    cell = next(cell for cell in CELLS if cell.instrument and cell.level is Level.CORE)
+    path_check = next(path_check for path_check in CHECKS if path_check.instrument and path_check.level is Level.CORE)
     verdicts = judged(features=FEATURES)
-    assert verdicts[cell.id].instrument
-    verdicts[cell.id] = replace(verdicts[cell.id], status=Status.FAIL, observed="of our own", sees="0 of 3")
+    assert verdicts[path_check.id].instrument
+    verdicts[path_check.id] = replace(verdicts[path_check.id], status=Status.FAIL, observed="of our own", sees="0 of 3")
     lines = told(verdicts)
     begins = next(number for number, line in enumerate(lines) if line.startswith("our own reference load balancer (an"))
-    failed = lines.index(f"FAIL (core) {cell.id}")
+    failed = lines.index(f"FAIL (core) {path_check.id}")
     last = next(number for number, line in enumerate(lines) if line.startswith("CONFORMANT"))
     assert begins < failed < last
     assert "  sees      0 of 3" in lines

@@ -8,7 +8,7 @@ from esipp.base.errors import HarnessError
 from esipp.checks.model import BACKENDS, AddressClass, Backends, Family, Role, backends_of
 from esipp.judging.topology import Node, cast_roles, family_of, parse_address, read_node, without_shared
 from esipp.testbed.clients import second_addresses, tell_apart
-from tests.unit.world import BACKEND_ADDRESSES, CELLS, NODES, by_id, topology
+from tests.unit.world import BACKEND_ADDRESSES, CHECKS, NODES, by_id, topology
 
 PATH = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").path
 
@@ -101,7 +101,7 @@ def test_the_backend_as_a_client_is_named_once() -> None:
 def test_each_kind_of_backend_has_pods_of_its_own() -> None:
     assert set(BACKENDS) == set(Backends)
     assert backends_of(None) == BACKENDS[Backends.POD]
-    named = {name for cell in CELLS for name in backends_of(cell.path.service)}
+    named = {name for path_check in CHECKS for name in backends_of(path_check.path.service)}
     assert named == set(topology().backends)
 
 

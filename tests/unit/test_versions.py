@@ -1,4 +1,4 @@
-"""From which Kubernetes on rows can be asked: what follows from a row, what a server of some age is asked, in words."""
+"""The first Kubernetes that a check can be asked of: what follows from a check, and what an old server is asked."""
 
 import json
 from collections.abc import Callable
@@ -11,14 +11,14 @@ from esipp.app import list as listing
 from esipp.app.cli import main
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.base.kubernetes_version import read_version
-from esipp.checks.catalog import all_rows, rows_of, suite_names
-from esipp.checks.check import KUBERNETES, Feature, Level, Row, Status, missing_features, say_missing
-from esipp.checks.path import Cell, paths_of
+from esipp.checks.catalog import all_checks, checks_of, suite_names
+from esipp.checks.check import KUBERNETES, Check, Feature, Level, Status, missing_features, say_missing
+from esipp.checks.path import PathCheck, paths_of
 from esipp.checks.reference import Reference
 from esipp.checks.versions import (
+    OF_CHECKS,
     OF_FEATURES,
     OF_PATHS,
-    OF_ROWS,
     Need,
     check_age,
     dated,
@@ -30,12 +30,12 @@ from esipp.judging.frame import Decision, give_verdict
 from esipp.judging.paths import Evidence, judge
 from esipp.judging.topology import Topology
 from esipp.preflight.preflight import left_out
-from esipp.report.pages import rows_page
-from esipp.report.plain import explain_row
+from esipp.report.pages import checks_page
+from esipp.report.plain import explain_check
 from esipp.report.terminal import by_reason
 from tests.unit.test_plain import Plain
 
-ROWS = {row.id: row for row in all_rows()}
+CHECKS = {check.id: check for check in all_checks()}
 
 
 @pytest.mark.parametrize(
@@ -69,53 +69,53 @@ ROWS = {row.id: row for row in all_rows()}
         ("convergence.default.ipv4.no-loss-on-graceful-deletion", "1.26"),
     ],
 )
-def test_it_follows_from_what_a_row_uses(identity: str, since: str) -> None:
-    row = ROWS[identity]
-    assert row.since == since
-    assert {name for name in row.features if name.startswith(KUBERNETES)} == (
+def test_it_follows_from_what_a_check_uses(identity: str, since: str) -> None:
+    check = CHECKS[identity]
+    assert check.since == since
+    assert {name for name in check.features if name.startswith(KUBERNETES)} == (
         {f"{KUBERNETES}{since}"} if since else set()
     )
-    assert bool(row.since_why) is bool(since)
+    assert bool(check.since_why) is bool(since)
 
 
 def test_every_rule_is_of_use_and_has_a_reference() -> None:
-    """A rule that fits no row is a slip of the pen, or of a row's name."""
-    bare = [replace(row, since="", since_why=None) for row in ROWS.values()]
-    paths = {path for row in bare for path in paths_of(row)}
+    """A rule that fits no check is a slip of the pen, or of a check's name."""
+    bare = [replace(check, since="", since_why=None) for check in CHECKS.values()]
+    paths = {path for check in bare for path in paths_of(check)}
     for uses, need in OF_PATHS:
         assert any(uses(path) for path in paths), need
     for name, need in OF_FEATURES:
-        assert any(name in row.features for row in bare), need
-    for wanted, need in OF_ROWS:
-        assert any(needs_kubernetes(row) for row in bare if row.suite == wanted["suite"]), need
-        alone = [row for row in bare if _fits(row, wanted)]
+        assert any(name in check.features for check in bare), need
+    for wanted, need in OF_CHECKS:
+        assert any(needs_kubernetes(check) for check in bare if check.suite == wanted["suite"]), need
+        alone = [check for check in bare if _fits(check, wanted)]
         assert alone, wanted
-    for need in (each for _, each in (*OF_PATHS, *OF_FEATURES, *OF_ROWS)):
+    for need in (each for _, each in (*OF_PATHS, *OF_FEATURES, *OF_CHECKS)):
         assert need.number >= (1, 5)
         assert need.because
 
 
-def _fits(row: Row, wanted: object) -> bool:
+def _fits(check: Check, wanted: object) -> bool:
     assert isinstance(wanted, dict)
-    situation = getattr(getattr(row, "question", None), "situation", "")
-    return all(str(situation if name == "situation" else getattr(row, name, "")) == v for name, v in wanted.items())
+    situation = getattr(getattr(check, "question", None), "situation", "")
+    return all(str(situation if name == "situation" else getattr(check, name, "")) == v for name, v in wanted.items())
 
 
-def test_a_row_can_say_a_later_version_and_no_earlier_one() -> None:
-    row = ROWS["nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"]
-    assert dated(replace(row, since="1.30", since_why=Reference("KEP-1860"))).since == "1.30"
-    assert dated(replace(row, since="1.4")).since == "1.5"
-    assert dated(dated(row)) == dated(row)
+def test_a_check_can_say_a_later_version_and_no_earlier_one() -> None:
+    check = CHECKS["nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"]
+    assert dated(replace(check, since="1.30", since_why=Reference("KEP-1860"))).since == "1.30"
+    assert dated(replace(check, since="1.4")).since == "1.5"
+    assert dated(dated(check)) == dated(check)
 
 
 @pytest.mark.parametrize("slip", ["1", "v1.30", "1.30.2", "KEP-1860", "1.x", "1.030"])
-def test_a_slip_in_a_rows_version_is_an_error(slip: str) -> None:
+def test_a_slip_in_a_checks_version_is_an_error(slip: str) -> None:
     with pytest.raises(ValueError, match="no version"):
         dated(Plain(id="a.b", since=slip))
 
 
 def test_what_the_tests_are_given_is_what_is_listed() -> None:
-    assert [row for name in suite_names() for row in rows_of(name)] == list(ROWS.values())
+    assert [check for name in suite_names() for check in checks_of(name)] == list(CHECKS.values())
 
 
 # ------------------------------------------------------------------------------------------------------ on a cluster
@@ -149,7 +149,7 @@ def test_the_reason_names_version_reference_and_server() -> None:
     assert (verdict.status, verdict.left_out) == (Status.UNSUPPORTED, False)
     assert verdict.reason == "needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
     (told,) = by_reason([DATED], {DATED.id: verdict})
-    assert told == "not tested, 1 row (1 core): needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
+    assert told == "not tested, 1 check (1 core): needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
     other = {**version_features("v1.26.3", [DATED]), "family.ipv6": Feature(False, "no node has it")}
     two = replace(DATED, features=DATED.features | {"family.ipv6"})
     assert say_missing(two, missing_features(two, other)).startswith(
@@ -158,17 +158,17 @@ def test_the_reason_names_version_reference_and_server() -> None:
 
 
 def test_paths_are_told_so_too() -> None:
-    cell = ROWS["external-ips.local.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node"]
-    assert isinstance(cell, Cell)
-    features = {name: Feature(True, "") for name in cell.features} | version_features("v1.28.1", [cell])
-    verdict = judge(cell, Evidence({}, Topology(), features, 1))
+    path_check = CHECKS["external-ips.local.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node"]
+    assert isinstance(path_check, PathCheck)
+    features = {name: Feature(True, "") for name in path_check.features} | version_features("v1.28.1", [path_check])
+    verdict = judge(path_check, Evidence({}, Topology(), features, 1))
     assert verdict.status is Status.UNSUPPORTED
     assert verdict.reason.startswith("needs Kubernetes 1.29 (kubernetes/kubernetes#119150")
     assert verdict.reason.endswith("): the server is 1.28.1")
 
 
 def test_nothing_is_unsupported_for_its_age_on_a_server_of_today() -> None:
-    assert all(feature.present for feature in version_features("v1.36.3", ROWS.values()).values())
+    assert all(feature.present for feature in version_features("v1.36.3", CHECKS.values()).values())
 
 
 def test_a_server_without_any_form_is_refused() -> None:
@@ -189,55 +189,55 @@ def test_no_version_is_left_out_by_hand() -> None:
 
 # -------------------------------------------------------------------------------------------------------- in words
 def asked(version: str) -> set[str]:
-    features = version_features(version, ROWS.values())
-    return {row.id for row in ROWS.values() if all(features[n].present for n in row.features if n in features)}
+    features = version_features(version, CHECKS.values())
+    return {check.id for check in CHECKS.values() if all(features[n].present for n in check.features if n in features)}
 
 
 def test_newer_servers_are_asked_more() -> None:
     versions = ["1.4", "1.5", "1.6", "1.7", "1.9", "1.12", "1.16", "1.21", "1.22", "1.26", "1.28", "1.29", "1.36"]
     sets = [asked(version) for version in versions]
     assert all(older <= newer for older, newer in pairwise(sets))
-    assert sets[-1] == set(ROWS)
+    assert sets[-1] == set(CHECKS)
     assert asked("v1.5.8") == asked("1.5") == asked("1.6.4+coreos.0")
-    core = [row for row in ROWS.values() if row.id in sets[1] and row.level is Level.CORE]
-    assert {"source_ip", "health_checks"} <= {row.suite for row in core}, "1.5 is asked what the issue is about"
+    core = [check for check in CHECKS.values() if check.id in sets[1] and check.level is Level.CORE]
+    assert {"source_ip", "health_checks"} <= {check.suite for check in core}, "1.5 is asked what the issue is about"
 
 
 def test_the_list_for_an_old_server() -> None:
-    rows = list(ROWS.values())
-    first, *lines = listing.text_for("1.5", rows)
+    checks = list(CHECKS.values())
+    first, *lines = listing.text_for("1.5", checks)
     chosen = asked("1.5")
     some = len(chosen)
     assert first.startswith(
         "Kubernetes 1.5, spoken to in beta annotations (service.beta.kubernetes.io/external-traffic"
     )
-    assert first.endswith(f": {some} of {len(rows)} rows, as far as its age goes")
+    assert first.endswith(f": {some} of {len(checks)} checks, as far as its age goes")
     middle = lines.index("")
     assert [line.strip() for line in lines[:middle]] == list(dialect_of("1.5").remarks)
     end = lines.index("", middle + 1)
-    assert lines[middle + 1 : end] == list(listing.as_text([row for row in rows if row.id in chosen]))
-    assert lines[end + 1] == f"{len(rows) - some} rows would be unsupported:"
+    assert lines[middle + 1 : end] == list(listing.as_text([check for check in checks if check.id in chosen]))
+    assert lines[end + 1] == f"{len(checks) - some} checks would be unsupported:"
     counts = [line.split() for line in lines[end + 2 :]]
-    assert sum(int(words[0]) for words in counts) == len(rows) - some
+    assert sum(int(words[0]) for words in counts) == len(checks) - some
     assert [words[1:3] for words in counts] == [["need", "Kubernetes"]] * len(counts)
     ages = [read_version(words[3]) or (0, 0) for words in counts]
     assert ages == sorted(ages)
 
 
 def test_the_list_for_a_server_of_today_has_nothing_to_add() -> None:
-    rows = list(ROWS.values())
-    first, empty, *lines = listing.text_for("v1.36.3", rows)
+    checks = list(CHECKS.values())
+    first, empty, *lines = listing.text_for("v1.36.3", checks)
     assert first.startswith("Kubernetes 1.36.3, spoken to in fields ")
-    assert (empty, lines) == ("", list(listing.as_text(rows)))
+    assert (empty, lines) == ("", list(listing.as_text(checks)))
 
 
 def test_a_long_id_stands_apart_from_what_is_expected() -> None:
-    assert [line for line in listing.as_text(list(ROWS.values())) if line.split()[1] not in ROWS] == []
+    assert [line for line in listing.as_text(list(CHECKS.values())) if line.split()[1] not in CHECKS] == []
 
 
 def test_json_tells_why_not() -> None:
-    row = ROWS["healthcheck.one-pod.ipv4.outside-1-to-endpoint-node.weight"]
-    (line,) = listing.json_for("1.7.3", [row])
+    check = CHECKS["healthcheck.one-pod.ipv4.outside-1-to-endpoint-node.weight"]
+    (line,) = listing.json_for("1.7.3", [check])
     told = json.loads(line)
     assert told["since"] == "1.28"
     assert told["unsupported"].startswith("needs Kubernetes 1.28 (kubernetes/kubernetes#118999")
@@ -255,7 +255,7 @@ def test_json_tells_why_not() -> None:
         (["--kubernetes", "soon"], 4, "'soon' is no Kubernetes version"),
         (["--kubernetes", ""], 4, "'' is no Kubernetes version"),
         (["--kubernetes", "1.5", "--format", "markdown"], 4, "goes with text and json"),
-        (["--kubernetes", "1.5", "no-such-row"], 4, "No row's id is or contains"),
+        (["--kubernetes", "1.5", "no-such-row"], 4, "No check's id is or contains"),
         (["--kubernetes"], 4, "expected one argument"),
     ],
 )
@@ -277,12 +277,12 @@ def test_what_is_no_version(bad: str) -> None:
 
 
 def test_explain_tells_it_and_the_page_does_not_grow() -> None:
-    told = explain_row(ROWS["external-ips.local.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node"])
+    told = explain_check(CHECKS["external-ips.local.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node"])
     assert "since       Kubernetes 1.29 (kubernetes/kubernetes#119150" in told
     assert KUBERNETES not in told.partition("needs ")[2]
-    assert "since " not in explain_row(ROWS["loadbalancer.local.tcp.ipv4.outside-1-to-vip"])
-    bare = [replace(row, since="", since_why=None) for row in ROWS.values()]
-    assert rows_page(list(ROWS.values())) == rows_page(bare)
+    assert "since " not in explain_check(CHECKS["loadbalancer.local.tcp.ipv4.outside-1-to-vip"])
+    bare = [replace(check, since="", since_why=None) for check in CHECKS.values()]
+    assert checks_page(list(CHECKS.values())) == checks_page(bare)
 
 
 def test_remarks_are_told_until_they_no_longer_hold() -> None:
@@ -298,8 +298,8 @@ def test_needs_are_compared_as_numbers() -> None:
 
 
 @pytest.mark.parametrize("server", ["v1.32.13", "v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3"])
-def test_every_row_can_be_asked_on_the_minors_that_have_a_lane(server: str) -> None:
-    features = version_features(server, ROWS.values())
+def test_every_check_can_be_asked_on_the_minors_that_have_a_lane(server: str) -> None:
+    features = version_features(server, CHECKS.values())
     assert [name for name, feature in features.items() if not feature.present] == []
     spoken = dialect_of(server)
     assert (spoken.writes, spoken.reads, spoken.remarks) == (None, (), ())

@@ -12,7 +12,7 @@ from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.packets.capture import IN, OUT, REQUEST, Capture, Sighting
 from esipp.scenarios.packet_watch import Watch, endpoints_of
 from esipp.testbed.clients import Clients
-from tests.unit.test_stage import set_stage
+from tests.unit.test_testbed import set_testbed
 from tests.unit.world import CLIENT_ADDRESSES, NODE_ADDRESSES, NODES, by_id, show, verdict
 
 CELL = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node")
@@ -22,12 +22,12 @@ SILENT = Observation(CELL.path.key, 0, Outcome.TIMEOUT, CLIENT, DIALLED, started
 
 
 def watching(*captures: Capture, blind: str = "") -> Watch:
-    return Watch(set_stage(CELL.path), cast(Clients, SimpleNamespace(agents={})), list(captures), blind)
+    return Watch(set_testbed(CELL.path), cast(Clients, SimpleNamespace(agents={})), list(captures), blind)
 
 
 def backend() -> tuple[str, int]:
     """A backend's address and port on the endpoint node."""
-    ends = endpoints_of(set_stage(CELL.path))
+    ends = endpoints_of(set_testbed(CELL.path))
     return next(end for end, node in ends.items() if node == NODES[0] and end[0] == "10.244.2.5")
 
 
@@ -96,9 +96,9 @@ class Agent:
 
 @pytest.mark.parametrize("trouble", [TimeoutError(), HarnessError("it ended", "x")])
 def test_an_agent_in_trouble_blinds_its_capture_and_ends_nothing(trouble: Exception) -> None:
-    stage = set_stage(CELL.path)
-    assert Protocol.TCP in stage.listeners[NODES[0]]
-    watch = Watch(stage, cast(Clients, SimpleNamespace(agents={NODES[0]: Agent(trouble)})))
+    testbed = set_testbed(CELL.path)
+    assert Protocol.TCP in testbed.listeners[NODES[0]]
+    watch = Watch(testbed, cast(Clients, SimpleNamespace(agents={NODES[0]: Agent(trouble)})))
     watch._send_known()
     assert watch._known.get(NODES[0], []) == []
     assert "nothing is known" in AT_HOME.blindness(watch._known.get(NODES[0], []))

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from esipp.checks.catalog import all_rows
+from esipp.checks.catalog import all_checks
 from esipp.checks.check import Feature, Status
 from esipp.checks.model import AddressClass, Client, Family, Protocol, Vantage
 from esipp.checks.observation import Observation, Outcome, Verdict
@@ -161,8 +161,8 @@ def test_clients_know_by_which_addresses_they_are_seen() -> None:
         return found
 
     vips = {"balanced": {Family.IPV4: "172.18.255.77"}}
-    stage = SimpleNamespace(nodes=world.nodes, roles=ROLES, pods={}, vips=vips, second_addresses={})
-    clients = Clients(cast(Any, stage), cast(Any, SimpleNamespace(check=check)))
+    testbed = SimpleNamespace(nodes=world.nodes, roles=ROLES, pods={}, vips=vips, second_addresses={})
+    clients = Clients(cast(Any, testbed), cast(Any, SimpleNamespace(check=check)))
     made = clients._topology(Client(name, Vantage.OUTSIDE) for name in ("outside-1", "outside-2"))
     assert owners == ["the load balancer of balanced"]
     assert clients.addresses("outside-1") == {parse_address(NAT)}
@@ -173,7 +173,7 @@ def test_clients_know_by_which_addresses_they_are_seen() -> None:
 
 # ---------------------------------------------------------------------------------- nodes one way, VIPs another
 PRIVATE, PUBLIC = "10.8.0.2", "11.22.33.44"
-VIP_ROW = "loadbalancer.local.tcp.ipv4.outside-1-to-vip"
+VIP_CHECK = "loadbalancer.local.tcp.ipv4.outside-1-to-vip"
 SAID = "vantage.outside.vips.ipv4"
 
 
@@ -198,45 +198,45 @@ def test_where_vips_are_another_way_than_nodes_the_nodes_word_is_no_proof(seen: 
     assert at_vips([], [{Family.IPV4: vip}]) == {}, "containers stand beside the nodes"
 
 
-def judged(row: str, seen: AddressClass | str, facts: dict[str, str]) -> Verdict:
-    cell = by_id(row)
-    made = show(cell.path, seen) if isinstance(seen, AddressClass) else made_answer(cell.path, seen)
-    return verdict(cell, made, facts=facts)
+def judged(check: str, seen: AddressClass | str, facts: dict[str, str]) -> Verdict:
+    path_check = by_id(check)
+    made = show(path_check.path, seen) if isinstance(seen, AddressClass) else made_answer(path_check.path, seen)
+    return verdict(path_check, made, facts=facts)
 
 
 @pytest.mark.parametrize(
-    ("row", "seen", "status"),
+    ("check", "seen", "status"),
     [
-        (VIP_ROW, AddressClass.CLIENT, Status.PASS),
-        (VIP_ROW, "11.22.33.44", Status.INCONCLUSIVE),
-        (VIP_ROW, AddressClass.NODE, Status.FAIL),
-        (VIP_ROW, AddressClass.DROPPED, Status.FAIL),
+        (VIP_CHECK, AddressClass.CLIENT, Status.PASS),
+        (VIP_CHECK, "11.22.33.44", Status.INCONCLUSIVE),
+        (VIP_CHECK, AddressClass.NODE, Status.FAIL),
+        (VIP_CHECK, AddressClass.DROPPED, Status.FAIL),
         ("loadbalancer.local.source-ranges.tcp.ipv4.outside-1-to-vip", AddressClass.DROPPED, Status.INCONCLUSIVE),
         ("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node", "11.22.33.44", Status.FAIL),
     ],
 )
 def test_what_may_be_nat_before_the_load_balancer_is_not_the_products_fault(
-    row: str, seen: AddressClass | str, status: Status
+    check: str, seen: AddressClass | str, status: Status
 ) -> None:
-    said = judged(row, seen, {SAID: "another way leads there"})
+    said = judged(check, seen, {SAID: "another way leads there"})
     assert said.status is status, said.reason
     assert (said.reason == "another way leads there") is (status is Status.INCONCLUSIVE)
     if status is Status.INCONCLUSIVE:
-        assert judged(row, seen, {}).status is Status.FAIL, "nothing speaks against the vantage"
+        assert judged(check, seen, {}).status is Status.FAIL, "nothing speaks against the vantage"
 
 
-def test_rows_of_other_suites_about_the_source_at_vips_go_by_the_same_fact() -> None:
-    sourced = [row for row in all_rows() if row.source_at_vips == {"ipv4"}]
-    assert {row.suite for row in sourced} == {
+def test_checks_of_other_suites_about_the_source_at_vips_go_by_the_same_fact() -> None:
+    sourced = [check for check in all_checks() if check.source_at_vips == {"ipv4"}]
+    assert {check.suite for check in sourced} == {
         "source_ip",
         "interoperability",
         "compatibility",
         "convergence",
         "continuity",
     }
-    for row in (next(row for row in sourced if row.suite == suite) for suite in ("convergence", "continuity")):
-        has = {name: Feature(True, "there") for name in row.features}
+    for check in (next(check for check in sourced if check.suite == suite) for suite in ("convergence", "continuity")):
+        has = {name: Feature(True, "there") for name in check.features}
         foreign = Decision(Status.FAIL, "x", "y", foreign=True)
-        failed = give_verdict(row, has, {SAID: "another way"}, lambda seen=foreign: seen)  # type: ignore[misc]
+        failed = give_verdict(check, has, {SAID: "another way"}, lambda seen=foreign: seen)  # type: ignore[misc]
         assert (failed.status, failed.reason) == (Status.INCONCLUSIVE, "another way")
-        assert give_verdict(row, has, {}, lambda: Decision(Status.FAIL, "x", "y")).status is Status.FAIL
+        assert give_verdict(check, has, {}, lambda: Decision(Status.FAIL, "x", "y")).status is Status.FAIL

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from esipp.checks.catalog import all_cells
+from esipp.checks.catalog import all_path_checks
 from esipp.checks.check import Feature, Level, Status
 from esipp.checks.model import (
     CONTROL_BACKEND,
@@ -24,16 +24,16 @@ from esipp.checks.model import (
     Vantage,
 )
 from esipp.checks.observation import Observation, Outcome, Verdict
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.judging.paths import Evidence, judge
 from esipp.judging.topology import Node, Pod, Stand, Topology, parse_address
 
-CELLS = tuple(all_cells())
-SOURCE_IP = tuple(cell for cell in CELLS if cell.suite == "source_ip")
+CHECKS = tuple(all_path_checks())
+SOURCE_IP = tuple(path_check for path_check in CHECKS if path_check.suite == "source_ip")
 NODES = ("worker-a", "worker-b", "worker-c", "control-plane")
 ROLES = dict(zip(Role, NODES, strict=True))
 FINE = (Status.PASS, Status.RECORDED)
-"""What rows say where nothing is wrong: informational ones are recorded."""
+"""What checks say where nothing is wrong: informational ones are recorded."""
 
 
 def _pair(v4: str, v6: str) -> dict[Family, str]:
@@ -74,7 +74,7 @@ TELLS = {
     Balancer.PROXY_V1: Claim.PROXY_V1,
     Balancer.PROXY_V2: Claim.PROXY_V2,
 }
-FEATURES = {name: Feature(True, "made up") for cell in CELLS for name in cell.features}
+FEATURES = {name: Feature(True, "made up") for path_check in CHECKS for name in path_check.features}
 SAMPLES = 3
 
 
@@ -90,7 +90,7 @@ def topology() -> Topology:
         for name in NODES
     }
     stands = {}
-    for client in {path.client for cell in CELLS for path in cell.paths}:
+    for client in {path.client for path_check in CHECKS for path in path_check.paths}:
         addresses = frozenset(parse_address(a) for a in CLIENT_ADDRESSES[client.name].values())
         node = ROLES[client.role] if client.role else None
         if client.vantage is Vantage.NODE and node:
@@ -194,18 +194,18 @@ def fits(path: Path, shown: AddressClass) -> frozenset[AddressClass]:
 @cache
 def _healthy(samples: int) -> Mapping[str, list[Observation]]:
     shown: dict[Path, AddressClass] = {}
-    for cell in CELLS:
-        for control in cell.controls:
+    for path_check in CHECKS:
+        for control in path_check.controls:
             shown.setdefault(control.path, AddressClass.CLIENT)
-    for cell in sorted(CELLS, key=lambda c: c.level):  # extended rows are the narrower ones and win
-        if cell.level is not Level.RECORD:
-            shown[cell.path] = min(cell.accept)
-        shown.setdefault(cell.path, AddressClass.CLIENT)
+    for path_check in sorted(CHECKS, key=lambda c: c.level):  # extended checks are the narrower ones and win
+        if path_check.level is not Level.RECORD:
+            shown[path_check.path] = min(path_check.accept)
+        shown.setdefault(path_check.path, AddressClass.CLIENT)
     return {path.key: [show(path, what, seq) for seq in range(samples)] for path, what in shown.items()}
 
 
 def healthy(samples: int = SAMPLES) -> dict[str, list[Observation]]:
-    """What every path of every row shows where all rows hold."""
+    """What every path of every check shows where all checks hold."""
     return dict(_healthy(samples))
 
 
@@ -213,7 +213,7 @@ def healthy(samples: int = SAMPLES) -> dict[str, list[Observation]]:
 def evidence() -> Evidence:
     """The healthy world, as the judge gets it; what it has read once is kept for all tests."""
     made = Evidence(healthy(), topology(), FEATURES, SAMPLES)
-    for path in {path for cell in CELLS for path in cell.paths}:
+    for path in {path for path_check in CHECKS for path in path_check.paths}:
         made.readings(path)
     return made
 
@@ -259,14 +259,14 @@ def _told(made: Sequence[Observation], samples: int) -> list[Observation]:
     return numbered(made * samples if len(made) == 1 and made[0].count == 1 else made)
 
 
-def verdict(cell: Cell, *instead: Observation, also: Iterable[Observation] = (), **fields: Any) -> Verdict:
-    """The judge's word on a row where its path shows something else, and other paths do as well.
+def verdict(path_check: PathCheck, *instead: Observation, also: Iterable[Observation] = (), **fields: Any) -> Verdict:
+    """The judge's word on a check where its path shows something else, and other paths do as well.
 
     Every path keeps as many probes as the others have, each with a source port of its own: of a path of which one
-    probe is told, all show the same; where more are told, the row's other paths show more of what they show anyway.
+    probe is told, all show the same; where more are told, the check's other paths show more of what they show anyway.
 
     Args:
-        cell: the row.
+        cell: the check.
         instead: what its own path shows; nothing given leaves it healthy.
         also: what other paths show.
         fields: other fields of the evidence (``facts``, ``features``, ``witnesses``, ``samples`` ...).
@@ -278,14 +278,14 @@ def verdict(cell: Cell, *instead: Observation, also: Iterable[Observation] = (),
     samples = fields.setdefault("samples", max((total for total in totals if total > 1), default=SAMPLES))
     changes = {key: _told(made, samples) for key, made in told.items()}
     if samples != SAMPLES:
-        rest = {path.key for path in cell.paths} - changes.keys()
+        rest = {path.key for path in path_check.paths} - changes.keys()
         changes |= {key: as_many(evidence().observations[key], samples) for key in rest}
-    return judge(cell, changed_evidence(changes, **fields))
+    return judge(path_check, changed_evidence(changes, **fields))
 
 
-_BY_ID = {cell.id: cell for cell in CELLS}
+_BY_ID = {path_check.id: path_check for path_check in CHECKS}
 
 
-def by_id(identity: str) -> Cell:
-    """A row by its id."""
+def by_id(identity: str) -> PathCheck:
+    """A check by its id."""
     return _BY_ID[identity]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from esipp.app.doctor.model import Check, ok, warn
+from esipp.app.doctor.model import DoctorCheck, ok, warn
 from esipp.app.plan.plan import Made
 from esipp.checks.check import Feature
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster
@@ -26,11 +26,11 @@ HINT_RIGHTS = "the account needs 'list' for it, which docs/rbac.yaml leaves out;
 HINT_POLICY = "exempt namespaces with the label app.kubernetes.io/managed-by=esipp, or see docs/rights.md."
 
 
-def of_namespace(hosted: Feature) -> Check:
+def of_namespace(hosted: Feature) -> DoctorCheck:
     """Whether ours may have pods on the host network (``host_network_feature``)."""
     if not hosted.present:
         return warn(
-            "namespace", hosted.why, "without agents on the host network few rows are left: docs/rights.md, "
+            "namespace", hosted.why, "without agents on the host network few checks are left: docs/rights.md, "
             + "or take what is refused off the policy.",
         )  # fmt: skip
     if hosted.why.startswith("taken for"):
@@ -38,7 +38,7 @@ def of_namespace(hosted: Feature) -> Check:
     return ok("namespace", hosted.why)
 
 
-def of_pod(cluster: Cluster, node: str, image: str) -> Check:
+def of_pod(cluster: Cluster, node: str, image: str) -> DoctorCheck:
     """Whether our most privileged pod is admitted, and as it was sent: a dry run in the namespace ``default``."""
     name = "pods"
     manifest = agent_pod(POD, DRY, node, image, raw=True)
@@ -62,7 +62,7 @@ def of_pod(cluster: Cluster, node: str, image: str) -> Check:
     return ok(name, "our most privileged pod is admitted as it is (a dry run in default)")
 
 
-def of_service(cluster: Cluster) -> Check:
+def of_service(cluster: Cluster) -> DoctorCheck:
     """Whether a Service of type LoadBalancer is admitted: a dry run in the namespace ``default``."""
     name = "services"
     spec = {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]}
@@ -133,7 +133,7 @@ def too_little(hard: Mapping[str, Any], made: Made) -> list[str]:
     return found + (["limits.cpu, which pods of ours have not"] if "limits.cpu" in hard else [])
 
 
-def of_quota(cluster: Cluster, made: Made | None) -> Check:
+def of_quota(cluster: Cluster, made: Made | None) -> DoctorCheck:
     """ResourceQuotas that new namespaces seem to get, and whether a run fits into them."""
     name, spaces = "quota", users_namespaces(cluster)
     found = by_default(cluster.list("/api/v1/resourcequotas"), spaces)
@@ -145,15 +145,17 @@ def of_quota(cluster: Cluster, made: Made | None) -> Check:
     if short and made:
         said = f"every namespace has the ResourceQuota {names}, too small for a run: {'; '.join(short)}"
         if any(too_little(hard, standing(made)) for hard in limits):
-            fewer = "ask for fewer rows, or --without load-balancer"
+            fewer = "ask for fewer checks, or --without load-balancer"
             if any("loadbalancers" in each for each in short):
                 fewer = "ask in batches (--parallel-load-balancers N), or --without load-balancer"
             return warn(name, said, f"exempt namespaces named esipp-*, {fewer}.")
-        return warn(name, said, "exempt namespaces named esipp-*; else only the rows interop.many.… are inconclusive.")
+        return warn(
+            name, said, "exempt namespaces named esipp-*; else only the checks interop.many.… are inconclusive."
+        )
     return ok(name, f"every namespace has the ResourceQuota {names}, into which a run fits as far as it counts objects")
 
 
-def of_limits(cluster: Cluster) -> Check:
+def of_limits(cluster: Cluster) -> DoctorCheck:
     """LimitRanges that new namespaces seem to get."""
     found = by_default(cluster.list("/api/v1/limitranges"), users_namespaces(cluster))
     if not found:
@@ -162,7 +164,7 @@ def of_limits(cluster: Cluster) -> Check:
     return warn("limits", said, f"pods of ours ask for {EACH}: does it let them?")
 
 
-def of_policies(cluster: Cluster) -> Check:
+def of_policies(cluster: Cluster) -> DoctorCheck:
     """NetworkPolicies that new namespaces seem to get; a run lifts them by one of its own."""
     items: Sequence[Json] = cluster.list("/apis/networking.k8s.io/v1/networkpolicies")
     found = by_default(items, users_namespaces(cluster))

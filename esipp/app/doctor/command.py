@@ -9,18 +9,18 @@ from esipp.app.doctor.text import as_json, as_text
 from esipp.app.exit_codes import OF_A_DOCTOR
 from esipp.app.options import add_run_options, settings_of
 from esipp.base.errors import PreflightError
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 
-Select = Callable[[Sequence[str]], list[Row]]
+Select = Callable[[Sequence[str]], list[Check]]
 
 SILENT = {"lane": "run", "out": None, "junit": None, "alluredir": None, "seed": None}
 """Options that say nothing of what a run does to a cluster, and what they are if they are not given."""
 
 
 def add_run_arguments(parser: argparse.ArgumentParser, suites: Sequence[str]) -> None:
-    """All of ``esipp run``: rows, suites, options."""
+    """All of ``esipp run``: checks, suites, options."""
     add = parser.add_argument
-    add("rows", nargs="*", metavar="ROW", help="ids of rows, or parts of them (default: all rows)")
+    add("rows", nargs="*", metavar="ROW", help="ids of checks, or parts of them (default: all checks)")
     add("--suite", action="append", default=[], choices=suites, help="only this suite; repeatable")
     add_run_options(parser)
     add("--alluredir", default=None, metavar="DIR", help="Allure results, written while the run goes on")
@@ -31,7 +31,7 @@ def add_doctor(commands: Any, select: Select, suites: Sequence[str]) -> None:
 
     Args:
         commands: the parser's.
-        select: the rows that words name.
+        select: the checks that words name.
         suites: the names of all suites.
     """
     parser = commands.add_parser(
@@ -46,10 +46,10 @@ def add_doctor(commands: Any, select: Select, suites: Sequence[str]) -> None:
 
 
 def _doctor(options: argparse.Namespace, select: Select) -> int:
-    rows = [row for row in select(options.rows) if not options.suite or row.suite in options.suite]
-    if not rows:
-        raise PreflightError("None of these rows is of these suites.", "'esipp list' prints them all.")
-    report = examine_all(settings_of(options), rows, words(options))
+    checks = [check for check in select(options.checks) if not options.suite or check.suite in options.suite]
+    if not checks:
+        raise PreflightError("None of these checks is of these suites.", "'esipp list' prints them all.")
+    report = examine_all(settings_of(options), checks, words(options))
     print(as_json(report) if options.format == "json" else "\n".join(as_text(report)))
     return int(report.exit_code)
 
@@ -59,4 +59,4 @@ def words(options: argparse.Namespace) -> list[str]:
     silent = [
         f"--{name}={value}" for name, usual in SILENT.items() if (value := getattr(options, name)) not in (None, usual)
     ]
-    return [*silent, *(f"--suite={name}" for name in options.suite), *options.rows]
+    return [*silent, *(f"--suite={name}" for name in options.suite), *options.checks]

@@ -3,11 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from esipp.app.doctor.model import Check, no, ok, warn
+from esipp.app.doctor.model import DoctorCheck, no, ok, warn
 from esipp.base.customisation import Pairs
 from esipp.base.kubernetes_version import read_version
 from esipp.base.plural import counted
-from esipp.checks.check import HEALTH_VIEW, OUTSIDE, TWO_ADDRESSES, Row
+from esipp.checks.check import HEALTH_VIEW, OUTSIDE, TWO_ADDRESSES, Check
 from esipp.checks.model import Family
 from esipp.checks.required_features import lacking, refusal
 from esipp.cluster.dialect import NEWEST_RUN, dialect_of
@@ -23,7 +23,7 @@ from esipp.testbed.source_ranges import FACT, decide
 UNKNOWN = "unknown"
 
 
-def of_version(version: str, server: str) -> Check:
+def of_version(version: str, server: str) -> DoctorCheck:
     """Whether a server is one of those that we know, by its minor version; one that is too old was told before."""
     name, number = "API server", read_version(version)
     if number is None:
@@ -40,11 +40,11 @@ def of_version(version: str, server: str) -> Check:
 
 
 # ------------------------------------------------------------------------------------------------------------- rights
-def of_rights(missing: Sequence[Right], rows: Iterable[Row]) -> Check:
-    """The rights that are lacking of those without which nothing begins, with the rows that they are for."""
+def of_rights(missing: Sequence[Right], checks: Iterable[Check]) -> DoctorCheck:
+    """The rights that are lacking of those without which nothing begins, with the checks that they are for."""
     if not missing:
         return ok("rights", "the account holds all that a run needs")
-    suites = [row.suite for row in rows]
+    suites = [check.suite for check in checks]
     grouped: dict[str, list[str]] = defaultdict(list)
     for right in missing:
         grouped[_for_what(right, suites)].append(str(right))
@@ -54,7 +54,7 @@ def of_rights(missing: Sequence[Right], rows: Iterable[Row]) -> Check:
 
 def _for_what(right: Right, suites: Sequence[str]) -> str:
     if right in OF_EVERY_RUN:
-        return f"all {counted(len(suites), 'row')}" if len(suites) > 1 else "the row"
+        return f"all {counted(len(suites), 'row')}" if len(suites) > 1 else "the check"
     of = [f"{suite}, {counted(count, 'row')}" for suite in needed_by(right) if (count := suites.count(suite))]
     return "; ".join([*of, *(["--allow-disruptive"] if right in OF_DISRUPTIONS else [])])
 
@@ -63,16 +63,16 @@ WISHED = (*(right for rights in OF_FEATURES.values() for right in rights), *WELC
 """Rights that a run does without."""
 
 
-def of_welcome(missing: Sequence[Right], rows: Iterable[Row]) -> Check:
+def of_welcome(missing: Sequence[Right], checks: Iterable[Check]) -> DoctorCheck:
     """The rights that a run does without, and less is told for it."""
     name = "more rights"
     if not missing:
         return ok(name, "the account holds those, too, without which less is told")
     lost = {feature for feature, rights in OF_FEATURES.items() if set(rights) & set(missing)}
-    count = sum(bool(lost & row.features) for row in rows)
+    count = sum(bool(lost & check.features) for check in checks)
     said = f"without {', '.join(map(str, missing))} "
     said += (
-        counted(count, "row is unsupported", "rows are unsupported")
+        counted(count, "check is unsupported", "checks are unsupported")
         if count
         else "facts are unknown, and less explains a failure"
     )
@@ -80,7 +80,7 @@ def of_welcome(missing: Sequence[Right], rows: Iterable[Row]) -> Check:
 
 
 # --------------------------------------------------------------------------------------------------------- data plane
-def of_required(found: Findings, required: Sequence[str]) -> list[Check]:
+def of_required(found: Findings, required: Sequence[str]) -> list[DoctorCheck]:
     """Whether what --require names is there, as far as that is known before a run."""
     if not required:
         return []
@@ -95,7 +95,7 @@ def of_required(found: Findings, required: Sequence[str]) -> list[Check]:
     return [ok(name, f"{', '.join(required)}: as far as can be told before a run")]
 
 
-def of_families(found: Findings) -> Check:
+def of_families(found: Findings) -> DoctorCheck:
     """The families that nodes and Services have."""
     name, features = "families", {family: found.features[f"family.{family.value.lower()}"] for family in Family}
     there = [family.value for family, feature in features.items() if feature.present]
@@ -105,7 +105,7 @@ def of_families(found: Findings) -> Check:
     return ok(name, "; ".join([" and ".join(there), *absent]))
 
 
-def of_proxy(found: Findings) -> Check:
+def of_proxy(found: Findings) -> DoctorCheck:
     """What forwards Services on nodes, as far as Kubernetes tells it."""
     facts = found.facts
     names = ("service-proxy", "proxy-mode", "network-add-on", "node-port-addresses")
@@ -117,7 +117,7 @@ def of_proxy(found: Findings) -> Check:
     return ok("data plane", said)
 
 
-def of_outside(found: Findings) -> Check:
+def of_outside(found: Findings) -> DoctorCheck:
     """Where clients outside stand; whether nodes are reached from there shows only once pods listen."""
     name, first, second = "outside", found.features[OUTSIDE], found.features[TWO_ADDRESSES]
     if not first.present:
@@ -132,7 +132,9 @@ def of_outside(found: Findings) -> Check:
 
 
 # ------------------------------------------------------------------------------------------------------ load balancers
-def of_balancer(found: Findings, text: str, internal: Pairs = (), promised: float | None = None) -> Iterator[Check]:
+def of_balancer(
+    found: Findings, text: str, internal: Pairs = (), promised: float | None = None
+) -> Iterator[DoctorCheck]:
     """What the cluster's own is taken for, what contradicts that, and who may use the VIPs.
 
     Args:
@@ -163,18 +165,18 @@ def _traits(detected: Detected) -> str:
     return f"class {class_of(detected, 'none').value}, bound {' or '.join(bounds)}"
 
 
-def of_reference(found: Findings) -> Check:
+def of_reference(found: Findings) -> DoctorCheck:
     """The reference load balancer, which stands beside kind's nodes only."""
     name = "reference"
     if found.reference:
         return ok(name, f"{found.facts['load-balancer.reference']} (container {found.reference.container})")
-    said = "no reference load balancer stands beside the nodes: its rows are unsupported"
+    said = "no reference load balancer stands beside the nodes: its checks are unsupported"
     if found.facts.get("provider") == "kind":
         return warn(name, said, "./ci/conformance --keep brings a cluster with one.")
     return ok(name, said)
 
 
-def of_view(found: Findings) -> Check:
+def of_view(found: Findings) -> DoctorCheck:
     """Whether the cluster's own load balancer can be asked what it thinks of nodes."""
     feature = found.features[HEALTH_VIEW]
     if feature.present:

@@ -10,10 +10,10 @@ from esipp.app.doctor import admission, nodes
 from esipp.app.doctor import environment as surroundings
 from esipp.app.doctor import leftovers as left
 from esipp.app.doctor import machine as here
-from esipp.app.doctor.model import Check, Grade, Report, no, ok, warn
+from esipp.app.doctor.model import DoctorCheck, Grade, Report, no, ok, warn
 from esipp.app.plan.plan import RUN, Json, Work, work_of
 from esipp.base.errors import EsippError
-from esipp.checks.check import Level, Row, missing_features
+from esipp.checks.check import Check, Level, missing_features
 from esipp.checks.model import Role
 from esipp.cluster.client import Cluster
 from esipp.cluster.rights import lacking
@@ -46,17 +46,17 @@ NEEDS_SERVER = (
 )
 
 
-def examine_all(settings: Settings, rows: Sequence[Row], asked: Sequence[str]) -> Report:
+def examine_all(settings: Settings, checks: Sequence[Check], asked: Sequence[str]) -> Report:
     """Look at everything.
 
     Args:
         settings: of the run that is meant.
-        rows: those that it would be asked for.
+        checks: those that it would be asked for.
         asked: the same, and what else is no setting, as words of ``esipp run``.
     """
     report = Report(" ".join([settings.repeat, *map(shlex.quote, asked)]), clean_command(settings))
     know_cloud(settings)
-    cluster = report.must("kubeconfig", lambda: Cluster(settings.context, settings.kubeconfig, settings.wishes))
+    cluster = report.must("kubeconfig", lambda: Cluster(settings.context, settings.kubeconfig, settings.customisation))
     version = report.must("API server", cluster.version) if cluster else None
     _here(report, settings, version or "")
     if cluster is None or version is None:
@@ -64,7 +64,7 @@ def examine_all(settings: Settings, rows: Sequence[Row], asked: Sequence[str]) -
         report.checks.append(warn("all else", f"{NEEDS_SERVER} {said}", "mend that first, and ask again."))
         report.why_no_work = "the API server was not asked"
         return report
-    examine_cluster(report, cluster, version, settings, rows)
+    examine_cluster(report, cluster, version, settings, checks)
     return report
 
 
@@ -90,49 +90,51 @@ def _here(report: Report, settings: Settings, version: str) -> None:
         checks.append(ok("disk", f"{disk[1] / 2**30:.1f} GiB are free in {disk[0]}"))
 
 
-def examine_cluster(report: Report, cluster: Cluster, version: str, settings: Settings, rows: Sequence[Row]) -> None:
+def examine_cluster(
+    report: Report, cluster: Cluster, version: str, settings: Settings, checks: Sequence[Check]
+) -> None:
     """What an API server that answers tells."""
-    checks = report.checks
+    said_of = report.checks
     if report.passes("API server", partial(check_version, version)):
-        checks.append(surroundings.of_version(version, cluster.server))
+        said_of.append(surroundings.of_version(version, cluster.server))
     report.may("clock", lambda: here.of_clock(cluster), "is it asked through a proxy?")
-    _rights(report, cluster, settings, rows)
+    _rights(report, cluster, settings, checks)
     raw = report.must("nodes", lambda: list_nodes(cluster))
-    pull = settings.wishes.pull_secret
+    pull = settings.customisation.pull_secret
     has_secret = report.passes("pull secret", lambda: load(cluster, pull, settings.image))
     secret = f"with --image-pull-secret {pull}" if pull else "without a secret of ours"
     if has_secret:
         said = f"{pull} has what {settings.image} is pulled with" if pull else "none is named, and so none is made"
-        checks.append(ok("pull secret", said))
+        said_of.append(ok("pull secret", said))
     found = None
     if raw:
         there = read_nodes(raw, settings)
         cast = report.must("nodes", lambda: check_nodes(raw, settings))
         parts = with_control_plane(there.values(), cast[1]) if cast else {}
         chosen = sample(there.values(), parts, settings.sample_nodes, settings.seed)
-        checks.append(nodes.of_nodes(raw, cast[1] if cast else {}, settings.wishes, chosen))
+        said_of.append(nodes.of_nodes(raw, cast[1] if cast else {}, settings.customisation, chosen))
         if settings.image:
-            checks.append(nodes.of_image(settings.image, raw, there, secret))
+            said_of.append(nodes.of_image(settings.image, raw, there, secret))
         roles = cast[1] if cast else {Role.ENDPOINT_NODE: nodes.first(there.values())}
         found = _around(report, cluster, settings, Seen(version, raw, there, roles, Outside(), None))
         if found:
             _found(report, found, settings)
         if found and cast:
-            _work(report, found, settings, rows)
+            _work(report, found, settings, checks)
     elif raw is not None:
-        checks.append(no("nodes", "there are none", "two are needed that take pods."))
+        said_of.append(no("nodes", "there are none", "two are needed that take pods."))
     if report.work is None:
         report.why_no_work = "too little is known of the cluster, as the lines with 'no' say"
     _admission(report, cluster, settings, found, raw)
     _left(report, cluster)
 
 
-def _rights(report: Report, cluster: Cluster, settings: Settings, rows: Sequence[Row]) -> None:
-    missing = report.must("rights", lambda: missing_rights(cluster, settings, {row.suite for row in rows}))
+def _rights(report: Report, cluster: Cluster, settings: Settings, checks: Sequence[Check]) -> None:
+    missing = report.must("rights", lambda: missing_rights(cluster, settings, {check.suite for check in checks}))
     if missing is not None:
-        report.checks.append(surroundings.of_rights(missing, rows))
+        report.checks.append(surroundings.of_rights(missing, checks))
     report.may(
-        "more rights", lambda: surroundings.of_welcome(lacking(cluster, surroundings.WISHED), rows), "docs/rights.md"
+        "more rights", lambda: surroundings.of_welcome(lacking(cluster, surroundings.WISHED), checks), "docs/rights.md"
     )
 
 
@@ -162,21 +164,21 @@ def _found(report: Report, found: Findings, settings: Settings) -> None:
         surroundings.of_families(found),
         surroundings.of_proxy(found),
         surroundings.of_outside(found),
-        *surroundings.of_balancer(found, settings.source_ranges, settings.wishes.internal, settings.bound),
+        *surroundings.of_balancer(found, settings.source_ranges, settings.customisation.internal, settings.bound),
         surroundings.of_reference(found),
         surroundings.of_view(found),
     ]
     report.checks += [check for check in checks if check.name not in told]
 
 
-def _work(report: Report, found: Findings, settings: Settings, rows: Sequence[Row]) -> None:
+def _work(report: Report, found: Findings, settings: Settings, checks: Sequence[Check]) -> None:
     """What would be asked, and what that makes and takes."""
     roles = with_control_plane(found.nodes.values(), found.roles)
     ground = Ground(RUN, settings.image or "image", found.nodes, roles, found.features)
     detected = found.balancer
     asked = settings.samples, settings.moves
     work = work_of(
-        rows,
+        checks,
         ground,
         detected.profiles,
         *asked,
@@ -186,7 +188,7 @@ def _work(report: Report, found: Findings, settings: Settings, rows: Sequence[Ro
         parallel=settings.parallel_load_balancers,
     )
     report.work = work
-    report.left_out = sum(_is_left_out(row, found) for row in rows)
+    report.left_out = sum(_is_left_out(check, found) for check in checks)
     report.created = _created(work, settings, found)
     report.later = [
         "second addresses of nodes (the agents tell them)",
@@ -194,18 +196,18 @@ def _work(report: Report, found: Findings, settings: Settings, rows: Sequence[Ro
         "whether load balancers are made at all, and what they carry",
     ]
     if not work.asked:
-        report.checks.append(no("rows", "none of the rows could be asked", "the reasons are told below."))
+        report.checks.append(no("rows", "none of the checks could be asked", "the reasons are told below."))
 
 
-def _is_left_out(row: Row, found: Findings) -> bool:
-    """Whether a core row is not asked through our own doing."""
-    about = row.level is Level.CORE and not row.instrument
-    return about and any(each.ours for each in missing_features(row, found.features).values())
+def _is_left_out(check: Check, found: Findings) -> bool:
+    """Whether a core check is not asked through our own doing."""
+    about = check.level is Level.CORE and not check.instrument
+    return about and any(each.ours for each in missing_features(check, found.features).values())
 
 
 def _created(work: Work, settings: Settings, found: Findings) -> list[str]:
-    told = ["Deployments of the continuity suite"] if any(row.suite == "continuity" for row in work.asked) else []
-    told += ["a copy of the pull secret"] if settings.wishes.pull_secret else []
+    told = ["Deployments of the continuity suite"] if any(check.suite == "continuity" for check in work.asked) else []
+    told += ["a copy of the pull secret"] if settings.customisation.pull_secret else []
     told += ["a NetworkPolicy that allows all, where others deny"]
     told += ["processes of the prober on this machine or over ssh"] if found.landed else []
     if settings.allow_disruptive:
@@ -230,7 +232,7 @@ def _admission(
 
 
 def _left(report: Report, cluster: Cluster) -> None:
-    def look() -> Check:
+    def look() -> DoctorCheck:
         report.left_over = left.left_over(cluster, report.clean)
         dead = [each for each in report.left_over if not each.alive]
         if dead:

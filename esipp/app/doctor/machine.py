@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from esipp.app.doctor.model import Check, ok, warn
+from esipp.app.doctor.model import DoctorCheck, ok, warn
 from esipp.base.kubernetes_version import read_version
 from esipp.cluster.client import Cluster
 
@@ -31,7 +31,7 @@ def kubectl_version(path: str) -> str:
         return ""
 
 
-def of_kubectl(path: str, client: str, server: str) -> Check:
+def of_kubectl(path: str, client: str, server: str) -> DoctorCheck:
     """Whether a kubectl fits a server; of a server that is not known every one does."""
     own, other = read_version(client), read_version(server)
     if own is None:
@@ -45,7 +45,7 @@ def of_kubectl(path: str, client: str, server: str) -> Check:
     return ok("kubectl", f"{client} ({path})")
 
 
-def of_clock(cluster: Cluster, now: Callable[[], float] = time.time) -> Check:
+def of_clock(cluster: Cluster, now: Callable[[], float] = time.time) -> DoctorCheck:
     """How far this machine's clock and the API server's are apart; what the request took is not held against them."""
     began = now()
     told = cluster.date()

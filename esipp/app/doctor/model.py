@@ -21,7 +21,7 @@ class Grade(StrEnum):
 
 
 @dataclass(frozen=True)
-class Check:
+class DoctorCheck:
     """What was looked at, and what is the matter with it; ``hint`` says what to do, and is there unless all is well."""
 
     name: str
@@ -30,19 +30,19 @@ class Check:
     hint: str = ""
 
 
-def ok(name: str, sentence: str) -> Check:
+def ok(name: str, sentence: str) -> DoctorCheck:
     """All is well."""
-    return Check(name, Grade.OK, sentence)
+    return DoctorCheck(name, Grade.OK, sentence)
 
 
-def warn(name: str, sentence: str, hint: str) -> Check:
+def warn(name: str, sentence: str, hint: str) -> DoctorCheck:
     """To be looked at."""
-    return Check(name, Grade.WARN, sentence, hint)
+    return DoctorCheck(name, Grade.WARN, sentence, hint)
 
 
-def no(name: str, sentence: str, hint: str) -> Check:
+def no(name: str, sentence: str, hint: str) -> DoctorCheck:
     """Nothing can be run like this."""
-    return Check(name, Grade.NO, sentence, hint)
+    return DoctorCheck(name, Grade.NO, sentence, hint)
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,13 @@ class LeftOver:
 class Report:
     """Everything; ``work`` is None where too little is known of the cluster, and ``why_no_work`` says why.
 
-    ``left_out`` is the number of core rows that are left out by our own doing, which make the result PARTIAL at best.
+    ``left_out`` is the number of core checks that are left out by our own doing, which make the result PARTIAL at best.
     ``later`` is what is only known once a run has begun; ``created`` is what is created besides ``work.made``.
     """
 
     command: str
     clean: str
-    checks: list[Check] = field(default_factory=list)
+    checks: list[DoctorCheck] = field(default_factory=list)
     work: Work | None = None
     why_no_work: str = ""
     left_out: int = 0
@@ -105,7 +105,7 @@ class Report:
         self.must(name, look)
         return len(self.checks) == before
 
-    def may(self, name: str, look: Callable[[], Check], hint: str) -> None:
+    def may(self, name: str, look: Callable[[], DoctorCheck], hint: str) -> None:
         """Look at something that a run can do without knowing."""
         try:
             self.checks.append(look())

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from esipp.app.doctor.model import Check, ok, warn
-from esipp.base.customisation import Wishes
+from esipp.app.doctor.model import DoctorCheck, ok, warn
+from esipp.base.customisation import Customisation
 from esipp.base.plural import counted
 from esipp.checks.model import Role
 from esipp.judging.topology import Node, read_node
@@ -21,9 +21,9 @@ NOT_PULLED = "localhost"
 """The registry that nobody has: such an image must be brought to the nodes."""
 
 
-def why_not(item: Json, wishes: Wishes) -> str:
+def why_not(item: Json, customisation: Customisation) -> str:
     """Why a node takes no pods of ours of its own accord; empty where it does."""
-    node = read_node(item, wishes)
+    node = read_node(item, customisation)
     spec = item.get("spec") or {}
     system = ((item.get("status") or {}).get("nodeInfo") or {}).get("operatingSystem", "linux")
     if not node.chosen:
@@ -34,7 +34,7 @@ def why_not(item: Json, wishes: Wishes) -> str:
         return "is not Ready"
     if spec.get("unschedulable"):
         return "is cordoned"
-    taints = [str(each.get("key")) for each in spec.get("taints") or () if wishes.repelled([each])]
+    taints = [str(each.get("key")) for each in spec.get("taints") or () if customisation.repelled([each])]
     return f"has the taint {', '.join(taints)}" if taints else ""
 
 
@@ -49,9 +49,11 @@ def first(nodes: Iterable[Node]) -> str:
     return min(nodes, key=lambda node: (not (node.schedulable and node.chosen), node.name)).name
 
 
-def of_nodes(raw: Sequence[Json], roles: Mapping[Role, str], wishes: Wishes, chosen: Sample = NO_SAMPLE) -> Check:
+def of_nodes(
+    raw: Sequence[Json], roles: Mapping[Role, str], customisation: Customisation, chosen: Sample = NO_SAMPLE
+) -> DoctorCheck:
     """How many there are, which part they play, why others play none, and which would carry an agent."""
-    reasons = {item["metadata"]["name"]: why_not(item, wishes) for item in raw}
+    reasons = {item["metadata"]["name"]: why_not(item, customisation) for item in raw}
     takers = [name for name, why in reasons.items() if not why]
     kinds = architectures(raw)
     parts = ", ".join(f"{role.value} {name}" for role, name in roles.items())
@@ -63,7 +65,7 @@ def of_nodes(raw: Sequence[Json], roles: Mapping[Role, str], wishes: Wishes, cho
     if len(kinds) > 1:
         return warn("nodes", said, f"the image must be there for {' and '.join(kinds)}: an index of both.")
     if len(takers) < 3:
-        return warn("nodes", said, "rows that need a third node are unsupported: add one, or name its taint.")
+        return warn("nodes", said, "checks that need a third node are unsupported: add one, or name its taint.")
     return ok("nodes", said)
 
 
@@ -78,7 +80,7 @@ def names_of(reference: str) -> set[str]:
     return found
 
 
-def of_image(reference: str, raw: Sequence[Json], nodes: Mapping[str, Node], secret: str) -> Check:
+def of_image(reference: str, raw: Sequence[Json], nodes: Mapping[str, Node], secret: str) -> DoctorCheck:
     """Whether nodes that may carry pods of ours have the image, as far as they tell.
 
     Args:

@@ -45,12 +45,12 @@ def _one_line(text: str) -> str:
 
 
 def _work(report: Report, work: Work) -> Iterator[str]:
-    yield from line("rows", f"{len(work.asked)} of {work.rows} would be asked: {levels_of(work.asked)}")
+    yield from line("rows", f"{len(work.asked)} of {work.checks} would be asked: {levels_of(work.asked)}")
     if report.left_out:
-        told = many(report.left_out, "core row is", "core rows are")
+        told = many(report.left_out, "core check is", "core checks are")
         yield from line("", f"PARTIAL at best: {told} left out on our side (options, clients, rights)")
-    for why, rows in sorted(work.unsupported.items(), key=lambda each: -len(each[1])):
-        yield from line("unsupported", f"{len(rows)} ({levels_of(rows)}) {why}")
+    for why, checks in sorted(work.unsupported.items(), key=lambda each: -len(each[1])):
+        yield from line("unsupported", f"{len(checks)} ({levels_of(checks)}) {why}")
     for limit, hit in work.limited:
         yield from line(limit.outcome.value, f"{len(hit)} ({levels_of(hit)}) {limit.why}")
     yield from line("waiting", "; ".join(waits(work)))
@@ -101,7 +101,7 @@ def _work_as_json(report: Report) -> Json | None:
     if report.work is None:
         return None
     told = work_as_json(report.work, report.clean)
-    for group, rows in zip(told["unsupported"], report.work.unsupported.values(), strict=True):
-        levels = [row.level.value for row in rows]
+    for group, checks in zip(told["unsupported"], report.work.unsupported.values(), strict=True):
+        levels = [check.level.value for check in checks]
         group["levels"] = {level: levels.count(level) for level in dict.fromkeys(levels)}
     return {**told, "made_besides": report.created}

@@ -10,12 +10,12 @@ NAMESPACE, JOB = "esipp-account", "esipp"
 """Those of deploy/job.yaml."""
 
 EXIT_CODES = """exit codes are those of the run:
-  0  conformant: every core row that was asked holds (the last line says PARTIAL if core rows were left out)
-  1  not conformant: a core row fails, or a row is flaky
+  0  conformant: every core check that was asked holds (the last line says PARTIAL if core checks were left out)
+  1  not conformant: a core check fails, or a check is flaky
   2  the run was interrupted, or fetching was
-  3  the harness failed, a core row could not be decided; or the report could not be fetched, or is gone
+  3  the harness failed, a core check could not be decided; or the report could not be fetched, or is gone
   4  wrong usage, no such Job, or it is still running; or the cluster was not fit to be asked
-  5  no row was selected
+  5  no check was selected
 """
 
 

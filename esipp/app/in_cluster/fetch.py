@@ -9,7 +9,7 @@ from typing import IO
 from esipp.app.in_cluster.archive import Parcel, digest, read, unpack
 from esipp.app.in_cluster.job import ARCHIVE, FOLDER, PARCEL
 from esipp.app.in_cluster.keep import FETCHED
-from esipp.app.in_cluster.state import KEEPER, RUNNER, Stage, State, state_of
+from esipp.app.in_cluster.state import KEEPER, RUNNER, JobStage, State, state_of
 from esipp.base.errors import ExitCode, HarnessError, PreflightError
 from esipp.base.redaction import redact
 from esipp.cluster.client import ApiError, Cluster, UnreachableError, kubeconfig_arguments
@@ -43,13 +43,13 @@ def ready_pod(cluster: Cluster, namespace: str, job: str, seconds: float) -> str
     """
     try:
         found = _look(cluster, namespace, job)
-        if found.stage is Stage.WAITING and seconds > 0:
+        if found.stage is JobStage.WAITING and seconds > 0:
             print(f"{found.sentence} Waiting for {seconds:.0f} s at most.", file=sys.stderr, flush=True)
             selector = f"job-name={job}"
             pods = f"/api/v1/namespaces/{namespace}/pods"
             for _ in cluster.watch(pods, budget=seconds, labelSelector=selector):
                 found = _look(cluster, namespace, job)
-                if found.stage is not Stage.WAITING:
+                if found.stage is not JobStage.WAITING:
                     break
     except ApiError as refused:
         raise PreflightError(
@@ -57,10 +57,10 @@ def ready_pod(cluster: Cluster, namespace: str, job: str, seconds: float) -> str
         ) from None
     except UnreachableError as silent:
         raise HarnessError(f"The API server stopped answering: {silent}.", "is it up?") from None
-    if found.stage is Stage.READY:
+    if found.stage is JobStage.READY:
         return found.pod
     start = f"kubectl --context {cluster.context} -n {namespace}"
-    if found.stage is Stage.WAITING:
+    if found.stage is JobStage.WAITING:
         raise PreflightError(
             found.sentence, f"--wait SECONDS waits for it; {start} logs -f job/{job} -c {RUNNER} follows it."
         )

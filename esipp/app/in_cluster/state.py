@@ -11,7 +11,7 @@ RUNNER, KEEPER = "esipp", "report"
 """The Job's containers: the first runs, the second, which is ready, keeps the report."""
 
 
-class Stage(StrEnum):
+class JobStage(StrEnum):
     """``waiting``: not there yet, and it may come. ``ready``: to be fetched. ``over``: there will be none."""
 
     WAITING = "waiting"
@@ -23,7 +23,7 @@ class Stage(StrEnum):
 class State:
     """A Job's stage; what is to be said of it, as a sentence; its pod; the exit code, if that has ended."""
 
-    stage: Stage
+    stage: JobStage
     sentence: str
     pod: str = ""
     exit_code: int | None = None
@@ -38,15 +38,15 @@ def state_of(name: str, job: Json | None, pods: Sequence[Json]) -> State:
         pods: those that belong to it.
     """
     if job is None:
-        return State(Stage.OVER, f"There is no Job '{name}'.")
+        return State(JobStage.OVER, f"There is no Job '{name}'.")
     if not pods:
         for condition in (job.get("status") or {}).get("conditions") or ():
             if condition.get("type") == "Failed" and condition.get("status") == "True":
                 why = str(condition.get("message") or condition.get("reason") or "without a reason").rstrip(".")
-                return State(Stage.OVER, f"The Job '{name}' has failed and has no pod any more: {why}.")
+                return State(JobStage.OVER, f"The Job '{name}' has failed and has no pod any more: {why}.")
         if (job.get("spec") or {}).get("suspend"):
-            return State(Stage.WAITING, f"The Job '{name}' is suspended.")
-        return State(Stage.WAITING, f"The Job '{name}' has no pod yet.")
+            return State(JobStage.WAITING, f"The Job '{name}' is suspended.")
+        return State(JobStage.WAITING, f"The Job '{name}' has no pod yet.")
     newest = max(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp") or ""))
     return _of_pod(name, newest)
 
@@ -66,21 +66,21 @@ def _of_pod(name: str, pod: Json) -> State:
         return _ended(own, ran, "and there is no report")
     if status.get("phase") in ("Failed", "Succeeded"):  # evicted, say
         why = str(status.get("message") or status.get("reason") or status["phase"]).rstrip(".")
-        return State(Stage.OVER, f"The pod {own} has ended without a report: {why}.", own)
+        return State(JobStage.OVER, f"The pod {own} has ended without a report: {why}.", own)
     if pod["metadata"].get("deletionTimestamp"):
-        return State(Stage.OVER, f"The pod {own} is being deleted.", own)
+        return State(JobStage.OVER, f"The pod {own} is being deleted.", own)
     if keeper.get("ready"):
-        return State(Stage.READY, f"The report of the Job '{name}' is ready.", own)
+        return State(JobStage.READY, f"The report of the Job '{name}' is ready.", own)
     if running := state.get("running"):
         return State(
-            Stage.WAITING, f"The Job '{name}' is still running, since {running.get('startedAt', 'unknown')}.", own
+            JobStage.WAITING, f"The Job '{name}' is still running, since {running.get('startedAt', 'unknown')}.", own
         )
     if ran:
         why = _why_not(status, keeper.get("state") or {})
         return State(
-            Stage.WAITING, f"The run of the Job '{name}' is over, and its report is not ready yet: {why}.", own
+            JobStage.WAITING, f"The run of the Job '{name}' is over, and its report is not ready yet: {why}.", own
         )
-    return State(Stage.WAITING, f"The pod {own} has not started: {_why_not(status, state)}.", own)
+    return State(JobStage.WAITING, f"The pod {own} has not started: {_why_not(status, state)}.", own)
 
 
 def _container(status: Json, kind: str, name: str) -> Json:
@@ -94,7 +94,7 @@ def _ended(pod: str, terminated: Json, left: str) -> State:
     code = int(terminated.get("exitCode", -1))
     reason = str(terminated.get("reason") or "")
     why = f" ({reason})" if reason not in ("", "Completed", "Error") else ""
-    return State(Stage.OVER, f"The pod {pod} has ended with exit code {code}{why}, {left}.", pod, code)
+    return State(JobStage.OVER, f"The pod {pod} has ended with exit code {code}{why}, {left}.", pod, code)
 
 
 def _why_not(status: Json, state: Json) -> str:

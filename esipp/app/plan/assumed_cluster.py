@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from esipp.base.errors import PreflightError
-from esipp.checks.check import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, Feature, Row
+from esipp.checks.check import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, Check, Feature
 from esipp.checks.model import Balancer, Family, Role
 from esipp.checks.profile import LoadBalancer
 from esipp.checks.versions import asked_version, version_features
@@ -31,7 +31,7 @@ class Asked:
 
     Args:
         profile: the load balancer.
-        rows: those that are asked for.
+        checks: those that are asked for.
         nodes: how many take pods.
         families: those that nodes and Services have; none for all that the load balancer carries.
         version: of the API server; empty for one that has everything.
@@ -45,7 +45,7 @@ class Asked:
     """
 
     profile: LoadBalancer
-    rows: Sequence[Row]
+    checks: Sequence[Check]
     nodes: int = 3
     families: tuple[Family, ...] = ()
     version: str = ""
@@ -83,14 +83,16 @@ def imagine(asked: Asked) -> Imagined:
     nodes = {node.name: node for node in _nodes(asked.nodes, families, shown=own_kind or not _managed(asked.profile))}
     roles = cast_roles(nodes.values())
     known = _known(asked, families, own_kind=own_kind)
-    names = {name for row in asked.rows for name in row.features if not name.startswith(KUBERNETES)} | {HOST_NETWORK}
+    names = {name for check in asked.checks for name in check.features if not name.startswith(KUBERNETES)} | {
+        HOST_NETWORK
+    }
     features = {name: known.get(name, Feature(True, ASSUMED)) for name in sorted(names | known.keys())}
     features |= features_of(asked.profile)
     features |= left_out(asked.without, features)
     version = asked.version or NEWEST
     if asked.version:
         asked_version(asked.version)
-    features |= version_features(version, asked.rows)
+    features |= version_features(version, asked.checks)
     assumed = tuple(name for name, feature in features.items() if feature.why == ASSUMED and name in names)
     return Imagined(nodes, with_control_plane(nodes.values(), roles), features, assumed)
 

@@ -11,12 +11,12 @@ from esipp.app.plan.assumed_cluster import Asked
 from esipp.app.plan.plan import plan
 from esipp.app.plan.text import as_json, as_text
 from esipp.base.errors import ExitCode, PreflightError
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from esipp.checks.model import Family
 from esipp.ledger.run import DEFAULT_MOVES, DEFAULT_NODES, DEFAULT_SAMPLES
 from esipp.loadbalancers.profiles.loading import provider
 
-Select = Callable[[Sequence[str]], list[Row]]
+Select = Callable[[Sequence[str]], list[Check]]
 
 
 def add_plan(commands: Any, select: Select, suites: Sequence[str]) -> None:
@@ -24,7 +24,7 @@ def add_plan(commands: Any, select: Select, suites: Sequence[str]) -> None:
 
     Args:
         commands: the parser's.
-        select: the rows that words name.
+        select: the checks that words name.
         suites: the names of all suites.
     """
     parser = commands.add_parser(
@@ -34,7 +34,7 @@ def add_plan(commands: Any, select: Select, suites: Sequence[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("rows", nargs="*", metavar="ROW", help="ids of rows, or parts of them (default: all rows)")
+    add("rows", nargs="*", metavar="ROW", help="ids of checks, or parts of them (default: all checks)")
     add(
         "--provider", required=True, metavar="NAME|FILE.toml", help="the load balancer: 'esipp load-balancers' has them"
     )
@@ -67,14 +67,14 @@ def add_plan(commands: Any, select: Select, suites: Sequence[str]) -> None:
 
 
 def _plan(options: argparse.Namespace, select: Select) -> int:
-    rows = [row for row in select(options.rows) if not options.suite or row.suite in options.suite]
-    if not rows:
-        raise PreflightError("None of these rows is of these suites.", "'esipp list' prints them all.")
+    checks = [check for check in select(options.checks) if not options.suite or check.suite in options.suite]
+    if not checks:
+        raise PreflightError("None of these checks is of these suites.", "'esipp list' prints them all.")
     check_numbers(options)
     made = plan(
         Asked(
             provider(options.provider),
-            rows,
+            checks,
             options.nodes,
             tuple(Family(each) for each in dict.fromkeys(options.family)),
             options.kubernetes,

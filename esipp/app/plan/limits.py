@@ -1,33 +1,33 @@
-"""Which rows a load balancer's limits hit: those that a profile states, and those that follow from it. Pure."""
+"""Which checks a load balancer's limits hit: those that a profile states, and those that follow from it. Pure."""
 
 from collections.abc import Iterable, Iterator
 
-from esipp.checks.check import Level, Row
-from esipp.checks.continuity import ContinuityRow
-from esipp.checks.endpoint_change import MoveRow, What
+from esipp.checks.check import Check, Level
+from esipp.checks.continuity import ContinuityCheck
+from esipp.checks.endpoint_change import EndpointChangeCheck, What
 from esipp.checks.model import AddressClass, Balancer, Family, Vantage
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.checks.profile import Class, Limit, LoadBalancer, Outcome
 from esipp.loadbalancers.capabilities import uncarried, words_of
 
-Limited = tuple[Limit, tuple[Row, ...]]
+Limited = tuple[Limit, tuple[Check, ...]]
 
 SEVERITY = (Outcome.UNSUPPORTED, Outcome.UNDECIDED, Outcome.FAILS, Outcome.DIFFERS)
-"""The worst first: a row stands under one limit only."""
+"""The worst first: a check stands under one limit only."""
 
 LOCAL = frozenset({"Local"})
 
 
-def limited(profile: LoadBalancer, rows: Iterable[Row]) -> list[Limited]:
-    """Each limit with the rows that it hits, each row under the worst one."""
+def limited(profile: LoadBalancer, checks: Iterable[Check]) -> list[Limited]:
+    """Each limit with the checks that it hits, each check under the worst one."""
     stated = (limit for limit in profile.limits if limit.outcome is not Outcome.UNSUPPORTED)
     limits = [*uncarried(profile), *_proxied(profile), *stated]
     limits.sort(key=lambda limit: SEVERITY.index(limit.outcome))
-    found: dict[int, list[Row]] = {}
-    for row in rows:
-        hit = next((number for number, limit in enumerate(limits) if hits(limit, row)), None)
+    found: dict[int, list[Check]] = {}
+    for check in checks:
+        hit = next((number for number, limit in enumerate(limits) if hits(limit, check)), None)
         if hit is not None:
-            found.setdefault(hit, []).append(row)
+            found.setdefault(hit, []).append(check)
     return [(limits[number], tuple(of)) for number, of in sorted(found.items())]
 
 
@@ -42,37 +42,37 @@ def _proxied(profile: LoadBalancer) -> Iterator[Limit]:
     yield Limit(outcome, why, profile.datapath.kind.sources, policies=LOCAL)
 
 
-def hits(limit: Limit, row: Row) -> bool:
-    """Whether a row is about the cluster's own load balancer, and one of those that a limit names."""
+def hits(limit: Limit, check: Check) -> bool:
+    """Whether a check is about the cluster's own load balancer, and one of those that a limit names."""
     if limit.outcome is Outcome.UNSUPPORTED:
-        return any(row.balanced.issuperset(words) for words in words_of(limit))
-    if limit.outcome is Outcome.FAILS and row.level is Level.RECORD:
+        return any(check.balanced.issuperset(words) for words in words_of(limit))
+    if limit.outcome is Outcome.FAILS and check.level is Level.RECORD:
         return False
-    if isinstance(row, MoveRow):
-        return _hits_move(limit, row)
+    if isinstance(check, EndpointChangeCheck):
+        return _hits_move(limit, check)
     if limit.what:
         return False
-    if isinstance(row, ContinuityRow):
-        policy = not limit.policies or row.way.policy.value in limit.policies
-        own = row.way.balancer is Balancer.DEFAULT and _fits(limit.families, row.family)
+    if isinstance(check, ContinuityCheck):
+        policy = not limit.policies or check.way.policy.value in limit.policies
+        own = check.way.balancer is Balancer.DEFAULT and _fits(limit.families, check.family)
         return own and policy and not limit.protocols and not limit.clients
-    cell = getattr(row, "cell", row)  # of a claim that is made again while neighbours flip
-    return isinstance(cell, Cell) and bool(cell.balanced) and _hits_path(limit, cell)
+    path_check = getattr(check, "path_check", check)  # of a claim that is made again while neighbours flip
+    return isinstance(path_check, PathCheck) and bool(path_check.balanced) and _hits_path(limit, path_check)
 
 
-def _hits_move(limit: Limit, row: MoveRow) -> bool:
-    if row.balancer is not Balancer.DEFAULT or not _fits(limit.families, row.family):
+def _hits_move(limit: Limit, check: EndpointChangeCheck) -> bool:
+    if check.balancer is not Balancer.DEFAULT or not _fits(limit.families, check.family):
         return False
     if limit.what:
-        return row.what.value in limit.what
+        return check.what.value in limit.what
     if limit.policies == LOCAL and limit.outcome in (Outcome.FAILS, Outcome.DIFFERS):
-        return row.what is What.SOURCE and row.family is not None
+        return check.what is What.SOURCE and check.family is not None
     return not limit.protocols and not limit.policies and not limit.clients
 
 
-def _hits_path(limit: Limit, cell: Cell) -> bool:
-    path = cell.path
-    if limit.policies == LOCAL and limit.outcome in (Outcome.FAILS, Outcome.DIFFERS) and not _wants_client(cell):
+def _hits_path(limit: Limit, path_check: PathCheck) -> bool:
+    path = path_check.path
+    if limit.policies == LOCAL and limit.outcome in (Outcome.FAILS, Outcome.DIFFERS) and not _wants_client(path_check):
         return False
     policy = path.service.policy.value if path.service and path.service.policy else "unset"
     return (
@@ -84,10 +84,10 @@ def _hits_path(limit: Limit, cell: Cell) -> bool:
 
 
 def _fits(families: frozenset[str], family: Family | None) -> bool:
-    """Whether a row of a family is one that a limit of these, if any, is about."""
+    """Whether a check of a family is one that a limit of these, if any, is about."""
     return not families or (family is not None and family.value in families)
 
 
-def _wants_client(cell: Cell) -> bool:
+def _wants_client(path_check: PathCheck) -> bool:
     """Whether it claims that a client outside is seen."""
-    return cell.accept == {AddressClass.CLIENT} and cell.path.client.vantage is Vantage.OUTSIDE
+    return path_check.accept == {AddressClass.CLIENT} and path_check.path.client.vantage is Vantage.OUTSIDE

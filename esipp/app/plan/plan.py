@@ -1,4 +1,4 @@
-"""From a profile and rows to a plan: what is asked, what is made, how long it takes, what is left. Pure."""
+"""From a profile and checks to a plan: what is asked, what is made, how long it takes, what is left. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any, cast
 from esipp.app.plan import limits
 from esipp.app.plan.assumed_cluster import Asked, imagine
 from esipp.base.plural import counted
-from esipp.checks.check import HOST_NETWORK, Feature, Row, missing_features, say_missing
+from esipp.checks.check import HOST_NETWORK, Check, Feature, missing_features, say_missing
 from esipp.checks.durations import PHASES, expected
 from esipp.checks.model import Balancer, Service, ServiceType, Vantage
 from esipp.checks.path import paths_of
@@ -21,7 +21,7 @@ from esipp.testbed.batches import balanced, batches
 from esipp.testbed.objects import Ground
 from esipp.testbed.pods import speakers_of_sctp
 from esipp.testbed.sampling import NO_SAMPLE, Sample, sample
-from esipp.testbed.testbed import Stage
+from esipp.testbed.testbed import Testbed
 
 RUN = "RUN"
 """Stands for a run's id."""
@@ -36,7 +36,7 @@ class Made:
     Args:
         balancers: Services that the cluster's own load balancer serves.
         batches: in how many batches these are made, one after the other; ``all_balancers`` of them in all.
-        refused: rows that need more load balancers at the same time than may be there.
+        refused: checks that need more load balancers at the same time than may be there.
         reference: those of the reference load balancer.
         unserved: those of a class that nobody serves: they cost nothing.
         services: all other Services.
@@ -79,19 +79,19 @@ class Work:
     """What a run would do on a cluster, seen or imagined.
 
     Args:
-        rows: how many are asked for.
+        checks: how many are asked for.
         asked: those that would be asked.
         unsupported: those that would not, and why.
-        limited: those that are asked, and what is predicted of them; a row stands under its worst limit.
+        limited: those that are asked, and what is predicted of them; a check stands under its worst limit.
         made: what would exist at once.
         sample: the nodes that carry an agent; none where the cluster admits none.
         patience: how long is waited.
         parts: where the time goes.
     """
 
-    rows: int
-    asked: tuple[Row, ...]
-    unsupported: Mapping[str, tuple[Row, ...]]
+    checks: int
+    asked: tuple[Check, ...]
+    unsupported: Mapping[str, tuple[Check, ...]]
     limited: tuple[limits.Limited, ...]
     made: Made
     sample: Sample
@@ -136,7 +136,7 @@ def plan(asked: Asked) -> Plan:
     ground = Ground(RUN, "image", cluster.nodes, cluster.roles, cluster.features)
     chosen = sample(cluster.nodes.values(), cluster.roles, asked.sample_nodes, asked.seed or 0)
     work = work_of(
-        asked.rows,
+        asked.checks,
         ground,
         [asked.profile],
         asked.samples,
@@ -158,7 +158,7 @@ def plan(asked: Asked) -> Plan:
 
 
 def work_of(
-    rows: Sequence[Row],
+    checks: Sequence[Check],
     ground: Ground,
     profiles: Sequence[LoadBalancer],
     samples: int,
@@ -172,27 +172,27 @@ def work_of(
     """What a run would do there.
 
     Args:
-        rows: those that are asked for.
+        checks: those that are asked for.
         ground: the cluster; its roles with that of the control plane, its features with what a load balancer that
             somebody named does not carry.
-        profiles: what its load balancer is taken for. Only where it is one, it predicts anything of rows.
+        profiles: what its load balancer is taken for. Only where it is one, it predicts anything of checks.
         samples, moves: as of a run.
         sure: whether somebody said that it is that load balancer: only then nothing is waited for that it carries not.
         chosen: the nodes that may carry an agent; by default those of a sample by seed 0.
         bound: what the user says that the load balancer's steering may take.
         parallel: how many load balancers stand at the same time; None for all that are needed.
     """
-    missing = {row.id: missing_features(row, ground.features) for row in rows}
-    able = tuple(row for row in rows if not missing[row.id])
-    unsupported: dict[str, list[Row]] = {}
-    for row in rows:
-        if missing[row.id]:
-            unsupported.setdefault(say_missing(row, _first(missing[row.id])), []).append(row)
+    missing = {check.id: missing_features(check, ground.features) for check in checks}
+    able = tuple(check for check in checks if not missing[check.id])
+    unsupported: dict[str, list[Check]] = {}
+    for check in checks:
+        if missing[check.id]:
+            unsupported.setdefault(say_missing(check, _first(missing[check.id])), []).append(check)
     (profile,) = profiles if len(profiles) == 1 else (None,)
     chosen = chosen or sample(ground.nodes.values(), ground.roles)
     made = _in_batches(_made(able, ground, chosen), able, ground, parallel)
     return Work(
-        rows=len(rows),
+        checks=len(checks),
         asked=able,
         unsupported={why: tuple(those) for why, those in unsupported.items()},
         limited=tuple(limits.limited(profile, able)) if profile else (),
@@ -204,16 +204,16 @@ def work_of(
 
 
 def _first(missing: Mapping[str, Feature]) -> dict[str, Feature]:
-    """One of several that are missing: rows are counted under one reason only."""
+    """One of several that are missing: checks are counted under one reason only."""
     return dict(list(missing.items())[:1])
 
 
 # ------------------------------------------------------------------------------------------------------- what is made
-def _made(rows: Sequence[Row], ground: Ground, chosen: Sample) -> Made:
-    paths = sorted({path for row in rows for path in paths_of(row)}, key=lambda path: path.key)
-    props = props_of(rows, ground)
+def _made(checks: Sequence[Check], ground: Ground, chosen: Sample) -> Made:
+    paths = sorted({path for check in checks for path in paths_of(check)}, key=lambda path: path.key)
+    props = props_of(checks, ground)
     hosted = ground.features[HOST_NETWORK].present
-    stage = Stage(
+    testbed = Testbed(
         *(cast(Cluster, None), ground.run, ground.image, ground.nodes, ground.roles),
         hosted=hosted,
         sampled=chosen.nodes,
@@ -229,8 +229,8 @@ def _made(rows: Sequence[Row], ground: Ground, chosen: Sample) -> Made:
         kinds[_kind_of(manifest)] += 1
     clients = {client.name for client in {path.client for path in paths} | props.clients
                if client.vantage is Vantage.OUTSIDE}  # fmt: skip
-    pods = stage.pods_for(paths, props) if rows else []
-    agents = len(stage.sampled) if rows else 0
+    pods = testbed.pods_for(paths, props) if checks else []
+    agents = len(testbed.sampled) if checks else 0
     return Made(
         kinds["own"], kinds["reference"], kinds["nobody"], kinds["other"], len(pods) + agents,
         len(clients | ({"outside-1"} if speakers_of_sctp(paths) and clients else set())),
@@ -240,14 +240,14 @@ def _made(rows: Sequence[Row], ground: Ground, chosen: Sample) -> Made:
     )  # fmt: skip
 
 
-def _in_batches(made: Made, rows: Sequence[Row], ground: Ground, parallel: int | None) -> Made:
+def _in_batches(made: Made, checks: Sequence[Check], ground: Ground, parallel: int | None) -> Made:
     """The same where only so many load balancers stand at the same time."""
-    services = {suite: each.services for suite, each in props_by_suite(rows, ground).items()}
-    plan_of = batches(rows, services, parallel)
+    services = {suite: each.services for suite, each in props_by_suite(checks, ground).items()}
+    plan_of = batches(checks, services, parallel)
     if not plan_of.limited:
         return replace(made, all_balancers=made.balancers)
     turns = [each for each in (*plan_of.windows, *plan_of.suites.values()) if each]
-    refused = sum(bool(balanced(paths_of(row)) & plan_of.too_many.keys()) for row in rows)
+    refused = sum(bool(balanced(paths_of(check)) & plan_of.too_many.keys()) for check in checks)
     return replace(made, balancers=plan_of.at_once, batches=len(turns), all_balancers=made.balancers, refused=refused)
 
 
@@ -272,7 +272,7 @@ def _kind_of(service: Json) -> str:
 
 # ---------------------------------------------------------------------------------------------------- how long it takes
 def _parts(
-    rows: Sequence[Row],
+    checks: Sequence[Check],
     made: Made,
     profiles: Sequence[LoadBalancer],
     samples: int,
@@ -280,12 +280,12 @@ def _parts(
     bound: float | None,
 ) -> Iterator[Part]:
     """What a run takes on an idle machine, with what its seconds follow from; of several load balancers the most."""
-    phases = expected(rows, samples, moves)
+    phases = expected(checks, samples, moves)
     per_move = next(each.move for each in PHASES if each.phase == "moves")
     moving = phases.pop("moves", None)
     yield Part(
         "asking", sum(phases.values()),
-        f"{counted(len(rows), 'row')}, {counted(samples, 'connection')} a path, "
+        f"{counted(len(checks), 'row')}, {counted(samples, 'connection')} a path, "
         f"{counted(len(phases), 'phase')}, as measured on kind",
     )  # fmt: skip
     if moving is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from esipp.app.plan.plan import RUN, Made, Plan, Work
 from esipp.base.plural import counted
-from esipp.checks.check import Level, Row
+from esipp.checks.check import Check, Level
 from esipp.checks.profile import LoadBalancer
 from esipp.ledger.run import DEFAULT_NODES
 from esipp.loadbalancers.profiles.words import asks, bound, seconds, sources_seen
@@ -20,11 +20,11 @@ def as_text(made: Plan) -> Iterator[str]:
     """The plan for a person."""
     profile = made.profile
     yield from line("plan for", f"{profile.name}: {profile.title}; no cluster was asked")
-    yield from line("rows", f"{len(made.asked)} of {made.rows} would be asked: {levels_of(made.asked)}")
-    for why, rows in sorted(made.unsupported.items(), key=lambda each: -len(each[1])):
-        yield from line("unsupported", f"{len(rows)} ({levels_of(rows)}) {why}")
-    for limit, rows in made.limited:
-        yield from line(limit.outcome.value, f"{len(rows)} ({levels_of(rows)}) {limit.why}")
+    yield from line("rows", f"{len(made.asked)} of {made.checks} would be asked: {levels_of(made.asked)}")
+    for why, checks in sorted(made.unsupported.items(), key=lambda each: -len(each[1])):
+        yield from line("unsupported", f"{len(checks)} ({levels_of(checks)}) {why}")
+    for limit, checks in made.limited:
+        yield from line(limit.outcome.value, f"{len(checks)} ({levels_of(checks)}) {limit.why}")
     if made.assumed:
         yield from line("assumed", f"{', '.join(made.assumed)}: a cluster may lack them")
     yield from line("pods must see", _must_see(profile))
@@ -87,11 +87,11 @@ def waits(made: Work) -> Iterator[str]:
 
 
 def _in_batches(counts: Made) -> str:
-    """How many there are in all, and which rows need more than may stand at the same time."""
+    """How many there are in all, and which checks need more than may stand at the same time."""
     words = f" (of {counts.all_balancers}, made in {counts.batches} batches; each costs)"
     if counts.refused:
-        rows = counted(counts.refused, "row needs", "rows need")
-        words += f"; {rows} more at the same time, and cannot be decided"
+        checks = counted(counts.refused, "check needs", "checks need")
+        words += f"; {checks} more at the same time, and cannot be decided"
     return words
 
 
@@ -130,13 +130,13 @@ def left(made: Work, command: str = CLEAN) -> Iterator[str]:
     yield f"{namespace}: {command} removes it"
     if made.made.clients:
         yield "the clients outside: the same command, on the same machine"
-    if any("disruptive" in row.features for row in made.asked):
+    if any("disruptive" in check.features for check in made.asked):
         yield "what was disturbed is undone by a watchdog within seconds; the same command looks after it again"
 
 
-def levels_of(rows: Iterable[Row]) -> str:
+def levels_of(checks: Iterable[Check]) -> str:
     """How many of each level: ``3 core, 1 record``."""
-    levels = [row.level for row in rows]
+    levels = [check.level for check in checks]
     return ", ".join(f"{levels.count(level)} {level.value}" for level in Level if level in levels) or "none"
 
 
@@ -171,12 +171,14 @@ def work_as_json(made: Work, command: str = CLEAN) -> Json:
     """What a run would do, for a program."""
     patience = made.patience
     return {
-        "rows": made.rows,
-        "asked": [row.id for row in made.asked],
-        "unsupported": [{"why": why, "rows": [row.id for row in rows]} for why, rows in made.unsupported.items()],
+        "rows": made.checks,
+        "asked": [check.id for check in made.asked],
+        "unsupported": [
+            {"why": why, "rows": [check.id for check in checks]} for why, checks in made.unsupported.items()
+        ],
         "predicted": [
-            {"outcome": limit.outcome.value, "why": limit.why, "rows": [row.id for row in rows]}
-            for limit, rows in made.limited
+            {"outcome": limit.outcome.value, "why": limit.why, "rows": [check.id for check in checks]}
+            for limit, checks in made.limited
         ],
         "waiting": {"vip": patience.assigned, "answers": patience.answering, "removal": patience.removed},
         "made": vars(made.made),

@@ -1,4 +1,4 @@
-"""The judge of the continuity suite: from the timeline of all requests to a decision on each row. Pure."""
+"""The judge of the continuity suite: from the timeline of all requests to a decision on each check. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from esipp.checks.check import Feature, Level, Status
-from esipp.checks.continuity import MOVED, NODEPORT, PROXIES, REHASHED, UNREWRITTEN, ContinuityRow, Phase, Way, What
+from esipp.checks.continuity import MOVED, NODEPORT, PROXIES, REHASHED, UNREWRITTEN, ContinuityCheck, Phase, Way, What
 from esipp.checks.endpoint_change import PROXIED
 from esipp.checks.model import Balancer, Family
 from esipp.checks.observation import Verdict
@@ -55,7 +55,7 @@ Sourced = tuple[Sample, frozenset[IPAddress]]
 
 @dataclass
 class Judge:
-    """Decides every row; what several rows need is found once."""
+    """Decides every check; what several checks need is found once."""
 
     seen: Seen
     _by_phase: dict[Asked, dict[Phase | None, list[Sample]]] = field(default_factory=dict)
@@ -63,19 +63,19 @@ class Judge:
     _broken: dict[Asked, list[tuple[Phase | None, Break]]] = field(default_factory=dict)
     _vantages: dict[Family, Vantage] = field(default_factory=dict)
 
-    def verdict(self, row: ContinuityRow, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
-        """The verdict on a row."""
-        return give_verdict(row, features, facts, lambda: self.decide(row), row.differences)
+    def verdict(self, check: ContinuityCheck, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
+        """The verdict on a check."""
+        return give_verdict(check, features, facts, lambda: self.decide(check), check.differences)
 
-    def decide(self, row: ContinuityRow) -> Decision:
-        """What was seen of a row."""
-        why = self._open(row)
+    def decide(self, check: ContinuityCheck) -> Decision:
+        """What was seen of a check."""
+        why = self._open(check)
         if why:
-            return undecided(row, why)
-        trouble = self._trouble(row)
+            return undecided(check, why)
+        trouble = self._trouble(check)
         if trouble:
-            return ours_failed(row, "too little", trouble)
-        by_what: dict[What, Callable[[ContinuityRow], Decision]] = {
+            return ours_failed(check, "too little", trouble)
+        by_what: dict[What, Callable[[ContinuityCheck], Decision]] = {
             What.NO_LOSS: self._no_loss,
             What.GAP: self._gap,
             What.LOSSES: self._losses,
@@ -85,13 +85,13 @@ class Judge:
             What.LASTING: self._lasting,
             What.TERMINATING: self._terminating,
         }
-        decided = by_what[row.what](row)
-        return decided if decided.sees or decided.status is not Status.PASS else replace(decided, sees=self.sees(row))
+        decided = by_what[check.what](check)
+        return decided if decided.sees or decided.status is not Status.PASS else replace(decided, sees=self.sees(check))
 
-    # -------------------------------------------------------------------------------------------- what rows rest on
-    def requests(self, row: ContinuityRow) -> list[Sample]:
-        """The new connections that a row is about."""
-        return self.of_phase(row.phase, row.way, row.family)
+    # -------------------------------------------------------------------------------------------- what checks rest on
+    def requests(self, check: ContinuityCheck) -> list[Sample]:
+        """The new connections that a check is about."""
+        return self.of_phase(check.phase, check.way, check.family)
 
     def of_phase(self, phase: Phase, way: Way, family: Family) -> list[Sample]:
         """The new connections of a way in a phase; none were those that our prober could not make."""
@@ -122,10 +122,10 @@ class Judge:
         """Those of them whose pod still had to serve."""
         return [each for each in self.every_break(phase, way, family) if not self._was_ending(each)]
 
-    def sourced(self, row: ContinuityRow) -> list[Sourced]:
-        """Every answer that a row is about, with the sources that are right in it."""
-        found = [(each, self.allowed(row.way, each)) for each in self.requests(row) if each.answered]
-        return found + self.exchanges(row.way, row.family).get(row.phase, [])
+    def sourced(self, check: ContinuityCheck) -> list[Sourced]:
+        """Every answer that a check is about, with the sources that are right in it."""
+        found = [(each, self.allowed(check.way, each)) for each in self.requests(check) if each.answered]
+        return found + self.exchanges(check.way, check.family).get(check.phase, [])
 
     def exchanges(self, way: Way, family: Family) -> dict[Phase | None, list[Sourced]]:
         """The answers on connections that last, by phase.
@@ -148,28 +148,28 @@ class Judge:
         """When which pod may answer."""
         return spans(self.seen.marks, self.seen.nodes, self.seen.health.values())
 
-    def _open(self, row: ContinuityRow) -> str:
-        """Why a row cannot be decided."""
-        seen, asked = self.seen, (row.way, row.family)
+    def _open(self, check: ContinuityCheck) -> str:
+        """Why a check cannot be decided."""
+        seen, asked = self.seen, (check.way, check.family)
         if seen.trouble or asked in seen.obstacles:
             return seen.trouble or seen.obstacles[asked]
-        if row.phase is not Phase.QUIET:
-            window = seen.window(row.phase)
+        if check.phase is not Phase.QUIET:
+            window = seen.window(check.phase)
             if window is None:
                 return "it was not done"
             if window.trouble:
                 return window.trouble
-        made = len(self.requests(row))
+        made = len(self.requests(check))
         return f"only {made} requests were made meanwhile" if made < LEAST else ""
 
-    def _trouble(self, row: ContinuityRow) -> str:
-        """Our own fault, that leaves a row open."""
-        samples = self.requests(row)
-        errors = len(self._split(row.way, row.family).get(row.phase, ())) - len(samples)
+    def _trouble(self, check: ContinuityCheck) -> str:
+        """Our own fault, that leaves a check open."""
+        samples = self.requests(check)
+        errors = len(self._split(check.way, check.family).get(check.phase, ())) - len(samples)
         if errors > MOST_ERRORS:
             return f"the prober had trouble of its own with {errors} of {errors + len(samples)} probes"
         # of quiet, the times between two requests of which something else was done are none of its own
-        longest = 0.0 if row.phase is Phase.QUIET else Stream("", 0.0, samples).longest_gap()
+        longest = 0.0 if check.phase is Phase.QUIET else Stream("", 0.0, samples).longest_gap()
         return f"for {longest:.1f} s no probe was sent" if longest > MOST_GAP else ""
 
     def vantage(self, family: Family) -> Vantage:
@@ -181,142 +181,142 @@ class Judge:
             self._vantages[family] = Vantage(controls)
         return self._vantages[family]
 
-    def _beside(self, row: ContinuityRow, lost: Sequence[tuple[float, float]]) -> str:
+    def _beside(self, check: ContinuityCheck, lost: Sequence[tuple[float, float]]) -> str:
         """That beside every one of these losses, each from when to when, no node's listener answered; empty if not.
 
         A loss that the controls do not share counts, whatever became of others. So does one that the listener of some
         node shares while other nodes' listeners answer the same client: that node's traffic was cut.
         """
-        told = [self.vantage(row.family).ours(since, until) for since, until in lost]
+        told = [self.vantage(check.family).ours(since, until) for since, until in lost]
         return told[0] if told and all(told) else ""
 
-    def _cut(self, row: ContinuityRow, lost: Sequence[tuple[float, float]]) -> str:
+    def _cut(self, check: ContinuityCheck, lost: Sequence[tuple[float, float]]) -> str:
         """That nodes were cut off for their listeners, too, as words to be added to a reason; empty if not."""
-        told = (self.vantage(row.family).cut(since, until) for since, until in lost)
+        told = (self.vantage(check.family).cut(since, until) for since, until in lost)
         return next((f"; {words}" for words in told if words), "")
 
-    def sees(self, row: ContinuityRow) -> str:
-        """What a row can and cannot see."""
-        made = len(self.requests(row))
-        longest = 0.0 if row.phase is Phase.QUIET else Stream("", 0.0, self.requests(row)).longest_gap()
+    def sees(self, check: ContinuityCheck) -> str:
+        """What a check can and cannot see."""
+        made = len(self.requests(check))
+        longest = 0.0 if check.phase is Phase.QUIET else Stream("", 0.0, self.requests(check)).longest_gap()
         said = f"{made} new connections of one client"
         said += f", at most {longest:.2f} s apart" if longest else ""
-        kept = len(self.exchanges(row.way, row.family).get(row.phase, ()))
-        if row.what is What.LASTING:
+        kept = len(self.exchanges(check.way, check.family).get(check.phase, ()))
+        if check.what is What.LASTING:
             return f"{kept} exchanges on three connections of one client: what breaks fewer than all may be missed"
-        if row.what is What.NO_LOSS:
+        if check.what is What.NO_LOSS:
             return (
                 f"{said}: an outage that is shorter is not seen, nor one that lasts less than 3 s and lets SYNs through"
             )
-        if row.what in (What.SOURCE, What.PROMPT):
+        if check.what in (What.SOURCE, What.PROMPT):
             return (
                 f"{said}, and {kept} exchanges on open ones: what happens to fewer than one in some hundreds is missed"
             )
         return f"{said}: what lasts for a shorter time, or happens to other clients, is not seen"
 
-    def _own_doing(self, row: ContinuityRow, since: float, until: float) -> bool:
+    def _own_doing(self, check: ContinuityCheck, since: float, until: float) -> bool:
         """Whether the balancer changed its routes at that time, as it tells."""
         return any(
-            since - MOMENT <= steer.at <= until + MOMENT and steer.family in ("", row.family.value)
-            for steer in self.seen.steers.get(row.way, ())
+            since - MOMENT <= steer.at <= until + MOMENT and steer.family in ("", check.family.value)
+            for steer in self.seen.steers.get(check.way, ())
         )
 
-    def _steered_nowhere(self, row: ContinuityRow, at: float) -> str:
+    def _steered_nowhere(self, check: ContinuityCheck, at: float) -> str:
         """That the balancer sent requests to no node at that time, and why, as it tells."""
-        told = [s for s in self.seen.steers.get(row.way, ()) if s.family in ("", row.family.value) and s.at <= at]
+        told = [s for s in self.seen.steers.get(check.way, ()) if s.family in ("", check.family.value) and s.at <= at]
         last = max(told, key=lambda steer: steer.at, default=None)
         return "" if last is None or last.nodes else f"; the balancer tells that no node was left to it: {last.why}"
 
-    def _changes(self, row: ContinuityRow) -> int:
+    def _changes(self, check: ContinuityCheck) -> int:
         """How often the balancer changed its routes in a phase, as it tells."""
-        steers = self.seen.steers.get(row.way, ())
-        mine = [steer.at for steer in steers if steer.family in ("", row.family.value)]
-        return sum(1 for at in mine if self.seen.phase_of(at, at) is row.phase)
+        steers = self.seen.steers.get(check.way, ())
+        mine = [steer.at for steer in steers if steer.family in ("", check.family.value)]
+        return sum(1 for at in mine if self.seen.phase_of(at, at) is check.phase)
 
     # -------------------------------------------------------------------------------------------------------- losses
-    def _no_loss(self, row: ContinuityRow) -> Decision:
-        samples = self.requests(row)
+    def _no_loss(self, check: ContinuityCheck) -> Decision:
+        samples = self.requests(check)
         lost = [sample for sample in samples if not sample.answered]
         numbers = tally(samples)
         counts = {"answered": numbers.requests - numbers.lost, "lost": numbers.lost}
         if not lost:
-            return Decision(Status.PASS, row.expected, numbers.words, tally=counts)
+            return Decision(Status.PASS, check.expected, numbers.words, tally=counts)
         moments = [(sample.started, sample.started) for sample in lost]
-        why = self._beside(row, moments) or self._by_chance(row, len(lost), len(samples))
+        why = self._beside(check, moments) or self._by_chance(check, len(lost), len(samples))
         if why:
-            return undecided(row, why, numbers.words)
-        late = late_nodes(self.seen, row, min(sample.started for sample in lost), self.vantage(row.family))
+            return undecided(check, why, numbers.words)
+        late = late_nodes(self.seen, check, min(sample.started for sample in lost), self.vantage(check.family))
         if late and late.doubt:
-            return undecided(row, late.doubt, numbers.words)
-        rehashed = all(s.outcome == "reset" and self._own_doing(row, s.started, s.ended) for s in lost)
-        rehashed = rehashed and len(lost) <= MOST_MOVED * self._changes(row)
-        told = Counter(self.words(row.way, row.family, sample) for sample in lost)
+            return undecided(check, late.doubt, numbers.words)
+        rehashed = all(s.outcome == "reset" and self._own_doing(check, s.started, s.ended) for s in lost)
+        rehashed = rehashed and len(lost) <= MOST_MOVED * self._changes(check)
+        told = Counter(self.words(check.way, check.family, sample) for sample in lost)
         outcomes = ", ".join(f"{count} {words}" for words, count in told.items())
-        reason = f"{outcomes}, the first one {self._when(row.phase, lost[0].started)}"
-        if row.phase is not Phase.QUIET and (also := self.tally(Phase.QUIET, row.way, row.family).lost):
+        reason = f"{outcomes}, the first one {self._when(check.phase, lost[0].started)}"
+        if check.phase is not Phase.QUIET and (also := self.tally(Phase.QUIET, check.way, check.family).lost):
             reason += f"; {also} were lost while nothing was done, too"
-        reason += self._cut(row, moments)
+        reason += self._cut(check, moments)
         reason += f"; {late.words}" if late else ""
         return Decision(
-            Status.FAIL, row.expected, numbers.words, reason, seen=REHASHED if rehashed else "lost", tally=counts
+            Status.FAIL, check.expected, numbers.words, reason, seen=REHASHED if rehashed else "lost", tally=counts
         )
 
-    def _by_chance(self, row: ContinuityRow, lost: int, made: int) -> str:
+    def _by_chance(self, check: ContinuityCheck, lost: int, made: int) -> str:
         """That the way itself loses as much while nothing is done; empty where that is not so, or something is done."""
-        if row.phase is not Phase.QUIET:
+        if check.phase is not Phase.QUIET:
             return ""
-        return excused(Counts(lost, made), self.vantage(row.family).counts(self.seen.quiet))
+        return excused(Counts(lost, made), self.vantage(check.family).counts(self.seen.quiet))
 
-    def _gap(self, row: ContinuityRow) -> Decision:
+    def _gap(self, check: ContinuityCheck) -> Decision:
         checking = self.seen.checking
         if checking.bound is None:
-            numbers = tally(self.requests(row), self._window(row).causes)
-            return undecided(row, "the balancer does not tell its health checks' settings", numbers.words)
+            numbers = tally(self.requests(check), self._window(check).causes)
+            return undecided(check, "the balancer does not tell its health checks' settings", numbers.words)
         whose = f"N={checking.failures}, period {checking.period or 0:.2f} s, as it tells"
-        return self._within(row, Bound(checking.bound, whose))
+        return self._within(check, Bound(checking.bound, whose))
 
-    def _losses(self, row: ContinuityRow) -> Decision:
+    def _losses(self, check: ContinuityCheck) -> Decision:
         """What the cluster's own load balancer loses: held against its bound, or recorded where there is none."""
-        numbers = self.tally(row.phase, row.way, row.family)
-        if row.level is Level.RECORD:
+        numbers = self.tally(check.phase, check.way, check.family)
+        if check.level is Level.RECORD:
             return Decision(Status.RECORDED, "recorded", numbers.words, "nobody promises anything of this")
         if self.seen.bound is None:
             why = "nobody promises a bound: neither --bound nor a profile of the load balancer gives one"
-            return Decision(Status.RECORDED, row.expected, numbers.words, why)
-        return self._within(row, self.seen.bound)
+            return Decision(Status.RECORDED, check.expected, numbers.words, why)
+        return self._within(check, self.seen.bound)
 
-    def _within(self, row: ContinuityRow, bound: Bound) -> Decision:
+    def _within(self, check: ContinuityCheck, bound: Bound) -> Decision:
         """Whether no gap is longer than a bound, as far as that was measured well enough."""
-        window, samples = self._window(row), self.requests(row)
-        found = measured(samples, window.causes, self.vantage(row.family))
+        window, samples = self._window(check), self.requests(check)
+        found = measured(samples, window.causes, self.vantage(check.family))
         numbers = tally(samples, window.causes)
         said = f"{numbers.words}; bound {bound.seconds:.2f} s, {bound.source}"
         held = [(each, each.held(bound.seconds)) for each in found]
         over = [each for each, word in held if word is Held.OVER]
         if over:
-            return self._too_long(row, over, len(found), said)
+            return self._too_long(check, over, len(found), said)
         unknown = [each.blur for each, word in held if word is Held.UNKNOWN]
         between = Blur(Stream("", 0.0, samples).longest_gap())
         if hold(0.0, bound.seconds, between) is Held.UNKNOWN:
             unknown.append(between)
         if unknown:
-            return undecided(row, say_unknown(bound.seconds, max(unknown, key=lambda blur: blur.seconds)), said)
+            return undecided(check, say_unknown(bound.seconds, max(unknown, key=lambda blur: blur.seconds)), said)
         worst = max((each.blur.seconds for each in found), default=between.seconds)
         sees = f"{numbers.requests} new connections of one client; gaps are known within {worst:.2f} s, and "
         sees += f"{needed(bound.seconds):.2f} s are needed near the bound"
         longest = (window.until - window.began) if window.until else 0.0
         sees += f"; it lasted {longest:.0f} s, and no longer gap could be seen" if longest < 2 * bound.seconds else ""
-        return Decision(Status.PASS, row.expected, said, tally={"kept": len(found)}, sees=sees)
+        return Decision(Status.PASS, check.expected, said, tally={"kept": len(found)}, sees=sees)
 
-    def _too_long(self, row: ContinuityRow, over: Sequence[Measured], of: int, said: str) -> Decision:
-        first, samples = over[0], self.requests(row)
-        reason = f"{first.gap.seconds:.2f} s, {self._when(row.phase, first.gap.first)}; {first.blur.words}"
+    def _too_long(self, check: ContinuityCheck, over: Sequence[Measured], of: int, said: str) -> Decision:
+        first, samples = over[0], self.requests(check)
+        reason = f"{first.gap.seconds:.2f} s, {self._when(check.phase, first.gap.first)}; {first.blur.words}"
         if late := say_late(samples, first.gap):
             reason += f"; {late}"
-        reason += self._cut(row, [(first.gap.first, first.gap.last)])
-        reason += self._steered_nowhere(row, first.gap.last)
+        reason += self._cut(check, [(first.gap.first, first.gap.last)])
+        reason += self._steered_nowhere(check, first.gap.last)
         counts = {"kept": of - len(over), "broken": len(over)}
-        return Decision(Status.FAIL, row.expected, said, reason, tally=counts)
+        return Decision(Status.FAIL, check.expected, said, reason, tally=counts)
 
     def words(self, way: Way, family: Family, sample: Sample) -> str:
         """What came of a request that had no answer, with the prober's own words."""
@@ -327,40 +327,40 @@ class Judge:
         window = self.seen.window(phase)
         return "while nothing was done" if window is None else f"{at - window.began:+.2f} s after it began"
 
-    def _window(self, row: ContinuityRow) -> Window:
-        return self.seen.window(row.phase) or Window(row.phase, 0.0, 0.0)
+    def _window(self, check: ContinuityCheck) -> Window:
+        return self.seen.window(check.phase) or Window(check.phase, 0.0, 0.0)
 
     # ------------------------------------------------------------------------------------------- source and place
-    def _prompt(self, row: ContinuityRow) -> Decision:
+    def _prompt(self, check: ContinuityCheck) -> Decision:
         """Whether no answer shows the other policy's source any more some seconds after the return to Local."""
-        returned = self._window(row).returned
+        returned = self._window(check).returned
         if returned is None:
-            return undecided(row, "the policy did not return to Local")
-        own = self.seen.of_balancer if row.way.by in PROXIES else self.seen.own
-        later = [s for s in self.requests(row) if s.answered and s.started >= returned]
+            return undecided(check, "the policy did not return to Local")
+        own = self.seen.of_balancer if check.way.by in PROXIES else self.seen.own
+        later = [s for s in self.requests(check) if s.answered and s.started >= returned]
         wrong = [s for s in later if parse_address(s.source) not in own]
         lag = wrong[-1].started - returned if wrong else 0.0
         said = f"the last wrong source {lag:.2f} s after the return" if wrong else "no wrong source after the return"
         said += f"; bound {PROMPT:.0f} s"
         if not any(sample.started >= returned + PROMPT for sample in later):
-            return undecided(row, f"nothing was answered later than {PROMPT:.0f} s after the return", said)
-        between = Stream("", 0.0, [s for s in self.requests(row) if s.started >= returned]).longest_gap()
-        blur = Blur(between, self.vantage(row.family).slow(returned, returned + lag))
+            return undecided(check, f"nothing was answered later than {PROMPT:.0f} s after the return", said)
+        between = Stream("", 0.0, [s for s in self.requests(check) if s.started >= returned]).longest_gap()
+        blur = Blur(between, self.vantage(check.family).slow(returned, returned + lag))
         held = hold(lag, PROMPT, blur)
         if held is Held.UNKNOWN:
-            return undecided(row, say_unknown(PROMPT, blur), said)
+            return undecided(check, say_unknown(PROMPT, blur), said)
         if held is Held.WITHIN:
             sees = f"{len(later)} answers; {blur.words}; whose source was rewritten on other nodes is not seen"
-            return Decision(Status.PASS, row.expected, said, sees=sees)
+            return Decision(Status.PASS, check.expected, said, sees=sees)
         late = Counter(s.source for s in wrong if s.started >= returned + PROMPT)
         others = ", ".join(f"{source} x{count}" for source, count in sorted(late.items()))
         reason = f"after {PROMPT:.0f} s still seen: {others}; {blur.words}"
-        decided = Decision(Status.FAIL, row.expected, said, reason, seen="wrong")
-        return self._strange(row, decided, late, len(wrong) < len(later))
+        decided = Decision(Status.FAIL, check.expected, said, reason, seen="wrong")
+        return self._strange(check, decided, late, len(wrong) < len(later))
 
-    def _source(self, row: ContinuityRow) -> Decision:
+    def _source(self, check: ContinuityCheck) -> Decision:
         right, wrong, strangers = 0, Counter[str](), list[Sample]()
-        for sample, allowed in self.sourced(row):
+        for sample, allowed in self.sourced(check):
             if parse_address(sample.source) in allowed:
                 right += 1
             else:
@@ -369,25 +369,27 @@ class Judge:
         total = right + wrong.total()
         said = f"the right source in {right} of {total} answers"
         if not total:
-            return undecided(row, "nothing was answered", said)
+            return undecided(check, "nothing was answered", said)
         if not wrong:
-            return Decision(Status.PASS, row.expected, said, tally={"right": right})
-        control = self.seen.control.get(row.family)
-        heard = [s for s in self.seen.in_phase(row.phase, control.samples) if s.answered] if control else []
-        if row.way.local and any(parse_address(s.source) not in self.seen.own for s in heard):
-            return undecided(row, "the node's own listener does not see the client's address, either", said)
+            return Decision(Status.PASS, check.expected, said, tally={"right": right})
+        control = self.seen.control.get(check.family)
+        heard = [s for s in self.seen.in_phase(check.phase, control.samples) if s.answered] if control else []
+        if check.way.local and any(parse_address(s.source) not in self.seen.own for s in heard):
+            return undecided(check, "the node's own listener does not see the client's address, either", said)
         others = ", ".join(f"{source} x{count}" for source, count in sorted(wrong.items()))
-        reason = f"also seen: {others}; first {self._when(row.phase, strangers[0].started)}"
-        kept = not row.way.local and {parse_address(source) for source in wrong} <= self.seen.own
+        reason = f"also seen: {others}; first {self._when(check.phase, strangers[0].started)}"
+        kept = not check.way.local and {parse_address(source) for source in wrong} <= self.seen.own
         counts = {"right": right, "wrong": wrong.total()}
-        decided = Decision(Status.FAIL, row.expected, said, reason, seen=UNREWRITTEN if kept else "wrong", tally=counts)
-        own = row.way.local and any(parse_address(each.source) in self.seen.own for each, _ in self.sourced(row))
-        return self._strange(row, decided, wrong, own)
+        decided = Decision(
+            Status.FAIL, check.expected, said, reason, seen=UNREWRITTEN if kept else "wrong", tally=counts
+        )
+        own = check.way.local and any(parse_address(each.source) in self.seen.own for each, _ in self.sourced(check))
+        return self._strange(check, decided, wrong, own)
 
-    def _strange(self, row: ContinuityRow, decided: Decision, wrong: Mapping[str, int], mixed: bool) -> Decision:
+    def _strange(self, check: ContinuityCheck, decided: Decision, wrong: Mapping[str, int], mixed: bool) -> Decision:
         """The same, with whether the wrong sources can be the own load balancer's: not beside the client's own."""
         found = strangers(wrong, self.seen.of_nodes | self.seen.own)
-        if row.way.by != Balancer.DEFAULT.value or not found.foreign:
+        if check.way.by != Balancer.DEFAULT.value or not found.foreign:
             return decided
         return replace(decided, seen=PROXIED if found.proxied and not mixed else decided.seen, foreign=True)
 
@@ -401,14 +403,14 @@ class Judge:
         either = any(since <= sample.ended and sample.started <= until for since, until in flips)
         return own | seen.of_nodes if either else own
 
-    def _place(self, row: ContinuityRow) -> Decision:
-        wrong = [(s, why) for s in self.requests(row) if s.answered and (why := self.wrong_place(row.way, s))]
-        total = sum(1 for s in self.requests(row) if s.answered)
+    def _place(self, check: ContinuityCheck) -> Decision:
+        wrong = [(s, why) for s in self.requests(check) if s.answered and (why := self.wrong_place(check.way, s))]
+        total = sum(1 for s in self.requests(check) if s.answered)
         said = f"{len(wrong)} of {total} answers by a forbidden pod"
         if not total:
-            return undecided(row, "nothing was answered", said)
-        reason = f"{wrong[0][1]}, {self._when(row.phase, wrong[0][0].started)}" if wrong else ""
-        return Decision(Status.FAIL if wrong else Status.PASS, row.expected, said, reason)
+            return undecided(check, "nothing was answered", said)
+        reason = f"{wrong[0][1]}, {self._when(check.phase, wrong[0][0].started)}" if wrong else ""
+        return Decision(Status.FAIL if wrong else Status.PASS, check.expected, said, reason)
 
     def wrong_place(self, way: Way, sample: Sample) -> str:
         """Why nobody may have answered like that; empty if it is all right."""
@@ -424,47 +426,47 @@ class Judge:
         mine = (mark for mark in self.seen.marks if mark.pod == broken.pod and mark.what in after)
         return any(mark.at + after[mark.what] <= broken.at for mark in mine)
 
-    def _lasting(self, row: ContinuityRow) -> Decision:
-        broken = self.breaks(row.phase, row.way, row.family)
-        ended = len(self.every_break(row.phase, row.way, row.family)) - len(broken)
-        made = len(self.exchanges(row.way, row.family).get(row.phase, ()))
+    def _lasting(self, check: ContinuityCheck) -> Decision:
+        broken = self.breaks(check.phase, check.way, check.family)
+        ended = len(self.every_break(check.phase, check.way, check.family)) - len(broken)
+        made = len(self.exchanges(check.way, check.family).get(check.phase, ()))
         said = f"{len(broken)} broke, {ended} ended with their pod ({made} exchanges)"
         if not made + len(broken):
-            return undecided(row, "no connection was open", said)
+            return undecided(check, "no connection was open", said)
         if not broken:
-            return Decision(Status.PASS, row.expected, said)
-        beside = self._beside(row, [(each.at, each.at) for each in broken])
+            return Decision(Status.PASS, check.expected, said)
+        beside = self._beside(check, [(each.at, each.at) for each in broken])
         if beside:
-            return undecided(row, beside, said)
-        own = row.way.by == Balancer.DEFAULT.value
-        if own and (busy := self._busy_before(row, broken)):
-            return undecided(row, busy, said)
-        moved = {id(each): why_moved(self.seen, row, each) for each in broken} if own else {}
+            return undecided(check, beside, said)
+        own = check.way.by == Balancer.DEFAULT.value
+        if own and (busy := self._busy_before(check, broken)):
+            return undecided(check, busy, said)
+        moved = {id(each): why_moved(self.seen, check, each) for each in broken} if own else {}
         left = [each for each in broken if not moved.get(id(each))]
         shown = "broken"
         if not left:
             shown, said = MOVED, f"{said}; {moved[id(broken[0])]}"
-        elif all(self._own_doing(row, each.since, each.at) for each in broken):
+        elif all(self._own_doing(check, each.since, each.at) for each in broken):
             shown = REHASHED
         first = left[0] if left else broken[0]
-        reason = f"{first.sample.outcome} while {first.pod} had to serve, {self._when(row.phase, first.at)}"
+        reason = f"{first.sample.outcome} while {first.pod} had to serve, {self._when(check.phase, first.at)}"
         if own and left:
-            reason += f"; {taken_by(self.seen, row, first)}"
-        reason += self._cut(row, [(each.at, each.at) for each in left])
-        return Decision(Status.FAIL, row.expected, said, reason, seen=shown)
+            reason += f"; {taken_by(self.seen, check, first)}"
+        reason += self._cut(check, [(each.at, each.at) for each in left])
+        return Decision(Status.FAIL, check.expected, said, reason, seen=shown)
 
-    def _busy_before(self, row: ContinuityRow, broken: Sequence[Break]) -> str:
+    def _busy_before(self, check: ContinuityCheck, broken: Sequence[Break]) -> str:
         """That the machines were so busy before every one of these that nodes may have taken each other for dead."""
-        told = [self.vantage(row.family).ours(each.since - BUSY, each.at) for each in broken]
+        told = [self.vantage(check.family).ours(each.since - BUSY, each.at) for each in broken]
         return told[0] if all(told) else ""
 
-    def _terminating(self, row: ContinuityRow) -> Decision:
-        window = self._window(row)
-        checks = self.seen.health.get(row.family, {}).get(self.seen.places.endpoint)
+    def _terminating(self, check: ContinuityCheck) -> Decision:
+        window = self._window(check)
+        checks = self.seen.health.get(check.family, {}).get(self.seen.places.endpoint)
         if checks is None:
-            return undecided(row, "no health check could be asked: they are those of a load balancer's Local service")
+            return undecided(check, "no health check could be asked: they are those of a load balancer's Local service")
         told = terminating(self.seen, checks, window.began, window.until)
-        samples = self.requests(row)
+        samples = self.requests(check)
         served = others = 0
         missed: list[float] = []
         for pod, since, until in told:
@@ -476,12 +478,12 @@ class Judge:
                         missed.append(sample.started)
         said = f"{served} answered by the pod that ends, {len(missed)} lost, while its node said 503"
         if not told:
-            return undecided(row, f"no pod of node {self.seen.places.endpoint} was told to end", said)
+            return undecided(check, f"no pod of node {self.seen.places.endpoint} was told to end", said)
         said += f", {others} by others" if others else ""
         if not served + len(missed) + others:
-            return undecided(row, "the node did not say 503 while its pod had to serve on", said)
-        if missed and not others and (beside := self._beside(row, [(at, at) for at in missed])):
-            return undecided(row, beside, said)
+            return undecided(check, "the node did not say 503 while its pod had to serve on", said)
+        if missed and not others and (beside := self._beside(check, [(at, at) for at in missed])):
+            return undecided(check, beside, said)
         status = Status.PASS if served and not missed and not others else Status.FAIL
-        reason = f"the first one {self._when(row.phase, missed[0])}" if missed else ""
-        return Decision(status, row.expected, said, reason, tally={"served": served, "lost": len(missed)})
+        reason = f"the first one {self._when(check.phase, missed[0])}" if missed else ""
+        return Decision(status, check.expected, said, reason, tally={"served": served, "lost": len(missed)})

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from esipp.checks.continuity import GRACEFUL, ContinuityRow, Phase
+from esipp.checks.continuity import GRACEFUL, ContinuityCheck, Phase
 from esipp.checks.endpoint_change import LAG
 from esipp.checks.timing import Blur, Held, hold, say_unknown
 from esipp.judging.continuity.evidence import Break, Seen
@@ -46,22 +46,22 @@ def taker(seen: Seen, pod_node: str, source: str, local: bool) -> str:
     return seen.owner(address) or (pod_node if local or address in seen.own else "")
 
 
-def _takers(seen: Seen, row: ContinuityRow, broken: Break) -> tuple[str, str]:
+def _takers(seen: Seen, check: ContinuityCheck, broken: Break) -> tuple[str, str]:
     """The node that had taken a connection, and the one that takes new ones once it broke; empty if unknown.
 
     The VIP is still where it was as long as that node takes any: a load balancer may use several at a time.
     """
-    local = row.way.local
+    local = check.way.local
     before = taker(seen, seen.nodes.get(broken.pod, ""), broken.source, local)
-    stream = seen.streams.get((row.way, row.family))
+    stream = seen.streams.get((check.way, check.family))
     later: list[Sample] = stream.view(broken.at, broken.at + AFTER) if stream else []
     answered = [taker(seen, each.node, each.source, local) for each in later if each.answered][:FIRST]
     return before, before if before in answered else next(iter(answered), "")
 
 
-def taken_by(seen: Seen, row: ContinuityRow, broken: Break) -> str:
+def taken_by(seen: Seen, check: ContinuityCheck, broken: Break) -> str:
     """Where the VIP was before and after a connection broke, in words."""
-    before, after = _takers(seen, row, broken)
+    before, after = _takers(seen, check, broken)
     if not before or not after:
         return "which node has the VIP could not be told"
     if before == after:
@@ -69,18 +69,18 @@ def taken_by(seen: Seen, row: ContinuityRow, broken: Break) -> str:
     return f"the VIP moved from node {before} to node {after}, and nothing that was done explains that"
 
 
-def why_moved(seen: Seen, row: ContinuityRow, broken: Break) -> str:
+def why_moved(seen: Seen, check: ContinuityCheck, broken: Break) -> str:
     """That the VIP moved away from a connection, and the event of this phase that made it, in words.
 
     Empty where it did not move, or where no event in the time that the load balancer has for it explains that.
     """
-    before, after = _takers(seen, row, broken)
+    before, after = _takers(seen, check, broken)
     if not before or not after or before == after:
         return ""
     leaves = seen.bound.seconds if seen.bound else MOVES_WITHIN
     found = [
         (at, words)
-        for at, words, comes in _events(seen, row, before, after)
+        for at, words, comes in _events(seen, check, before, after)
         if at - EARLY <= broken.at and broken.since <= at + (max(leaves, MOVES_WITHIN) if comes else leaves)
     ]
     if not found:
@@ -89,18 +89,18 @@ def why_moved(seen: Seen, row: ContinuityRow, broken: Break) -> str:
     return f"the VIP moved from node {before} to node {after} {max(0.0, broken.at - at):.1f} s after {words}"
 
 
-def _events(seen: Seen, row: ContinuityRow, before: str, after: str) -> Iterator[tuple[float, str, bool]]:
+def _events(seen: Seen, check: ContinuityCheck, before: str, after: str) -> Iterator[tuple[float, str, bool]]:
     """What was done in a row's phase that may move its VIP from a node to another, and when.
 
     With it comes whether a node can be used again by that: the bound is about nodes that are to be left.
     """
-    window = seen.window(row.phase)
+    window = seen.window(check.phase)
     if window is None:
         return
-    if row.phase in OF_THE_PHASE:
+    if check.phase in OF_THE_PHASE:
         moments = [*window.causes, *(at for at in (window.happened, window.ended) if at is not None)]
-        yield from ((at, OF_THE_PHASE[row.phase], False) for at in moments)
-    if not row.way.local:
+        yield from ((at, OF_THE_PHASE[check.phase], False) for at in moments)
+    if not check.way.local:
         return
     for mark in seen.marks:
         node = seen.nodes.get(mark.pod, "")
@@ -124,17 +124,17 @@ class Late:
     doubt: str = ""
 
 
-def late_nodes(seen: Seen, row: ContinuityRow, lost: float, vantage: Vantage) -> Late | None:
+def late_nodes(seen: Seen, check: ContinuityCheck, lost: float, vantage: Vantage) -> Late | None:
     """Whether requests were lost because a node said 503 too late for its pod's end, by its own health check.
 
     A pod serves on for the bound of the load balancer and for ``LAG`` seconds, in which its node must say 503.
     """
-    window = seen.window(row.phase)
-    if row.phase not in GRACEFUL or window is None or not row.way.local:
+    window = seen.window(check.phase)
+    if check.phase not in GRACEFUL or window is None or not check.way.local:
         return None
     for mark in seen.marks:
         node = seen.nodes.get(mark.pod, "")
-        checks = seen.health.get(row.family, {}).get(node)
+        checks = seen.health.get(check.family, {}).get(node)
         ends = mark.at + seen.serves
         if mark.what != "deleting" or checks is None or not window.began <= mark.at <= lost or lost < ends - LAG:
             continue

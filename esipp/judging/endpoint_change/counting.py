@@ -14,14 +14,14 @@ from esipp.judging.frame import Decision
 from esipp.judging.topology import parse_address
 
 
-def all_followed(due: Sequence[Timeline], late: Sequence[Timeline], what: str, row: What) -> Decision:
+def all_followed(due: Sequence[Timeline], late: Sequence[Timeline], what: str, check: What) -> Decision:
     """Whether each of the changes that were due was followed."""
     if not due:
-        return Decision(Status.INCONCLUSIVE, EXPECTED[row], "nothing", "no move had to be followed")
+        return Decision(Status.INCONCLUSIVE, EXPECTED[check], "nothing", "no move had to be followed")
     ups = sum(1 for line in due if line.change.up)
     said = f"{what} in {len(due) - len(late)} of {len(due)} changes ({ups} up, {len(due) - ups} down)"
     first = ", ".join(name_of(line.change) for line in late[:4]) + (" …" if len(late) > 4 else "")
-    return Decision(Status.FAIL if late else Status.PASS, EXPECTED[row], said, first and f"not in: {first}")
+    return Decision(Status.FAIL if late else Status.PASS, EXPECTED[check], said, first and f"not in: {first}")
 
 
 def with_rest(followed: Decision, rest: Rest) -> Decision:

@@ -1,4 +1,4 @@
-"""The judge of the convergence suite: from what was seen of one balancer to a decision on each of its rows. Pure."""
+"""The judge of the convergence suite: from what was seen of one balancer to a decision on each of its checks. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from esipp.checks.check import Level, Status
-from esipp.checks.endpoint_change import EXPECTED, PROXIED, REHASHED, SPREADS, WEIGHED, MoveRow, What
+from esipp.checks.endpoint_change import EXPECTED, PROXIED, REHASHED, SPREADS, WEIGHED, EndpointChangeCheck, What
 from esipp.checks.model import Balancer, Family
 from esipp.checks.timing import PROMPT, Held, needed
 from esipp.judging.endpoint_change import doubts
@@ -44,7 +44,7 @@ LEAST_POWER, UNEVEN = 0.95, 0.55
 """How likely a split of 55:45 must be told from an equal one, or no split passes."""
 
 BLAMES = (What.STEERS, What.BLACK_HOLE, What.NO_LOSS)
-"""Rows of what the balancer makes of health checks."""
+"""Checks of what the balancer makes of health checks."""
 
 ENOUGH = 12.0
 """Seconds after a node's 200 in which a load balancer must have used it that nobody says anything of, but that was seen
@@ -57,7 +57,7 @@ MOST_ERRORS = 3
 """Probes of a stream that our prober had trouble of its own with, at most, where the verdict does not rest on them."""
 
 LEAST_CLEAR = 0.5
-"""The share of what was to be judged that must be clear of doubt and of our own gaps, or a row stays open."""
+"""The share of what was to be judged that must be clear of doubt and of our own gaps, or a check stays open."""
 
 MOST_GAP = 3.0
 """Seconds without a single probe after which a stream proves nothing: this machine is too busy to ask."""
@@ -200,7 +200,7 @@ class Result:
 
 
 class Judge:
-    """Decides the rows of one balancer; what several rows need is found once."""
+    """Decides the checks of one balancer; what several checks need is found once."""
 
     def __init__(self, result: Result) -> None:
         self.result = result
@@ -271,34 +271,34 @@ class Judge:
         health = seen.health[family][line.change.node].gap_around(began, began)
         return max(RESOLUTION, health, seen.vip[family].gap_around(min(began, over), over))
 
-    def decide(self, row: MoveRow) -> Decision:
-        """What was seen of a row."""
-        expected = EXPECTED[row.what]
+    def decide(self, check: EndpointChangeCheck) -> Decision:
+        """What was seen of a check."""
+        expected = EXPECTED[check.what]
         if self.result.obstacle:
             return Decision(Status.INCONCLUSIVE, expected, "nothing", self.result.obstacle)
-        if row.family is not None and row.family not in self.result.seen.vip:
-            return Decision(Status.INCONCLUSIVE, expected, "nothing", f"the service has no {row.family} VIP")
-        trouble = self._trouble(row)
+        if check.family is not None and check.family not in self.result.seen.vip:
+            return Decision(Status.INCONCLUSIVE, expected, "nothing", f"the service has no {check.family} VIP")
+        trouble = self._trouble(check)
         if trouble:
             return Decision(Status.ERROR, expected, "too little", trouble)
-        coarse = self._coarse(row)
+        coarse = self._coarse(check)
         if coarse:
             return Decision(Status.INCONCLUSIVE, expected, "too little", coarse)
-        decided = self._decide(row)
+        decided = self._decide(check)
         if decided.status is Status.PASS and self.result.cut_short:
             decided = replace(decided, status=Status.INCONCLUSIVE, reason=self.result.cut_short)
-        if unpromised := self.unpromised(row.what):
+        if unpromised := self.unpromised(check.what):
             open_for = f"; {decided.reason}" if decided.status is Status.INCONCLUSIVE else ""
             return replace(decided, status=Status.RECORDED, reason=unpromised + open_for)
-        if row.level is Level.RECORD and decided.status is Status.INCONCLUSIVE:
+        if check.level is Level.RECORD and decided.status is Status.INCONCLUSIVE:
             return replace(decided, status=Status.PASS)
         return decided
 
-    def _decide(self, row: MoveRow) -> Decision:
-        family = row.family
-        if row.what in (What.VIEW_LOCAL, What.VIEW_CLUSTER):
-            return self._view(row.what)
-        if row.what is What.FREED:
+    def _decide(self, check: EndpointChangeCheck) -> Decision:
+        family = check.family
+        if check.what in (What.VIEW_LOCAL, What.VIEW_CLUSTER):
+            return self._view(check.what)
+        if check.what is What.FREED:
             return self._freed()
         if family is None:
             by_what = {
@@ -308,7 +308,7 @@ class Judge:
                 What.PATH_PROMPT: self._path_prompt,
                 What.PLACE: self._place_at_ports,
             }
-            return by_what[row.what]() if row.what in by_what else self._source_at_ports()
+            return by_what[check.what]() if check.what in by_what else self._source_at_ports()
         at_vip: dict[What, Callable[[Family], Decision]] = {
             What.STEERS: self._steers,
             What.PLACE: self._place_at_vip,
@@ -319,19 +319,19 @@ class Judge:
             What.TIMES_UP: lambda of: self._times(of, True),
             What.TIMES_DOWN: lambda of: self._times(of, False),
         }
-        return at_vip[row.what](family)
+        return at_vip[check.what](family)
 
-    def _streams(self, row: MoveRow) -> list[Stream]:
-        """The streams on which a row rests."""
+    def _streams(self, check: EndpointChangeCheck) -> list[Stream]:
+        """The streams on which a check rests."""
         seen = self.result.seen
-        streams = [seen.vip[row.family]] if row.family else [*seen.ports.values(), *seen.checks]
-        if row.family and row.what in (What.STEERS, What.BLACK_HOLE):  # they rest on what the nodes said
-            streams += seen.health[row.family].values()
+        streams = [seen.vip[check.family]] if check.family else [*seen.ports.values(), *seen.checks]
+        if check.family and check.what in (What.STEERS, What.BLACK_HOLE):  # they rest on what the nodes said
+            streams += seen.health[check.family].values()
         return streams
 
-    def _coarse(self, row: MoveRow) -> str:
+    def _coarse(self, check: EndpointChangeCheck) -> str:
         """That this machine was too busy to ask, for so long that anything may have happened meanwhile."""
-        for stream in self._streams(row):
+        for stream in self._streams(check):
             longest = stream.longest_gap()
             if longest > MOST_GAP:
                 return (
@@ -340,10 +340,10 @@ class Judge:
                 )
         return ""
 
-    def _trouble(self, row: MoveRow) -> str:
-        """Our own fault, that leaves a row open."""
-        streams = self._streams(row)
-        windows = self._windows(row)
+    def _trouble(self, check: EndpointChangeCheck) -> str:
+        """Our own fault, that leaves a check open."""
+        streams = self._streams(check)
+        windows = self._windows(check)
         for stream in streams:
             errors = [sample.started for sample in stream.samples if sample.outcome == "error"]
             if len(errors) > MOST_ERRORS or any(since <= at <= until for at in errors for since, until in windows):
@@ -355,21 +355,21 @@ class Judge:
                 return f"there was no probe ({stream.name})"
         return ""
 
-    def _windows(self, row: MoveRow) -> list[tuple[float, float]]:
-        """The times in which a single probe may decide a row of a VIP: until what a change brings has been seen."""
-        family = row.family
-        if family is None or row.what not in (*BLAMES, What.TIMES_UP, What.TIMES_DOWN):
+    def _windows(self, check: EndpointChangeCheck) -> list[tuple[float, float]]:
+        """The times in which a single probe may decide a check of a VIP: until what a change brings has been seen."""
+        family = check.family
+        if family is None or check.what not in (*BLAMES, What.TIMES_UP, What.TIMES_DOWN):
             return []
         found = []
         for line in self.lines:
             seen = line.traffic[family]
             moments = [line.change.cause, line.health[family], seen.at, seen.decision]
             over = max(at for at in moments if at is not None) + QUIET
-            whole = row.what is What.NO_LOSS or not line.steered(family)
+            whole = check.what is What.NO_LOSS or not line.steered(family)
             found.append((line.change.cause, line.until if whole else min(line.until, over)))
         return found
 
-    # --------------------------------------------------------------------------------------------- the rows' claims
+    # --------------------------------------------------------------------------------------------- the checks' claims
     def _steers(self, family: Family) -> Decision:
         due = [line for line in self.lines if self._must_steer(line, family)]
         clear = [line for line in due if doubts.about(line, family, self.doubts) is None]

@@ -29,7 +29,7 @@ class Kind(StrEnum):
 DOWNS = (Kind.CLOSED, Kind.DELETED, Kind.KILLED)
 
 LEAST = {Kind.DELETED: 2, Kind.KILLED: 1, Kind.CLOSED: 1}
-"""How often each way down comes at least, if there are so many moves: a row is about each, and chance would now and
+"""How often each way down comes at least, if there are so many moves: a check is about each, and chance would now and
 then leave one out. Twice what is graceful, as a balancer need not have used the node at that moment.
 """
 
@@ -37,7 +37,7 @@ FIRST = 1
 """Moves more than ``LEAST`` that make sure that every balancer has a change to follow.
 
 Without it, one that uses one node at a time had none in a run of four moves (2026-11-23, kind-iptables, MetalLB in L2
-mode, seed 388983): its core rows were undecided.
+mode, seed 388983): its core checks were undecided.
 """
 
 AWAY_MOVES = {Kind.DELETED: 3, Kind.KILLED: 2}

@@ -120,7 +120,7 @@ def shares(views: Mapping[What, Health], nodes: Collection[str]) -> list[str]:
     """The share of healthy nodes after the moves, as the Azure portal shows it.
 
     Args:
-        views: what was seen last, by row.
+        views: what was seen last, by check.
         nodes: those that load balancers must use.
     """
     said = []

@@ -1,4 +1,4 @@
-"""(row, what was seen) -> verdict, for health checks. Pure."""
+"""(check, what was seen) -> verdict, for health checks. Pure."""
 
 import json
 from collections import Counter
@@ -7,8 +7,17 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from esipp.checks.check import Feature, Row, Status
-from esipp.checks.health import EACH_TARGET, NOT_TOLD, TWICE, About, Answer, HealthTrialRow, Place, QuestionRow
+from esipp.checks.check import Check, Feature, Status
+from esipp.checks.health import (
+    EACH_TARGET,
+    NOT_TOLD,
+    TWICE,
+    About,
+    Answer,
+    HealthAnswerCheck,
+    HealthScenarioCheck,
+    Place,
+)
 from esipp.checks.model import Family
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.timing import PROMPT, Blur, Held, hold, say_unknown
@@ -23,12 +32,12 @@ SILENT_WORDS = {"timed out", Outcome.UNREACHABLE.value}
 REACHES_NOTHING = "{} does not reach that node at all: its reference listener is silent, too"
 
 
-def judge(row: Row, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
-    """The verdict on a row of this suite."""
-    if isinstance(row, QuestionRow):
-        return give_verdict(row, features, facts, lambda: decide_question(row, seen), row.differences)
-    assert isinstance(row, HealthTrialRow)
-    return give_verdict(row, features, facts, lambda: decide_trial(row, seen), row.differences)
+def judge(check: Check, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
+    """The verdict on a check of this suite."""
+    if isinstance(check, HealthAnswerCheck):
+        return give_verdict(check, features, facts, lambda: decide_question(check, seen), check.differences)
+    assert isinstance(check, HealthScenarioCheck)
+    return give_verdict(check, features, facts, lambda: decide_trial(check, seen), check.differences)
 
 
 def tally(answers: Iterable[Answer], say: Callable[[Answer], str]) -> Counter[str]:
@@ -39,20 +48,20 @@ def tally(answers: Iterable[Answer], say: Callable[[Answer], str]) -> Counter[st
     return found
 
 
-def all_of(row: Row, wanted: str, found: Counter[str], proof: str = "") -> Decision:
+def all_of(check: Check, wanted: str, found: Counter[str], proof: str = "") -> Decision:
     """Every answer as wanted: pass; some: flaky; none: fail."""
     total, good = found.total(), found[wanted]
     if not total:
-        return undecided(row, "there was no answer that could be read; see the status row")
+        return undecided(check, "there was no answer that could be read; see the status check")
     observed = say_observed(found)
     worst = next((words for words, _ in found.most_common() if words != wanted), "")
     if good == total:
-        return Decision(Status.PASS, row.expected, observed, proof, wanted, found, sees=say_bound(total))
+        return Decision(Status.PASS, check.expected, observed, proof, wanted, found, sees=say_bound(total))
     if good:
         reason = f"{total - good} of {total} answers differ"
-        return Decision(Status.FLAKY, row.expected, observed, reason, worst, found)
+        return Decision(Status.FLAKY, check.expected, observed, reason, worst, found)
     alone = worst if len(found) == 1 else ""  # a known difference explains no other one beside it
-    return Decision(Status.FAIL, row.expected, observed, "", alone, found)
+    return Decision(Status.FAIL, check.expected, observed, "", alone, found)
 
 
 def doubled(decided: Decision, wanted: str, seen: str = TWICE) -> Decision:
@@ -61,49 +70,51 @@ def doubled(decided: Decision, wanted: str, seen: str = TWICE) -> Decision:
     return replace(decided, seen=seen) if only else decided
 
 
-def our_own(row: Row, answers: Iterable[Answer]) -> Decision | None:
+def our_own(check: Check, answers: Iterable[Answer]) -> Decision | None:
     """The decision where a prober failed: its trouble is not the product's."""
     answers = list(answers)
     for answer in answers:
         if answer.outcome is Outcome.ERROR:
-            return ours_failed(row, say_observed(tally(answers, _words)), f"the prober: {answer.detail}")
+            return ours_failed(check, say_observed(tally(answers, _words)), f"the prober: {answer.detail}")
     return None
 
 
 # ------------------------------------------------------------------------------------------------------- questions
-def decide_question(row: QuestionRow, seen: Seen) -> Decision:
-    """A row about the answers to one question."""
-    question = row.question
+def decide_question(check: HealthAnswerCheck, seen: Seen) -> Decision:
+    """A check about the answers to one question."""
+    question = check.question
     if question.key in seen.obstacles:
-        return undecided(row, seen.obstacles[question.key])
+        return undecided(check, seen.obstacles[question.key])
     answers = seen.answers.get(question.key, ())
     if not answers:
-        return ours_failed(row, "nothing", "the row was selected but its question was never asked")
-    ours = our_own(row, answers)
+        return ours_failed(check, "nothing", "the check was selected but its question was never asked")
+    ours = our_own(check, answers)
     if ours is not None:
         return ours
     at_all = tally(answers, _words)
-    if row.about is About.STATUS:
+    if check.about is About.STATUS:
         silent = all(answer.outcome in SILENT for answer in answers)
         if silent and seen.unreached(question.client.name, question.place, question.family):
-            return undecided(row, REACHES_NOTHING.format(question.client.name), say_observed(at_all))
-        decided = all_of(row, row.expected, at_all)
-        return _beyond_the_way(row, decided, seen.way(question.client.name, question.family))
+            return undecided(check, REACHES_NOTHING.format(question.client.name), say_observed(at_all))
+        decided = all_of(check, check.expected, at_all)
+        return _beyond_the_way(check, decided, seen.way(question.client.name, question.family))
     if not any(answer.outcome is Outcome.ANSWERED for answer in answers):
-        return undecided(row, "there was no HTTP answer that could be read; see the status row", say_observed(at_all))
-    if row.about is About.TRUTH:
-        return _truth(row, seen, at_all)
-    return _contract(row, seen, [answer for answer in answers if answer.outcome is Outcome.ANSWERED])
+        return undecided(
+            check, "there was no HTTP answer that could be read; see the status check", say_observed(at_all)
+        )
+    if check.about is About.TRUTH:
+        return _truth(check, seen, at_all)
+    return _contract(check, seen, [answer for answer in answers if answer.outcome is Outcome.ANSWERED])
 
 
-def _beyond_the_way(row: Row, decided: Decision, control: Counts) -> Decision:
+def _beyond_the_way(check: Check, decided: Decision, control: Counts) -> Decision:
     """The same decision; undecided where answers are only missing, and the client's own way loses as many."""
     missing = Counter({words: count for words, count in decided.tally.items() if words in SILENT_WORDS})
     others = set(decided.tally) - SILENT_WORDS
     if decided.status is not Status.FLAKY or len(others) != 1 or not missing:
         return decided
     why = excused(Counts(missing.total(), sum(decided.tally.values())), control)
-    return undecided(row, why, decided.observed) if why else decided
+    return undecided(check, why, decided.observed) if why else decided
 
 
 def _words(answer: Answer) -> str:
@@ -126,9 +137,9 @@ def say_count(answer: Answer) -> str:
     return f"localEndpoints {json.dumps(document(answer).get('localEndpoints'))}"
 
 
-def _contract(row: QuestionRow, seen: Seen, answers: list[Answer]) -> Decision:
+def _contract(check: HealthAnswerCheck, seen: Seen, answers: list[Answer]) -> Decision:
     """What the answer says besides its status."""
-    pods = row.question.local_pods
+    pods = check.question.local_pods
 
     def weight(answer: Answer) -> str:
         told = answer.headers.get("x-load-balancing-endpoint-weight")
@@ -151,50 +162,50 @@ def _contract(row: QuestionRow, seen: Seen, answers: list[Answer]) -> Decision:
         About.COUNT: (say_count, f"localEndpoints {pods}"),
         About.WEIGHT: (weight, f"weight {pods}"),
         About.PROXY: (healthy, "serviceProxyHealthy true"),
-        About.DOCUMENT: (names, "application/json, " + "/".join(seen.services[row.question.situation])),
-    }[row.about]
-    decided = all_of(row, wanted, tally(answers, say))
-    backends = 2 * pods * row.question.targets
-    counted = {About.COUNT: f"localEndpoints {backends}", About.WEIGHT: f"weight {backends}"}.get(row.about)
-    seen_as = TWICE if row.question.targets == 1 else EACH_TARGET
+        About.DOCUMENT: (names, "application/json, " + "/".join(seen.services[check.question.situation])),
+    }[check.about]
+    decided = all_of(check, wanted, tally(answers, say))
+    backends = 2 * pods * check.question.targets
+    counted = {About.COUNT: f"localEndpoints {backends}", About.WEIGHT: f"weight {backends}"}.get(check.about)
+    seen_as = TWICE if check.question.targets == 1 else EACH_TARGET
     return doubled(decided, counted, seen_as) if counted and pods else decided
 
 
-def _truth(row: QuestionRow, seen: Seen, answers: Counter[str]) -> Decision:
+def _truth(check: HealthAnswerCheck, seen: Seen, answers: Counter[str]) -> Decision:
     """Whether the health check and the data path of the same node say the same."""
-    question = row.question
+    question = check.question
     dialled = seen.served.get(question.key, ())
     found: Counter[str] = Counter()
     for each in dialled:
         found[_say_dialled(each, seen.nodes.get(question.place))] += each.count
     observed = f"health check {say_observed(answers)}; nodePort {say_observed(found)}"
     if not dialled:
-        return ours_failed(row, observed, "the nodePort was never dialled")
+        return ours_failed(check, observed, "the nodePort was never dialled")
     ours = next((each for each in dialled if each.outcome is Outcome.ERROR), None)
     if ours is not None:
-        return ours_failed(row, observed, f"the prober: {ours.detail}")
+        return ours_failed(check, observed, f"the prober: {ours.detail}")
     if set(answers) not in ({"200"}, {"503"}):
-        return undecided(row, "the health check says neither 200 nor 503 alone; see the status row", observed)
+        return undecided(check, "the health check says neither 200 nor 503 alone; see the status check", observed)
     quiet = sum(found[words] for words in _QUIET)
     if quiet and quiet != found.total():
         reason = "the nodePort answers now and then"
-        return Decision(Status.FLAKY, row.expected, observed, reason, "now and then", found)
+        return Decision(Status.FLAKY, check.expected, observed, reason, "now and then", found)
     if set(answers) == {"200"}:
         if set(found) == {"served"}:
-            return Decision(Status.PASS, row.expected, observed, "", "", found, sees=say_bound(answers.total()))
+            return Decision(Status.PASS, check.expected, observed, "", "", found, sees=say_bound(answers.total()))
         status = Status.FLAKY if found["served"] else Status.FAIL
         lie = "it says 200 and hands on to another node" if found[_ELSEWHERE] else "it says 200 and does not serve"
-        return Decision(status, row.expected, observed, lie, lie, found)
+        return Decision(status, check.expected, observed, lie, lie, found)
     if not quiet:
         serves = found["served"] or found[_ELSEWHERE]
         lie = "it says 503 and serves" if serves else "it says 503 and accepts connections"
-        return Decision(Status.FAIL, row.expected, observed, lie, lie, found)
+        return Decision(Status.FAIL, check.expected, observed, lie, lie, found)
     if seen.unreached(question.client.name, question.place, question.family):
-        return undecided(row, REACHES_NOTHING.format(question.client.name), observed)
+        return undecided(check, REACHES_NOTHING.format(question.client.name), observed)
     if not any(each.outcome is Outcome.ANSWERED for each in seen.served.get(question.control.key, ())):
         why = "silence proves nothing: the same client is not answered where one pod is, either"
-        return undecided(row, why, observed)
-    return Decision(Status.PASS, row.expected, observed, "", "", found, sees=say_bound(answers.total()))
+        return undecided(check, why, observed)
+    return Decision(Status.PASS, check.expected, observed, "", "", found, sees=say_bound(answers.total()))
 
 
 _QUIET = ("no answer", Outcome.UNREACHABLE.value, Outcome.REFUSED.value)
@@ -213,61 +224,61 @@ def _say_dialled(each: Observation, node: str | None) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------- trials
-def decide_trial(row: HealthTrialRow, seen: Seen) -> Decision:
-    """A row about what a trial saw."""
-    cut_short = seen.cut_short(row)
+def decide_trial(check: HealthScenarioCheck, seen: Seen) -> Decision:
+    """A check about what a trial saw."""
+    cut_short = seen.cut_short(check)
     if cut_short:
         return cut_short
-    if row.trial == "lifecycle" and row.claim == "prompt":
-        return _ports_prompt(row, seen)
-    if row.trial == "lifecycle":
-        fact = seen.life.get(row.claim)
+    if check.trial == "lifecycle" and check.claim == "prompt":
+        return _ports_prompt(check, seen)
+    if check.trial == "lifecycle":
+        fact = seen.life.get(check.claim)
         if fact is None:
-            return undecided(row, "the trial did not come to this step")
+            return undecided(check, "the trial did not come to this step")
         if fact.trouble:
-            return undecided(row, fact.trouble, fact.words)
-        holds, observed = CLAIMS[row.claim](fact)
+            return undecided(check, fact.trouble, fact.words)
+        holds, observed = CLAIMS[check.claim](fact)
         sees = "one service of its kind, once" if holds else ""
-        return Decision(Status.PASS if holds else Status.FAIL, row.expected, observed, "", observed, sees=sees)
-    assert row.family is not None
-    assert row.place is not None
-    node = (row.place, row.family)
-    if row.trial == "stable":
-        return _stable(row, seen, node)
-    if row.trial == "placement":
-        return _placement_prompt(row, seen, node) if row.claim == "prompt" else _placement(row, seen, node)
-    if row.trial == "cordoned":
+        return Decision(Status.PASS if holds else Status.FAIL, check.expected, observed, "", observed, sees=sees)
+    assert check.family is not None
+    assert check.place is not None
+    node = (check.place, check.family)
+    if check.trial == "stable":
+        return _stable(check, seen, node)
+    if check.trial == "placement":
+        return _placement_prompt(check, seen, node) if check.claim == "prompt" else _placement(check, seen, node)
+    if check.trial == "cordoned":
         answers = seen.cordoned.get(node, ())
-        wanted = "200" if row.place is Place.ENDPOINT_NODE else "503"
+        wanted = "200" if check.place is Place.ENDPOINT_NODE else "503"
         if not answers:
-            return undecided(row, "no node could be cordoned")
-        return our_own(row, answers) or all_of(row, wanted, tally(answers, _words))
-    return _leaving(row, seen.leaving.get(row.family), row.family)
+            return undecided(check, "no node could be cordoned")
+        return our_own(check, answers) or all_of(check, wanted, tally(answers, _words))
+    return _leaving(check, seen.leaving.get(check.family), check.family)
 
 
-def _stable(row: HealthTrialRow, seen: Seen, node: Node) -> Decision:
+def _stable(check: HealthScenarioCheck, seen: Seen, node: Node) -> Decision:
     answers = seen.stable.get(node, ())
     found = tally(answers, _words)
     if not found:
-        return ours_failed(row, "nothing", "the health check was never asked")
-    ours = our_own(row, answers)
+        return ours_failed(check, "nothing", "the health check was never asked")
+    ours = our_own(check, answers)
     if ours is not None:
         return ours
     if not seen.changes:
-        return undecided(row, "no pod of another service came or went meanwhile", say_observed(found))
+        return undecided(check, "no pod of another service came or went meanwhile", say_observed(found))
     if set(found) <= SILENT_WORDS and seen.unreached(WATCHER, *node):
-        return undecided(row, REACHES_NOTHING.format(WATCHER), say_observed(found))
-    wanted = "200" if row.place is Place.ENDPOINT_NODE else "503"
+        return undecided(check, REACHES_NOTHING.format(WATCHER), say_observed(found))
+    wanted = "200" if check.place is Place.ENDPOINT_NODE else "503"
     proof = f"{found.total()} answers in a row, while pods of another service came and went {seen.changes} times"
-    decided = all_of(row, wanted, found, proof)
-    return _beyond_the_way(row, decided, seen.vantage(node[1]).counts([(-inf, inf)]))
+    decided = all_of(check, wanted, found, proof)
+    return _beyond_the_way(check, decided, seen.vantage(node[1]).counts([(-inf, inf)]))
 
 
 Lag = tuple[str, float, float, float]
 """What was followed, from when on, for how many seconds, and our own longest time between two looks."""
 
 
-def _soon(row: HealthTrialRow, lags: Sequence[Lag], vantages: Sequence[Vantage]) -> Decision:
+def _soon(check: HealthScenarioCheck, lags: Sequence[Lag], vantages: Sequence[Vantage]) -> Decision:
     """Whether everything was followed promptly, as far as that was measured well enough."""
     took = sorted(seconds for _, _, seconds, _ in lags)
     observed = f"{len(lags)} changes, {took[len(took) // 2]:.2f} s in the middle, {took[-1]:.2f} s at most"
@@ -279,24 +290,24 @@ def _soon(row: HealthTrialRow, lags: Sequence[Lag], vantages: Sequence[Vantage])
         worst = max(worst, blur, key=lambda each: each.seconds)
         held = hold(seconds, PROMPT, blur)
         if held is Held.OVER:
-            return Decision(Status.FAIL, row.expected, observed, f"{words}: {seconds:.2f} s; {blur.words}", "late")
+            return Decision(Status.FAIL, check.expected, observed, f"{words}: {seconds:.2f} s; {blur.words}", "late")
         unknown += [(words, blur)] if held is Held.UNKNOWN else []
     if unknown:
         words, blur = max(unknown, key=lambda each: each[1].seconds)
-        return undecided(row, f"{words}: {say_unknown(PROMPT, blur)}", observed)
+        return undecided(check, f"{words}: {say_unknown(PROMPT, blur)}", observed)
     sees = f"{len(lags)} changes; {worst.words}; a node that is late more seldom is not seen"
-    return Decision(Status.PASS, row.expected, observed, sees=sees)
+    return Decision(Status.PASS, check.expected, observed, sees=sees)
 
 
-def _ports_prompt(row: HealthTrialRow, seen: Seen) -> Decision:
+def _ports_prompt(check: HealthScenarioCheck, seen: Seen) -> Decision:
     """How soon every node opened or closed the ports of the steps that came to an end."""
     made = [(fact.words, fact.began, fact.seconds, fact.gap) for fact in seen.life.values() if fact.seconds is not None]
     if not made:
-        return undecided(row, "no change of a port was followed by every node; see the rows about that")
-    return _soon(row, made, [seen.vantage(family) for family in Family])
+        return undecided(check, "no change of a port was followed by every node; see the checks about that")
+    return _soon(check, made, [seen.vantage(family) for family in Family])
 
 
-def _placement_prompt(row: HealthTrialRow, seen: Seen, node: Node) -> Decision:
+def _placement_prompt(check: HealthScenarioCheck, seen: Seen, node: Node) -> Decision:
     """How soon a node's status followed each round."""
     made = [
         (f"round {each.number} ({each.done})", each.began, told.seconds, told.gap)
@@ -304,32 +315,32 @@ def _placement_prompt(row: HealthTrialRow, seen: Seen, node: Node) -> Decision:
         if (told := each.status.get(node)) is not None and told.seconds is not None
     ]
     if not made:
-        return undecided(row, "no round was followed; see the row about that")
-    return _soon(row, made, [seen.vantage(node[1])])
+        return undecided(check, "no round was followed; see the check about that")
+    return _soon(check, made, [seen.vantage(node[1])])
 
 
-def _placement(row: HealthTrialRow, seen: Seen, node: Node) -> Decision:
-    rounds = [(each, (each.status if row.claim == "status" else each.count).get(node)) for each in seen.rounds]
+def _placement(check: HealthScenarioCheck, seen: Seen, node: Node) -> Decision:
+    rounds = [(each, (each.status if check.claim == "status" else each.count).get(node)) for each in seen.rounds]
     asked = [(each, followed) for each, followed in rounds if followed is not None]
     if not asked:
-        return undecided(row, "no round was played")
+        return undecided(check, "no round was played")
     late = [f"round {each.number} ({each.done}): {_say(followed)}" for each, followed in asked if not _right(followed)]
     took = sorted(followed.seconds for _, followed in asked if followed.seconds is not None)
     figures = f"after {took[len(took) // 2]:.2f} s in the middle, {took[-1]:.2f} s at most" if took else "never"
     observed = f"{len(asked) - len(late)} of {len(asked)} rounds right, {figures}"
     if not late:
         sees = f"{len(asked)} changes by one seed, each looked at for a second after it was followed"
-        return Decision(Status.PASS, row.expected, observed, sees=sees)
+        return Decision(Status.PASS, check.expected, observed, sees=sees)
     said = {words for _, followed in asked for words in (followed.last, *followed.after)}
     if Outcome.ERROR.value in said:
-        return ours_failed(row, observed, f"a prober failed: {late[0]}")
+        return ours_failed(check, observed, f"a prober failed: {late[0]}")
     if not took and said <= {"", *SILENT_WORDS} and seen.unreached(WATCHER, *node):
-        return undecided(row, REACHES_NOTHING.format(WATCHER), observed)
+        return undecided(check, REACHES_NOTHING.format(WATCHER), observed)
     status = Status.FAIL if len(took) < len(asked) else Status.FLAKY
-    twice = row.claim == "count" and all(
+    twice = check.claim == "count" and all(
         _right(followed) or _is_twice(followed, each.truth.get(node[0], 0)) for each, followed in asked
     )
-    return Decision(status, row.expected, observed, "; ".join(late[:3]), TWICE if twice else "wrong")
+    return Decision(status, check.expected, observed, "; ".join(late[:3]), TWICE if twice else "wrong")
 
 
 def _is_twice(followed: Followed, pods: int) -> bool:
@@ -351,26 +362,26 @@ def _say(followed: Followed) -> str:
     return f"right after {followed.seconds:.2f} s, then {say_observed(followed.after)}"
 
 
-def _leaving(row: HealthTrialRow, window: Leaving | None, family: Family) -> Decision:
+def _leaving(check: HealthScenarioCheck, window: Leaving | None, family: Family) -> Decision:
     if window is None:
-        return undecided(row, f"the trial was not played over {family.value}")
+        return undecided(check, f"the trial was not played over {family.value}")
     if window.trouble:
-        return undecided(row, window.trouble)
-    ours = our_own(row, window.answers)
-    if row.claim == "status":
-        return ours or all_of(row, "503", tally(window.answers, _words))
-    if row.claim == "count":
+        return undecided(check, window.trouble)
+    ours = our_own(check, window.answers)
+    if check.claim == "status":
+        return ours or all_of(check, "503", tally(window.answers, _words))
+    if check.claim == "count":
         answered = [answer for answer in window.answers if answer.outcome is Outcome.ANSWERED]
-        return ours or all_of(row, "localEndpoints 0", tally(answered, say_count))
+        return ours or all_of(check, "localEndpoints 0", tally(answered, say_count))
     dialled = Counter(dict(window.dialled))
     if dialled[Outcome.ERROR.value]:
-        return ours_failed(row, say_observed(dialled), "a prober failed")
-    if row.claim == "serves":
-        return all_of(row, "served by the leaving pod", dialled)
+        return ours_failed(check, say_observed(dialled), "a prober failed")
+    if check.claim == "serves":
+        return all_of(check, "served by the leaving pod", dialled)
     served = dialled["served by the leaving pod"]
     if not served:
-        return undecided(row, "nothing was served; see the row that says so", say_observed(dialled))
+        return undecided(check, "nothing was served; see the check that says so", say_observed(dialled))
     if window.disbelieved:
-        return undecided(row, window.disbelieved, say_observed(dialled))
+        return undecided(check, window.disbelieved, say_observed(dialled))
     sources = Counter({"the client's own": served - window.foreign, "another address": window.foreign})
-    return all_of(row, "the client's own", +sources)
+    return all_of(check, "the client's own", +sources)

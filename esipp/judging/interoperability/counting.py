@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from esipp.checks.check import Row, Status
+from esipp.checks.check import Check, Status
 from esipp.checks.model import AddressClass
 from esipp.judging.controls import Counts, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
@@ -16,22 +16,22 @@ ANSWERED = CLIENT_ONLY | NODE_ONLY
 DROPPED = frozenset({AddressClass.DROPPED})
 
 
-def all_right(row: Row, right: Mapping[str, int], wrong: Mapping[str, int], proof: str = "") -> Decision:
+def all_right(check: Check, right: Mapping[str, int], wrong: Mapping[str, int], proof: str = "") -> Decision:
     """All as required: pass; none: fail; some: flaky. Both are counted in words."""
     tally = Counter(right) + Counter(wrong)
     good, total = sum(right.values()), tally.total()
     if not total:
-        return undecided(row, "nothing was seen of it")
+        return undecided(check, "nothing was seen of it")
     observed = say_observed(tally)
     if good == total:
-        return Decision(Status.PASS, row.expected, observed, proof, "", tally, sees=say_bound(total))
+        return Decision(Status.PASS, check.expected, observed, proof, "", tally, sees=say_bound(total))
     worst = max(wrong, key=lambda words: wrong[words])
     if good:
-        return Decision(Status.FLAKY, row.expected, observed, f"{total - good} of {total} differ", worst, tally)
-    return Decision(Status.FAIL, row.expected, observed, "", worst, tally)
+        return Decision(Status.FLAKY, check.expected, observed, f"{total - good} of {total} differ", worst, tally)
+    return Decision(Status.FAIL, check.expected, observed, "", worst, tally)
 
 
-def beyond_the_way(row: Row, decided: Decision, readings: Iterable[Reading], control: Counts) -> Decision:
+def beyond_the_way(check: Check, decided: Decision, readings: Iterable[Reading], control: Counts) -> Decision:
     """The same decision; undecided where answers are only missing, and the client's own way loses as many."""
     made = list(readings)
     missing = sum(each.count for each in made if each.classes == DROPPED and not each.product_fault)
@@ -39,7 +39,7 @@ def beyond_the_way(row: Row, decided: Decision, readings: Iterable[Reading], con
     if decided.status is not Status.FLAKY or not missing or wrong:
         return decided
     why = excused(Counts(missing, sum(each.count for each in made)), control)
-    return undecided(row, why, decided.observed) if why else decided
+    return undecided(check, why, decided.observed) if why else decided
 
 
 def held_against(readings: Iterable[Reading], accept: frozenset[AddressClass]) -> tuple[Counter[str], Counter[str]]:
@@ -52,7 +52,7 @@ def held_against(readings: Iterable[Reading], accept: frozenset[AddressClass]) -
     return right, wrong
 
 
-def harness(row: Row, readings: Iterable[Reading]) -> Decision | None:
+def harness(check: Check, readings: Iterable[Reading]) -> Decision | None:
     """The decision where a prober or our own echo server failed."""
     fault = next((each.harness_fault for each in readings if each.harness_fault), "")
-    return ours_failed(row, "nothing that can be used", fault) if fault else None
+    return ours_failed(check, "nothing that can be used", fault) if fault else None

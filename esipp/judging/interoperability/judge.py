@@ -1,12 +1,12 @@
-"""(row, what was seen) -> verdict, for the inter-operation trials. Pure."""
+"""(check, what was seen) -> verdict, for the inter-operation trials. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from esipp.checks.check import Feature, Level, Row, Status
+from esipp.checks.check import Check, Feature, Level, Status
 from esipp.checks.health import TWICE, Answer, Place
-from esipp.checks.interoperability import NOT_REWRITTEN, InteropRow, Kind
+from esipp.checks.interoperability import NOT_REWRITTEN, InteroperabilityCheck, Kind
 from esipp.checks.model import NO_ANSWER, AddressClass, Role
 from esipp.checks.observation import Outcome, Verdict
 from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
@@ -33,56 +33,56 @@ CHANGES = 5
 """Changes of the neighbour that must have reached the nodes while its neighbour was watched."""
 
 
-def judge(row: Row, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
-    """The verdict on a row of this suite's trials."""
-    assert isinstance(row, InteropRow)
-    return give_verdict(row, features, facts, lambda: decide(row, seen), row.differences)
+def judge(check: Check, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
+    """The verdict on a check of this suite's trials."""
+    assert isinstance(check, InteroperabilityCheck)
+    return give_verdict(check, features, facts, lambda: decide(check, seen), check.differences)
 
 
-def decide(row: InteropRow, seen: Seen) -> Decision:
-    """What was seen of a row."""
-    cut = seen.cut_short(row)
+def decide(check: InteroperabilityCheck, seen: Seen) -> Decision:
+    """What was seen of a check."""
+    cut = seen.cut_short(check)
     if cut is not None:
         return cut
-    if row.trial == "names":
-        return decide_name(row, seen.names) if seen.names else _never(row)
-    if row.trial == "neighbours":
-        return NEIGHBOURS[row.claim](row, seen.neighbours) if seen.neighbours else _never(row)
-    return MANY[row.claim](row, seen.many) if seen.many else _never(row)
+    if check.trial == "names":
+        return decide_name(check, seen.names) if seen.names else _never(check)
+    if check.trial == "neighbours":
+        return NEIGHBOURS[check.claim](check, seen.neighbours) if seen.neighbours else _never(check)
+    return MANY[check.claim](check, seen.many) if seen.many else _never(check)
 
 
-def _never(row: InteropRow) -> Decision:
-    return ours_failed(row, "nothing", f"the trial {row.trial} was never performed")
+def _never(check: InteroperabilityCheck) -> Decision:
+    return ours_failed(check, "nothing", f"the trial {check.trial} was never performed")
 
 
-def _node(row: InteropRow) -> Node:
-    assert row.place is not None
-    assert row.family is not None
-    return row.place, row.family
+def _node(check: InteroperabilityCheck) -> Node:
+    assert check.place is not None
+    assert check.family is not None
+    return check.place, check.family
 
 
 # ------------------------------------------------------------------------------------------------------- neighbours
-def _undisturbed(row: InteropRow, seen: Neighbours) -> Decision | None:
+def _undisturbed(check: InteroperabilityCheck, seen: Neighbours) -> Decision | None:
     """Why nothing can be said of the neighbour's neighbour; None where something can."""
     if len(seen.changes) < CHANGES:
-        return undecided(row, f"only {len(seen.changes)} changes of the neighbour reached the nodes")
-    if row.place is not None and not seen.ways.reached.get(_node(row), False):
-        return undecided(row, UNREACHED)
+        return undecided(check, f"only {len(seen.changes)} changes of the neighbour reached the nodes")
+    if check.place is not None and not seen.ways.reached.get(_node(check), False):
+        return undecided(check, UNREACHED)
     return None
 
 
-def _few(row: InteropRow, number: int) -> Decision | None:
-    return undecided(row, f"only {number} answers came while the neighbour was changed") if number < LEAST else None
+def _few(check: InteroperabilityCheck, number: int) -> Decision | None:
+    return undecided(check, f"only {number} answers came while the neighbour was changed") if number < LEAST else None
 
 
-def _steady(row: InteropRow, seen: Neighbours, say: Callable[[Answer], str], wanted: str) -> Decision:
+def _steady(check: InteroperabilityCheck, seen: Neighbours, say: Callable[[Answer], str], wanted: str) -> Decision:
     """Every answer of A's health check on a node, in words."""
-    answers = seen.answers.get(_node(row), [])
-    doubt = _undisturbed(row, seen) or our_own(row, answers)
+    answers = seen.answers.get(_node(check), [])
+    doubt = _undisturbed(check, seen) or our_own(check, answers)
     if doubt is not None:
         return doubt
     told = tally(answers, say)
-    return _few(row, told.total()) or _split(row, told, wanted, _meanwhile(seen))
+    return _few(check, told.total()) or _split(check, told, wanted, _meanwhile(seen))
 
 
 def _meanwhile(seen: Neighbours) -> str:
@@ -90,13 +90,13 @@ def _meanwhile(seen: Neighbours) -> str:
     return f"meanwhile, of the other service: {done}"
 
 
-def _status(row: InteropRow, seen: Neighbours) -> Decision:
-    wanted = "200" if row.place is Place.ENDPOINT_NODE else "503"
-    return _steady(row, seen, lambda answer: answer.words, wanted)
+def _status(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
+    wanted = "200" if check.place is Place.ENDPOINT_NODE else "503"
+    return _steady(check, seen, lambda answer: answer.words, wanted)
 
 
-def _document(row: InteropRow, seen: Neighbours) -> Decision:
-    pods = 1 if row.place is Place.ENDPOINT_NODE else 0
+def _document(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
+    pods = 1 if check.place is Place.ENDPOINT_NODE else 0
 
     def say(answer: Answer) -> str:
         if answer.outcome is not Outcome.ANSWERED:
@@ -104,7 +104,7 @@ def _document(row: InteropRow, seen: Neighbours) -> Decision:
         return say_document(answer)
 
     service = "/".join(seen.name)
-    decided = _steady(row, seen, say, f"{service}, localEndpoints {pods}")
+    decided = _steady(check, seen, say, f"{service}, localEndpoints {pods}")
     return doubled(decided, f"{service}, localEndpoints {2 * pods}") if pods else decided
 
 
@@ -116,41 +116,43 @@ def say_document(answer: Answer) -> str:
     return f"{named}, localEndpoints {told.get('localEndpoints')}"
 
 
-def _served(row: InteropRow, seen: Neighbours) -> Decision:
+def _served(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
     """A's nodePort: on its endpoint's node every connection by its own pod, elsewhere none."""
-    readings = seen.dialled.get(_node(row), [])
-    doubt = _undisturbed(row, seen) or harness(row, readings)
+    readings = seen.dialled.get(_node(check), [])
+    doubt = _undisturbed(check, seen) or harness(check, readings)
     if doubt is not None:
         return doubt
-    home = row.place is Place.ENDPOINT_NODE
-    assert row.family is not None
-    few = _few(row, sum(each.count for each in readings))
+    home = check.place is Place.ENDPOINT_NODE
+    assert check.family is not None
+    few = _few(check, sum(each.count for each in readings))
     if few is not None:
         return few
-    if home and seen.ways.strange.get(_node(row)):
-        return undecided(row, STRANGE.format(seen.ways.strange[_node(row)]))
+    if home and seen.ways.strange.get(_node(check)):
+        return undecided(check, STRANGE.format(seen.ways.strange[_node(check)]))
     if not home:
-        control = seen.dialled.get((Place.ENDPOINT_NODE, row.family), [])
+        control = seen.dialled.get((Place.ENDPOINT_NODE, check.family), [])
         right, wrong = held_against(control, ANSWERED)
         if not right or wrong:
-            return undecided(row, "the endpoint's node did not answer all the time, so silence elsewhere says nothing")
+            return undecided(
+                check, "the endpoint's node did not answer all the time, so silence elsewhere says nothing"
+            )
     right, wrong = held_against(readings, CLIENT_ONLY if home else NO_ANSWER)
-    decided = all_right(row, right, wrong, _meanwhile(seen))
-    return beyond_the_way(row, decided, readings, seen.ways.lost(row.family)) if home else decided
+    decided = all_right(check, right, wrong, _meanwhile(seen))
+    return beyond_the_way(check, decided, readings, seen.ways.lost(check.family)) if home else decided
 
 
-def _kept(row: InteropRow, seen: Neighbours) -> Decision:
+def _kept(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
     """A's object: nobody wrote it."""
-    doubt = _undisturbed(row, seen)
+    doubt = _undisturbed(check, seen)
     if doubt is not None:
         return doubt
     if not seen.before:
-        return undecided(row, "the object was not read before")
+        return undecided(check, "the object was not read before")
     changed = sorted(_differing(seen.before, seen.after))
     if changed:
-        return Decision(Status.FAIL, row.expected, f"changed: {', '.join(changed)}", seen="changed")
+        return Decision(Status.FAIL, check.expected, f"changed: {', '.join(changed)}", seen="changed")
     sees = f"{len(seen.changes)} changes of one other service"
-    return Decision(Status.PASS, row.expected, "unchanged", _meanwhile(seen), sees=sees)
+    return Decision(Status.PASS, check.expected, "unchanged", _meanwhile(seen), sees=sees)
 
 
 def _differing(before: Mapping[str, object], after: Mapping[str, object]) -> Iterable[str]:
@@ -165,7 +167,7 @@ def _differing(before: Mapping[str, object], after: Mapping[str, object]) -> Ite
             yield part
 
 
-NEIGHBOURS: dict[str, Callable[[InteropRow, Neighbours], Decision]] = {
+NEIGHBOURS: dict[str, Callable[[InteroperabilityCheck, Neighbours], Decision]] = {
     "status": _status,
     "document": _document,
     "served": _served,
@@ -174,20 +176,20 @@ NEIGHBOURS: dict[str, Callable[[InteropRow, Neighbours], Decision]] = {
 
 
 # ------------------------------------------------------------------------------------------------------------- many
-def _dialled(row: InteropRow, seen: Many, accept: frozenset[AddressClass]) -> Decision:
+def _dialled(check: InteroperabilityCheck, seen: Many, accept: frozenset[AddressClass]) -> Decision:
     """All services of a kind, dialled at one node: what is right and wrong is counted by service."""
-    assert row.kind is not None
-    assert row.place is not None
-    by_service = seen.dialled.get((row.kind, Role(row.place.value)), {})
-    ours = harness(row, (each for readings in by_service.values() for each in readings))
+    assert check.kind is not None
+    assert check.place is not None
+    by_service = seen.dialled.get((check.kind, Role(check.place.value)), {})
+    ours = harness(check, (each for readings in by_service.values() for each in readings))
     if ours is not None:
         return ours
-    if _way(row, seen, as_itself=accept != NO_ANSWER):
-        return undecided(row, _way(row, seen, as_itself=accept != NO_ANSWER))
+    if _way(check, seen, as_itself=accept != NO_ANSWER):
+        return undecided(check, _way(check, seen, as_itself=accept != NO_ANSWER))
     if accept == NO_ANSWER:
-        doubt = _siblings_answer(row, seen)
+        doubt = _siblings_answer(check, seen)
         if doubt:
-            return undecided(row, doubt)
+            return undecided(check, doubt)
     right: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     failing, silent = [], False
@@ -196,16 +198,16 @@ def _dialled(row: InteropRow, seen: Many, accept: frozenset[AddressClass]) -> De
         silent |= not good  # a service that is never right is no matter of single connections
         right, wrong = right + good, wrong + bad
         failing += [name] if bad else []
-    decided = all_right(row, right, wrong, f"{len(by_service)} services; {_seconds(seen)}")
+    decided = all_right(check, right, wrong, f"{len(by_service)} services; {_seconds(seen)}")
     if accept != NO_ANSWER and not silent:
         every = [each for readings in by_service.values() for each in readings]
-        decided = beyond_the_way(row, decided, every, seen.ways.lost(None))
+        decided = beyond_the_way(check, decided, every, seen.ways.lost(None))
     return decided if decided.status is Status.INCONCLUSIVE else _naming(decided, failing, len(by_service))
 
 
-def _way(row: InteropRow, seen: Many, *, as_itself: bool) -> str:
+def _way(check: InteroperabilityCheck, seen: Many, *, as_itself: bool) -> str:
     """Why the client cannot be believed at these nodes, in whichever family it dials them; or nothing."""
-    nodes = [node for node in seen.ways.reached if node[0] is row.place]
+    nodes = [node for node in seen.ways.reached if node[0] is check.place]
     if not nodes or not all(seen.ways.reached[node] for node in nodes):
         return UNREACHED
     strange = next((words for node in nodes if (words := seen.ways.strange.get(node))), "")
@@ -228,13 +230,13 @@ def _seconds(seen: Many) -> str:
     return f"{total} services were programmed {seen.seconds['programmed']:.1f} s after the first was created"
 
 
-def _siblings_answer(row: InteropRow, seen: Many) -> str:
+def _siblings_answer(check: InteroperabilityCheck, seen: Many) -> str:
     """Why silence proves nothing: of the same client, a Cluster service at this node and this kind where its pod is."""
-    assert row.kind is not None
-    assert row.place is not None
+    assert check.kind is not None
+    assert check.place is not None
     for kind, role, words in (
-        (Kind.NODE_PORT_CLUSTER, Role(row.place.value), "that node does not answer for Cluster services"),
-        (row.kind, Role.ENDPOINT_NODE, "the endpoint's node does not answer for these services"),
+        (Kind.NODE_PORT_CLUSTER, Role(check.place.value), "that node does not answer for Cluster services"),
+        (check.kind, Role.ENDPOINT_NODE, "the endpoint's node does not answer for these services"),
     ):
         for readings in seen.dialled.get((kind, role), {"": []}).values():
             right, wrong = held_against(readings, ANSWERED)
@@ -243,34 +245,36 @@ def _siblings_answer(row: InteropRow, seen: Many) -> str:
     return ""
 
 
-def _preserved(row: InteropRow, seen: Many) -> Decision:
-    return _dialled(row, seen, CLIENT_ONLY)
+def _preserved(check: InteroperabilityCheck, seen: Many) -> Decision:
+    return _dialled(check, seen, CLIENT_ONLY)
 
 
-def _silent(row: InteropRow, seen: Many) -> Decision:
-    return _dialled(row, seen, NO_ANSWER)
+def _silent(check: InteroperabilityCheck, seen: Many) -> Decision:
+    return _dialled(check, seen, NO_ANSWER)
 
 
-def _answers(row: InteropRow, seen: Many) -> Decision:
-    return _dialled(row, seen, ANSWERED)
+def _answers(check: InteroperabilityCheck, seen: Many) -> Decision:
+    return _dialled(check, seen, ANSWERED)
 
 
-def _rewritten(row: InteropRow, seen: Many) -> Decision:
-    decided = _dialled(row, seen, NODE_ONLY)
-    preserved = decided.status is Status.FAIL and _dialled(row, seen, CLIENT_ONLY).status is Status.PASS
+def _rewritten(check: InteroperabilityCheck, seen: Many) -> Decision:
+    decided = _dialled(check, seen, NODE_ONLY)
+    preserved = decided.status is Status.FAIL and _dialled(check, seen, CLIENT_ONLY).status is Status.PASS
     return replace(decided, seen=NOT_REWRITTEN) if preserved else decided
 
 
-def _health(row: InteropRow, seen: Many, say: Callable[[Answer], str], wanted: Callable[[str], str]) -> Decision:
+def _health(
+    check: InteroperabilityCheck, seen: Many, say: Callable[[Answer], str], wanted: Callable[[str], str]
+) -> Decision:
     """The health checks of all services at the nodes of one kind."""
     right: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     failing = []
-    if _way(row, seen, as_itself=False):
-        return undecided(row, _way(row, seen, as_itself=False))
+    if _way(check, seen, as_itself=False):
+        return undecided(check, _way(check, seen, as_itself=False))
     for name, nodes in seen.answers.items():
-        answers = [each for (place, _), told in nodes.items() if place is row.place for each in told]
-        ours = our_own(row, answers)
+        answers = [each for (place, _), told in nodes.items() if place is check.place for each in told]
+        ours = our_own(check, answers)
         if ours is not None:
             return ours
         for answer in answers:
@@ -278,30 +282,30 @@ def _health(row: InteropRow, seen: Many, say: Callable[[Answer], str], wanted: C
             fits = said == wanted(name)
             (right if fits else wrong)["as it must be" if fits else said] += answer.count
             failing += [name] if not fits and name not in failing else []
-    decided = all_right(row, right, wrong, f"{len(seen.answers)} services; {_seconds(seen)}")
+    decided = all_right(check, right, wrong, f"{len(seen.answers)} services; {_seconds(seen)}")
     return _naming(decided, failing, len(seen.answers))
 
 
-def _health_status(row: InteropRow, seen: Many) -> Decision:
-    wanted = "200" if row.place is Place.ENDPOINT_NODE else "503"
-    return _health(row, seen, lambda answer: answer.words, lambda _: wanted)
+def _health_status(check: InteroperabilityCheck, seen: Many) -> Decision:
+    wanted = "200" if check.place is Place.ENDPOINT_NODE else "503"
+    return _health(check, seen, lambda answer: answer.words, lambda _: wanted)
 
 
-def _health_document(row: InteropRow, seen: Many) -> Decision:
-    pods = 1 if row.place is Place.ENDPOINT_NODE else 0
+def _health_document(check: InteroperabilityCheck, seen: Many) -> Decision:
+    pods = 1 if check.place is Place.ENDPOINT_NODE else 0
 
     def all_say(count: int) -> Callable[[str], str]:
         return lambda name: f"{seen.namespace}/{name}, localEndpoints {count}"
 
-    decided = _health(row, seen, say_document, all_say(pods))
-    twice = pods and decided.status is Status.FAIL and _health(row, seen, say_document, all_say(2 * pods))
+    decided = _health(check, seen, say_document, all_say(pods))
+    twice = pods and decided.status is Status.FAIL and _health(check, seen, say_document, all_say(2 * pods))
     return replace(decided, seen=TWICE) if twice and twice.status is Status.PASS else decided
 
 
-def _distinct(row: InteropRow, seen: Many) -> Decision:
+def _distinct(check: InteroperabilityCheck, seen: Many) -> Decision:
     """Every nodePort and health-check node port is there, once."""
     if not seen.ports:
-        return undecided(row, "there were no services")
+        return undecided(check, "there were no services")
     held = Counter(port for ports in seen.ports.values() for port in ports)
     twice = sorted(port for port, count in held.items() if count > 1)
     kinds = {name: kind for kind, names in seen.names.items() for name in names}
@@ -310,11 +314,11 @@ def _distinct(row: InteropRow, seen: Many) -> Decision:
     if twice or short:
         observed += f"; {twice[0]} twice" if twice else ""
         observed += f"; {short[0]} lacks one" if short else ""
-        return Decision(Status.FAIL, row.expected, observed, seen="twice" if twice else "missing")
-    return Decision(Status.PASS, row.expected, observed, sees=f"{len(seen.ports)} services, made once")
+        return Decision(Status.FAIL, check.expected, observed, seen="twice" if twice else "missing")
+    return Decision(Status.PASS, check.expected, observed, sees=f"{len(seen.ports)} services, made once")
 
 
-def _gone(row: InteropRow, seen: Many) -> Decision:
+def _gone(check: InteroperabilityCheck, seen: Many) -> Decision:
     """Once all are deleted, no node listens for their health checks any more."""
     before = {name for name, nodes in seen.answers.items() if _listened(nodes)}
     right: Counter[str] = Counter()
@@ -325,22 +329,24 @@ def _gone(row: InteropRow, seen: Many) -> Decision:
             (right if words == Outcome.REFUSED.value else wrong)[words] += count
         failing += [name] if set(seen.gone[name]) != {Outcome.REFUSED.value} else []
     if Outcome.ERROR.value in wrong:
-        return ours_failed(row, say_observed(wrong), "the prober failed")
+        return ours_failed(check, say_observed(wrong), "the prober failed")
     if not before:
-        return undecided(row, "no node listened before")
-    return _naming(all_right(row, right, wrong, f"{len(before)} ports were open before"), sorted(failing), len(before))
+        return undecided(check, "no node listened before")
+    return _naming(
+        all_right(check, right, wrong, f"{len(before)} ports were open before"), sorted(failing), len(before)
+    )
 
 
 def _listened(nodes: Mapping[Node, list[Answer]]) -> bool:
     return all(each.outcome is Outcome.ANSWERED for answers in nodes.values() for each in answers) and bool(nodes)
 
 
-def _programmed(row: InteropRow, seen: Many) -> Decision:
-    assert row.level is Level.RECORD
-    return Decision(Status.PASS, row.expected, _seconds(seen), "recorded")
+def _programmed(check: InteroperabilityCheck, seen: Many) -> Decision:
+    assert check.level is Level.RECORD
+    return Decision(Status.PASS, check.expected, _seconds(seen), "recorded")
 
 
-MANY: dict[str, Callable[[InteropRow, Many], Decision]] = {
+MANY: dict[str, Callable[[InteroperabilityCheck, Many], Decision]] = {
     "preserved": _preserved,
     "silent": _silent,
     "answers": _answers,
@@ -354,40 +360,40 @@ MANY: dict[str, Callable[[InteropRow, Many], Decision]] = {
 
 
 # ------------------------------------------------------------------------------------------------------- names
-def decide_name(row: InteropRow, seen: Names) -> Decision:
+def decide_name(check: InteroperabilityCheck, seen: Names) -> Decision:
     """Whether every lookup gave exactly what the API server says, and who is seen at the address it gave."""
-    assert row.client is not None
-    assert row.family is not None
-    key = (row.claim, row.client.name, row.family)
+    assert check.client is not None
+    assert check.family is not None
+    key = (check.claim, check.client.name, check.family)
     if key in seen.trouble:
-        return ours_failed(row, "nothing", f"the prober: {seen.trouble[key]}")
-    told, wanted = seen.told.get(key, Counter()), seen.wanted.get((row.claim, row.family), "")
+        return ours_failed(check, "nothing", f"the prober: {seen.trouble[key]}")
+    told, wanted = seen.told.get(key, Counter()), seen.wanted.get((check.claim, check.family), "")
     if not wanted:
-        return undecided(row, f"the API server tells no {row.family} address of it")
-    if row.claim == "dialled":
-        return _decide_dialled(row, seen, told, wanted)
-    if row.claim == "balancer" and row.family not in seen.vips:
-        return undecided(row, "the load balancer has no VIP of that family, which the name could stand for")
-    return _split(row, told, wanted, f"the API server says {wanted}")
+        return undecided(check, f"the API server tells no {check.family} address of it")
+    if check.claim == "dialled":
+        return _decide_dialled(check, seen, told, wanted)
+    if check.claim == "balancer" and check.family not in seen.vips:
+        return undecided(check, "the load balancer has no VIP of that family, which the name could stand for")
+    return _split(check, told, wanted, f"the API server says {wanted}")
 
 
-def _split(row: InteropRow, told: Mapping[str, int], wanted: str, proof: str) -> Decision:
+def _split(check: InteroperabilityCheck, told: Mapping[str, int], wanted: str, proof: str) -> Decision:
     right = {words: count for words, count in told.items() if words == wanted}
-    return all_right(row, right, {words: n for words, n in told.items() if words != wanted}, proof)
+    return all_right(check, right, {words: n for words, n in told.items() if words != wanted}, proof)
 
 
-def _decide_dialled(row: InteropRow, seen: Names, told: Mapping[str, int], wanted: str) -> Decision:
-    assert row.client is not None
-    assert row.family is not None
+def _decide_dialled(check: InteroperabilityCheck, seen: Names, told: Mapping[str, int], wanted: str) -> Decision:
+    assert check.client is not None
+    assert check.family is not None
     if set(told) != {wanted}:
-        return undecided(row, f"its name was not resolved to {wanted}; see the row about that")
-    readings = seen.dialled.get((row.client.name, row.family), [])
-    direct = seen.direct.get((row.client.name, row.family), [])
-    ours = harness(row, [*readings, *direct])
+        return undecided(check, f"its name was not resolved to {wanted}; see the check about that")
+    readings = seen.dialled.get((check.client.name, check.family), [])
+    direct = seen.direct.get((check.client.name, check.family), [])
+    ours = harness(check, [*readings, *direct])
     if ours is not None:
         return ours
     own, other = held_against(direct, CLIENT_ONLY)
     if other or not own:
         shown = say_observed(own + other) if direct else "nothing"
-        return undecided(row, f"on the direct path the pod must see the client's own address, but showed {shown}")
-    return all_right(row, *held_against(readings, CLIENT_ONLY))
+        return undecided(check, f"on the direct path the pod must see the client's own address, but showed {shown}")
+    return all_right(check, *held_against(readings, CLIENT_ONLY))

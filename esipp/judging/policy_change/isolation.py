@@ -1,4 +1,4 @@
-"""(row, what was seen of steady services while neighbours flipped) -> verdict. Pure."""
+"""(check, what was seen of steady services while neighbours flipped) -> verdict. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from esipp.checks.check import Feature, Status, surrounded
 from esipp.checks.observation import Verdict
-from esipp.checks.policy_change import BesideHealthRow, BesideRow, FlipRow
+from esipp.checks.policy_change import IsolationCheck, IsolationHealthCheck, PolicyChangeCheck
 from esipp.judging.frame import Decision, give_verdict, ours_failed, undecided
 from esipp.judging.health.judge import all_of
 from esipp.judging.paths import judge as judge_path
@@ -17,53 +17,55 @@ BESIDE = "beside"
 """The trial of the steady services."""
 
 
-def cut_short(row: FlipRow, trial: str, seen: Seen) -> Decision | None:
-    """The decision on a row whose trial broke off."""
+def cut_short(check: PolicyChangeCheck, trial: str, seen: Seen) -> Decision | None:
+    """The decision on a check whose trial broke off."""
     if trial in seen.broken:
-        return ours_failed(row, "nothing", f"esipp itself failed: {seen.broken[trial]}")
+        return ours_failed(check, "nothing", f"esipp itself failed: {seen.broken[trial]}")
     if trial in seen.trouble:
-        return undecided(row, seen.trouble[trial])
+        return undecided(check, seen.trouble[trial])
     return None
 
 
-def judge_steady(row: BesideRow, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:
+def judge_steady(
+    check: IsolationCheck, seen: Seen, features: Mapping[str, Feature], facts: Mapping[str, str]
+) -> Verdict:
     """The source IP judge's word on the path, if neighbours really flipped meanwhile."""
-    broken = cut_short(row, BESIDE, seen)
+    broken = cut_short(check, BESIDE, seen)
     window = seen.window
     if broken is None and window is not None and window.doubt():
-        broken = undecided(row, window.doubt())
+        broken = undecided(check, window.doubt())
     if broken is not None or window is None:
-        said = broken or undecided(row, "its path was never dialled")
-        return give_verdict(row, features, facts, lambda: said)
-    verdict = judge_path(row.cell, window.evidence)
+        said = broken or undecided(check, "its path was never dialled")
+        return give_verdict(check, features, facts, lambda: said)
+    verdict = judge_path(check.path_check, window.evidence)
     if verdict.status not in (Status.FAIL, Status.FLAKY):
         return verdict
-    if why := surrounded(row, facts):
+    if why := surrounded(check, facts):
         return replace(verdict, status=Status.INCONCLUSIVE, reason=f"{why} (seen: {verdict.observed})")
-    when = _when(row, window)
+    when = _when(check, window)
     return replace(verdict, reason="; ".join(each for each in (verdict.reason, when) if each))
 
 
-def _when(row: BesideRow, window: Window) -> str:
+def _when(check: IsolationCheck, window: Window) -> str:
     """When the first answers that were not as they must be came, by the neighbours' flips."""
-    path, evidence = row.cell.path, window.evidence
+    path, evidence = check.path_check.path, window.evidence
     clock = window.clocks.get(path.client.name)
     pairs = zip(evidence.observations[path.key], evidence.readings(path), strict=True)
-    wrong = [each for each, read in pairs if read.product_fault or not read.classes & row.cell.accept]
+    wrong = [each for each, read in pairs if read.product_fault or not read.classes & check.path_check.accept]
     if clock is None or not wrong:
         return ""
     said = [window.after(clock.ours(each.started)) for each in sorted(wrong, key=lambda each: each.started)[:3]]
     return f"the first of them {'; '.join(said)}"
 
 
-def decide_health(row: BesideHealthRow, seen: Seen) -> Decision:
+def decide_health(check: IsolationHealthCheck, seen: Seen) -> Decision:
     """Every answer of one node's health check, while neighbours flipped."""
     window = seen.window
-    found = Counter(window.health.get((row.place, row.family), {})) if window else Counter[str]()
+    found = Counter(window.health.get((check.place, check.family), {})) if window else Counter[str]()
     if window is None or not found:
-        return undecided(row, "its health check was never asked")
+        return undecided(check, "its health check was never asked")
     if found["error"]:
-        return ours_failed(row, say_observed(found), "the prober failed")
+        return ours_failed(check, say_observed(found), "the prober failed")
     if window.doubt():
-        return undecided(row, window.doubt(), say_observed(found))
-    return all_of(row, row.expected, found)
+        return undecided(check, window.doubt(), say_observed(found))
+    return all_of(check, check.expected, found)

@@ -1,4 +1,4 @@
-"""(row, what was seen while policies flipped) -> verdict. Pure."""
+"""(check, what was seen while policies flipped) -> verdict. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 from esipp.checks.check import Feature, Status, missing_features
 from esipp.checks.model import Family, Role, TrafficPolicy
 from esipp.checks.observation import Verdict
-from esipp.checks.policy_change import PLACES, At, BesideHealthRow, BesideRow, FlipClaim, FlippedRow, FlipRow
+from esipp.checks.policy_change import (
+    PLACES,
+    At,
+    FlipClaim,
+    FlippedCheck,
+    IsolationCheck,
+    IsolationHealthCheck,
+    PolicyChangeCheck,
+)
 from esipp.checks.timing import PROMPT, Blur, Held, hold, say_unknown
 from esipp.judging.controls import Counts, excused
 from esipp.judging.endpoint_change.samples import Sample, Stream
@@ -36,27 +44,27 @@ Features = Mapping[str, Feature]
 Facts = Mapping[str, str]
 
 
-def judge(row: FlipRow, seen: Seen, features: Features, facts: Facts) -> Verdict:
-    """The verdict on a row about traffic while policies flip."""
-    if isinstance(row, BesideRow) and not missing_features(row, features):
-        return judge_steady(row, seen, features, facts)
-    differences = row.differences if isinstance(row, FlippedRow) else ()
+def judge(check: PolicyChangeCheck, seen: Seen, features: Features, facts: Facts) -> Verdict:
+    """The verdict on a check about traffic while policies flip."""
+    if isinstance(check, IsolationCheck) and not missing_features(check, features):
+        return judge_steady(check, seen, features, facts)
+    differences = check.differences if isinstance(check, FlippedCheck) else ()
 
     def look() -> Decision:
-        if isinstance(row, FlippedRow):
-            return cut_short(row, row.service.value, seen) or _flipped(row, seen)
-        assert isinstance(row, BesideHealthRow)
-        return cut_short(row, BESIDE, seen) or decide_health(row, seen)
+        if isinstance(check, FlippedCheck):
+            return cut_short(check, check.service.value, seen) or _flipped(check, seen)
+        assert isinstance(check, IsolationHealthCheck)
+        return cut_short(check, BESIDE, seen) or decide_health(check, seen)
 
-    return give_verdict(row, features, facts, look, differences)
+    return give_verdict(check, features, facts, look, differences)
 
 
-def _sees(row: FlippedRow, course: Course) -> str:
-    """What a row can and cannot see."""
+def _sees(check: FlippedCheck, course: Course) -> str:
+    """What a check can and cannot see."""
     flips = len(list(course.flips_made()))
-    if row.at is None or (row.at, row.family) not in course.data:
+    if check.at is None or (check.at, check.family) not in course.data:
         return f"{flips} flips of one service; what happens to other services or more seldom is not seen"
-    stream = course.data[row.at, row.family]
+    stream = course.data[check.at, check.family]
     apart = f"at most {stream.longest_gap():.2f} s apart"
     return (
         f"{len(stream.samples)} connections of one client over {flips} flips, {apart}; what lasts for less, or happens "
@@ -67,42 +75,44 @@ def _sees(row: FlippedRow, course: Course) -> str:
 # ------------------------------------------------------------------------------------- a Service's own flips
 @dataclass(frozen=True)
 class _Case:
-    """A row, and what it is held against."""
+    """A check, and what it is held against."""
 
-    row: FlippedRow
+    check: FlippedCheck
     course: Course
     ground: Ground
     seen: Seen
 
 
-def _flipped(row: FlippedRow, seen: Seen) -> Decision:
-    course, ground = seen.courses.get(row.service), seen.ground
+def _flipped(check: FlippedCheck, seen: Seen) -> Decision:
+    course, ground = seen.courses.get(check.service), seen.ground
     if course is None or ground is None:
-        return undecided(row, "its policy was never flipped")
-    if row.at is not None and (row.at, row.family) in course.obstacles:
-        return undecided(row, course.obstacles[row.at, row.family])
+        return undecided(check, "its policy was never flipped")
+    if check.at is not None and (check.at, check.family) in course.obstacles:
+        return undecided(check, course.obstacles[check.at, check.family])
     refused = next((flip for flip in course.flips if flip.policy != flip.to.value), None)
     if refused is not None:
-        return undecided(row, f"flip {refused.number} to {refused.to} was not taken by the API server")
+        return undecided(check, f"flip {refused.number} to {refused.to} was not taken by the API server")
     if len(course.flips) < 3:
-        return undecided(row, "the policy was not flipped both ways")
-    doubt = seen.doubt(row.family)
+        return undecided(check, "the policy was not flipped both ways")
+    doubt = seen.doubt(check.family)
     if doubt:
-        return undecided(row, doubt)
-    if row.at is not None and (row.at, row.family) in course.data:
-        trouble = sum(ground.shown(row.at, s)[0] is Shown.OURS for s in course.data[row.at, row.family].samples)
+        return undecided(check, doubt)
+    if check.at is not None and (check.at, check.family) in course.data:
+        trouble = sum(ground.shown(check.at, s)[0] is Shown.OURS for s in course.data[check.at, check.family].samples)
         if trouble:
-            return ours_failed(row, f"{trouble} probes failed", "the prober failed")
-    decided = _CLAIMS[row.claim](_Case(row, course, ground, seen))
+            return ours_failed(check, f"{trouble} probes failed", "the prober failed")
+    decided = _CLAIMS[check.claim](_Case(check, course, ground, seen))
     passed = decided.status is Status.PASS and not decided.sees
-    return replace(decided, sees=_sees(row, course)) if passed else decided
+    return replace(decided, sees=_sees(check, course)) if passed else decided
 
 
-def followed(course: Course, ground: Ground, row: FlippedRow, *, strictly: bool) -> list[tuple[Phase, Lasting | None]]:
+def followed(
+    course: Course, ground: Ground, check: FlippedCheck, *, strictly: bool
+) -> list[tuple[Phase, Lasting | None]]:
     """Each flip at one entry, and the last uninterrupted run of answers that are as it says."""
-    assert row.at is not None
-    made = course.phases(row.at, row.family)[1:]
-    return [(phase, phase.last_run(reads(ground, row.at, phase.flip.to, strictly=strictly))) for phase in made]
+    assert check.at is not None
+    made = course.phases(check.at, check.family)[1:]
+    return [(phase, phase.last_run(reads(ground, check.at, phase.flip.to, strictly=strictly))) for phase in made]
 
 
 def _followed(phase: Phase, lasting: Lasting | None) -> str:
@@ -118,48 +128,48 @@ def _followed(phase: Phase, lasting: Lasting | None) -> str:
 
 
 def _settles(case: _Case) -> Decision:
-    row, course, ground = case.row, case.course, case.ground
-    assert row.at is not None
-    strictly = row.claim is FlipClaim.REWRITES
-    made = followed(course, ground, row, strictly=strictly)
+    check, course, ground = case.check, case.course, case.ground
+    assert check.at is not None
+    strictly = check.claim is FlipClaim.REWRITES
+    made = followed(course, ground, check, strictly=strictly)
     made = [(phase, lasting) for phase, lasting in made if not strictly or phase.flip.to is CLUSTER]
     observed = say_times(made)
     wrong = [(phase, why) for phase, lasting in made if (why := _followed(phase, lasting))]
     if not wrong:
-        return Decision(Status.PASS, row.expected, observed, f"{len(made)} flips, each followed until the next one")
+        return Decision(Status.PASS, check.expected, observed, f"{len(made)} flips, each followed until the next one")
     phase, first = wrong[0]
-    last = [shown_words(ground, row.at, sample) for sample in phase.samples[-10:]]
+    last = [shown_words(ground, check.at, sample) for sample in phase.samples[-10:]]
     seen_last = Counter(last)
     reason = f"{first}; the last answers: {say_observed(seen_last)}"
-    seen = _foremost(ground, row.at, wrong)
-    return Decision(Status.FAIL, row.expected, observed, reason, seen, foreign=seen == ANOTHER_SOURCE)
+    seen = _foremost(ground, check.at, wrong)
+    return Decision(Status.FAIL, check.expected, observed, reason, seen, foreign=seen == ANOTHER_SOURCE)
 
 
 def _prompt(case: _Case) -> Decision:
     """Whether each flip was followed soon after the API server took it, as far as that was measured well enough."""
-    row, course, ground = case.row, case.course, case.ground
-    assert row.at is not None
-    stream = course.data[row.at, row.family]
-    made = followed(course, ground, row, strictly=False)
+    check, course, ground = case.check, case.course, case.ground
+    assert check.at is not None
+    stream = course.data[check.at, check.family]
+    made = followed(course, ground, check, strictly=False)
     return _soon(case, [(phase.flip, lasting, stream) for phase, lasting in made], say_times(made))
 
 
 def _health_prompt(case: _Case) -> Decision:
     """The same of the health-check port on every node: closed under Cluster, open under Local."""
-    row, course = case.row, case.course
+    check, course = case.check, case.course
     claims = (FlipClaim.HEALTH_CLOSED, FlipClaim.HEALTH_AGAIN)
-    ports = [each for claim in claims for each in _ports(course, case.ground, row.family, claim) if each.samples]
+    ports = [each for claim in claims for each in _ports(course, case.ground, check.family, claim) if each.samples]
     made = [(each.flip, each.lasting, Stream(each.node, 0.0, each.samples)) for each in ports]
-    figures = (f"{c.value}: {say_port_times(course, case.ground, row.family, c) or 'never'}" for c in claims)
+    figures = (f"{c.value}: {say_port_times(course, case.ground, check.family, c) or 'never'}" for c in claims)
     return _soon(case, made, "; ".join(figures))
 
 
 def _soon(case: _Case, made: Sequence[tuple[Flip, Lasting | None, Stream]], figures: str) -> Decision:
     """Hold against the bound how long after each flip that was taken a stream showed what it must, and stayed so."""
-    row, vantage = case.row, case.seen.vantage(case.row.family)
+    check, vantage = case.check, case.seen.vantage(case.check.family)
     observed, unknown, blurs = f"{figures}; bound {PROMPT:.0f} s", list[Blur](), list[Blur]()
     if not made:
-        return undecided(row, "nothing was asked there", observed)
+        return undecided(check, "nothing was asked there", observed)
     for flip, lasting, stream in made:
         until = lasting.since if lasting else stream.samples[-1].started if stream.samples else flip.answered
         lag = max(0.0, until - flip.answered)
@@ -169,13 +179,13 @@ def _soon(case: _Case, made: Sequence[tuple[Flip, Lasting | None, Stream]], figu
         if held is Held.OVER:
             when = f"right only {lag:.2f} s after it was taken" if lasting else f"never right in {lag:.1f} s"
             reason = f"flip {flip.number} to {flip.to}, {stream.name}: {when}; {blur.words}"
-            return Decision(Status.FAIL, row.expected, observed, reason)
+            return Decision(Status.FAIL, check.expected, observed, reason)
         unknown += [blur] if held is Held.UNKNOWN else []
     if unknown:
-        return undecided(row, say_unknown(PROMPT, max(unknown, key=lambda blur: blur.seconds)), observed)
+        return undecided(check, say_unknown(PROMPT, max(unknown, key=lambda blur: blur.seconds)), observed)
     worst = max(blurs, key=lambda blur: blur.seconds)
     sees = f"{len(made)} changes; {worst.words}; nodes that no client of ours dials may follow later"
-    return Decision(Status.PASS, row.expected, observed, sees=sees)
+    return Decision(Status.PASS, check.expected, observed, sees=sees)
 
 
 def _foremost(ground: Ground, at: At, wrong: list[tuple[Phase, str]]) -> str:
@@ -206,35 +216,35 @@ def shown_words(ground: Ground, at: At, sample: Sample) -> str:
 
 
 def _otherwise(case: _Case) -> Decision:
-    row, course, ground = case.row, case.course, case.ground
-    assert row.at is not None
+    check, course, ground = case.check, case.course, case.ground
+    assert check.at is not None
     found: list[tuple[float, Phase, str]] = []
     kinds: set[str] = set()
     tally: Counter[str] = Counter()
     strange: Counter[str] = Counter()
-    for phase in course.phases(row.at, row.family):
-        since = phase.first_steady(reads(ground, row.at, phase.flip.to, strictly=True))
+    for phase in course.phases(check.at, check.family):
+        since = phase.first_steady(reads(ground, check.at, phase.flip.to, strictly=True))
         for sample in (*phase.samples, *phase.under_way):
-            shown, words = ground.shown(row.at, sample)
+            shown, words = ground.shown(check.at, sample)
             tally[words or shown.value] += 1
             if shown is Shown.OTHERWISE:
                 kinds.add(_kind(ground, sample))
                 strange[sample.source] += 1
-            elif shown is Shown.KEPT and row.at is At.BARE_NODE:
+            elif shown is Shown.KEPT and check.at is At.BARE_NODE:
                 words = "answered through a node without the pod, with the client's own address"
                 stays = phase.flip.to is LOCAL and since is not None and sample.started > since
                 kinds.add("leaking" if stays else "unrewritten")
-            elif sample in phase.under_way or row.at is At.VIP or not phase.flip.number:
+            elif sample in phase.under_way or check.at is At.VIP or not phase.flip.number:
                 continue  # a VIP's nodes need not follow together
-            elif since is not None and sample.started > since and _is_back(row.at, phase.flip.to, shown):
-                words = f"{_BACK[row.at, phase.flip.to]}, {sample.started - since:.2f} s after the new policy held"
+            elif since is not None and sample.started > since and _is_back(check.at, phase.flip.to, shown):
+                words = f"{_BACK[check.at, phase.flip.to]}, {sample.started - since:.2f} s after the new policy held"
                 kinds.add("back")
             else:
                 continue
             found.append((sample.started, phase, words))
     observed = say_observed(tally)
     if not found:
-        return Decision(Status.PASS, row.expected, observed, say_bound(tally.total()), tally=tally)
+        return Decision(Status.PASS, check.expected, observed, say_bound(tally.total()), tally=tally)
     at, phase, words = min(found, key=lambda each: each[0])
     reason = f"{len(found)} of {tally.total()}; the first {at - phase.flip.cause:.2f} s after flip "
     reason += f"{phase.flip.number} to {phase.flip.to}: {words}"
@@ -242,7 +252,7 @@ def _otherwise(case: _Case) -> Decision:
     foreign, mixed = kind == ANOTHER_SOURCE, bool(tally[Shown.KEPT.value])
     if foreign and (mixed or not strangers(strange, ground.held).proxied):
         kind = ""  # a proxy has few addresses, and the client's own is never seen beside them
-    return Decision(Status.FAIL, row.expected, observed, reason, kind, tally, foreign=foreign)
+    return Decision(Status.FAIL, check.expected, observed, reason, kind, tally, foreign=foreign)
 
 
 def _is_back(at: At, to: TrafficPolicy, shown: Shown) -> bool:
@@ -260,9 +270,9 @@ _BACK = {
 
 
 def _times(case: _Case) -> Decision:
-    row, course, ground = case.row, case.course, case.ground
-    assert row.at is not None
-    return Decision(Status.PASS, row.expected, say_times(followed(course, ground, row, strictly=True)), "recorded")
+    check, course, ground = case.check, case.course, case.ground
+    assert check.at is not None
+    return Decision(Status.PASS, check.expected, say_times(followed(course, ground, check, strictly=True)), "recorded")
 
 
 def times(made: list[tuple[Phase, Lasting | None]], to: TrafficPolicy) -> tuple[Distribution, int]:
@@ -286,35 +296,35 @@ def say_times(made: list[tuple[Phase, Lasting | None]]) -> str:
 
 
 def _no_loss(case: _Case) -> Decision:
-    row, course, ground = case.row, case.course, case.ground
-    assert row.at is not None
-    made = course.phases(row.at, row.family)
+    check, course, ground = case.check, case.course, case.ground
+    assert check.at is not None
+    made = course.phases(check.at, check.family)
     tally: Counter[str] = Counter()
     lost: list[tuple[Phase, Sample]] = []
     for phase in made:
         for sample in (*phase.samples, *phase.under_way):
-            none = ground.shown(row.at, sample)[0] is Shown.NONE
+            none = ground.shown(check.at, sample)[0] is Shown.NONE
             tally["no answer" if none else "answered"] += 1
             lost += [(phase, sample)] if none else []
     observed = say_observed(tally)
     if not tally["answered"]:
-        return undecided(row, "nothing was ever answered there", observed)
+        return undecided(check, "nothing was ever answered there", observed)
     if not lost:
-        return Decision(Status.PASS, row.expected, observed, say_bound(tally.total()), tally=tally)
-    vantage = case.seen.vantage(row.family)
+        return Decision(Status.PASS, check.expected, observed, say_bound(tally.total()), tally=tally)
+    vantage = case.seen.vantage(check.family)
     ours = [(sample, vantage.ours(sample.started, sample.started)) for _, sample in lost]
     left = [each for each, (_, why) in zip(lost, ours, strict=True) if not why]
     if not left:
-        return undecided(row, ours[0][1], observed)
+        return undecided(check, ours[0][1], observed)
     why = excused(Counts(len(left), tally.total()), vantage.counts([(0.0, course.end)]))
     if why:
-        return undecided(row, why, observed)
+        return undecided(check, why, observed)
     phase, sample = left[0]
     reason = f"{len(lost)} of {tally.total()} lost ({sample.outcome}); the first "
     reason += f"{sample.started - phase.flip.cause:.2f} s after flip {phase.flip.number} to {phase.flip.to}"
     if cut := vantage.cut(sample.started, sample.started):
         reason += f"; {cut}"
-    return Decision(Status.FAIL, row.expected, observed, reason, tally=tally)
+    return Decision(Status.FAIL, check.expected, observed, reason, tally=tally)
 
 
 # ------------------------------------------------------------------------------------------ health-check ports
@@ -323,9 +333,9 @@ def _health(case: _Case) -> Decision:
 
     A port that was never open cannot be seen to be closed.
     """
-    row, course = case.row, case.course
-    again = row.claim is FlipClaim.HEALTH_AGAIN
-    faults, seen = [], list(_ports(course, case.ground, row.family, row.claim))
+    check, course = case.check, case.course
+    again = check.claim is FlipClaim.HEALTH_AGAIN
+    faults, seen = [], list(_ports(course, case.ground, check.family, check.claim))
     for flip in course.flips_made():
         if (flip.to is LOCAL) is again and bool(flip.health_port) is not again:
             has = "has no health-check port" if again else f"keeps health-check port {flip.health_port}"
@@ -334,7 +344,7 @@ def _health(case: _Case) -> Decision:
         opened = {each.flip.number for each in seen if each.was_open}
         never = [flip.number for flip in course.flips_made() if flip.to is CLUSTER and flip.number not in opened]
         if never:
-            return undecided(row, f"no node answered at the health-check port before flip {never[0]}")
+            return undecided(check, f"no node answered at the health-check port before flip {never[0]}")
         seen = [each for each in seen if each.was_open]  # elsewhere there is nothing that could be closed
     for each in seen:
         if not each.samples:
@@ -343,12 +353,14 @@ def _health(case: _Case) -> Decision:
             told = say_observed(Counter(sample.outcome for sample in each.samples[-10:]))
             faults.append(f"{each.node}, {each.fault}; the last answers: {told}")
     if not seen and not faults:
-        return undecided(row, "its health-check port was never asked")
-    figures = say_port_times(course, case.ground, row.family, row.claim) or "never"
+        return undecided(check, "its health-check port was never asked")
+    figures = say_port_times(course, case.ground, check.family, check.claim) or "never"
     if faults:
         more = f"; and {len(faults) - 1} more" if len(faults) > 1 else ""
-        return Decision(Status.FAIL, row.expected, figures, faults[0] + more)
-    return Decision(Status.PASS, row.expected, figures, f"{len({each.flip.number for each in seen})} flips, every node")
+        return Decision(Status.FAIL, check.expected, figures, faults[0] + more)
+    return Decision(
+        Status.PASS, check.expected, figures, f"{len({each.flip.number for each in seen})} flips, every node"
+    )
 
 
 @dataclass(frozen=True)
@@ -397,18 +409,18 @@ def say_port_times(course: Course, ground: Ground, family: Family, claim: FlipCl
 # ----------------------------------------------------------------------------------- connections that were open
 def _kept(case: _Case) -> Decision:
     """Each connection answered on, by the same pod for the same source, until the end."""
-    row, course = case.row, case.course
-    streams = [s for each in course.kept if (each.at, each.family) == (row.at, row.family) for s in each.streams]
+    check, course = case.check, case.course
+    streams = [s for each in course.kept if (each.at, each.family) == (check.at, check.family) for s in each.streams]
     made = [stream for stream in streams if stream.samples and stream.samples[0].answered]
     if not made:
-        return undecided(row, f"none of {len(streams)} connections could be made")
+        return undecided(check, f"none of {len(streams)} connections could be made")
     faults = [fault for stream in made if (fault := end_of(stream, course))]
     sources = Counter(_whose(case.ground, stream.samples[0]) for stream in made)
     exchanges = sum(sample.answered for stream in made for sample in stream.samples)
     observed = f"{len(made) - len(faults)} of {len(made)} connections kept; made with {say_observed(sources)}"
     if faults:
-        return Decision(Status.FAIL, row.expected, observed, faults[0])
-    return Decision(Status.PASS, row.expected, observed, f"{exchanges} exchanges, none lost")
+        return Decision(Status.FAIL, check.expected, observed, faults[0])
+    return Decision(Status.PASS, check.expected, observed, f"{exchanges} exchanges, none lost")
 
 
 LAST_SECOND = 1.0

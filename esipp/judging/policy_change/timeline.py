@@ -14,8 +14,8 @@ from esipp.judging.ingress import held
 from esipp.judging.topology import IPAddress, Topology, parse_address
 
 BUDGET = FIELD_LIMIT
-"""Seconds within which a flip must have been followed, for core rows. Upstream's own tests give a service update two
-minutes (KubeProxyLagTimeout). Rows of their own ask for ``PROMPT`` seconds."""
+"""Seconds within which a flip must have been followed, for core checks. Upstream's own tests give a service update two
+minutes (KubeProxyLagTimeout). Checks of their own ask for ``PROMPT`` seconds."""
 
 STAYS = 1.0
 """Seconds that what is right must last, up to the next flip, to be believed."""

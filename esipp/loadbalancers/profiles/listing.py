@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from esipp.checks.profile import Check, LoadBalancer, Source, Told
+from esipp.checks.profile import HealthCheck, LoadBalancer, Source, Told
 from esipp.loadbalancers.profiles.words import OF_STEERING, asks, bound, seconds, sources_seen, span
 
 WIDTH, LABEL = 100, 16
@@ -57,7 +57,7 @@ def in_full(profile: LoadBalancer) -> Iterator[str]:
         yield from _line(source.grade.value, f"{source.text} {source.url}".rstrip())
 
 
-def _check(policy: str, check: Check) -> Iterator[str]:
+def _check(policy: str, check: HealthCheck) -> Iterator[str]:
     yield from _line(f"{policy}", asks(check))
     if check.bound is None or check.period is None or check.unhealthy is None:
         return

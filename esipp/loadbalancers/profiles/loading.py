@@ -13,11 +13,11 @@ from esipp.checks.model import Family, Protocol
 from esipp.checks.profile import (
     Annotation,
     Asks,
-    Check,
     Class,
     Datapath,
     Destination,
     Grade,
+    HealthCheck,
     Limit,
     LoadBalancer,
     Marks,
@@ -233,10 +233,10 @@ class _Reader:
             self._told(table, "datapath", "out_of_band", several(among(HEADERS))),
         )
 
-    def _check(self, policy: str, checks: Table) -> Check:
+    def _check(self, policy: str, checks: Table) -> HealthCheck:
         where, table = f"check.{policy}", self._section(policy, checks, "check.")
-        self._only(where, table, {"source", *Check.__dataclass_fields__})
-        check = Check(
+        self._only(where, table, {"source", *HealthCheck.__dataclass_fields__})
+        check = HealthCheck(
             self._must(table, where, "protocol", one_of(Asks)),
             self._must(table, where, "target", one_of(Target)),
             path=self._told(table, where, "path", url_path),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from esipp.checks.profile import Check, Grade, LoadBalancer, Marks, Source, Told
+from esipp.checks.profile import Grade, HealthCheck, LoadBalancer, Marks, Source, Told
 from esipp.loadbalancers.profiles.words import OF_STEERING, asks, bound, seconds, sources_seen, span
 
 HEAD = """# Load balancers
@@ -154,7 +154,7 @@ def _checks(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
     heads = ("load balancer", "policy", "asks", "period", "time-out", "healthy", "unhealthy", "black hole, at most",
              "if silent", "up", "asked from")  # fmt: skip
 
-    def row(profile: LoadBalancer, policy: str, check: Check) -> tuple[str, ...]:
+    def row(profile: LoadBalancer, policy: str, check: HealthCheck) -> tuple[str, ...]:
         period = notes.told(check.period, seconds)
         if check.no_traffic_period:
             period += f", {notes.told(check.no_traffic_period, seconds)} while idle"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from esipp.checks.model import AddressClass
-from esipp.checks.profile import Check, LoadBalancer, Steering, Target
+from esipp.checks.profile import HealthCheck, LoadBalancer, Steering, Target
 
 OF_SOURCE = {
     AddressClass.CLIENT: "the client",
@@ -47,7 +47,7 @@ def span(value: tuple[float, float]) -> str:
     return f"{first:g} to {last:g} s" if first else f"up to {last:g} s"
 
 
-def asks(check: Check) -> str:
+def asks(check: HealthCheck) -> str:
     """What is asked, and how: ``HTTP /healthz at the health-check node port``."""
     if not check.there:
         return "nobody asks"
@@ -56,7 +56,7 @@ def asks(check: Check) -> str:
     return f"{check.protocol.value.value.upper()}{path} at {OF_TARGET[check.target.value]}{off}"
 
 
-def bound(check: Check) -> str:
+def bound(check: HealthCheck) -> str:
     """The bound in words, for those too that have none."""
     if check.bound is None:
         return "none"

@@ -1,4 +1,4 @@
-"""What Allure shows of a row: labels, links, parameters, description, evidence. The same during a run and after it."""
+"""A check in Allure: labels, links, parameters, description, evidence. The same during a run and after it."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import titles
 from esipp.ledger.reading import RecordedRun
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.allure.links import links
 
 SEVERITIES = {
@@ -25,11 +25,11 @@ SEVERITIES = {
 }
 
 MOST_BYTES = 64 * 1024
-"""The size of the observations that are attached to a row, at most; the ledger has them all."""
+"""The size of the observations that are attached to a check, at most; the ledger has them all."""
 
 KINDS = {".pcap": AttachmentType.PCAP, ".json": AttachmentType.JSON}
 TOLD_ALREADY = ("verdict.json", "observations.jsonl")
-"""Files of a row that say what its other attachments say."""
+"""Files of a check that say what its other attachments say."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Word:
 
 
 class Describer:
-    """Hooks of pytest and of allure-pytest alike, that describe each row as its test goes on.
+    """Hooks of pytest and of allure-pytest alike, that describe each check as its test goes on.
 
     What differs between a run and its replay is asked of the four methods below.
     """
@@ -51,16 +51,16 @@ class Describer:
     def __init__(self) -> None:
         self._now: Verdict | None = None
 
-    def row(self, item: pytest.Item) -> ToldRow | None:
-        """The row that a test stands for; None for any other test."""
+    def check(self, item: pytest.Item) -> RecordedCheck | None:
+        """The check that a test stands for; None for any other test."""
         raise NotImplementedError
 
-    def verdict(self, row: ToldRow) -> Verdict | None:
+    def verdict(self, check: RecordedCheck) -> Verdict | None:
         """What was said of it, as far as is known."""
         raise NotImplementedError
 
-    def recorded(self, row: ToldRow) -> RecordedRun:
-        """The run as its ledger tells it, at least as far as this row needs it."""
+    def recorded(self, check: RecordedCheck) -> RecordedRun:
+        """The run as its ledger tells it, at least as far as this check needs it."""
         raise NotImplementedError
 
     def finish(self, result: Any) -> None:
@@ -68,18 +68,18 @@ class Describer:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Say what is asked; it is said of rows that no verdict is made of, too."""
+        """Say what is asked; it is said of checks that no verdict is made of, too."""
         self._now = None
-        if row := self.row(item):
-            begin(row)
+        if check := self.check(item):
+            begin(check)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
         """Say what was seen."""
-        row = self.row(item)
-        if row and (verdict := self.verdict(row)):
+        check = self.check(item)
+        if check and (verdict := self.verdict(check)):
             self._now = verdict
-            complete(row, verdict, self.recorded(row))
+            complete(check, verdict, self.recorded(check))
 
     @allure_commons.hookimpl(tryfirst=True)
     def report_result(self, result: Any) -> None:
@@ -92,64 +92,64 @@ class Describer:
         self.finish(result)
 
 
-def begin(row: ToldRow) -> None:
+def begin(check: RecordedCheck) -> None:
     """Labels, links and parameters of the test that is being set up."""
-    say, story = allure.dynamic, story_of(row)
-    say.epic(row.profile)
-    say.feature(row.suite)
+    say, story = allure.dynamic, story_of(check)
+    say.epic(check.profile)
+    say.feature(check.suite)
     say.story(story)
-    say.severity(SEVERITIES[row.level])
-    say.parent_suite(row.suite)
-    say.suite(row.profile)
-    say.sub_suite(row.way_in if row.place else story)
-    say.tag(row.level.value)
-    for kind, address, name in links(row.references):
+    say.severity(SEVERITIES[check.level])
+    say.parent_suite(check.suite)
+    say.suite(check.profile)
+    say.sub_suite(check.way_in if check.place else story)
+    say.tag(check.level.value)
+    for kind, address, name in links(check.references):
         say.link(address, link_type=kind, name=name)
-    # only the id makes the history: a row whose words were improved is still the same one
-    say.parameter("row", Word(row.id), mode=ParameterMode.HIDDEN)
-    say.parameter("cell", Word(row.id), excluded=True, mode=ParameterMode.HIDDEN)
-    for name, value in _parameters(row):
+    # only the id makes the history: a check whose words were improved is still the same one
+    say.parameter("row", Word(check.id), mode=ParameterMode.HIDDEN)
+    say.parameter("check", Word(check.id), excluded=True, mode=ParameterMode.HIDDEN)
+    for name, value in _parameters(check):
         say.parameter(name, Word(value), excluded=True)
 
 
-def story_of(row: ToldRow) -> str:
-    """The policy of a path's Service; of another row, the group that its id names."""
-    if row.place is None:
-        return ".".join(row.id.split(".")[:2])
-    external, internal = row.data.get("policy"), row.data.get("internal_policy")
+def story_of(check: RecordedCheck) -> str:
+    """The policy of a path's Service; of another check, the group that its id names."""
+    if check.place is None:
+        return ".".join(check.id.split(".")[:2])
+    external, internal = check.data.get("policy"), check.data.get("internal_policy")
     told = [f"externalTrafficPolicy {external}"] * bool(external) + [f"internalTrafficPolicy {internal}"] * bool(
         internal
     )
     return ", ".join(told) or "no policy"
 
 
-def _parameters(row: ToldRow) -> Iterator[tuple[str, str]]:
-    yield "level", row.level.value
-    if row.place:
-        yield "service", row.place.service
-        yield "entry", row.place.entry or str(row.data.get("entry", ""))
-        yield "client", row.place.client
-        yield "protocol", row.place.protocol
-        yield "family", row.place.family
+def _parameters(check: RecordedCheck) -> Iterator[tuple[str, str]]:
+    yield "level", check.level.value
+    if check.place:
+        yield "service", check.place.service
+        yield "entry", check.place.entry or str(check.data.get("entry", ""))
+        yield "client", check.place.client
+        yield "protocol", check.place.protocol
+        yield "family", check.place.family
 
 
-def complete(row: ToldRow, verdict: Verdict, run: RecordedRun) -> None:
+def complete(check: RecordedCheck, verdict: Verdict, run: RecordedRun) -> None:
     """Title, description and evidence of the test that is being torn down."""
-    allure.dynamic.title(row.id)
-    allure.dynamic.description(description(row, verdict))
+    allure.dynamic.title(check.id)
+    allure.dynamic.description(description(check, verdict))
     text = json.dumps(verdict.as_json(), indent=1, ensure_ascii=False)
     allure.attach(text, name="verdict.json", attachment_type=AttachmentType.JSON)
-    if row.path in run.probes:
-        allure.attach(observations(run, row.path), name="observations.jsonl", attachment_type=AttachmentType.TEXT)
-    if words := "\n".join(each.words for each in run.witnesses.get(row.path, []) if each.words):
+    if check.path in run.probes:
+        allure.attach(observations(run, check.path), name="observations.jsonl", attachment_type=AttachmentType.TEXT)
+    if words := "\n".join(each.words for each in run.witnesses.get(check.path, []) if each.words):
         allure.attach(words[:MOST_BYTES], name="packets.txt", attachment_type=AttachmentType.TEXT)
-    for file in run.files(row.id):
+    for file in run.files(check.id):
         if file.name not in TOLD_ALREADY:
             kind = KINDS.get(file.suffix, AttachmentType.TEXT)
             allure.attach.file(str(run.folder / file), name=str(file), attachment_type=kind)
 
 
-def description(row: ToldRow, verdict: Verdict) -> str:
+def description(check: RecordedCheck, verdict: Verdict) -> str:
     """What is required, expected and seen, in Markdown."""
     told = {
         "expected": verdict.expected,
@@ -160,12 +160,12 @@ def description(row: ToldRow, verdict: Verdict) -> str:
         "source ports": verdict.ports,
         "rests on": verdict.witnesses,
         "likely": verdict.likely,
-        "asked": row.asked,
-        "fails if": row.fails_if,
-        "because": titles(row.references),
+        "asked": check.asked,
+        "fails if": check.fails_if,
+        "because": titles(check.references),
     }
     lines = [f"- **{label}**: {_plain(text)}" for label, text in told.items() if text]
-    return "\n".join([_plain(row.requirement), "", *lines])
+    return "\n".join([_plain(check.requirement), "", *lines])
 
 
 def observations(run: RecordedRun, path: str) -> str:

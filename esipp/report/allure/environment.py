@@ -1,4 +1,4 @@
-"""What Allure's report shows beside the rows: the cluster, categories of what went wrong, what ran it."""
+"""What Allure's report shows beside the checks: the cluster, categories of what went wrong, what ran it."""
 
 import json
 from pathlib import Path

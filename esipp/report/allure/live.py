@@ -7,10 +7,10 @@ import allure_commons
 import pytest
 
 from esipp.base.errors import PreflightError
-from esipp.checks.check import Row, Status
+from esipp.checks.check import Check, Status
 from esipp.checks.observation import Verdict
 from esipp.ledger.reading import RecordedRun, read_run
-from esipp.ledger.recorded_checks import ToldRow, read_row, row_record
+from esipp.ledger.recorded_checks import RecordedCheck, check_record, read_check
 from esipp.ledger.run import Run
 from esipp.report.allure.describing import Describer
 from esipp.report.allure.environment import write_surroundings
@@ -20,9 +20,9 @@ MOST_READS = 5
 
 
 class Live(Describer):
-    """Describes the rows of a run in progress; what was seen of a path is read from its ledger, as ever.
+    """Describes the checks of a run in progress; what was seen of a path is read from its ledger, as ever.
 
-    What is collected of failing rows after the last of them is not there yet: a replay attaches it.
+    What is collected of failing checks after the last of them is not there yet: a replay attaches it.
     """
 
     def __init__(self, run: Run) -> None:
@@ -31,19 +31,19 @@ class Live(Describer):
         self._recorded: RecordedRun | None = None
         self._reads = 0
 
-    def row(self, item: pytest.Item) -> ToldRow | None:
-        """The row among a test's parameters."""
-        given = item.callspec.params.get("cell") if hasattr(item, "callspec") else None
-        return read_row(row_record(given)) if isinstance(given, Row) else None
+    def check(self, item: pytest.Item) -> RecordedCheck | None:
+        """The check among a test's parameters."""
+        given = item.callspec.params.get("check") if hasattr(item, "callspec") else None
+        return read_check(check_record(given)) if isinstance(given, Check) else None
 
-    def verdict(self, row: ToldRow) -> Verdict | None:
+    def verdict(self, check: RecordedCheck) -> Verdict | None:
         """What the judge has said just now."""
-        return self._run.verdicts.get(row.id)
+        return self._run.verdicts.get(check.id)
 
-    def recorded(self, row: ToldRow) -> RecordedRun:
-        """The ledger as it was when it had this row's path."""
-        asked = row.path and self._run.verdicts[row.id].status is not Status.UNSUPPORTED
-        missing = self._recorded is None or (asked and row.path not in self._recorded.probes)
+    def recorded(self, check: RecordedCheck) -> RecordedRun:
+        """The ledger as it was when it had this check's path."""
+        asked = check.path and self._run.verdicts[check.id].status is not Status.UNSUPPORTED
+        missing = self._recorded is None or (asked and check.path not in self._recorded.probes)
         if self._recorded is None or (missing and self._reads < MOST_READS):
             self._recorded = read_run(self._run.folder)
             self._reads += 1
@@ -51,7 +51,7 @@ class Live(Describer):
 
 
 def attend(config: pytest.Config, run: Run) -> None:
-    """Describe the rows of a run, if Allure results are wanted."""
+    """Describe the checks of a run, if Allure results are wanted."""
     if config.getoption("allure_report_dir", None):
         describer = Live(run)
         config.pluginmanager.register(describer, "esipp-allure")
@@ -60,7 +60,7 @@ def attend(config: pytest.Config, run: Run) -> None:
 
 
 def surround(config: pytest.Config, run: RecordedRun) -> list[str]:
-    """After the run: write what stands beside the rows; what hindered that is returned, in a line."""
+    """After the run: write what stands beside the checks; what hindered that is returned, in a line."""
     folder = config.getoption("allure_report_dir", None)
     if not folder:
         return []

@@ -1,4 +1,4 @@
-"""Allure results of a recorded run: its rows are tests once more, whose outcomes are the verdicts of the ledger.
+"""Allure results of a recorded run: its checks are tests once more, whose outcomes are the verdicts of the ledger.
 
 The session is a process of its own: allure-pytest keeps what it does in one place for all sessions of a process, and
 one may be going on.
@@ -18,7 +18,7 @@ import pytest
 from esipp.base.errors import ExitCode, HarnessError, PreflightError
 from esipp.checks.observation import Verdict
 from esipp.ledger.reading import RecordedRun
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.allure.describing import Describer
 from esipp.report.allure.environment import write_surroundings
 from esipp.report.outcome import enforce
@@ -81,18 +81,18 @@ class Suite(pytest.Collector):
     """A file of tests as it stood below suites/; it need not be there any more."""
 
     def collect(self) -> list[pytest.Item]:
-        """Nothing: its rows are handed out by the replay."""
+        """Nothing: its checks are handed out by the replay."""
         return []
 
 
 class RowItem(pytest.Item):
-    """A row of the ledger; its outcome is its verdict."""
+    """A check of the ledger; its outcome is its verdict."""
 
-    row: ToldRow
+    check: RecordedCheck
     verdict: Verdict | None
 
     def runtest(self) -> None:
-        """End as the test of the row itself has ended."""
+        """End as the test of the check itself has ended."""
         if self.verdict is None:
             pytest.skip("not judged: the run ended before")
         enforce(self.verdict)
@@ -113,7 +113,7 @@ class RunItem(pytest.Item):
 
 
 class Replay(Describer):
-    """Describes the rows of a recorded run, and tells when they were judged."""
+    """Describes the checks of a recorded run, and tells when they were judged."""
 
     def __init__(self, run: RecordedRun) -> None:
         super().__init__()
@@ -121,34 +121,34 @@ class Replay(Describer):
         self._at = 0.0
         self._last = max([float(run.header["at"]), *(phase.at for phase in run.phases), *run.judged_at.values()])
 
-    def row(self, item: pytest.Item) -> ToldRow | None:
+    def check(self, item: pytest.Item) -> RecordedCheck | None:
         """The item's own."""
         self._at = self._last
         if isinstance(item, RowItem):
-            self._at = self._run.judged_at.get(item.row.id, self._last)
-            return item.row
+            self._at = self._run.judged_at.get(item.check.id, self._last)
+            return item.check
         return None
 
-    def verdict(self, row: ToldRow) -> Verdict | None:
+    def verdict(self, check: RecordedCheck) -> Verdict | None:
         """As the ledger has it."""
-        return self._run.verdicts.get(row.id)
+        return self._run.verdicts.get(check.id)
 
-    def recorded(self, row: ToldRow) -> RecordedRun:  # noqa: ARG002 - during a run it depends
+    def recorded(self, check: RecordedCheck) -> RecordedRun:  # noqa: ARG002 - during a run it depends
         """All of it."""
         return self._run
 
     def finish(self, result: Any) -> None:
-        """As during a run, a test only judges: what it rests on was observed before, for all rows at the same time."""
+        """A test only judges: its evidence was recorded before, for all checks at once."""
         result.start = result.stop = round(self._at * 1000)
 
     def pytest_collection(self, session: pytest.Session) -> bool:
-        """The rows instead of files."""
+        """The checks instead of files."""
         suites: dict[str, Suite] = {}
-        for row in self._run.rows:
-            name = f"suites/{row.suite}/test_{row.suite}.py"
+        for check in self._run.checks:
+            name = f"suites/{check.suite}/test_{check.suite}.py"
             suite = suites.setdefault(name, Suite.from_parent(session, name=name, nodeid=name))
-            item: RowItem = RowItem.from_parent(suite, name=f"test_{row.suite}[{row.id}]")
-            item.row, item.verdict = row, self._run.verdicts.get(row.id)
+            item: RowItem = RowItem.from_parent(suite, name=f"test_{check.suite}[{check.id}]")
+            item.check, item.verdict = check, self._run.verdicts.get(check.id)
             session.items.append(item)
         said = self._run.conclusion
         if not self._run.whole or said.exit_code not in (ExitCode.CONFORMANT, ExitCode.NOT_CONFORMANT):

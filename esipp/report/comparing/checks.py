@@ -1,4 +1,4 @@
-"""What became of every row from one run to the next: which changes of verdict are worse, better, or neither."""
+"""What became of every check from one run to the next: which changes of verdict are worse, better, or neither."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from esipp.checks.check import Binding, Level, Status
 from esipp.checks.observation import Verdict
 from esipp.ledger.conclusion import is_defect
 from esipp.ledger.reading import RecordedRun
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.comparing.words import Shape, Words, gist
 
 
 class Kind(StrEnum):
-    """What became of a row. Every kind but the last three has its mirror image when the runs change places."""
+    """What became of a check. Every kind but the last three has its mirror image when the runs change places."""
 
     REGRESSED = "regressed"
     FAILS_NOW = "fails, could not be told before"
@@ -86,13 +86,13 @@ _KIND = {
 FAILING = (Status.FAIL, Status.FLAKY)
 
 WORSE = (Kind.REGRESSED, Kind.FAILS_NOW, Kind.NOT_SHOWN)
-"""What makes ``esipp diff`` fail where the row is binding: it fails and did not, or what held is not shown any more."""
+"""Changes that make ``esipp diff`` fail where the check binds: it fails now, or no longer shows what held."""
 
 DEFINITIONS = {
     Kind.REGRESSED: "pass or allowed before; fail, flaky or a known defect now",
     Kind.FAILS_NOW: "unsupported, inconclusive, error or recorded before; fail, flaky or a known defect now",
     Kind.NOT_SHOWN: "pass or allowed before; unsupported, inconclusive, error or recorded now: a loss of coverage, "
-    "which counts as regressed where the row is core",
+    "which counts as regressed where the check is core",
     Kind.FIXED: "fail, flaky or a known defect before; pass or allowed now",
     Kind.SHOWN_NOW: "unsupported, inconclusive, error or recorded before; pass or allowed now",
     Kind.FAILED_ONCE: "fail, flaky or a known defect before; unsupported, inconclusive, error or recorded now: nothing "
@@ -102,7 +102,7 @@ DEFINITIONS = {
     Kind.OTHERWISE: "another verdict of the same weight",
     Kind.NEW: "only the new run was asked for it",
     Kind.GONE: "only the old run was asked for it",
-    Kind.NO_VERDICT: "a run that is not whole names the row and says nothing of it",
+    Kind.NO_VERDICT: "a run that is not whole names the check and says nothing of it",
     Kind.OBSERVED: "the verdict is the same, what was seen is not; addresses, ports, counts and names of pods and "
     "nodes are left out of account",
 }
@@ -110,10 +110,10 @@ DEFINITIONS = {
 
 @dataclass(frozen=True)
 class Change:
-    """What became of one row. ``old`` and ``new`` are None where a run has no verdict on it.
+    """What became of one check. ``old`` and ``new`` are None where a run has no verdict on it.
 
     Args:
-        id, level: the row; the level is the stricter of the two where suites disagree.
+        id, level: the check; the level is the stricter of the two where suites disagree.
         before, after: what was seen, in few words that hold on every cluster.
         why_before, why_after: the reason, of a verdict that is known, or says nothing.
         aspect: of another observation: what of it is another.
@@ -131,14 +131,14 @@ class Change:
     aspect: str = ""
 
     def binds(self, fail_on: Binding) -> bool:
-        """Whether the row makes a comparison fail that is asked to ``--fail-on`` so much."""
+        """Whether the check makes a comparison fail that is asked to ``--fail-on`` so much."""
         if self.level is not Level.EXTENDED:
             return self.level is Level.CORE
         return fail_on is Binding.EXTENDED
 
     @property
     def counts_as_regressed(self) -> bool:
-        """Whether the row is worse than it was: it fails now, or is core and what held is not shown any more."""
+        """Whether the check is worse than it was: it fails now, or is core and what held is not shown any more."""
         return self.kind is Kind.REGRESSED or (self.kind is Kind.NOT_SHOWN and self.level is Level.CORE)
 
     @property
@@ -157,25 +157,29 @@ def _word(verdict: Verdict) -> _Word:
     return _Word.DEFECT if is_defect(verdict) else _WORD[verdict.status]
 
 
-def compare_rows(old: RecordedRun, new: RecordedRun) -> list[Change]:
-    """What became of every row that is not as it was, in the order of the rows."""
+def compare_checks(old: RecordedRun, new: RecordedRun) -> list[Change]:
+    """What became of every check that is not as it was, in the order of the checks."""
     words = Words(old), Words(new)
-    before = {row.id: row for row in old.rows}
-    after = {row.id: row for row in new.rows}
+    before = {check.id: check for check in old.checks}
+    after = {check.id: check for check in new.checks}
     changes: list[Change] = []
     for name in [*before, *(each for each in after if each not in before)]:
-        rows = [row for row in (before.get(name), after.get(name)) if row is not None]
+        checks = [check for check in (before.get(name), after.get(name)) if check is not None]
         only = Kind.GONE if name not in after else Kind.NEW if name not in before else None
-        changes += _compare(name, rows, only, (old, new), words)
+        changes += _compare(name, checks, only, (old, new), words)
     return changes
 
 
 def _compare(
-    name: str, rows: list[ToldRow], only: Kind | None, runs: tuple[RecordedRun, RecordedRun], words: tuple[Words, Words]
+    name: str,
+    checks: list[RecordedCheck],
+    only: Kind | None,
+    runs: tuple[RecordedRun, RecordedRun],
+    words: tuple[Words, Words],
 ) -> Iterator[Change]:
     old, new = (run.verdicts.get(name) for run in runs)
     levels = list(Level)
-    level = min((row.level for row in rows), key=levels.index)
+    level = min((check.level for check in checks), key=levels.index)
     shapes = [each and word.shape(each) for each, word in zip((old, new), words, strict=True)]
     told = [gist(each) if each else "" for each in shapes]
     was, now = (word.why(each) if each else "" for each, word in zip((old, new), words, strict=True))
@@ -216,7 +220,7 @@ def _differing(old: Shape, new: Shape) -> Iterator[tuple[str, str, str]]:
 
 @dataclass(frozen=True)
 class Redefined:
-    """A row that another version of the suite defines otherwise: ``what`` of it, and both words."""
+    """A check that another version of the suite defines otherwise: ``what`` of it, and both words."""
 
     id: str
     what: str
@@ -225,23 +229,23 @@ class Redefined:
 
 
 def redefined(old: RecordedRun, new: RecordedRun) -> list[Redefined]:
-    """What the two suites require differently of rows that both have."""
-    before = {row.id: row for row in old.rows}
+    """What the two suites require differently of checks that both have."""
+    before = {check.id: check for check in old.checks}
     found = []
-    for row in new.rows:
-        if row.id in before:
-            pairs = zip(_definition(before[row.id]).items(), _definition(row).values(), strict=True)
-            found += [Redefined(row.id, what, was, now) for (what, was), now in pairs if was != now]
+    for check in new.checks:
+        if check.id in before:
+            pairs = zip(_definition(before[check.id]).items(), _definition(check).values(), strict=True)
+            found += [Redefined(check.id, what, was, now) for (what, was), now in pairs if was != now]
     return found
 
 
-def _definition(row: ToldRow) -> Mapping[str, str]:
-    told: Mapping[str, Any] = row.data
+def _definition(check: RecordedCheck) -> Mapping[str, str]:
+    told: Mapping[str, Any] = check.data
     return {
-        "level": row.level.value,
-        "requirement": row.requirement,
-        "must be seen": row.expect,
-        "needs": ", ".join(row.features),
-        "how it is asked": row.asked,
+        "level": check.level.value,
+        "requirement": check.requirement,
+        "must be seen": check.expect,
+        "needs": ", ".join(check.features),
+        "how it is asked": check.asked,
         "controls": "; ".join(each["path"] for each in told.get("controls", ())),
     }

@@ -11,7 +11,7 @@ from esipp.checks.patterns import patterns
 from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import FINE
 from esipp.ledger.reading import RecordedRun
-from esipp.report.comparing.checks import Change, Kind, compare_rows
+from esipp.report.comparing.checks import Change, Kind, compare_checks
 
 KUBE_PROXY, IPTABLES = "kube-proxy", "iptables"
 UNKNOWN = "unknown"
@@ -104,11 +104,11 @@ class What(StrEnum):
 
 @dataclass(frozen=True)
 class Differing:
-    """Rows that show something else on one data plane than on another, for one reason.
+    """Checks that show something else on one data plane than on another, for one reason.
 
     Args:
         what: whether it is allowed, a defect, a finding.
-        ids: the rows.
+        ids: the checks.
         levels: theirs, the strictest first.
         before, after: what each data plane shows, the most frequent first, with the verdict where that is another, too.
         reason, references: why.
@@ -123,7 +123,7 @@ class Differing:
     references: tuple[Reference, ...]
 
     @property
-    def rows(self) -> list[str]:
+    def checks(self) -> list[str]:
         """The ids, folded."""
         return patterns(self.ids)
 
@@ -132,7 +132,7 @@ Key = tuple[str, str, tuple[Reference, ...], str]
 """What tells groups apart: what it is, why, where that is known from, and what else."""
 
 MOST_SHOWN = 3
-"""Different things shown that are told of rows of one reason."""
+"""Different things shown that are told of checks of one reason."""
 NOT_ASKED = (Kind.GONE, Kind.NEW, Kind.NO_VERDICT)
 OPEN = (Status.INCONCLUSIVE, Status.ERROR)
 
@@ -141,14 +141,14 @@ def differing(reference: RecordedRun, run: RecordedRun, claims: Iterable[Claim])
     """What a run shows otherwise than the run on the data plane that it is held against; the gravest first.
 
     Args:
-        reference, run: both runs. Rows that one of them was not asked are no difference.
+        reference, run: both runs. Checks that one of them was not asked are no difference.
         claims: the known differences, which say of themselves what they are.
     """
     claims = list(claims)
     natures = {claim.reason: claim.nature for claim in claims}
     luck = {claim.reason for claim in claims if claim.by_chance and claim.nature is Nature.ALLOWED}
     groups: dict[Key, list[Change]] = {}
-    for change in compare_rows(reference, run):
+    for change in compare_checks(reference, run):
         if change.kind not in NOT_ASKED and change.new is not None and _tells(change, luck):
             groups.setdefault(_key(change, natures), []).append(change)
     order = list(What)
@@ -198,7 +198,7 @@ def _key(change: Change, natures: Mapping[str, Nature]) -> Key:
 
 
 def _shown(changes: Sequence[Change], what: What) -> tuple[str, str]:
-    """What both data planes show on these rows; classes of addresses alone where the verdict is the same."""
+    """What both data planes show on these checks; classes of addresses alone where the verdict is the same."""
     before, after = Counter[str](), Counter[str]()
     for change in changes:
         assert change.old is not None

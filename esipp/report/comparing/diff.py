@@ -9,7 +9,7 @@ from esipp.base.errors import ExitCode
 from esipp.base.plural import form
 from esipp.checks.check import Binding, Level
 from esipp.ledger.reading import RecordedRun
-from esipp.report.comparing.checks import FAILING, WORSE, Change, Kind, Redefined, compare_rows, redefined
+from esipp.report.comparing.checks import FAILING, WORSE, Change, Kind, Redefined, compare_checks, redefined
 from esipp.report.comparing.environment import Setting, environment
 from esipp.report.comparing.statistics import Compared
 from esipp.report.comparing.times import Times, compare_times
@@ -32,7 +32,7 @@ class Diff:
 
     @cached_property
     def regressed(self) -> frozenset[str]:
-        """The rows that are worse: they fail and did not, or are core and what held is not shown any more."""
+        """The checks that are worse: they fail and did not, or are core and what held is not shown any more."""
         return frozenset(each.id for each in self.changes if each.counts_as_regressed)
 
     @cached_property
@@ -42,21 +42,21 @@ class Diff:
 
     @property
     def incomplete(self) -> list[str]:
-        """Which of the ledgers is not whole or does not judge all its rows, and why."""
+        """Which of the ledgers is not whole or does not judge all its checks, and why."""
         found = []
         for name, run in (("OLD", self.old), ("NEW", self.new)):
-            missing = sum(1 for row in run.rows if row.id not in run.verdicts)
+            missing = sum(1 for check in run.checks if check.id not in run.verdicts)
             if not run.whole:
                 fault = run.trouble[0] if run.trouble else "the run has no closing record: it was killed"
                 found.append(f"{name} is not whole: {fault}")
             elif missing:
-                lack = f"{missing:,} of its rows {form(missing, 'has', 'have')} no verdict"
+                lack = f"{missing:,} of its checks {form(missing, 'has', 'have')} no verdict"
                 found.append(f"{name} is not whole: {lack} ({run.conclusion.why})")
         return found
 
     @property
     def exit_code(self) -> ExitCode:
-        """Failed if a binding row got worse; else undecided if a ledger is not whole; times never count."""
+        """Failed if a binding check got worse; else undecided if a ledger is not whole; times never count."""
         if any(each.kind in WORSE and each.binds(self.fail_on) for each in self.changes):
             return ExitCode.NOT_CONFORMANT
         return ExitCode.HARNESS if self.incomplete else ExitCode.CONFORMANT
@@ -71,14 +71,14 @@ class Diff:
     @property
     def sentence(self) -> str:
         """What changed, in one sentence."""
-        both = len({row.id for row in self.old.rows} & {row.id for row in self.new.rows})
+        both = len({check.id for check in self.old.checks} & {check.id for check in self.new.checks})
         if not both:
-            return "The runs have no row in common."
+            return "The runs have no check in common."
         told = [part for part in (*self._worse(), *self._neither()) if part]
         if not told and self.incomplete:
-            return f"Nothing is known to have changed of the {both:,} rows that both runs name."
+            return f"Nothing is known to have changed of the {both:,} checks that both runs name."
         if not told:
-            return f"Nothing changed: the {both:,} rows that both runs have got the same verdicts, and show the same."
+            return f"Nothing changed: the {both:,} checks that both runs have got the same verdicts, and show the same."
         said = ("as far as the ledgers go, " if self.incomplete else "") + ", ".join(told) + "."
         return said[0].upper() + said[1:]
 
@@ -86,7 +86,7 @@ class Diff:
         core = self._of(lambda each: each.level is Level.CORE and each.counts_as_regressed)
         lost = sum(1 for each in core if each.kind is Kind.NOT_SHOWN)
         aside = "" if not lost else f" ({lost:,} of them: what held is not shown any more)"
-        yield f"{_rows(len(core), 'core')} regressed{aside}" if self.changes else ""
+        yield f"{_checks(len(core), 'core')} regressed{aside}" if self.changes else ""
         extended = self._of(lambda each: each.level is Level.EXTENDED and each.kind is Kind.REGRESSED)
         yield f"{len(extended):,} extended" if extended else ""
         surfaced = self._of(lambda each: each.level is not Level.RECORD and each.kind is Kind.FAILS_NOW)
@@ -113,11 +113,11 @@ class Diff:
 
 
 def compare(old: RecordedRun, new: RecordedRun, fail_on: Binding = Binding.EXTENDED) -> Diff:
-    """Compare two runs, whatever rows, lanes and versions of the suite they are of."""
+    """Compare two runs, whatever checks, lanes and versions of the suite they are of."""
     settings = [each for each in environment((old, new)) if each.differs]
-    return Diff(old, new, compare_rows(old, new), redefined(old, new), settings, compare_times(old, new), fail_on)
+    return Diff(old, new, compare_checks(old, new), redefined(old, new), settings, compare_times(old, new), fail_on)
 
 
-def _rows(number: int, of: str = "") -> str:
-    what = f"{of} row" if of else "row"
+def _checks(number: int, of: str = "") -> str:
+    what = f"{of} check" if of else "row"
     return f"no {what}" if not number else f"{number:,} {form(number, what)}"

@@ -18,10 +18,10 @@ from esipp.report.comparing.statistics import ALPHA, LEAST, Compared
 from esipp.report.comparing.times import KINDS
 
 MOST_OBSERVED = 15
-"""Groups of rows with other observations that are told where room is short."""
+"""Groups of checks with other observations that are told where room is short."""
 
 MOST_SHOWN = 3
-"""Pairs of what was seen that are named of rows that changed for one reason."""
+"""Pairs of what was seen that are named of checks that changed for one reason."""
 
 
 def paper(diff: Diff) -> Paper:
@@ -38,7 +38,7 @@ def paper(diff: Diff) -> Paper:
 
 
 def document(diff: Diff) -> str:
-    """Everything, as JSON: each changed row with both verdicts, every distribution that was compared."""
+    """Everything, as JSON: each changed check with both verdicts, every distribution that was compared."""
     told = {
         "kind": "esipp.diff",
         "version": 1,
@@ -52,7 +52,7 @@ def document(diff: Diff) -> str:
         "fixed": sorted(diff.fixed),
         "counts": {kind.value: sum(1 for each in diff.changes if each.kind is kind) for kind in Kind},
         "definitions": {kind.value: text for kind, text in DEFINITIONS.items()},
-        "rows": [_row(each) for each in diff.changes],
+        "rows": [_check(each) for each in diff.changes],
         "redefined": [{"id": e.id, "what": e.what, "old": e.old, "new": e.new} for e in diff.redefined],
         "environment": [
             {"group": each.group, "name": each.name, "old": each.values[0], "new": each.values[1]}
@@ -64,7 +64,7 @@ def document(diff: Diff) -> str:
     return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
 
 
-# ------------------------------------------------------------------------------------------------------------ rows
+# ------------------------------------------------------------------------------------------------------------ checks
 def _of_kind(kind: Kind, changes: Sequence[Change]) -> Section:
     groups: dict[tuple[object, ...], list[Change]] = {}
     for change in changes:
@@ -76,7 +76,7 @@ def _of_kind(kind: Kind, changes: Sequence[Change]) -> Section:
 
 
 def _alike(change: Change) -> tuple[object, ...]:
-    """What rows have in common that are told as one: a reason that both name, else what was seen."""
+    """What checks have in common that are told as one: a reason that both name, else what was seen."""
     statuses = (change.old and change.old.status, change.new and change.new.status)
     if change.kind in (Kind.NEW, Kind.GONE, Kind.NO_VERDICT):
         return statuses
@@ -140,24 +140,28 @@ def _redefined(diff: Diff) -> list[Section]:
     for each in diff.redefined:
         groups.setdefault((each.what, each.old, each.new), []).append(each.id)
     items = tuple(
-        Item(f"{what}, {len(ids):,} rows", (("before", old or "nothing"), ("now", new or "nothing")),
+        Item(f"{what}, {len(ids):,} checks", (("before", old or "nothing"), ("now", new or "nothing")),
              tuple(patterns(ids)))
         for (what, old, new), ids in groups.items()
     )  # fmt: skip
     about = "The versions of the suite do not ask the same of them; a change of verdict may come from that."
-    return [Section("Rows that are defined otherwise", about, items)] if items else []
+    return [Section("Checks that are defined otherwise", about, items)] if items else []
 
 
 # ---------------------------------------------------------------------------------------------------------- beside
 def _runs(diff: Diff) -> Section:
-    rows = tuple((name, name_of(run), run.conclusion.sentence) for name, run in (("OLD", diff.old), ("NEW", diff.new)))
-    return Section("The runs", table=Table(("", "run", "what it concluded"), rows, frozenset({1, 2})))
+    checks = tuple(
+        (name, name_of(run), run.conclusion.sentence) for name, run in (("OLD", diff.old), ("NEW", diff.new))
+    )
+    return Section("The runs", table=Table(("", "run", "what it concluded"), checks, frozenset({1, 2})))
 
 
 def _environment(diff: Diff) -> list[Section]:
-    rows = tuple((each.group, each.name, *each.short) for each in diff.environment)
-    table = Table(("kind", "name", "old", "new"), rows, frozenset({2, 3}))
-    return [Section("What else is not the same", "Facts, features, components and options.", table=table)] * bool(rows)
+    checks = tuple((each.group, each.name, *each.short) for each in diff.environment)
+    table = Table(("kind", "name", "old", "new"), checks, frozenset({2, 3}))
+    return [Section("What else is not the same", "Facts, features, components and options.", table=table)] * bool(
+        checks
+    )
 
 
 def _times(diff: Diff) -> list[Section]:
@@ -215,10 +219,10 @@ def _run(diff: Diff, which: int) -> dict[str, Any]:
     told = {name: run.header.get(name) for name in ("run", "lane", "context", "suite", "at")}
     said = run.conclusion
     concluded = {"result": said.result, "exit_code": int(said.exit_code), "why": said.why}
-    return told | {"rows": len(run.rows), "whole": run.whole, "trouble": run.trouble, "conclusion": concluded}
+    return told | {"rows": len(run.checks), "whole": run.whole, "trouble": run.trouble, "conclusion": concluded}
 
 
-def _row(each: Change) -> dict[str, Any]:
+def _check(each: Change) -> dict[str, Any]:
     return {
         "id": each.id,
         "kind": each.kind.value,

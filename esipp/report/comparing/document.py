@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from esipp.report.escaping import cell, code, one_line, prose
+from esipp.report.escaping import code, one_line, prose, table_cell
 from esipp.report.matrix import WIDTH
 
 MOST_IDS = 6
@@ -163,6 +163,6 @@ def _grid(table: Table) -> list[str]:
 
     def row(texts: Sequence[str]) -> Iterable[str]:
         for place, text in enumerate(texts):
-            yield cell(text, 1000) if place in table.ids and text else prose(text)
+            yield table_cell(text, 1000) if place in table.ids and text else prose(text)
 
     return [line(prose(text) for text in table.head), line("---" for _ in table.head), *map(line, map(row, table.rows))]

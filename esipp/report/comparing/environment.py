@@ -1,4 +1,4 @@
-"""What is beside the rows of two or more runs: the cluster, its components, what was asked and with what options."""
+"""What is beside the checks of two or more runs: the cluster, its components, what was asked and with what options."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _OPTIONS = ("samples", "moves", "without", "outside", "fail_on", "allow_disrupti
 
 @dataclass(frozen=True)
 class Setting:
-    """One thing beside the rows, and what each run says of it, in the order of the runs."""
+    """One thing beside the checks, and what each run says of it, in the order of the runs."""
 
     group: str
     name: str
@@ -72,8 +72,8 @@ def _of_run(run: RecordedRun) -> Mapping[str, str]:
         "suite version": str(run.header.get("suite", NOTHING)),
         "lane": str(run.header.get("lane", NOTHING)),
         "context": str(run.header.get("context", NOTHING)),
-        "rows": str(len(run.rows)),
-        "core rows left out": str(run.header.get("left_out_core_rows", NOTHING)),
+        "rows": str(len(run.checks)),
+        "core checks left out": str(run.header.get("left_out_core_rows", NOTHING)),
     }
 
 

@@ -10,7 +10,7 @@ from esipp.checks.check import Binding, Level, Status
 from esipp.checks.observation import Verdict
 from esipp.ledger.conclusion import CONFORMANT, KNOWN_DEFECTS, PARTIAL, WITH_DIFFERENCES, Conclusion, conclude
 from esipp.ledger.reading import RecordedRun
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.comparing.checks import FAILING
 
 WORST_CODE_FIRST = (
@@ -42,15 +42,15 @@ class Column:
     Args:
         name: lane, Kubernetes and proxy mode; with the run's id where several have the same.
         runs: the runs it is made of.
-        rows, verdicts: by id.
+        checks, verdicts: by id.
         conclusion: its last word.
         faults: why it is incomplete, if it is.
-        disagreements: rows on which its parts do not agree, and what each said.
+        disagreements: checks on which its parts do not agree, and what each said.
     """
 
     name: str
     runs: tuple[RecordedRun, ...]
-    rows: Mapping[str, ToldRow]
+    checks: Mapping[str, RecordedCheck]
     verdicts: Mapping[str, Verdict]
     conclusion: Conclusion
     faults: tuple[str, ...] = ()
@@ -128,31 +128,31 @@ def merge_shards(runs: Sequence[RecordedRun]) -> Merged:
         PreflightError: they are not of one cluster and one version of the suite.
     """
     _check_one_cluster(runs)
-    rows = {row.id: row for run in runs for row in run.rows}
+    checks = {check.id: check for run in runs for check in run.checks}
     said: dict[str, list[tuple[str, Verdict]]] = {}
     for run in runs:
         for verdict in run.verdicts.values():
-            said.setdefault(verdict.cell, []).append((str(run.header.get("run", "?")), verdict))
+            said.setdefault(verdict.check_id, []).append((str(run.header.get("run", "?")), verdict))
     verdicts, disagreements = {}, {}
-    for name in rows:
+    for name in checks:
         if name in said:
             verdicts[name] = agreed(said[name])
             if len({each.status for _, each in _asked(said[name])}) > 1:
                 told = ", ".join(f"{each.status.value} in run {run}" for run, each in said[name])
                 disagreements[name] = told
     faults = [fault for run in runs for fault in _faults_of_part(run)]
-    missing = len(rows) - len(verdicts)
+    missing = len(checks) - len(verdicts)
     if missing:
         faults.append(f"{missing:,} {form(missing, 'row has', 'rows have')} no verdict in any part")
-    conclusion = _conclusion(runs, rows, verdicts, faults)
+    conclusion = _conclusion(runs, checks, verdicts, faults)
     name = _name(runs[0]) + (f" ({len(runs)} parts)" if len(runs) > 1 else "")
-    return Merged((Column(name, tuple(runs), rows, verdicts, conclusion, tuple(faults), disagreements),))
+    return Merged((Column(name, tuple(runs), checks, verdicts, conclusion, tuple(faults), disagreements),))
 
 
 def agreed(said: Sequence[tuple[str, Verdict]]) -> Verdict:
     """One verdict from those of several parts, each with its run's id.
 
-    What contradicts is flaky. A part that could not decide leaves the row open, unless another saw it fail: asking
+    What contradicts is flaky. A part that could not decide leaves the check open, unless another saw it fail: asking
     again until the answer is right proves nothing. A part that was told not to ask says nothing.
     """
     asked = _asked(said)
@@ -172,11 +172,14 @@ def _asked(said: Sequence[tuple[str, Verdict]]) -> Sequence[tuple[str, Verdict]]
 
 
 def _conclusion(
-    runs: Sequence[RecordedRun], rows: Mapping[str, ToldRow], verdicts: Mapping[str, Verdict], faults: Sequence[str]
+    runs: Sequence[RecordedRun],
+    checks: Mapping[str, RecordedCheck],
+    verdicts: Mapping[str, Verdict],
+    faults: Sequence[str],
 ) -> Conclusion:
     # every part left out what it did not select: together they leave out what none of them did
-    whole = max(_core(run.rows) + int(run.header["left_out_core_rows"]) for run in runs)
-    left_out = max(0, whole - _core(rows.values()))
+    whole = max(_core(run.checks) + int(run.header["left_out_core_rows"]) for run in runs)
+    left_out = max(0, whole - _core(checks.values()))
     strictest = max((Binding(run.header["fail_on"]) for run in runs), key=list(Binding).index)
     accepted = all(run.header["accept_known_defects"] for run in runs)
     said = conclude(verdicts.values(), left_out, strictest, accept_known_defects=accepted)
@@ -187,21 +190,23 @@ def _conclusion(
     return replace(said, result="incomplete", exit_code=ExitCode.HARNESS, why=faults[0])
 
 
-def _core(rows: Iterable[ToldRow]) -> int:
-    return sum(1 for row in rows if row.level is Level.CORE and not row.instrument)
+def _core(checks: Iterable[RecordedCheck]) -> int:
+    return sum(1 for check in checks if check.level is Level.CORE and not check.instrument)
 
 
 def _column(run: RecordedRun, name: str) -> Column:
-    rows = {row.id: row for row in run.rows}
-    return Column(name, (run,), rows, run.verdicts, run.conclusion, tuple(_faults(run)))
+    checks = {check.id: check for check in run.checks}
+    return Column(name, (run,), checks, run.verdicts, run.conclusion, tuple(_faults(run)))
 
 
 def _faults(run: RecordedRun) -> list[str]:
     if not run.whole:
         return run.trouble[:1] or ["the run has no closing record: it was killed"]
-    missing = sum(1 for row in run.rows if row.id not in run.verdicts)
+    missing = sum(1 for check in run.checks if check.id not in run.verdicts)
     return (
-        [f"{missing:,} of its rows {form(missing, 'has', 'have')} no verdict ({run.conclusion.why})"] if missing else []
+        [f"{missing:,} of its checks {form(missing, 'has', 'have')} no verdict ({run.conclusion.why})"]
+        if missing
+        else []
     )
 
 

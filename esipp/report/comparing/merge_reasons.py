@@ -19,26 +19,26 @@ TITLE = "What is not green, and why"
 
 @dataclass
 class Reason:
-    """One reason, and the rows of each column that have it.
+    """One reason, and the checks of each column that have it.
 
     Args:
         status: the verdict, anything but `pass` and `recorded`.
         why: the reason in words that hold for all clusters; of what failed, what was seen.
         references: where it is known from.
         nature: of a known difference.
-        rows: ids by column.
+        checks: ids by column.
     """
 
     status: Status
     why: str
     references: tuple[Reference, ...]
     nature: str = ""
-    rows: dict[str, list[str]] = field(default_factory=dict)
+    checks: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def number(self) -> int:
         """How many cells it explains."""
-        return sum(map(len, self.rows.values()))
+        return sum(map(len, self.checks.values()))
 
 
 def reasons(columns: Sequence[Column]) -> list[Reason]:
@@ -49,7 +49,7 @@ def reasons(columns: Sequence[Column]) -> list[Reason]:
         for name, verdict in column.verdicts.items():
             if verdict.status not in (Status.PASS, Status.RECORDED):
                 key = (verdict.status, _why(verdict, words), verdict.references, verdict.nature)
-                found.setdefault(key, Reason(*key)).rows.setdefault(column.name, []).append(name)
+                found.setdefault(key, Reason(*key)).checks.setdefault(column.name, []).append(name)
     return sorted(found.values(), key=lambda each: (WORST_FIRST.index(each.status), -each.number, each.why))
 
 
@@ -66,15 +66,17 @@ def section(columns: Sequence[Column]) -> Section:
     total = Counter(each.status for each in found for _ in range(each.number))
     items = tuple(_item(each, columns) for each in found)
     counts = ", ".join(f"{total[status]:,} {status.value}" for status in WORST_FIRST if total[status])
-    about = f"{total.total():,} {form(total.total(), 'cell')}: {counts}." if items else "Every row of every run passed."
+    about = (
+        f"{total.total():,} {form(total.total(), 'cell')}: {counts}." if items else "Every check of every run passed."
+    )
     return Section(TITLE, about, items)
 
 
 def _item(each: Reason, columns: Sequence[Column]) -> Item:
     where = ", ".join(
-        f"{len(each.rows[column.name]):,} in {column.name}" for column in columns if column.name in each.rows
+        f"{len(each.checks[column.name]):,} in {column.name}" for column in columns if column.name in each.checks
     )
     details = (("rows", where), *((("see", titles(each.references)),) if each.references else ()))
-    ids = dict.fromkeys(name for names in each.rows.values() for name in names)
+    ids = dict.fromkeys(name for names in each.checks.values() for name in names)
     what = f"{each.status.value} ({each.nature})" if each.nature else each.status.value
     return Item(f"{what}: {each.why}", details, tuple(patterns(list(ids))))

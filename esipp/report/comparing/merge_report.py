@@ -8,7 +8,7 @@ from esipp.base.plural import counted
 from esipp.checks.check import Level, Status
 from esipp.checks.patterns import patterns
 from esipp.ledger.conclusion import WORST_FIRST
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.comparing import merge_reasons
 from esipp.report.comparing.document import Item, Paper, Section, Table
 from esipp.report.comparing.environment import environment, when
@@ -54,18 +54,18 @@ def paper(merged: Merged, only_differences: bool | None = None) -> Paper:
 
 
 def marks(columns: Sequence[Column]) -> dict[str, Marks]:
-    """What every column says of a row, by id, in the order of the rows."""
-    ids = dict.fromkeys(name for column in columns for name in column.rows)
+    """What every column says of a check, by id, in the order of the checks."""
+    ids = dict.fromkeys(name for column in columns for name in column.checks)
     return {name: tuple(_mark(column, name) for column in columns) for name in ids}
 
 
 def matters(told: Marks) -> bool:
-    """Whether columns differ on a row that they were asked for, or one of them is not fine with it."""
+    """Whether columns differ on a check that they were asked for, or one of them is not fine with it."""
     return len(set(told) - {NOT_ASKED}) > 1 or bool(set(told) - FINE)
 
 
 def _mark(column: Column, name: str) -> str:
-    if name not in column.rows:
+    if name not in column.checks:
         return NOT_ASKED
     return MARKS[column.verdicts[name].status] if name in column.verdicts else NO_VERDICT
 
@@ -73,27 +73,29 @@ def _mark(column: Column, name: str) -> str:
 # ---------------------------------------------------------------------------------------------------------- matrix
 def _matrix(columns: Sequence[Column], only_differences: bool | None) -> Section:
     told = marks(columns)
-    rows = {name: row for column in reversed(columns) for name, row in column.rows.items()}
-    stems = Counter(_stem(rows[name]) for name in told)
-    lines = _lines(told, rows, stems)
+    checks = {name: check for column in reversed(columns) for name, check in column.checks.items()}
+    stems = Counter(_stem(checks[name]) for name in told)
+    lines = _lines(told, checks, stems)
     alike = sum(1 for each in told.values() if not matters(each))
     hidden = (len(lines) > LONG if only_differences is None else only_differences) and bool(alike)
     if hidden:
-        lines = _lines({name: each for name, each in told.items() if matters(each)}, rows, stems)
+        lines = _lines({name: each for name, each in told.items() if matters(each)}, checks, stems)
     about = LEGEND
     if hidden:
-        about += f" {alike:,} rows are left out: no run has anything to say against them, and all say the same."
+        about += f" {alike:,} checks are left out: no run has anything to say against them, and all say the same."
     head = ("rows", "level", "number", *(each.name for each in columns))
     if not lines:
         return Section("Matrix", about)
     return Section("Matrix", about, table=Table(head, tuple(lines), frozenset({0}), frozenset({0}), BAD))
 
 
-def _lines(told: Mapping[str, Marks], rows: Mapping[str, ToldRow], stems: Mapping[Stem, int]) -> list[tuple[str, ...]]:
-    """A line for rows of one kind of which all columns say the same; ``stems`` are how many there are of each."""
+def _lines(
+    told: Mapping[str, Marks], checks: Mapping[str, RecordedCheck], stems: Mapping[Stem, int]
+) -> list[tuple[str, ...]]:
+    """A line for checks of one kind of which all columns say the same; ``stems`` are how many there are of each."""
     groups: dict[tuple[Stem, Marks], list[str]] = {}
     for name, each in told.items():
-        groups.setdefault((_stem(rows[name]), each), []).append(name)
+        groups.setdefault((_stem(checks[name]), each), []).append(name)
     lines: list[tuple[str, ...]] = []
     for (stem, each), names in groups.items():
         if len(names) > 1 and len(names) == stems[stem]:
@@ -103,11 +105,11 @@ def _lines(told: Mapping[str, Marks], rows: Mapping[str, ToldRow], stems: Mappin
     return lines
 
 
-def _stem(row: ToldRow) -> Stem:
-    """Suite, what rows of one kind begin with, and level."""
-    service = row.place.service if row.place else ""
-    begins = service if service and row.id.startswith(f"{service}.") else ".".join(row.id.split(".")[:2])
-    return row.suite, begins, row.level
+def _stem(check: RecordedCheck) -> Stem:
+    """Suite, what checks of one kind begin with, and level."""
+    service = check.place.service if check.place else ""
+    begins = service if service and check.id.startswith(f"{service}.") else ".".join(check.id.split(".")[:2])
+    return check.suite, begins, check.level
 
 
 def _number(pattern: str) -> int:
@@ -120,32 +122,32 @@ def _number(pattern: str) -> int:
 
 # ---------------------------------------------------------------------------------------------------------- beside
 def _conclusions(columns: Sequence[Column]) -> Section:
-    rows = tuple(
+    checks = tuple(
         (
             each.name,
             ", ".join(str(run.header.get("run", "?")) for run in each.runs),
             when(each.runs[0]),
-            f"{len(each.rows):,}",
+            f"{len(each.checks):,}",
             each.conclusion.result.upper(),
             each.conclusion.why,
         )
         for each in columns
     )
     return Section(
-        "Conclusions", table=Table(("column", "run", "when", "rows", "result", "why"), rows, frozenset({0, 1, 5}))
+        "Conclusions", table=Table(("column", "run", "when", "rows", "result", "why"), checks, frozenset({0, 1, 5}))
     )
 
 
 def _counts(columns: Sequence[Column]) -> Section:
-    counted = [Counter((column.rows[name].level, said.status) for name, said in column.verdicts.items())
+    counted = [Counter((column.checks[name].level, said.status) for name, said in column.verdicts.items())
                for column in columns]  # fmt: skip
-    rows = tuple(
+    checks = tuple(
         (level.value, status.value, *(f"{each[level, status]:,}" for each in counted))
         for level in Level
         for status in reversed(WORST_FIRST)
         if any(each[level, status] for each in counted)
     )
-    return Section("Verdicts", table=Table(("level", "verdict", *(each.name for each in columns)), rows, frozenset()))
+    return Section("Verdicts", table=Table(("level", "verdict", *(each.name for each in columns)), checks, frozenset()))
 
 
 def _disagreements(columns: Sequence[Column]) -> Iterable[Section]:
@@ -155,8 +157,8 @@ def _disagreements(columns: Sequence[Column]) -> Iterable[Section]:
             groups.setdefault(told, []).append(name)
         if groups:
             items = tuple(Item(told, (), tuple(patterns(names))) for told, names in groups.items())
-            about = "Verdicts that contradict each other are flaky; where one part could not decide, the row is open."
-            yield Section("Rows on which the parts do not agree", about, items)
+            about = "Verdicts that contradict each other are flaky; where one part could not decide, the check is open."
+            yield Section("Checks on which the parts do not agree", about, items)
 
 
 def _environment(columns: Sequence[Column]) -> Section:
@@ -167,18 +169,18 @@ def _environment(columns: Sequence[Column]) -> Section:
     told = environment(runs)
     same = [each for each in told if not each.differs and each.group in ("fact", "component", "run")]
     common = "; ".join(f"{each.name} {each.short[0]}" for each in same if each.name != "rows")
-    rows = tuple((each.group, each.name, *each.short) for each in told if each.differs)
+    checks = tuple((each.group, each.name, *each.short) for each in told if each.differs)
     about = f"The same everywhere: {common}." if common else ""
     wide = frozenset(range(2, 2 + len(names)))
-    table = Table(("kind", "name", *names), rows, wide) if rows else None
+    table = Table(("kind", "name", *names), checks, wide) if checks else None
     return Section("What was tested, and how", about, table=table)
 
 
 # ------------------------------------------------------------------------------------------------------------ JSON
 def document(merged: Merged) -> str:
-    """Everything, as JSON: every row with what each column says of it."""
+    """Everything, as JSON: every check with what each column says of it."""
     columns = merged.columns
-    rows = {name: row for column in reversed(columns) for name, row in column.rows.items()}
+    checks = {name: check for column in reversed(columns) for name, check in column.checks.items()}
     told = {
         "kind": "esipp.merge",
         "version": 1,
@@ -190,8 +192,8 @@ def document(merged: Merged) -> str:
         "rows": [
             {
                 "id": name,
-                "suite": rows[name].suite,
-                "level": rows[name].level.value,
+                "suite": checks[name].suite,
+                "level": checks[name].level.value,
                 "verdicts": [_said(column, name) for column in columns],
             }
             for name in marks(columns)
@@ -199,7 +201,7 @@ def document(merged: Merged) -> str:
         "reasons": [
             {"verdict": each.status.value, "why": each.why, "nature": each.nature}
             | {"references": [one.as_json() for one in each.references]}
-            | {"rows": each.rows}
+            | {"rows": each.checks}
             for each in merge_reasons.reasons(columns)
         ],
         "environment": [
@@ -224,7 +226,7 @@ def _column(each: Column) -> dict[str, object]:
 
 
 def _said(column: Column, name: str) -> str | None:
-    """The verdict; empty where there is none, None where the row was not asked."""
-    if name not in column.rows:
+    """The verdict; empty where there is none, None where the check was not asked."""
+    if name not in column.checks:
         return None
     return column.verdicts[name].status.value if name in column.verdicts else ""

@@ -84,7 +84,7 @@ def _by_path(run: RecordedRun) -> Mapping[str, float]:
 
 def _ways(run: RecordedRun) -> Iterable[tuple[str, str]]:
     """Each path, and the way in that it belongs to."""
-    for path, place in {row.path: row.place for row in run.rows if row.place}.items():
+    for path, place in {check.path: check.place for check in run.checks if check.place}.items():
         way = " ".join(part for part in (place.service, place.entry) if part)
         yield path, f"{way}, {place.protocol}, {place.family}"
 

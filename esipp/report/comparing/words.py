@@ -1,4 +1,4 @@
-"""What a run shows of a row, in words that hold on every cluster: no addresses, ports, names or counts of this one.
+"""What a run shows of a check, in words that hold on every cluster: no addresses, ports, names or counts of this one.
 
 Two runs are two namespaces, mostly two clusters: pods and nodes have other addresses there, nodes other names, probes
 fall on backends by chance. What is left when these are taken out is what may be compared.
@@ -35,7 +35,7 @@ NOT_TOLD = (Status.UNSUPPORTED, Status.INCONCLUSIVE, Status.ERROR)
 
 @dataclass(frozen=True)
 class Shape:
-    """What was seen of a row, free of what is one cluster's or one run's.
+    """What was seen of a check, free of what is one cluster's or one run's.
 
     ``seen`` are the things shown, as a set in words; ``ports`` whether source ports were kept; ``change`` the places
     at which packets saw the source change, empty where none were captured; ``why`` the reason, where nothing was seen.
@@ -102,7 +102,7 @@ class Words:
 
 
 def gist(shape: Shape) -> str:
-    """A shape in few words, so that rows of many clients and nodes read alike: ``node (the node dialled)``."""
+    """A shape in few words, so that checks of many clients and nodes read alike: ``node (the node dialled)``."""
     if shape.why:
         return shape.why
     return " and ".join(sorted({_WHO.sub(r"\1", each) for each in shape.seen}))

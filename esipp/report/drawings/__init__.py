@@ -1,4 +1,4 @@
-"""The drawings of the report: what suites saw that is no single row's, as inline SVG and tables, of evidence alone."""
+"""Figures of the report: evidence that belongs to no single check, as inline SVG and tables."""
 
 from collections.abc import Callable
 

@@ -33,7 +33,7 @@ def _kinds(run: RecordedRun) -> Html:
     kinds: dict[str, Counter[str]] = {}
     refusals: Counter[str] = Counter()
     wrong = []
-    for row in run.rows:
+    for row in run.checks:
         if row.suite != SUITE or not row.id.startswith("api."):
             continue
         kind = row.id.split(".")[1]

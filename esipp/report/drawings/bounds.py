@@ -135,7 +135,7 @@ def _judged(run: RecordedRun, row: str) -> str:
     verdict = run.verdicts.get(row)
     if verdict is None:
         return "not judged"
-    recorded = next((each.level for each in run.rows if each.id == row), None)
+    recorded = next((each.level for each in run.checks if each.id == row), None)
     return "recorded" if recorded is not None and recorded.value == "record" else verdict.status.value
 
 

@@ -182,7 +182,7 @@ def _wrong(each: Sequence[Any]) -> Wrong:
 def judged(run: RecordedRun) -> dict[tuple[str, str, str], Judged]:
     """What was said of losses: by phase, way and family."""
     found = {}
-    levels = {row.id: row.level.value for row in run.rows}
+    levels = {row.id: row.level.value for row in run.checks}
     for row, verdict in run.verdicts.items():
         parts = row.split(".")
         if parts[0] != SUITE or len(parts) < 5 or parts[-1] not in ("no-loss", "gap", "losses"):

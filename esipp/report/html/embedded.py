@@ -1,4 +1,4 @@
-"""What the page's script knows of each row: compact, every text once, and no more of the evidence than is drawn.
+"""What the page's script knows of each check: compact, every text once, and no more of the evidence than is drawn.
 
 ``strings`` has every text; all others are numbers in it. ``rows`` have the columns of ``COLUMNS``, cut where nothing
 follows. ``paths`` are what was seen of a path: its probes and what packets told. The whole evidence is the ledger's.
@@ -13,7 +13,7 @@ from urllib.parse import quote
 from esipp.checks.observation import Witness
 from esipp.checks.reference import Reference
 from esipp.ledger.reading import LEDGER, Probe, RecordedRun
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.causes import TROUBLE
 from esipp.report.html.marks import MARKS, WORDS, letters, said_of
 
@@ -22,7 +22,7 @@ COLUMNS = (
     "protocol", "family", "client", "path", "witnesses", "ports", "change", "reason", "likely", "asked",
     "fails", "sees", "nature", "references", "difference", "controls", "tally", "files",
 )  # fmt: skip
-"""What each row has, in this order; the last five are lists."""
+"""What each check has, in this order; the last five are lists."""
 
 MOST_PROBES = 60
 """Probes of a path that are drawn; equal ones that follow each other are one."""
@@ -50,8 +50,8 @@ def embedded(run: RecordedRun) -> dict[str, Any]:
     """All that the script knows."""
     text = Strings()
     cited = _cited(run)
-    rows = [_row(run, row, text, cited) for row in run.rows]
-    wanted = dict.fromkeys(path for row in run.rows for path in _paths(row))
+    checks = [_check(run, check, text, cited) for check in run.checks]
+    wanted = dict.fromkeys(path for check in run.checks for path in _paths(check))
     first = min((probe.started for path in wanted for probe in run.probes.get(path, ())), default=0.0)
     told = (path for path in wanted if path in run.probes or path in run.witnesses or path in run.obstacles)
     paths = [_path(run, path, first, text) for path in told]
@@ -64,46 +64,46 @@ def embedded(run: RecordedRun) -> dict[str, Any]:
         "addresses": _address_book(run.topology),
         "homes": _homes(run.topology),
         "references": [[text(each.title), text(each.link)] for each in cited],
-        "rows": rows,
+        "rows": checks,
         "paths": paths,
         "strings": text.all(),
     }
 
 
-def _paths(row: ToldRow) -> list[str]:
-    """The paths whose probes a row rests on: its own, and its controls'."""
-    return [row.path, *(path for path, _ in _controls(row))] if row.path else []
+def _paths(check: RecordedCheck) -> list[str]:
+    """The paths whose probes a check rests on: its own, and its controls'."""
+    return [check.path, *(path for path, _ in _controls(check))] if check.path else []
 
 
-def _controls(row: ToldRow) -> list[tuple[str, str]]:
+def _controls(check: RecordedCheck) -> list[tuple[str, str]]:
     """The paths that must have been right for it to be believed, and why."""
-    return [(str(each["path"]), str(each.get("why", ""))) for each in row.data.get("controls", ())]
+    return [(str(each["path"]), str(each.get("why", ""))) for each in check.data.get("controls", ())]
 
 
 def _cited(run: RecordedRun) -> dict[Reference, int]:
     """Every reference of the run, and its number."""
-    told = [each for row in run.rows for each in row.references]
+    told = [each for check in run.checks for each in check.references]
     told += [each for verdict in run.verdicts.values() for each in verdict.references]
     return {each: number for number, each in enumerate(dict.fromkeys(told))}
 
 
-def _row(run: RecordedRun, row: ToldRow, text: Strings, cited: dict[Reference, int]) -> list[Any]:
-    verdict = run.verdicts.get(row.id)
-    family, protocol = _family(row), _protocol(row)
+def _check(run: RecordedRun, check: RecordedCheck, text: Strings, cited: dict[Reference, int]) -> list[Any]:
+    verdict = run.verdicts.get(check.id)
+    family, protocol = _family(check), _protocol(check)
     words = [
-        row.id, row.suite, row.level.value, row.profile, said_of(verdict), row.requirement, row.expect,
+        check.id, check.suite, check.level.value, check.profile, said_of(verdict), check.requirement, check.expect,
         verdict.expected if verdict else "", verdict.observed if verdict else "", letters([verdict]),
-        protocol, family, row.place.client if row.place else "", row.path,
+        protocol, family, check.place.client if check.place else "", check.path,
         *((verdict.witnesses, verdict.ports, verdict.change, verdict.reason, verdict.likely)
           if verdict else ("",) * 5),
-        row.asked, row.fails_if, verdict.sees if verdict else "", verdict.nature if verdict else "",
+        check.asked, check.fails_if, verdict.sees if verdict else "", verdict.nature if verdict else "",
     ]  # fmt: skip
     lists = [
-        [cited[each] for each in row.references],
+        [cited[each] for each in check.references],
         [cited[each] for each in verdict.references] if verdict else [],
-        [[text(path), text(why)] for path, why in _controls(row)],
+        [[text(path), text(why)] for path, why in _controls(check)],
         [[text(what), count] for what, count in verdict.tally.items()] if verdict else [],
-        [text(each) for each in _files(run, row)],
+        [text(each) for each in _files(run, check)],
     ]
     made: list[Any] = [*(text(word) for word in words), *lists]
     while not made[-1]:
@@ -111,26 +111,26 @@ def _row(run: RecordedRun, row: ToldRow, text: Strings, cited: dict[Reference, i
     return made
 
 
-def _family(row: ToldRow) -> str:
-    if row.place:
-        return row.place.family
-    own = [name for name in FAMILIES if name in row.features]
+def _family(check: RecordedCheck) -> str:
+    if check.place:
+        return check.place.family
+    own = [name for name in FAMILIES if name in check.features]
     return FAMILIES[own[0]] if len(own) == 1 else ""
 
 
-def _protocol(row: ToldRow) -> str:
-    """A path's; of other rows that of the way they name in their id."""
-    if row.place:
-        return row.place.protocol
-    return next((PROTOCOLS[part] for part in row.id.split(".") if part in PROTOCOLS), "")
+def _protocol(check: RecordedCheck) -> str:
+    """A path's; of other checks that of the way they name in their id."""
+    if check.place:
+        return check.place.protocol
+    return next((PROTOCOLS[part] for part in check.id.split(".") if part in PROTOCOLS), "")
 
 
-def _files(run: RecordedRun, row: ToldRow) -> list[str]:
-    """Links to what was kept of a row; only rows that are not fine have files."""
-    verdict = run.verdicts.get(row.id)
-    if verdict is None or verdict.status not in TROUBLE or not re.fullmatch(r"[\w-][\w.-]*", row.id):
+def _files(run: RecordedRun, check: RecordedCheck) -> list[str]:
+    """Links to what was kept of a check; only checks that are not fine have files."""
+    verdict = run.verdicts.get(check.id)
+    if verdict is None or verdict.status not in TROUBLE or not re.fullmatch(r"[\w-][\w.-]*", check.id):
         return []
-    return [quote(each.as_posix()) for each in run.files(row.id)]
+    return [quote(each.as_posix()) for each in run.files(check.id)]
 
 
 # --------------------------------------------------------------------------------------------------- what was seen

@@ -51,7 +51,7 @@ class Told(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A profile's rows of one level: in a word, and counted."""
+    """A profile's checks of one level: in a word, and counted."""
 
     level: str
     verdict: str
@@ -86,7 +86,7 @@ def head_of(run: RecordedRun) -> dict[str, Any]:
         "whole": run.whole,
         "faults": [*run.trouble, *([] if run.end else ["There is no closing record: the run was killed, or goes on."])],
         "judged": len(run.verdicts),
-        "rows": len(run.rows),
+        "rows": len(run.checks),
         "profiles": _profiles(run),
         "levels": [LEVELS[level] for level in Level],
         "facts": _facts(run),
@@ -160,12 +160,12 @@ def _about(run: RecordedRun) -> list[tuple[str, str]]:
         "Lane": header.get("lane", ""),
         "esipp": header.get("suite", ""),
         "Echo server": header.get("image", ""),
-        "Connections a row": header.get("samples", ""),
+        "Connections a check": header.get("samples", ""),
         "Fails on": header.get("fail_on", ""),
         "Known defects": "accepted" if header.get("accept_known_defects") else "",
         "Required": ", ".join(map(str, header.get("require") or [])),
         "Left out": ", ".join(map(str, header.get("without") or [])),
-        "Core rows left out": header.get("left_out_core_rows") or "",
+        "Core checks left out": header.get("left_out_core_rows") or "",
         "Seed": header.get("seed", ""),
     }
     return [(name, str(value)) for name, value in told.items() if value != ""]
@@ -208,38 +208,38 @@ def _nodes(topology: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _profiles(run: RecordedRun) -> list[tuple[str, list[Part], str]]:
-    """Each profile with its levels, and a link to its rows."""
-    rows = run.qualified
-    names = dict.fromkeys([*Profile, *(row.profile for row in rows)])
+    """Each profile with its levels, and a link to its checks."""
+    checks = run.qualified
+    names = dict.fromkeys([*Profile, *(check.profile for check in checks)])
     found = []
     for name in names:
-        own = [row for row in rows if row.profile == name]
+        own = [check for check in checks if check.profile == name]
         if own:
-            levels = [_part(run, level, [row for row in own if row.level is level]) for level in Level]
+            levels = [_part(run, level, [check for check in own if check.level is level]) for level in Level]
             found.append((str(name), levels, f"profile={name}"))
     return found
 
 
-def _part(run: RecordedRun, level: Level, rows: list[Any]) -> Part:
-    found = counts(rows, run.verdicts)
+def _part(run: RecordedRun, level: Level, checks: list[Any]) -> Part:
+    found = counts(checks, run.verdicts)
     by = {each.verdict: each.number for each in found}
     bad = [name for name in NOT_GOOD if name in by]
-    if not rows:
-        verdict, word = "none", "no rows"
+    if not checks:
+        verdict, word = "none", "no checks"
     elif bad:
         verdict = bad[0] if bad[0] != Status.ERROR.value or Status.FAIL.value not in by else Status.FAIL.value
         word = {"fail": "fails", "flaky": "is flaky", "error": "was not judged", "inconclusive": "is open"}.get(
-            verdict, "not judged" if by.get("unjudged") == len(rows) else "not all judged"
+            verdict, "not judged" if by.get("unjudged") == len(checks) else "not all judged"
         )
     elif not run.whole:
         verdict, word = "unjudged", "incomplete"
     elif level is Level.RECORD:
         verdict, word = "recorded", "recorded"
-    elif by.get(Status.UNSUPPORTED.value, 0) == len(rows):
+    elif by.get(Status.UNSUPPORTED.value, 0) == len(checks):
         verdict, word = "unsupported", "not tested"
     else:
         verdict = "known" if "known" in by else "pass"
-        known = [run.verdicts[row.id] for row in rows if run.verdicts[row.id].status is Status.KNOWN]
+        known = [run.verdicts[check.id] for check in checks if run.verdicts[check.id].status is Status.KNOWN]
         word = "known defects" if any(map(is_defect, known)) else "allowed differences" if known else "as required"
         word += ", as far as tested" if "unsupported" in by else ""
     return Part(level.value, verdict, word, found)
@@ -268,6 +268,6 @@ def _samples(samples: object) -> list[tuple[int, str]]:
     return [(each, f"{100 * (1 - 0.05 ** (1 / each)):.2g}") for each in sorted({20, 60, 200, 1000, own})]
 
 
-def repeat(run: RecordedRun, row: str) -> str:
-    """The command that asks one row again."""
-    return f"{run.header['command']} {shlex.quote(row)}"
+def repeat(run: RecordedRun, check: str) -> str:
+    """The command that asks one check again."""
+    return f"{run.header['command']} {shlex.quote(check)}"

@@ -17,24 +17,24 @@ VERDICTS = (
         "fail",
         "Not one observation, or not what must hold throughout, is as required; the controls held, so it is the "
         "cluster's doing.",
-        "Begin with the failures above: those of one cause stand together. Core and extended rows make the run fail.",
+        "Begin with the failures above: those of one cause stand together. Core and extended checks make the run fail.",
     ),
     (
         "flaky",
         "In one window some observations are right and some are wrong.",
-        "Look at the time strip of the row: at which time, at which node? A product that is right sometimes is not.",
+        "Look at the time strip of the check: at which time, at which node? A product that is right sometimes is not.",
     ),
     (
         "known",
         "It differs for a reason that is known: allowed by the API, a known defect, or a finding of ours. It is not as "
         "required.",
-        "Read the reason and its reference. A known defect or finding of a core row ends the run with exit code 1, "
+        "Read the reason and its reference. A known defect or finding of a core check ends the run with exit code 1, "
         "unless known defects are accepted.",
     ),
     (
         "unsupported",
         "It was not tested: the cluster lacks what it needs, or it was left out on request.",
-        "Read which feature is missing, and how that was decided. A core row that was left out makes the run partial.",
+        "Read which feature is missing and how that was decided. A core check that was left out makes the run partial.",
     ),
     (
         "inconclusive",
@@ -44,7 +44,7 @@ VERDICTS = (
     (
         "error",
         "The suite itself failed, or its two witnesses contradict each other.",
-        "Not a statement about the cluster. Repeat it, and report it with the row's files.",
+        "Not a statement about the cluster. Repeat it, and report it with the check's files.",
     ),
     ("recorded", "Observed, where nothing is required: it neither passes nor fails.", "Read what was seen."),
 )
@@ -61,7 +61,7 @@ SYMPTOMS = (
         "N where C is required, from outside, on a Local service",
         "The endpoint's node masquerades. Look there for a MASQUERADE or SNAT rule that is not kube-proxy's "
         "(iptables-save -t nat, nft list ruleset), or for one of the network add-on's for traffic into the pod "
-        "network. The row's drawing shows between which interfaces the source changed.",
+        "network. The check's drawing shows between which interfaces the source changed.",
     ),
     (
         "N where C is required, between pods and through a ClusterIP",
@@ -110,7 +110,7 @@ SYMPTOMS = (
     ),
     (
         "Much is ? inconclusive",
-        "One thing the rows rest on does not hold, most often the direct path between pods, or a client that is "
+        "One thing the checks rest on does not hold, most often the direct path between pods, or a client that is "
         "masqueraded before it reaches the cluster. Its control is named in the reason.",
     ),
 )

@@ -1,4 +1,4 @@
-"""The rows as the page lists them, suite by suite: a matrix of those that are paths, groups of the others."""
+"""The checks as the page lists them, suite by suite: a matrix of those that are paths, groups of the others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from esipp.checks.observation import Verdict
 from esipp.checks.patterns import patterns
 from esipp.ledger.reading import RecordedRun
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.html.marks import MARKS, WORDS, Count, counts, letters, said_of, worst
 from esipp.report.matrix import grid
 from esipp.report.pages import TITLES
@@ -16,18 +16,18 @@ NAMES = {"source_ip": "Source IP", **TITLES}
 
 
 class Field(NamedTuple):
-    """A field of a matrix: what was seen, the worst verdict, and its rows, the worst of them first."""
+    """A field of a matrix: what was seen, the worst verdict, and its checks, the worst of them first."""
 
     seen: str
     verdict: str
     mark: str
     label: str
     first: str
-    rows: str
+    checks: str
 
 
 class Line(NamedTuple):
-    """A line of a matrix: its title, and its fields; None where there is no row."""
+    """A line of a matrix: its title, and its fields; None where there is no check."""
 
     title: str
     fields: list[Field | None]
@@ -42,7 +42,7 @@ class Matrix(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A row of a group: what is its own of the group's id, and its verdict."""
+    """A check of a group: what is its own of the group's id, and its verdict."""
 
     id: str
     number: int
@@ -53,7 +53,7 @@ class Member(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Rows of one requirement: their ids as patterns, and each by what it differs in."""
+    """Checks of one requirement: their ids as patterns, and each by what it differs in."""
 
     requirement: str
     patterns: list[str]
@@ -68,7 +68,7 @@ class Suite:
 
     id: str
     title: str
-    rows: Sequence[ToldRow]
+    checks: Sequence[RecordedCheck]
     counts: list[Count]
     matrix: Matrix | None
     groups: list[Group]
@@ -76,65 +76,67 @@ class Suite:
 
 def suites_of(run: RecordedRun) -> list[Suite]:
     """Each suite, in the ledger's order."""
-    numbers = {row.id: number for number, row in enumerate(run.rows)}
-    found: dict[str, list[ToldRow]] = {}
-    for row in run.rows:
-        found.setdefault(row.suite, []).append(row)
-    return [_suite(name, rows, run.verdicts, numbers) for name, rows in found.items()]
+    numbers = {check.id: number for number, check in enumerate(run.checks)}
+    found: dict[str, list[RecordedCheck]] = {}
+    for check in run.checks:
+        found.setdefault(check.suite, []).append(check)
+    return [_suite(name, checks, run.verdicts, numbers) for name, checks in found.items()]
 
 
-def _suite(name: str, rows: list[ToldRow], verdicts: Mapping[str, Verdict], numbers: Mapping[str, int]) -> Suite:
-    others = [row for row in rows if not row.place]
+def _suite(
+    name: str, checks: list[RecordedCheck], verdicts: Mapping[str, Verdict], numbers: Mapping[str, int]
+) -> Suite:
+    others = [check for check in checks if not check.place]
     return Suite(
         name,
         NAMES.get(name, name.replace("_", " ")),
-        rows,
-        counts(rows, verdicts),
-        _matrix([row for row in rows if row.place], verdicts, numbers),
+        checks,
+        counts(checks, verdicts),
+        _matrix([check for check in checks if check.place], verdicts, numbers),
         _groups(others, verdicts, numbers),
     )
 
 
 # ------------------------------------------------------------------------------------------------------- the matrix
-def _matrix(rows: list[ToldRow], verdicts: Mapping[str, Verdict], numbers: Mapping[str, int]) -> Matrix | None:
-    whole = grid(rows, verdicts)
+def _matrix(checks: list[RecordedCheck], verdicts: Mapping[str, Verdict], numbers: Mapping[str, int]) -> Matrix | None:
+    whole = grid(checks, verdicts)
     if whole is None:
         return None
     columns = [(client, family.value) for client in whole.clients for family in whole.families]
     lines = []
     for line, title in zip(whole.lines, whole.titles, strict=True):
-        made = ((column, [row for row, _ in line.made.get(column, ())]) for column in columns)
+        made = ((column, [check for check, _ in line.made.get(column, ())]) for column in columns)
         lines.append(Line(title, [_field(own, column, verdicts, numbers) if own else None for column, own in made]))
     return Matrix(list(whole.clients), [family.value for family in whole.families], lines)
 
 
 def _field(
-    rows: list[ToldRow], column: tuple[str, str], verdicts: Mapping[str, Verdict], numbers: Mapping[str, int]
+    checks: list[RecordedCheck], column: tuple[str, str], verdicts: Mapping[str, Verdict], numbers: Mapping[str, int]
 ) -> Field:
-    said = {row.id: said_of(verdicts.get(row.id)) for row in rows}
+    said = {check.id: said_of(verdicts.get(check.id)) for check in checks}
     bad = worst(said.values())
-    first = next(row for row in rows if said[row.id] == bad)
-    seen = letters([verdicts.get(row.id) for row in rows])
+    first = next(check for check in checks if said[check.id] == bad)
+    seen = letters([verdicts.get(check.id) for check in checks])
     of = sum(1 for each in said.values() if each == bad)
-    many = f"{of} of {len(rows)} rows" if len(rows) > 1 else "1 row"
+    many = f"{of} of {len(checks)} checks" if len(checks) > 1 else "1 row"
     mark = "" if bad == "pass" else MARKS[bad]
     label = f"{seen or 'nothing'}{mark}: {WORDS[bad]}, {many}; {column[0]}, {column[1]}"
-    ordered = sorted(rows, key=lambda row: row is not first)
-    return Field(seen, bad, mark, label, first.id, " ".join(str(numbers[row.id]) for row in ordered))
+    ordered = sorted(checks, key=lambda check: check is not first)
+    return Field(seen, bad, mark, label, first.id, " ".join(str(numbers[check.id]) for check in ordered))
 
 
 # ------------------------------------------------------------------------------------------------------- the groups
-def _groups(rows: list[ToldRow], verdicts: Mapping[str, Verdict], numbers: Mapping[str, int]) -> list[Group]:
-    alike: dict[tuple[str, str, str], list[ToldRow]] = {}
-    for row in rows:
-        alike.setdefault((row.requirement, row.level.value, row.expect), []).append(row)
+def _groups(checks: list[RecordedCheck], verdicts: Mapping[str, Verdict], numbers: Mapping[str, int]) -> list[Group]:
+    alike: dict[tuple[str, str, str], list[RecordedCheck]] = {}
+    for check in checks:
+        alike.setdefault((check.requirement, check.level.value, check.expect), []).append(check)
     groups = []
     for (requirement, level, expect), own in alike.items():
         members = []
-        for row, short in zip(own, _own_parts([row.id for row in own]), strict=True):
-            said = said_of(verdicts.get(row.id))
-            members.append(Member(row.id, numbers[row.id], short, said, MARKS[said], WORDS[said]))
-        ids = patterns([row.id for row in own])
+        for check, short in zip(own, _own_parts([check.id for check in own]), strict=True):
+            said = said_of(verdicts.get(check.id))
+            members.append(Member(check.id, numbers[check.id], short, said, MARKS[said], WORDS[said]))
+        ids = patterns([check.id for check in own])
         groups.append(Group(requirement, ids, level, expect, members))
     return groups
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from esipp.checks.check import Status
 from esipp.checks.observation import Verdict
 from esipp.ledger.conclusion import WORST_FIRST
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.matrix import LETTERS
 
 UNJUDGED = "unjudged"
@@ -42,7 +42,7 @@ WORST = (UNJUDGED, *(status.value for status in WORST_FIRST))
 
 
 class Count(NamedTuple):
-    """So many rows of one verdict."""
+    """So many checks of one verdict."""
 
     verdict: str
     mark: str
@@ -51,13 +51,13 @@ class Count(NamedTuple):
 
 
 def said_of(verdict: Verdict | None) -> str:
-    """A row's verdict, by its name; one without a verdict has a name, too."""
+    """A check's verdict, by its name; one without a verdict has a name, too."""
     return UNJUDGED if verdict is None else verdict.status.value
 
 
-def counts(rows: Iterable[ToldRow], verdicts: Mapping[str, Verdict]) -> list[Count]:
-    """How many rows have which verdict, the good ones first; known differences by their nature."""
-    given = [verdicts.get(row.id) for row in rows]
+def counts(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[Count]:
+    """How many checks have which verdict, the good ones first; known differences by their nature."""
+    given = [verdicts.get(check.id) for check in checks]
     found = Counter((said_of(each), each.nature if each else "") for each in given)
     order = sorted(found, key=lambda key: (key[0] != Status.PASS.value, -WORST.index(key[0]), key[1]))
     return [Count(name, MARKS[name], _word(name, nature), found[name, nature]) for name, nature in order]

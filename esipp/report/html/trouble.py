@@ -6,7 +6,7 @@ from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun
-from esipp.ledger.recorded_checks import ToldRow
+from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.causes import causes_of_others, causes_of_paths, one_of, reasons
 from esipp.report.html.head import repeat
 from esipp.report.html.marks import MARKS, WORDS, counts
@@ -14,12 +14,12 @@ from esipp.report.shared import common_factor
 
 
 class Trouble(NamedTuple):
-    """Rows of one cause: the first of them told whole, and links to all."""
+    """Checks of one cause: the first of them told whole, and links to all."""
 
     verdict: str
     mark: str
     word: str
-    first: ToldRow
+    first: RecordedCheck
     told: dict[str, str]
     references: tuple[Reference, ...]
     likely: str
@@ -28,17 +28,17 @@ class Trouble(NamedTuple):
     short: str
 
 
-def troubles_of(run: RecordedRun, rows: list[ToldRow]) -> list[Trouble]:
-    """Every cause among these rows, the worst first, and of those equally bad the most binding."""
-    paths = [row for row in rows if row.place]
+def troubles_of(run: RecordedRun, checks: list[RecordedCheck]) -> list[Trouble]:
+    """Every cause among these checks, the worst first, and of those equally bad the most binding."""
+    paths = [check for check in checks if check.place]
     groups = [*causes_of_paths(paths, run.verdicts)]
-    groups += causes_of_others([row for row in rows if not row.place], run.verdicts)
+    groups += causes_of_others([check for check in checks if not check.place], run.verdicts)
     order, levels = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE), list(Level)
     groups.sort(key=lambda group: (order.index(run.verdicts[group[0].id].status), levels.index(group[0].level)))
     return [_trouble(run, list(group), paths) for group in groups]
 
 
-def _trouble(run: RecordedRun, group: list[ToldRow], paths: list[ToldRow]) -> Trouble:
+def _trouble(run: RecordedRun, group: list[RecordedCheck], paths: list[RecordedCheck]) -> Trouble:
     first = group[0]
     verdict = run.verdicts[first.id]
     by = f" (by the echo server and the prober of {first.place.client})" if verdict.tally and first.place else ""
@@ -65,7 +65,7 @@ def _trouble(run: RecordedRun, group: list[ToldRow], paths: list[ToldRow]) -> Tr
         first.references,
         verdict.likely,
         repeat(run, first.id),
-        [(row.id, row.level.value, run.verdicts[row.id].observed if believed else "") for row in group],
+        [(check.id, check.level.value, run.verdicts[check.id].observed if believed else "") for check in group],
         _short(verdict, told),
     )
 
@@ -79,15 +79,15 @@ def _short(verdict: Verdict, told: dict[str, str]) -> str:
 
 
 def missing_of(run: RecordedRun, status: str) -> list[dict[str, Any]]:
-    """Each reason for which rows are known to differ, or were not tested, with its rows."""
+    """Each reason for which checks are known to differ, or were not tested, with its checks."""
     return [
-        {"why": reason.why, "references": reason.references, "of": ", ".join(reason.of), "rows": reason.rows}
+        {"why": reason.why, "references": reason.references, "of": ", ".join(reason.of), "rows": reason.checks}
         | {"nature": reason.nature, "levels": reason.told_levels}
         for reason in reasons(run.qualified, run.verdicts, Status(status))
     ]
 
 
 def instrument_of(run: RecordedRun) -> dict[str, Any]:
-    """The rows about our own reference load balancer: how many, their verdicts, and their causes."""
-    rows = run.instruments
-    return {"rows": len(rows), "counts": counts(rows, run.verdicts), "troubles": troubles_of(run, rows)}
+    """The checks about our own reference load balancer: how many, their verdicts, and their causes."""
+    checks = run.instruments
+    return {"rows": len(checks), "counts": counts(checks, run.verdicts), "troubles": troubles_of(run, checks)}

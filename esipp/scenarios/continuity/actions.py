@@ -22,7 +22,7 @@ from esipp.scenarios.continuity import objects as scene
 from esipp.scenarios.continuity.readiness_gates import Gates
 from esipp.scenarios.continuity.traffic import CALM, Asking
 from esipp.scenarios.endpoint_change.watches import Watching
-from esipp.testbed.testbed import Stage
+from esipp.testbed.testbed import Testbed
 
 Json = dict[str, Any]
 
@@ -33,7 +33,7 @@ GONE = Budget("pods that were evicted being gone", 60.0, need=1, spacing=LOOKS)
 BACK = Budget("VIPs being announced by the node that did before", 15.0, need=1, spacing=LOOKS)
 """Then it goes on: a load balancer need not give them back."""
 STABLE = Budget("sources being the client's again", FIELD_LIMIT, need=1, spacing=LOOKS)
-"""After the policy is Local again either policy's source is right until then; a row of its own asks for less time."""
+"""After the policy is Local again either policy's source is right until then; a check of its own asks for less time."""
 
 MOST_HELD = 40.0
 """Seconds for which a node is kept without a pod at most. A load balancer with a longer bound is not seen to exceed it.
@@ -82,7 +82,7 @@ class Acts:
         disruptor: who disturbs; None where that is not allowed.
     """
 
-    stage: Stage
+    testbed: Testbed
     gates: Gates
     asking: Asking
     watching: Watching
@@ -136,15 +136,15 @@ class Acts:
     def _roll(self, notes: Notes) -> None:
         before = set(self.watching.pods)
         template = {"metadata": {"annotations": {scene.ROLLED: "1"}}}
-        path = f"/apis/apps/v1/namespaces/{self.stage.namespace}/deployments/{scene.DEPLOYMENT}"
-        self.stage.cluster.patch(path, {"spec": {"template": template}})
+        path = f"/apis/apps/v1/namespaces/{self.testbed.namespace}/deployments/{scene.DEPLOYMENT}"
+        self.testbed.cluster.patch(path, {"spec": {"template": template}})
         notes.happened = time.monotonic()
         self._until(lambda: self._replaced(before), WHOLE)
         notes.words = f"{', '.join(sorted(before))} replaced by {', '.join(sorted(self.watching.pods))}"
 
     def _delete(self, notes: Notes) -> None:
         pod = self._pod_of(self.places.endpoint)
-        self.stage.cluster.delete(f"/api/v1/namespaces/{self.stage.namespace}/pods/{pod}")
+        self.testbed.cluster.delete(f"/api/v1/namespaces/{self.testbed.namespace}/pods/{pod}")
         notes.happened = time.monotonic()
         self._until(lambda: self._replaced({pod}), WHOLE)
         notes.words = f"{pod} of node {self.places.endpoint} ended, and another one is ready there"
@@ -169,7 +169,7 @@ class Acts:
 
     def _flip(self, notes: Notes) -> None:
         services = [scene.service_name(way) for way in self.ways if way.local]
-        ports = {name: self.stage.services[name]["spec"].get("healthCheckNodePort") for name in services}
+        ports = {name: self.testbed.services[name]["spec"].get("healthCheckNodePort") for name in services}
         began = notes.cause()
         try:
             for name in services:
@@ -320,6 +320,6 @@ class Acts:
             self.asking.move_health(port, new)
 
     def _patch(self, name: str, spec: Json) -> Json:
-        return self.stage.cluster.patch(
-            f"/api/v1/namespaces/{self.stage.namespace}/services/{name}", {"spec": spec}, "merge-patch"
+        return self.testbed.cluster.patch(
+            f"/api/v1/namespaces/{self.testbed.namespace}/services/{name}", {"spec": spec}, "merge-patch"
         )

@@ -1,15 +1,15 @@
-"""What stands on the stage for continuity: a Service a way, and a Deployment whose pods are behind all of them."""
+"""What stands on the testbed for continuity: a Service a way, and a Deployment whose pods are behind all of them."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from esipp.base.labels import RUN_LABEL, labels_of
-from esipp.checks.check import Row
-from esipp.checks.continuity import NODEPORT, ContinuityRow, Way
+from esipp.checks.check import Check
+from esipp.checks.continuity import NODEPORT, ContinuityCheck, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family
 from esipp.scenarios.endpoint_change.objects import MORE_GRACE, MOVES_LABEL
 from esipp.testbed import manifests
-from esipp.testbed.objects import Ground, Props
+from esipp.testbed.objects import Ground, Objects
 
 Json = dict[str, Any]
 
@@ -87,19 +87,19 @@ def deployment(run: str, image: str, nodes: Iterable[str], serves: int) -> Json:
     }
 
 
-def ways_of(rows: Iterable[Row]) -> list[Way]:
-    """The ways that these rows are about."""
-    return sorted({row.way for row in rows if isinstance(row, ContinuityRow)})
+def ways_of(checks: Iterable[Check]) -> list[Way]:
+    """The ways that these checks are about."""
+    return sorted({check.way for check in checks if isinstance(check, ContinuityCheck)})
 
 
-def families_of(rows: Iterable[Row]) -> list[Family]:
-    """The families that these rows are about."""
-    asked = {row.family for row in rows if isinstance(row, ContinuityRow)}
+def families_of(checks: Iterable[Check]) -> list[Family]:
+    """The families that these checks are about."""
+    asked = {check.family for check in checks if isinstance(check, ContinuityCheck)}
     return [family for family in Family if family in asked]
 
 
-def continuity_props(rows: list[Row], ground: Ground) -> Props:
+def continuity_props(checks: list[Check], ground: Ground) -> Objects:
     """The Services of every way that is asked; the pods are the suite's own matter, as they come and go."""
-    ways = ways_of(rows)
+    ways = ways_of(checks)
     announced = frozenset(service_name(way) for way in ways if way.balancer is not None)
-    return Props((), tuple(service(way, ground.run) for way in ways), announced, frozenset({OUTSIDE}))
+    return Objects((), tuple(service(way, ground.run) for way in ways), announced, frozenset({OUTSIDE}))

@@ -1,10 +1,10 @@
-"""What the continuity suite has on the stage."""
+"""What the continuity suite has on the testbed."""
 
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from esipp.scenarios.continuity.objects import continuity_props
-from esipp.testbed.objects import Ground, Props
+from esipp.testbed.objects import Ground, Objects
 
 
-def props(rows: list[Row], ground: Ground) -> Props:
-    """Everything these rows need."""
-    return continuity_props(rows, ground)
+def props(checks: list[Check], ground: Ground) -> Objects:
+    """Everything these checks need."""
+    return continuity_props(checks, ground)

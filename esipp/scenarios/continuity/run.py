@@ -26,7 +26,7 @@ from esipp.scenarios.continuity.traffic import Asking, Targets
 from esipp.scenarios.endpoint_change.objects import LEAST_BOUND, serves_on
 from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.testbed.clients import Clients
-from esipp.testbed.testbed import Stage
+from esipp.testbed.testbed import Testbed
 
 SETTLED = Budget("every way answering every request", 30.0, need=3, spacing=0.1)
 QUIET = 1.5
@@ -54,7 +54,7 @@ class Gathering:
         bound: within what time the cluster's own load balancer must have left a node, where somebody promises that.
     """
 
-    stage: Stage
+    testbed: Testbed
     clients: Clients
     topology: Topology
     image: str
@@ -81,7 +81,7 @@ class Gathering:
         keys = [(way, family) for way in self.ways for family in self.families if (way, family) not in obstacles]
         if not keys:
             return Seen(obstacles=obstacles, trouble="no way could be asked")
-        stage, roles = self.stage, self.stage.roles
+        testbed, roles = self.testbed, self.testbed.roles
         places = Places(roles[Role.ENDPOINT_NODE], roles[Role.OTHER_NODE], roles[Role.BARE_NODE])
         checking = self.told.checking()
         serves = serves_on(checking.bound)
@@ -89,16 +89,16 @@ class Gathering:
         with contextlib.ExitStack() as stack:
             beside = {name: service for way, _ in keys if (name := scene.service_name(way)) != service}
             watching = Watching(
-                stage.cluster, stage.namespace, {scene.DEPLOYMENT: service}, patient=True, beside=beside
+                testbed.cluster, testbed.namespace, {scene.DEPLOYMENT: service}, patient=True, beside=beside
             )
             stack.callback(watching.stop)
             stack.enter_context(self.told.listening())
             asking = stack.enter_context(self._asking(keys, places))
-            gates = Gates(stage.cluster, stage.namespace, watching)
+            gates = Gates(testbed.cluster, testbed.namespace, watching)
             stack.callback(gates.stop)
             gates.start()
             acts = Acts(
-                stage, gates, asking, watching, places, list(self.ways), self._longest(checking.bound),
+                testbed, gates, asking, watching, places, list(self.ways), self._longest(checking.bound),
                 self._own(), self._of_balancer(), self.stop,
             )  # fmt: skip
             trouble = self._begin(acts, serves, keys)
@@ -123,9 +123,9 @@ class Gathering:
 
     def _begin(self, acts: Acts, serves: int, keys: Sequence[Asked]) -> str:
         """Make the pods, have traffic flow; why that did not come about."""
-        stage, places = self.stage, acts.places
-        manifest = scene.deployment(stage.run, self.image, (places.endpoint, places.other), serves)
-        stage.cluster.create(f"/apis/apps/v1/namespaces/{stage.namespace}/deployments", manifest)
+        testbed, places = self.testbed, acts.places
+        manifest = scene.deployment(testbed.run, self.image, (places.endpoint, places.other), serves)
+        testbed.cluster.create(f"/apis/apps/v1/namespaces/{testbed.namespace}/deployments", manifest)
         held = self.stop.converge(acts.whole, WHOLE)
         if not held.held:
             raise HarnessError(f"The pods of the Deployment are not ready: {held}.", "kubectl get events -A")
@@ -195,8 +195,8 @@ class Gathering:
         for way in self.ways:
             name = scene.service_name(way)
             for family in self.families:
-                if way.balancer is not None and family not in self.stage.vips.get(name, {}):
-                    found[way, family] = self.stage.obstacles.get((name, family), f"its Service has no {family} VIP")
+                if way.balancer is not None and family not in self.testbed.vips.get(name, {}):
+                    found[way, family] = self.testbed.obstacles.get((name, family), f"its Service has no {family} VIP")
         return found
 
     @contextlib.contextmanager
@@ -212,12 +212,12 @@ class Gathering:
             prober.close()
 
     def _targets(self, keys: Sequence[Asked], places: Places) -> Targets:
-        services, nodes = self.stage.services, self.stage.nodes
+        services, nodes = self.testbed.services, self.testbed.nodes
         ways: dict[Asked, tuple[str, int]] = {}
         for way, family in keys:
             name = scene.service_name(way)
             if way.balancer is not None:
-                ways[way, family] = (self.stage.vips[name][family], scene.PORT)
+                ways[way, family] = (self.testbed.vips[name][family], scene.PORT)
             else:
                 node = places.endpoint if way.local else places.bare
                 ways[way, family] = (nodes[node].internal[family], services[name]["spec"]["ports"][0]["nodePort"])
@@ -230,12 +230,12 @@ class Gathering:
                 health[family] = {
                     node: (nodes[node].internal[family], port) for node in (places.endpoint, places.other)
                 }
-        listener = self.stage.listeners.get(places.endpoint, {}).get(Protocol.TCP)
+        listener = self.testbed.listeners.get(places.endpoint, {}).get(Protocol.TCP)
         control = {f: (nodes[places.endpoint].internal[f], listener) for f in self.families} if listener else {}
         others = {
             (node, family): (nodes[node].internal[family], port)
             for node in (places.other, places.bare)
-            if node != places.endpoint and (port := self.stage.listeners.get(node, {}).get(Protocol.TCP))
+            if node != places.endpoint and (port := self.testbed.listeners.get(node, {}).get(Protocol.TCP))
             for family in self.families
         }
         return Targets(ways, health, control, others)

@@ -45,7 +45,7 @@ class Driver:
 
     ``period`` is what the balancer asks health checks by, as far as it tells: moves begin at random moments of it,
     else the steering of one would set the time of the next. ``bound`` is how long its steering may take, ``settled``
-    its first answer; ``serves`` is for how many seconds every pod on the stage serves on when it is deleted.
+    its first answer; ``serves`` is for how many seconds every pod on the testbed serves on when it is deleted.
     ``spreads`` says that it uses all nodes at once, as far as is known. ``patience`` is for how many seconds traffic is
     waited for of one of which nothing is known; 0 where something is.
     ``changes``, ``ends``, ``opened_last`` and ``counted`` are what came of it.

@@ -1,15 +1,15 @@
-"""What stands on the stage for the moves: a Service a load balancer, and a pod of its own on every node that moves."""
+"""Objects for endpoint changes: a Service per load balancer, and on every node a pod of its own that comes and goes."""
 
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from esipp.base.labels import RUN_LABEL, labels_of
-from esipp.checks.check import Row
-from esipp.checks.endpoint_change import LAG, MoveRow, What, service_name
+from esipp.checks.check import Check
+from esipp.checks.endpoint_change import LAG, EndpointChangeCheck, What, service_name
 from esipp.checks.model import OUTSIDE, Balancer, Role
 from esipp.testbed import manifests
-from esipp.testbed.objects import Ground, Props
+from esipp.testbed.objects import Ground, Objects
 
 Json = dict[str, Any]
 
@@ -69,17 +69,17 @@ def _service(name: str, run: str, balancer: Balancer, policy: str) -> Json:
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels_of(run)}, "spec": spec}
 
 
-def balancers_of(rows: Iterable[Row]) -> list[Balancer]:
-    """The balancers that these rows are about."""
-    asked = {row.balancer for row in rows if isinstance(row, MoveRow)}
+def balancers_of(checks: Iterable[Check]) -> list[Balancer]:
+    """The balancers that these checks are about."""
+    asked = {check.balancer for check in checks if isinstance(check, EndpointChangeCheck)}
     return [balancer for balancer in Balancer if balancer in asked]
 
 
-def move_props(rows: list[Row], ground: Ground) -> Props:
+def move_props(checks: list[Check], ground: Ground) -> Objects:
     """The Services and pods of every balancer that is asked."""
-    asked = balancers_of(rows)
+    asked = balancers_of(checks)
     of_cluster = (What.VIEW_CLUSTER, What.FREED)
-    viewed = {row.balancer for row in rows if isinstance(row, MoveRow) and row.what in of_cluster}
+    viewed = {check.balancer for check in checks if isinstance(check, EndpointChangeCheck) and check.what in of_cluster}
     services = [_service(service_name(each), ground.run, each, "Local") for each in asked]
     services += [_service(cluster_service_name(each), ground.run, each, "Cluster") for each in asked if each in viewed]
     pods = [
@@ -88,4 +88,4 @@ def move_props(rows: list[Row], ground: Ground) -> Props:
         for slot, node in enumerate(slots_of(ground.roles))
     ]
     names = frozenset(each["metadata"]["name"] for each in services)
-    return Props(tuple(pods), tuple(services), names, frozenset({OUTSIDE}))
+    return Objects(tuple(pods), tuple(services), names, frozenset({OUTSIDE}))

@@ -131,7 +131,7 @@ class PolledWord(Word):
                 self._settle(what, name, should)
 
     def views(self, balancer: Balancer) -> Mapping[What, Health]:
-        """That view, by row."""
+        """That view, by check."""
         return self._views if balancer is Balancer.DEFAULT else {}
 
     def addresses(self) -> dict[Family, frozenset[str]]:

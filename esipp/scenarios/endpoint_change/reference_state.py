@@ -162,7 +162,7 @@ class ReferenceWord(Word):
         return {node.name for node in there if set(families) <= node.internal.keys()}
 
     def views(self, balancer: Balancer) -> Mapping[What, Health]:
-        """That view, by row."""
+        """That view, by check."""
         return self._views.get(balancer, {})
 
     def lines(self, judges: Mapping[Balancer, Judge]) -> list[str]:

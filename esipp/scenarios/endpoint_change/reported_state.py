@@ -45,7 +45,7 @@ class Word:
         """Ask which VIPs are left of their Cluster services, which have been deleted."""
 
     def views(self, balancer: Balancer) -> Mapping[What, Health]:
-        """That view, by row."""
+        """That view, by check."""
         del balancer
         return {}
 

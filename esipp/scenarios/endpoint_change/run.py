@@ -28,7 +28,7 @@ from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.scenarios.health.every_node import Everywhere
 from esipp.testbed.clients import Clients
 from esipp.testbed.refusals import hint_for
-from esipp.testbed.testbed import Stage
+from esipp.testbed.testbed import Testbed
 
 MOST_NODES = 6
 """Nodes that are asked all the time: those among which pods move, and a few others."""
@@ -44,7 +44,7 @@ class Gathering:
     known, in seconds.
     """
 
-    stage: Stage
+    testbed: Testbed
     clients: Clients
     image: str
     balancers: Sequence[Balancer]
@@ -69,7 +69,9 @@ class Gathering:
         """
         ready, obstacles = self._reachable()
         watching = Watching(
-            self.stage.cluster, self.stage.namespace, {each.value: scene.service_name(each) for each in self.balancers}
+            self.testbed.cluster,
+            self.testbed.namespace,
+            {each.value: scene.service_name(each) for each in self.balancers},
         )
         with contextlib.ExitStack() as stack:
             stack.callback(watching.stop)
@@ -120,10 +122,10 @@ class Gathering:
     def _let_go(self, balancers: Collection[Balancer]) -> None:
         """Delete the Cluster services, and see whether their VIPs go with them."""
         names = {balancer: scene.cluster_service_name(balancer) for balancer in balancers}
-        there = {balancer: name for balancer, name in names.items() if name in self.stage.services}
+        there = {balancer: name for balancer, name in names.items() if name in self.testbed.services}
         try:
             for name in there.values():
-                self.stage.cluster.delete(f"/api/v1/namespaces/{self.stage.namespace}/services/{name}")
+                self.testbed.cluster.delete(f"/api/v1/namespaces/{self.testbed.namespace}/services/{name}")
         except (ApiError, UnreachableError) as broken:
             raise HarnessError(
                 f"The API server did not delete a Service after pods had moved: {broken}.",
@@ -137,8 +139,8 @@ class Gathering:
         obstacles = {}
         for balancer in self.balancers:
             name = scene.service_name(balancer)
-            if not self.stage.vips.get(name):
-                why = (text for (service, _), text in self.stage.obstacles.items() if service == name)
+            if not self.testbed.vips.get(name):
+                why = (text for (service, _), text in self.testbed.obstacles.items() if service == name)
                 obstacles[balancer] = next(why, "its Service has no VIP")
         return [balancer for balancer in self.balancers if balancer not in obstacles], obstacles
 
@@ -158,11 +160,11 @@ class Gathering:
             prober.close()
 
     def _targets(self, name: str) -> Targets:
-        spec = self.stage.services[name]["spec"]
-        vips = self.stage.vips[name]
-        slots = scene.slots_of(self.stage.roles)
+        spec = self.testbed.services[name]["spec"]
+        vips = self.testbed.vips[name]
+        slots = scene.slots_of(self.testbed.roles)
         nodes = [*slots, *(node for node in self._fit(vips) if node not in slots)][:MOST_NODES]
-        addresses = {node: self.stage.nodes[node].internal for node in nodes}
+        addresses = {node: self.testbed.nodes[node].internal for node in nodes}
         return Targets(vips, addresses, spec["ports"][0]["nodePort"], spec["healthCheckNodePort"])
 
     def _polls(self, observing: Mapping[Balancer, Observing]) -> Everywhere:
@@ -172,33 +174,32 @@ class Gathering:
         targets = next(iter(observing.values())).targets
         family = next(iter(targets.vips))
         others = bystanders_of(self._fit(targets.vips), targets.nodes)
-        addresses = {node: self.stage.nodes[node].internal[family] for node in others}
+        addresses = {node: self.testbed.nodes[node].internal[family] for node in others}
         return Everywhere(self.clients.agents, addresses, targets.health_port)
 
     def _asking(self, polls: Everywhere) -> set[str]:
         """The addresses by which agents ask health checks, where they do: no balancer's."""
         asking = self.clients.agents if polls.nodes else ()
-        return {address for node in asking for address in self.stage.nodes[node].internal.values()}
+        return {address for node in asking for address in self.testbed.nodes[node].internal.values()}
 
     def _fit(self, families: Collection[Family]) -> list[str]:
         """The nodes that can be asked in these families; those of the sample come first."""
-        there = (node for node in self.stage.nodes.values() if node.usable and node.chosen)
+        there = (node for node in self.testbed.nodes.values() if node.usable and node.chosen)
         fit = (node.name for node in there if set(families) <= node.internal.keys())
-        return sorted(fit, key=lambda name: (name not in self.stage.sampled, name))
+        return sorted(fit, key=lambda name: (name not in self.testbed.sampled, name))
 
     def _driver(self, balancer: Balancer, observing: Observing, watching: Watching) -> Driver:
-        stage, seed = self.stage, f"{self.seed} {balancer.value}"
-        nodes = scene.slots_of(stage.roles)
-        own, patience = balancer is Balancer.DEFAULT, stage.patience  # the reference's ways are not the cluster's
+        testbed, seed = self.testbed, f"{self.seed} {balancer.value}"
+        nodes = scene.slots_of(testbed.roles)
+        own, patience = balancer is Balancer.DEFAULT, testbed.patience  # the reference's ways are not the cluster's
         told, promise = self.word.checking(balancer), self._promise(balancer)
         known = [each for each in (told.bound, promise.seconds, patience.steering if own else None) if each]
         return Driver(
-            stage.cluster, stage.namespace, stage.run, self.image, balancer, nodes, plan(seed, len(nodes), self.moves),
-            seed, observing, watching, self.word.decisions(balancer), self._stopped,
-            period=told.period or 0.5, bound=max(known, default=None),
-            serves=scene.serves_on(stage.steering),
-            settled=replace(SETTLED, seconds=patience.answering) if own else SETTLED,
-            spreads=promise.spreads is True, patience=0.0 if promise.known else slowest(all_profiles()),
+            testbed.cluster, testbed.namespace, testbed.run, self.image, balancer, nodes, plan(seed, len(nodes),
+            self.moves), seed, observing, watching, self.word.decisions(balancer), self._stopped, period=told.period or
+            0.5, bound=max(known, default=None), serves=scene.serves_on(testbed.steering), settled=replace(SETTLED,
+            seconds=patience.answering) if own else SETTLED, spreads=promise.spreads is True, patience=0.0 if
+            promise.known else slowest(all_profiles()),
         )  # fmt: skip
 
     def _result(self, driver: Driver, arrivals: Sequence[Arrival]) -> Result:

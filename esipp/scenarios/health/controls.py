@@ -33,7 +33,7 @@ def listened(asker: Asker) -> Iterator[dict[Node, Stream]]:
         return
     ours, running = prober.clock().ours, list[Running]()
     for place, name in asker.places.items():
-        port = asker.stage.listeners.get(name, {}).get(Protocol.TCP)
+        port = asker.testbed.listeners.get(name, {}).get(Protocol.TCP)
         for family in asker.families:
             host = asker.address(place, family)
             if host and port:

@@ -13,7 +13,7 @@ COUNT, SPACING = 40, 0.05
 
 def ask_cordoned(asker: Asker, disruptor: Disruptor) -> tuple[dict[Node, tuple[Answer, ...]], list[Proof]]:
     """Cordon the endpoint node and the bare node, and ask their health checks meanwhile."""
-    port = asker.stage.services[service_name(Situation.ONE_POD)]["spec"]["healthCheckNodePort"]
+    port = asker.testbed.services[service_name(Situation.ONE_POD)]["spec"]["healthCheckNodePort"]
     places = (Place.ENDPOINT_NODE, Place.BARE_NODE)
     endpoint_node, bare_node = (asker.places[place] for place in places)
     answers: dict[Node, tuple[Answer, ...]] = {}

@@ -1,17 +1,17 @@
-"""What the health check suite has on the stage: a Service for each situation, and pods that can be moved."""
+"""What the health check suite has on the testbed: a Service for each situation, and pods that can be moved."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from esipp.base.labels import RUN_LABEL, labels_of
-from esipp.checks.check import Row
-from esipp.checks.health import About, HealthTrialRow, Place, QuestionRow, Situation
+from esipp.checks.check import Check
+from esipp.checks.health import About, HealthAnswerCheck, HealthScenarioCheck, Place, Situation
 from esipp.checks.model import OUTSIDE, Backends, Role
 from esipp.judging.topology import Node
 from esipp.judging.topology import marked as marked
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL
-from esipp.testbed.objects import Ground, Props
+from esipp.testbed.objects import Ground, Objects
 
 Json = dict[str, Any]
 
@@ -120,15 +120,15 @@ def leaving(ground: Ground, name: str, role: Role) -> Json:
     return pod
 
 
-def props(rows: list[Row], ground: Ground) -> Props:
-    """Everything these rows need."""
+def props(checks: list[Check], ground: Ground) -> Objects:
+    """Everything these checks need."""
     run, image = ground.run, ground.image
-    questions = [row.question for row in rows if isinstance(row, QuestionRow)]
-    trials = {row.trial for row in rows if isinstance(row, HealthTrialRow)}
+    questions = [check.question for check in checks if isinstance(check, HealthAnswerCheck)]
+    trials = {check.trial for check in checks if isinstance(check, HealthScenarioCheck)}
     here, there = ground.roles[Role.ENDPOINT_NODE], ground.roles[Role.OTHER_NODE]
     pods: list[Json] = []
     wanted = {question.situation for question in questions}
-    controls = any(isinstance(row, QuestionRow) and row.about is About.TRUTH for row in rows)
+    controls = any(isinstance(check, HealthAnswerCheck) and check.about is About.TRUTH for check in checks)
     if controls or trials & {"stable", "cordoned"}:
         wanted.add(Situation.ONE_POD)
     services = [service for situation, service in _situations(ground).items() if situation in wanted]
@@ -157,4 +157,4 @@ def props(rows: list[Row], ground: Ground) -> Props:
     clients = {question.client for question in questions}
     outside = ground.features["vantage.outside"].present
     clients |= {OUTSIDE} if trials and outside else set()
-    return Props(tuple(pods), tuple(services), frozenset(announced), frozenset(clients))
+    return Objects(tuple(pods), tuple(services), frozenset(announced), frozenset(clients))

@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 ROUNDS = 20
 FOLLOWS = Budget("every node's health check after a change", FIELD_LIMIT, need=3, spacing=0.05)
-"""What core rows allow; a row of its own asks for ``timing.PROMPT`` seconds."""
+"""What core checks allow; a check of its own asks for ``timing.PROMPT`` seconds."""
 
 COUNTED = 10.0
 """Seconds for which counts alone are waited for: where they are always wrong, each round would take the whole limit."""
@@ -137,8 +137,8 @@ class Placement:
     def _change(self, board: Board, there: set[Slot], ready: set[Slot]) -> tuple[str, int]:
         """Make the cluster so, and wait until the API server says it is; what was done, and how much of it."""
         gone, new = sorted(board.there - there), sorted(there - board.there)
-        pods = f"/api/v1/namespaces/{self.asker.stage.namespace}/pods"
-        cluster = self.asker.stage.cluster
+        pods = f"/api/v1/namespaces/{self.asker.testbed.namespace}/pods"
+        cluster = self.asker.testbed.cluster
         for each in gone:
             cluster.delete(f"{pods}/{_name(each)}", grace=0)
         for each in new:
@@ -165,7 +165,7 @@ class Placement:
 
         def look() -> Reading:
             try:
-                self.asker.stage.cluster.create(pods, slot(self.ground, *each))
+                self.asker.testbed.cluster.create(pods, slot(self.ground, *each))
             except ApiError as refused:
                 if refused.status != 409:
                     raise
@@ -188,7 +188,7 @@ class Placement:
         late, deadline = sorted(names), time.monotonic() + DONE.seconds
         while late and time.monotonic() < deadline:
             self.asker.stop.check()
-            last = self.asker.stage.cluster.wait_for(pods, done, names, budget=SLICE, labelSelector=selector)
+            last = self.asker.testbed.cluster.wait_for(pods, done, names, budget=SLICE, labelSelector=selector)
             late = sorted(name for name in names if name not in last or not done(last[name]))
         if late:
             raise HarnessError(f"{DONE.name}: {late[0]} is not, after {DONE.seconds:.0f} s.", "is its node well?")
@@ -196,7 +196,7 @@ class Placement:
     # ---------------------------------------------------------------------------------------------- the answers
     def _follow(self, truth: Mapping[Place, int]) -> tuple[dict[Node, Followed], dict[Node, Followed]]:
         """Ask until every node says the truth three times in a row, then some more."""
-        port = self.asker.stage.services["health-placement"]["spec"]["healthCheckNodePort"]
+        port = self.asker.testbed.services["health-placement"]["spec"]["healthCheckNodePort"]
         began = asked = time.monotonic()
         marks: dict[str, dict[Node, _Mark]] = {"status": {}, "count": {}}
 
@@ -226,7 +226,7 @@ class Placement:
         return status, count
 
     def _stable(self, seen: Seen) -> None:
-        """Watch the stability window; what breaks it off is told of its own rows."""
+        """Watch the stability window; what breaks it off is told of its own checks."""
         try:
             self._ask_another(seen)
         except StoppedError as stopped:
@@ -238,7 +238,7 @@ class Placement:
 
     def _ask_another(self, seen: Seen) -> None:
         """Ask one service's health check for ten seconds, while pods of another are moved."""
-        service = self.asker.stage.services.get(service_name(Situation.ONE_POD))
+        service = self.asker.testbed.services.get(service_name(Situation.ONE_POD))
         if service is None:
             return
         port = service["spec"]["healthCheckNodePort"]

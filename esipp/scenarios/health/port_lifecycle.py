@@ -23,8 +23,8 @@ from esipp.testbed.manifests import BACKEND_LABEL, TCP
 Json = dict[str, Any]
 
 FOLLOWED = Budget("every node following a change of a health-check node port", FIELD_LIMIT, need=3, spacing=0.1)
-"""What core rows allow; a row of its own asks for ``timing.PROMPT`` seconds. kube-proxy needs a sync to open or close a
-listener."""
+"""What core checks allow; a check of its own asks for ``timing.PROMPT`` seconds. kube-proxy needs a sync to open or
+close a listener."""
 
 TRIES = 8
 """Free ports that are tried, where others on the cluster take them first: another run of ours, say."""
@@ -52,7 +52,7 @@ class LifeCycle:
 
     @property
     def _services(self) -> str:
-        return f"/api/v1/namespaces/{self.asker.stage.namespace}/services"
+        return f"/api/v1/namespaces/{self.asker.testbed.namespace}/services"
 
     def perform(self) -> dict[str, Fact]:
         """All steps, in order; of one that breaks off what was not seen is told so, and the others go on."""
@@ -84,7 +84,7 @@ class LifeCycle:
         self.facts["allocated"] = Fact(
             "created with Local", {"life-1": health_port(one)}, bounds=bounds, trouble=trouble
         )
-        everything = self.asker.stage.cluster.list("/api/v1/services")
+        everything = self.asker.testbed.cluster.list("/api/v1/services")
         others = frozenset(port for item in everything for port in node_ports(item))
         ports = {
             f"{i['metadata']['namespace']}/{i['metadata']['name']}": health_port(i) for i in everything if _wants_one(i)
@@ -126,7 +126,7 @@ class LifeCycle:
             body = self._read("life-1")
             body["spec"].pop("healthCheckNodePort", None)
             body["metadata"]["annotations"] = {"esipp.dev/edited": "update"}
-            return self.asker.stage.cluster.request("PUT", path, body=body)
+            return self.asker.testbed.cluster.request("PUT", path, body=body)
 
         def patch() -> Json:
             return self._patch("life-1", {"metadata": {"annotations": {"esipp.dev/edited": "patch"}}})
@@ -136,7 +136,7 @@ class LifeCycle:
             manifest["metadata"]["annotations"] = {"esipp.dev/edited": "apply"}
             query = {"fieldManager": "esipp-other", "force": "true"}
             content = "application/apply-patch+yaml"  # JSON is YAML
-            return self.asker.stage.cluster.request("PATCH", path, body=manifest, query=query, content=content)
+            return self.asker.testbed.cluster.request("PATCH", path, body=manifest, query=query, content=content)
 
         for claim, edit in (("kept-on-update", update), ("kept-on-patch", patch), ("kept-on-apply", apply)):
             had = self._port_of("life-1")  # of each edit for itself: what one lost, the next one cannot keep
@@ -152,7 +152,7 @@ class LifeCycle:
         self.facts["claimable"] = self._heard(self._claim("life-heir", had), "life-heir")
 
         def delete() -> Fact:
-            self.asker.stage.cluster.delete(f"{self._services}/life-heir")
+            self.asker.testbed.cluster.delete(f"{self._services}/life-heir")
             return Fact("deleted")
 
         self.facts["freed-by-deletion"] = self._freed("life-heir", had, delete)
@@ -174,13 +174,13 @@ class LifeCycle:
 
     # -------------------------------------------------------------------------------------------------- the API
     def _manifest(self, name: str, **spec: Any) -> Json:
-        return local_service(name, self.asker.stage.run, {BACKEND_LABEL: Backends.POD.value}, **spec)
+        return local_service(name, self.asker.testbed.run, {BACKEND_LABEL: Backends.POD.value}, **spec)
 
     def _create(self, name: str, **spec: Any) -> Json:
-        return self.asker.stage.cluster.create(self._services, self._manifest(name, **spec))
+        return self.asker.testbed.cluster.create(self._services, self._manifest(name, **spec))
 
     def _read(self, name: str) -> Json:
-        return self.asker.stage.cluster.request("GET", f"{self._services}/{name}")
+        return self.asker.testbed.cluster.request("GET", f"{self._services}/{name}")
 
     def _port_of(self, name: str) -> int:
         """The port that a service has now."""
@@ -190,7 +190,7 @@ class LifeCycle:
         return port
 
     def _patch(self, name: str, body: Json) -> Json:
-        return self.asker.stage.cluster.patch(f"{self._services}/{name}", body, "merge-patch")
+        return self.asker.testbed.cluster.patch(f"{self._services}/{name}", body, "merge-patch")
 
     def _try(self, words: str, do: Callable[[], Json]) -> Fact:
         """What the API server makes of it: the port that the service then has, or the refusal."""
@@ -210,8 +210,8 @@ class LifeCycle:
 
     def _taken_by_another(self, port: int) -> str:
         """Which service that is not ours has a port by now; empty where none has."""
-        everything = self.asker.stage.cluster.list("/api/v1/services")
-        others = (item for item in everything if item["metadata"]["namespace"] != self.asker.stage.namespace)
+        everything = self.asker.testbed.cluster.list("/api/v1/services")
+        others = (item for item in everything if item["metadata"]["namespace"] != self.asker.testbed.namespace)
         return taken(others, {port}, but=())
 
     def _try_in_vain(self, words: str, name: str, port: int, **spec: Any) -> Fact:
@@ -222,7 +222,7 @@ class LifeCycle:
         return fact
 
     def _remove(self, name: str) -> None:
-        self.asker.stage.cluster.delete(f"{self._services}/{name}")
+        self.asker.testbed.cluster.delete(f"{self._services}/{name}")
 
     def _free_port(self) -> int:
         """A port that the allocator has just had free: it is allocated as a nodePort, and given back."""
@@ -249,7 +249,7 @@ class LifeCycle:
         """If the service has the port that is wanted, wait until every node answers there with its name."""
         if fact.wanted is None or set(fact.ports.values()) != {fact.wanted}:
             return fact
-        ours = {"namespace": self.asker.stage.namespace, "name": name}
+        ours = {"namespace": self.asker.testbed.namespace, "name": name}
 
         def say(answer: Answer) -> str:
             service = document(answer).get("service")

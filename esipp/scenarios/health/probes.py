@@ -9,7 +9,7 @@ from typing import Any
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Convergence, Reading, converge
 from esipp.checks.check import Level
-from esipp.checks.health import About, Answer, Place, Question, QuestionRow, Situation
+from esipp.checks.health import About, Answer, HealthAnswerCheck, Place, Question, Situation
 from esipp.checks.model import OUTSIDE, POD_BACKEND, Client, Family, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.judging.controls import Counts
@@ -19,7 +19,7 @@ from esipp.scenarios.health.objects import places_of, service_name
 from esipp.scenarios.paths import ANSWER_TIMEOUT
 from esipp.testbed.clients import Clients
 from esipp.testbed.integrity import Harm
-from esipp.testbed.testbed import Stage
+from esipp.testbed.testbed import Testbed
 
 Json = dict[str, Any]
 
@@ -56,7 +56,7 @@ class Asker:
     ``prompt`` are the questions, by key, that were answered in time at least once while all settled.
     """
 
-    stage: Stage
+    testbed: Testbed
     clients: Clients
     stop: Stop = field(default_factory=Stop)
     prompt: set[str] = field(default_factory=set)
@@ -64,7 +64,7 @@ class Asker:
     @property
     def places(self) -> dict[Place, str]:
         """The node at each place."""
-        return places_of(self.stage.nodes.values(), self.stage.roles)
+        return places_of(self.testbed.nodes.values(), self.testbed.roles)
 
     def address(self, place: Place, family: Family, *, second: bool = False) -> str | None:
         """The address of the node at a place."""
@@ -72,8 +72,8 @@ class Asker:
         if node is None:
             return None
         if second:
-            return self.stage.second_addresses.get(node, {}).get(family)
-        return self.stage.nodes[node].internal.get(family)
+            return self.testbed.second_addresses.get(node, {}).get(family)
+        return self.testbed.nodes[node].internal.get(family)
 
     @property
     def families(self) -> list[Family]:
@@ -135,7 +135,7 @@ class Asker:
         prober = self.clients.probers[client.name]
         flying: dict[tuple[str, Place, Family], Future[list[Observation]]] = {}
         for place, node in self.places.items():
-            port = self.stage.listeners.get(node, {}).get(Protocol.TCP)
+            port = self.testbed.listeners.get(node, {}).get(Protocol.TCP)
             for family in Family:
                 host = self.address(place, family)
                 if host and port:
@@ -147,24 +147,26 @@ class Asker:
     def target(self, question: Question) -> tuple[str, int] | str:
         """Where a question is asked: address and port; a sentence where it cannot be."""
         name = "health-at-vip" if question.place is Place.VIP else service_name(question.situation)
-        port = self.stage.services[name]["spec"].get("healthCheckNodePort")
+        port = self.testbed.services[name]["spec"].get("healthCheckNodePort")
         if not port:
             return f"the service {name} has no healthCheckNodePort"
         if question.place is Place.VIP:
-            vip = self.stage.vips.get(name, {}).get(question.family)
+            vip = self.testbed.vips.get(name, {}).get(question.family)
             return (vip, port) if vip else f"the service {name} has no {question.family} VIP"
         address = self.address(question.place, question.family, second=question.second_address)
         return (address, port) if address else f"there is no {question.place} with an {question.family} address"
 
     def node_port(self, question: Question) -> int:
         """The nodePort of the question's Service."""
-        ports: list[Json] = self.stage.services[service_name(question.situation)]["spec"]["ports"]
+        ports: list[Json] = self.testbed.services[service_name(question.situation)]["spec"]["ports"]
         return int(ports[0]["nodePort"])
 
-    def settle(self, rows: Iterable[QuestionRow]) -> Convergence:
+    def settle(self, checks: Iterable[HealthAnswerCheck]) -> Convergence:
         """Wait until every binding health check says what it must; what never does is judged as it is."""
         waiting = {
-            row.question: row.expected for row in rows if row.about is About.STATUS and row.level is not Level.RECORD
+            check.question: check.expected
+            for check in checks
+            if check.about is About.STATUS and check.level is not Level.RECORD
         }
 
         def look() -> Reading:
@@ -179,11 +181,11 @@ class Asker:
 
         return converge(look, SETTLED)
 
-    def window(self, rows: Iterable[QuestionRow], seen: Seen) -> None:
-        """Ask every question of the rows, and dial the same nodes' nodePorts from the same client meanwhile."""
-        rows = list(rows)
-        questions = {row.question: "" for row in rows}
-        truths = {row.question for row in rows if row.about is About.TRUTH}
+    def window(self, checks: Iterable[HealthAnswerCheck], seen: Seen) -> None:
+        """Ask every question of the checks, and dial the same nodes' nodePorts from the same client meanwhile."""
+        checks = list(checks)
+        questions = {check.question: "" for check in checks}
+        truths = {check.question for check in checks if check.about is About.TRUTH}
         truths |= {question.control for question in truths}
         dialled = {question: self.node_port(question) for question in truths}
         for client in {question.client for question in questions}:
@@ -206,14 +208,14 @@ class Asker:
             seen.ways[key] = Counts(sum(outcome is not Outcome.ANSWERED for outcome in told), len(told))
         seen.served = {key: tuple(future.result(timeout=BOUND)) for key, future in flying.items()}
         for situation in {question.situation for question in questions}:
-            seen.services[situation] = (self.stage.namespace, service_name(situation))
+            seen.services[situation] = (self.testbed.namespace, service_name(situation))
 
-    def spoilt(self, rows: Iterable[QuestionRow], harm: Harm) -> dict[str, str]:
+    def spoilt(self, checks: Iterable[HealthAnswerCheck], harm: Harm) -> dict[str, str]:
         """The questions that cannot be judged for what happened to a node or a pod of ours, by key, with the reason."""
         found = {}
-        for question in {row.question for row in rows}:
+        for question in {check.question for check in checks}:
             node = self.places.get(question.place, "")
-            agent = self.stage.cast.pod_of(question.client)
+            agent = self.testbed.cast.pod_of(question.client)
             needed = harm.among((name for name in harm.pods if _serves(name, question) or name == agent), {node})
             if needed.sentences:
                 found[question.key] = needed.sentences[0]

@@ -31,8 +31,8 @@ class Terminating:
 
     def perform(self) -> dict[Family, Leaving]:
         """Tell the pod to end, wait for 503, and watch a while."""
-        stage, stop = self.asker.stage, self.asker.stop
-        spec = stage.services["health-terminating"]["spec"]
+        testbed, stop = self.asker.testbed, self.asker.stop
+        spec = testbed.services["health-terminating"]["spec"]
         health, port = spec["healthCheckNodePort"], spec["ports"][0]["nodePort"]
         families = self.asker.families
         hosts = {family: self.asker.address(Place.ENDPOINT_NODE, family) or "" for family in families}
@@ -45,8 +45,8 @@ class Terminating:
         before = stop.converge(lambda: all_say("200"), SERVING)
         if not before.held:
             return {family: Leaving((), {}, 0, f"the node never said 200: {before.state}") for family in families}
-        pod = f"/api/v1/namespaces/{stage.namespace}/pods/leaving"
-        stage.cluster.delete(pod, grace=GRACE)
+        pod = f"/api/v1/namespaces/{testbed.namespace}/pods/leaving"
+        testbed.cluster.delete(pod, grace=GRACE)
         stop.converge(lambda: all_say("503"), LEFT)  # what comes after it is judged, also if 503 never came
         prober = self.asker.clients.probers[OUTSIDE.name]
         disbelieved = {family: self._disbelieved(host) for family, host in hosts.items()}
@@ -72,7 +72,7 @@ class Terminating:
     def _disbelieved(self, host: str) -> str:
         """Why the client's address proves nothing: the node's reference listener does not see it, either."""
         node = self.asker.places[Place.ENDPOINT_NODE]
-        port = self.asker.stage.listeners.get(node, {}).get(Protocol.TCP)
+        port = self.asker.testbed.listeners.get(node, {}).get(Protocol.TCP)
         if not port:
             return f"there is no reference listener on node {node}"
         job = Job(f"listener of {node}", "tcp", host, port, 3, 2.0)
@@ -83,7 +83,7 @@ class Terminating:
 
     def _still_there(self, pod: str) -> bool:
         """Whether the pod was still terminating when the window ended: else it proves nothing."""
-        return self.asker.stage.cluster.exists(pod)
+        return self.asker.testbed.cluster.exists(pod)
 
     def _keeps_source(self, each: Observation) -> bool:
         """Whether the backend saw the client by its own address."""

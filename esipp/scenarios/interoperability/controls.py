@@ -30,7 +30,7 @@ def listen(asker: Asker, topology: Topology) -> Ways:
     """
     prober, flying = asker.clients.probers[OUTSIDE.name], {}
     for place, name in asker.places.items():
-        port = asker.stage.listeners.get(name, {}).get(Protocol.TCP)
+        port = asker.testbed.listeners.get(name, {}).get(Protocol.TCP)
         for family in asker.families:
             host = asker.address(place, family)
             if host and port and place in ROLES:

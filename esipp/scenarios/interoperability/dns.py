@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from esipp.base.errors import HarnessError
 from esipp.base.waiting import Budget, Reading
-from esipp.checks.interoperability import InteropRow
+from esipp.checks.interoperability import InteroperabilityCheck
 from esipp.checks.model import POD_BACKEND, Client, Entry, EntryKind, Family, Path, Protocol, Service, ServiceType
 from esipp.checks.observation import Observation, Outcome
 from esipp.judging.interoperability.evidence import Lookup, Names
@@ -36,19 +36,19 @@ CLUSTER_DOMAIN = re.compile(r"^search\b.*?\ssvc\.(\S+)", re.MULTILINE)
 
 @dataclass
 class Trial:
-    """Asks for every name from every pod that rows name, and dials what was resolved."""
+    """Asks for every name from every pod that checks name, and dials what was resolved."""
 
     asker: Asker
     topology: Topology
-    rows: Iterable[InteropRow]
+    checks: Iterable[InteroperabilityCheck]
 
     def perform(self) -> Names:
         """Wait until the names are known, then ask in one window."""
-        wanted = [(row.claim, row.client, row.family) for row in self.rows]
+        wanted = [(check.claim, check.client, check.family) for check in self.checks]
         asked = [(claim, client, family) for claim, client, family in wanted if client and family]
         clients = {client for _, client, _ in asked}
         domain = self._domain(next(iter(sorted(clients))))
-        seen = Names(domain, self._wanted(), vips=dict(self.asker.stage.vips.get(BALANCED, {})))
+        seen = Names(domain, self._wanted(), vips=dict(self.asker.testbed.vips.get(BALANCED, {})))
 
         def look() -> Reading:
             told = self._resolve(seen, asked, 1)
@@ -82,27 +82,27 @@ class Trial:
         return found[1].rstrip(".")
 
     def _wanted(self) -> dict[tuple[str, Family], str]:
-        stage = self.asker.stage
+        testbed = self.asker.testbed
         found: dict[tuple[str, Family], str] = {}
 
         def cluster_ip(claim: str, name: str) -> None:
-            given = by_family(stage.services[name]["spec"].get("clusterIPs") or [])
+            given = by_family(testbed.services[name]["spec"].get("clusterIPs") or [])
             found.update({(claim, family): say_addresses([address]) for family, address in given.items()})
 
         for claim in ("clusterip", "namespace", "short", "dialled"):
             cluster_ip(claim, NAMED)
-        if BALANCED in stage.services:
+        if BALANCED in testbed.services:
             cluster_ip("balancer", BALANCED)
         ready, unready = NAMED_PODS
         for claim, pods in (("headless", [ready]), ("published", [ready, unready])):
             for family in Family:
-                own = [stage.pods[pod].addresses[family] for pod in pods if family in stage.pods[pod].addresses]
+                own = [testbed.pods[pod].addresses[family] for pod in pods if family in testbed.pods[pod].addresses]
                 found[claim, family] = say_addresses(own)
         return found
 
     def _name(self, claim: str, domain: str) -> str:
         service = {"headless": HEADLESS, "published": PUBLISHED, "balancer": BALANCED}.get(claim, NAMED)
-        namespace = self.asker.stage.namespace
+        namespace = self.asker.testbed.namespace
         return {"short": service, "namespace": f"{service}.{namespace}"}.get(
             claim,
             f"{service}.{namespace}.svc.{domain}.",  # absolute: search domains, and who serves them, have no part
@@ -120,8 +120,8 @@ class Trial:
 
     def _dial(self, seen: Names, asked: Iterable[tuple[str, Client, Family]]) -> None:
         """New connections to the first address that each name was resolved to, and to the pod's own meanwhile."""
-        port = int(self.asker.stage.services[NAMED]["spec"]["ports"][0]["port"])
-        own = self.asker.stage.pods[POD_BACKEND].addresses
+        port = int(self.asker.testbed.services[NAMED]["spec"]["ports"][0]["port"])
+        own = self.asker.testbed.pods[POD_BACKEND].addresses
         flying = []
         for claim, client, family in asked:
             said = next(iter(seen.told.get((claim, client.name, family), {})), "").partition(",")[0]

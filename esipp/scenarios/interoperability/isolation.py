@@ -90,8 +90,8 @@ class Trial:
         Raises:
             HarnessError: the changes of B did not reach the nodes: then nothing is said about A.
         """
-        stage = self.asker.stage
-        seen = Neighbours((stage.namespace, A), before=self._object(A))
+        testbed = self.asker.testbed
+        seen = Neighbours((testbed.namespace, A), before=self._object(A))
         self._choose_port()
         self._change(seen, "its pods become ready", lambda: self._gate(True), self._serving("200"), first=True)
         with self._watched(seen) as came:
@@ -103,7 +103,7 @@ class Trial:
             self._change(seen, "it becomes Cluster", lambda: self._patch(flip), self._everywhere("refused"))
             self._change(seen, "it is made again, with its old port", lambda: self._again(port), self._serving("200"))
             self._change(
-                seen, "it is deleted", lambda: stage.cluster.delete(self._path(B)), self._everywhere("refused")
+                seen, "it is deleted", lambda: testbed.cluster.delete(self._path(B)), self._everywhere("refused")
             )
             self._last_answers(came)
         seen.after = self._object(A)
@@ -111,21 +111,21 @@ class Trial:
 
     # ------------------------------------------------------------------------------------------------- the changes
     def _path(self, name: str) -> str:
-        return f"/api/v1/namespaces/{self.asker.stage.namespace}/services/{name}"
+        return f"/api/v1/namespaces/{self.asker.testbed.namespace}/services/{name}"
 
     def _object(self, name: str) -> Mapping[str, Any]:
         """A Service as it is, but for what the server keeps about its writers."""
-        item = self.asker.stage.cluster.request("GET", self._path(name))
+        item = self.asker.testbed.cluster.request("GET", self._path(name))
         metadata = {key: value for key, value in item["metadata"].items() if key not in VOLATILE}
         return {"metadata": metadata, "spec": item["spec"]}
 
     def _gate(self, opened: bool) -> None:
-        pods = f"/api/v1/namespaces/{self.asker.stage.namespace}/pods"
+        pods = f"/api/v1/namespaces/{self.asker.testbed.namespace}/pods"
         for role in NEIGHBOUR_ROLES:
-            self.asker.stage.cluster.patch(f"{pods}/{neighbour_pod(role)}/status", manifests.gate(opened))
+            self.asker.testbed.cluster.patch(f"{pods}/{neighbour_pod(role)}/status", manifests.gate(opened))
 
     def _patch(self, body: Json) -> None:
-        made = self.asker.stage.cluster.patch(self._path(B), body, "merge-patch")
+        made = self.asker.testbed.cluster.patch(self._path(B), body, "merge-patch")
         self._last_port = health_port(made) or self._last_port
 
     def _choose_port(self) -> None:
@@ -135,7 +135,7 @@ class Trial:
         """
         local = {"externalTrafficPolicy": "Local"}
         self._patch({"spec": {"externalTrafficPolicy": "Cluster"}})
-        for port in Random(self.asker.stage.run).sample(BY_NUMBER, TRIES):
+        for port in Random(self.asker.testbed.run).sample(BY_NUMBER, TRIES):
             try:
                 self._patch({"spec": {**local, "healthCheckNodePort": port}})
                 break
@@ -147,11 +147,11 @@ class Trial:
 
     def _again(self, port: int) -> None:
         """Delete B and make it again at once, with the health-check port it had, or another one if that was taken."""
-        cluster, stage = self.asker.stage.cluster, self.asker.stage
+        cluster, testbed = self.asker.testbed.cluster, self.asker.testbed
         cluster.delete(self._path(B))
-        for wanted in (port, *Random(f"{stage.run} again").sample(BY_NUMBER, TRIES)):
+        for wanted in (port, *Random(f"{testbed.run} again").sample(BY_NUMBER, TRIES)):
             try:
-                made = cluster.create(self._path("").rstrip("/"), service_b(stage.run, healthCheckNodePort=wanted))
+                made = cluster.create(self._path("").rstrip("/"), service_b(testbed.run, healthCheckNodePort=wanted))
             except ApiError as refused:
                 if refused.status != UNPROCESSABLE or ALREADY not in refused.message:
                     raise
@@ -165,7 +165,7 @@ class Trial:
         self, seen: Neighbours, words: str, do: Callable[[], object], wanted: Mapping[Node, str], *, first: bool = False
     ) -> None:
         """Change B and wait until every node tells so at B's own health check; the ``first`` one is no change yet."""
-        stage = self.asker.stage
+        testbed = self.asker.testbed
         self.asker.stop.check()
         began = time.monotonic()
         do()
@@ -181,7 +181,7 @@ class Trial:
 
         held = self.asker.stop.converge(look, TOLD)
         if not held.held:
-            rival = taken(stage.cluster.list("/api/v1/services"), {port}, {(stage.namespace, B)})
+            rival = taken(testbed.cluster.list("/api/v1/services"), {port}, {(testbed.namespace, B)})
             state = rival or held.state
             raise HarnessError(f"{TOLD.name} ({words}): {state}, after {held.seconds:.0f} s.", "is it well?")
         if not first:
@@ -216,7 +216,7 @@ class Trial:
 
         Yields what of each stream has come.
         """
-        spec = self.asker.stage.services[A]["spec"]
+        spec = self.asker.testbed.services[A]["spec"]
         prober = self.asker.clients.probers[OUTSIDE.name]
         streams: list[Stream] = []
         everything: list[Came] = []

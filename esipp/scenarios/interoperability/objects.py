@@ -1,17 +1,17 @@
-"""What the interoperability suite has on the stage."""
+"""What the interoperability suite has on the testbed."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from esipp.base.labels import RUN_LABEL, labels_of
-from esipp.checks.check import Row
-from esipp.checks.interoperability import InteropRow
+from esipp.checks.check import Check
+from esipp.checks.interoperability import InteroperabilityCheck
 from esipp.checks.model import OUTSIDE, Backends, Family, Role
 from esipp.scenarios.health.objects import local_service
 from esipp.scenarios.interoperability.scale_services import manifests_of
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL
-from esipp.testbed.objects import Ground, Props
+from esipp.testbed.objects import Ground, Objects
 
 Json = dict[str, Any]
 
@@ -39,9 +39,9 @@ def service_b(run: str, **spec: Any) -> Json:
     return local_service(B, run, {NEIGHBOUR_LABEL: "b"}, **spec)
 
 
-def props(rows: list[Row], ground: Ground) -> Props:
-    """Everything these rows need."""
-    trials = {row.trial for row in rows if isinstance(row, InteropRow)}
+def props(checks: list[Check], ground: Ground) -> Objects:
+    """Everything these checks need."""
+    trials = {check.trial for check in checks if isinstance(check, InteroperabilityCheck)}
     pods: list[Json] = []
     services: list[Json] = []
     if "neighbours" in trials:
@@ -51,7 +51,7 @@ def props(rows: list[Row], ground: Ground) -> Props:
             pod = manifests.echo_pod(neighbour_pod(role), ground.run, node, ground.image, raw=False, labels=labels)
             pods.append(manifests.gated(pod))
     announced = set()
-    asking = {row.client for row in rows if isinstance(row, InteropRow) and row.client}
+    asking = {check.client for check in checks if isinstance(check, InteroperabilityCheck) and check.client}
     if "names" in trials:
         services += [*_named(ground.run)]
         here = ground.roles[Role.ENDPOINT_NODE]
@@ -60,14 +60,14 @@ def props(rows: list[Row], ground: Ground) -> Props:
             for name in NAMED_PODS
         )
         pods += [ready, manifests.gated(unready)]
-        if any(isinstance(row, InteropRow) and row.claim == "balancer" for row in rows):
+        if any(isinstance(check, InteroperabilityCheck) and check.claim == "balancer" for check in checks):
             backend = {BACKEND_LABEL: Backends.POD.value}
             services.append(local_service(BALANCED, ground.run, backend, balancer=None))
             announced.add(BALANCED)
     clients = asking | ({OUTSIDE} if trials & {"neighbours", "many"} else set())
     families = [family for family in Family if ground.features[f"family.{family.value.lower()}"].present]
     passing = [item for _, item in manifests_of(ground.run, families)] if "many" in trials and families else []
-    return Props(tuple(pods), tuple(services), frozenset(announced), frozenset(clients), tuple(passing))
+    return Objects(tuple(pods), tuple(services), frozenset(announced), frozenset(clients), tuple(passing))
 
 
 def _named(run: str) -> Iterator[Json]:

@@ -54,9 +54,9 @@ class Trial:
     crowd: Crowd = field(init=False)
 
     def __post_init__(self) -> None:
-        stage = self.asker.stage
-        self.seen.namespace = stage.namespace
-        self.crowd = Crowd(stage, self.asker.stop, self.asker.families, self.number)
+        testbed = self.asker.testbed
+        self.seen.namespace = testbed.namespace
+        self.crowd = Crowd(testbed, self.asker.stop, self.asker.families, self.number)
 
     def prepare(self) -> None:
         """Make the services, and wait until all of them are known on every node; what never is is judged as it is.
@@ -150,7 +150,7 @@ class Trial:
 
         self.asker.stop.converge(look, CLOSED)
         still = {name: ports[name] for name, said in gone.items() if set(said) != refused}
-        for name in _taken(self.asker.stage.cluster.list("/api/v1/services") if still else [], still):
+        for name in _taken(self.asker.testbed.cluster.list("/api/v1/services") if still else [], still):
             del gone[name]  # another tenant's by now
 
     # ------------------------------------------------------------------------------------------------------ asking
@@ -174,7 +174,7 @@ class Trial:
 
     def _dialling(self, name: str, role: Role, count: int, timeout: float) -> "Callable[[], Future[list[Observation]]]":
         item, path = self.crowd.made[name], self._path(name, role)
-        host = self.asker.stage.nodes[self.asker.stage.roles[role]].internal[path.family]
+        host = self.asker.testbed.nodes[self.asker.testbed.roles[role]].internal[path.family]
         job = Job(name, "tcp", host, int(item["spec"]["ports"][0]["nodePort"]), count, timeout)
         return lambda: self.asker.clients.probers[OUTSIDE.name].submit(job)
 

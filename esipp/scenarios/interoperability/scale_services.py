@@ -19,7 +19,7 @@ from esipp.cluster.client import ApiError, UnreachableError
 from esipp.scenarios.health.objects import NOBODY
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL
-from esipp.testbed.testbed import Stage
+from esipp.testbed.testbed import Testbed
 
 Json = dict[str, Any]
 
@@ -37,7 +37,7 @@ class Crowd:
     ``made`` are the objects by name, ``began`` is when the first was asked for.
     """
 
-    stage: Stage
+    testbed: Testbed
     stop: Stop
     families: list[Family]
     number: int
@@ -48,7 +48,7 @@ class Crowd:
 
     @property
     def _services(self) -> str:
-        return f"/api/v1/namespaces/{self.stage.namespace}/services"
+        return f"/api/v1/namespaces/{self.testbed.namespace}/services"
 
     def create(self) -> None:
         """Make all of them, by a few threads; where one cannot be made, those that were are deleted.
@@ -72,13 +72,13 @@ class Crowd:
                 raise
 
     def _manifests(self) -> Iterator[Json]:
-        for kind, item in manifests_of(self.stage.run, self.families, self.number):
+        for kind, item in manifests_of(self.testbed.run, self.families, self.number):
             self.kinds[item["metadata"]["name"]] = kind
             yield item
 
     def _create(self, item: Json) -> Json:
         self.stop.check()
-        return self.stage.cluster.create(self._services, item)
+        return self.testbed.cluster.create(self._services, item)
 
     def delete(self, first: Iterable[str]) -> list[str]:
         """Delete all; some first, which alone are waited for, while the others are deleted in the background.
@@ -102,7 +102,7 @@ class Crowd:
         try:
             self.stop.check()
             if not self._refused.is_set():
-                self.stage.cluster.delete(f"{self._services}/{name}")
+                self.testbed.cluster.delete(f"{self._services}/{name}")
         except (ApiError, UnreachableError):
             self._refused.set()
         return not self._refused.is_set()

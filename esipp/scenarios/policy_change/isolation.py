@@ -13,8 +13,8 @@ from esipp.base.interrupt import Stop
 from esipp.checks.check import Feature
 from esipp.checks.model import OUTSIDE, Family, Path, Role, TrafficPolicy
 from esipp.checks.observation import Observation
-from esipp.checks.path import Cell
-from esipp.checks.policy_change import BesideHealthRow
+from esipp.checks.path import PathCheck
+from esipp.checks.policy_change import IsolationHealthCheck
 from esipp.judging.paths import Evidence
 from esipp.judging.policy_change.evidence import Neighbour, Window
 from esipp.judging.topology import Node, Topology
@@ -26,7 +26,7 @@ from esipp.scenarios.policy_change.probes import Asking
 from esipp.scenarios.policy_change.run import as_flip, flip, policy_path
 from esipp.testbed.announced import families_of
 from esipp.testbed.clients import Clients
-from esipp.testbed.testbed import Stage
+from esipp.testbed.testbed import Testbed
 
 Json = dict[str, Any]
 
@@ -59,22 +59,22 @@ def address_for(node: Node, service: Json) -> str:
 
 @dataclass
 class Beside:
-    """Dials what the cells and the health rows are about, and flips the neighbours meanwhile."""
+    """Dials what the cells and the health checks are about, and flips the neighbours meanwhile."""
 
-    stage: Stage
+    testbed: Testbed
     clients: Clients
     topology: Topology
     features: Mapping[str, Feature]
     facts: dict[str, str]
-    cells: Sequence[Cell]
-    health: Sequence[BesideHealthRow]
+    path_checks: Sequence[PathCheck]
+    health: Sequence[IsolationHealthCheck]
     stop: Stop
 
     def settle(self) -> tuple[Plan, Settling, str]:
         """Wait until every path that must answer does, as before any judged window; in words how that ended."""
-        todo = plan(self.cells, self.stage.address)
+        todo = plan(self.path_checks, self.testbed.address)
         settling = Settling(self.clients.probers, todo)
-        settled = settling.wait(must_answer(self.cells, self.facts))
+        settled = settling.wait(must_answer(self.path_checks, self.facts))
         return todo, settling, "" if settled.held else f"{settled}; judged as it is"
 
     def perform(self, todo: Plan, answering: Iterable[Path]) -> Window:
@@ -99,11 +99,11 @@ class Beside:
             observations = {path: self.stop.result(future, BOUND) for path, future in paths.items()}
             answers = {place: self.stop.result(future, BOUND) for place, future in asked.items()}
             for name, each in neighbours.items():
-                read = self.stage.cluster.request("GET", policy_path(self.stage.namespace, name))
+                read = self.testbed.cluster.request("GET", policy_path(self.testbed.namespace, name))
                 each.policy = str(read["spec"].get("externalTrafficPolicy"))
         finally:
             asking.end(*streams, *(stream for each in neighbours.values() for stream in each.health.values()))
-        obstacles = {**todo.obstacles, **self.stage.harmed().obstacles(todo.targets, self.stage.cast)}
+        obstacles = {**todo.obstacles, **self.testbed.harmed().obstacles(todo.targets, self.testbed.cast)}
         seen = {path.key: made for path, made in observations.items()}
         found = {name: fact.value for name, fact in listener_facts(seen, todo.targets, self.topology).items()}
         self.facts |= found
@@ -119,7 +119,7 @@ class Beside:
     ) -> tuple[dict[Path, Future[list[Observation]]], dict[tuple[Role, Family], Future[list[Json]]]]:
         """Everything, each at its own moment of the time between two connections, so that they do not come at once."""
         wanted = list(todo.targets.items())
-        questions = list(dict.fromkeys((row.place, row.family, row.path) for row in self.health))
+        questions = list(dict.fromkeys((check.place, check.family, check.path) for check in self.health))
         pause = threading.Event()
         between = SPACING / max(1, len(wanted) + len(questions))
         paths, asked = {}, {}
@@ -129,8 +129,8 @@ class Beside:
             paths[path] = self.clients.probers[path.client.name].submit(job)
             pause.wait(between)
         for place, family, path in questions:
-            host = self.stage.nodes[self.stage.roles[place]].internal[family]
-            port = int(self.stage.services[path.object_name]["spec"]["healthCheckNodePort"])
+            host = self.testbed.nodes[self.testbed.roles[place]].internal[family]
+            port = int(self.testbed.services[path.object_name]["spec"]["healthCheckNodePort"])
             job = Job(f"health {place} {family}", "get", host, port, COUNT, PATIENCE, SPACING, url="/healthz")
             asked[place, family] = self.clients.probers[OUTSIDE.name].ask(job)
             pause.wait(between)
@@ -144,10 +144,10 @@ class Beside:
 
     # ---------------------------------------------------------------------------------------------- neighbours
     def _neighbour(self, name: str, asking: Asking, *, bare: bool) -> Neighbour:
-        created = self.stage.services[name]
+        created = self.testbed.services[name]
         made = Neighbour()
         if bare:
-            node = self.stage.nodes[self.stage.roles[Role.BARE_NODE]]
+            node = self.testbed.nodes[self.testbed.roles[Role.BARE_NODE]]
             port = int(created["spec"]["ports"][0]["nodePort"])
             host = address_for(node, created)
             made.bare = asking.connect(f"{name} at the bare node", host, port, spacing=BARE_SPACING)
@@ -158,9 +158,9 @@ class Beside:
         """Ask at the health-check port that it has now."""
         if port:
             asking.end(*made.health.values())
-            host = address_for(self.stage.nodes[self.stage.roles[Role.ENDPOINT_NODE]], self.stage.services[name])
+            host = address_for(self.testbed.nodes[self.testbed.roles[Role.ENDPOINT_NODE]], self.testbed.services[name])
             told = f"{name} health check {number}"
-            made.health[number] = asking.health(told, host, port, name, self.stage.namespace)
+            made.health[number] = asking.health(told, host, port, name, self.testbed.namespace)
 
     def _flip(self, neighbours: Mapping[str, Neighbour], asking: Asking, begin: float) -> None:
         """All flips at their times, in turn."""
@@ -171,6 +171,6 @@ class Beside:
             name = names[number % len(names)]
             each = neighbours[name]
             to = TrafficPolicy.LOCAL if len(each.flips) % 2 else TrafficPolicy.CLUSTER
-            each.flips.append(flip(self.stage, name, len(each.flips) + 1, to))
+            each.flips.append(flip(self.testbed, name, len(each.flips) + 1, to))
             if to is TrafficPolicy.LOCAL:
                 self._ask_port(name, each, each.flips[-1].health_port, each.flips[-1].number, asking)

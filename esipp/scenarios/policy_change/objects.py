@@ -1,15 +1,15 @@
-"""What stands on the stage for flips: Services whose policies flip, over the same pod as everybody else's."""
+"""What stands on the testbed for flips: Services whose policies flip, over the same pod as everybody else's."""
 
 from typing import Any
 
 from esipp.base.labels import RUN_LABEL, labels_of
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from esipp.checks.model import OUTSIDE, Backends, Balancer, Client, Role, ServiceType, Vantage
-from esipp.checks.policy_change import BesideHealthRow, BesideRow, FlippedRow
+from esipp.checks.policy_change import FlippedCheck, IsolationCheck, IsolationHealthCheck
 from esipp.scenarios.health.objects import NOBODY
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL
-from esipp.testbed.objects import Ground, Props
+from esipp.testbed.objects import Ground, Objects
 
 Json = dict[str, Any]
 
@@ -37,18 +37,18 @@ def flipping(name: str, run: str, kind: ServiceType, balancer: Balancer | None =
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels_of(run)}, "spec": spec}
 
 
-def props(rows: list[Row], ground: Ground) -> Props:
-    """Everything these rows need; the steady services and the pod come with the rows' own paths."""
+def props(checks: list[Check], ground: Ground) -> Objects:
+    """Everything these checks need; the steady services and the pod come with the checks' own paths."""
     services: list[Json] = []
     announced: set[str] = set()
     outside = ground.features["vantage.outside"].present
-    if any(isinstance(row, BesideRow | BesideHealthRow) for row in rows):
+    if any(isinstance(check, IsolationCheck | IsolationHealthCheck) for check in checks):
         services += [_neighbour(name, kind, ground) for name, kind in NEIGHBOURS.items()]
-    for service in sorted({row.service for row in rows if isinstance(row, FlippedRow)}):
+    for service in sorted({check.service for check in checks if isinstance(check, FlippedCheck)}):
         kind = ServiceType.LOAD_BALANCER if service.balancer else ServiceType.NODE_PORT
         services.append(flipping(service.object_name, ground.run, kind, service.balancer))
         announced |= {service.object_name} if service.balancer else set()
-    return Props(services=tuple(services), announced=frozenset(announced), clients=frozenset({_watcher(outside)}))
+    return Objects(services=tuple(services), announced=frozenset(announced), clients=frozenset({_watcher(outside)}))
 
 
 def _neighbour(name: str, kind: ServiceType, ground: Ground) -> Json:

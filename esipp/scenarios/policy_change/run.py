@@ -15,7 +15,7 @@ from esipp.judging.policy_change.timeline import BUDGET, STAYS, Course, Flip, Gr
 from esipp.scenarios.policy_change.objects import PORT
 from esipp.scenarios.policy_change.probes import PATIENT, TIMEOUT, Asking
 from esipp.testbed.clients import Clients
-from esipp.testbed.testbed import Stage
+from esipp.testbed.testbed import Testbed
 
 Json = dict[str, Any]
 
@@ -52,7 +52,7 @@ def policy_path(namespace: str, service: str) -> str:
     return f"/api/v1/namespaces/{namespace}/services/{service}"
 
 
-def flip(stage: Stage, service: str, number: int, to: TrafficPolicy) -> Flip:
+def flip(testbed: Testbed, service: str, number: int, to: TrafficPolicy) -> Flip:
     """Change the policy of a Service; nothing else of it.
 
     Raises:
@@ -61,7 +61,9 @@ def flip(stage: Stage, service: str, number: int, to: TrafficPolicy) -> Flip:
     """
     cause = time.monotonic()
     body = {"spec": {"externalTrafficPolicy": to.value}}
-    return as_flip(number, to, cause, stage.cluster.patch(policy_path(stage.namespace, service), body, "merge-patch"))
+    return as_flip(
+        number, to, cause, testbed.cluster.patch(policy_path(testbed.namespace, service), body, "merge-patch")
+    )
 
 
 def as_flip(number: int, to: TrafficPolicy, cause: float, service: Json) -> Flip:
@@ -78,7 +80,7 @@ class Driver:
     ``keeps`` says whether connections are made that stay open.
     """
 
-    stage: Stage
+    testbed: Testbed
     ground: Ground
     service: Flipping
     asking: Asking
@@ -97,7 +99,7 @@ class Driver:
         """
         course, name = self.course, self.service.object_name
         course.planned = 2 * ROUNDS
-        created = self.stage.services[name]
+        created = self.testbed.services[name]
         course.flips.append(as_flip(0, TrafficPolicy.LOCAL, time.monotonic(), created))
         try:
             self._dial()
@@ -106,7 +108,7 @@ class Driver:
             self._keep(At.ENDPOINT_NODE)
             for number in range(1, course.planned + 1):
                 to = TrafficPolicy.CLUSTER if number % 2 else TrafficPolicy.LOCAL
-                course.flips.append(flip(self.stage, name, number, to))
+                course.flips.append(flip(self.testbed, name, number, to))
                 self._ask_health(course.flips[-1])
                 late += not self.stop.converge(self._look, FOLLOWED).held
                 if number == 1:
@@ -125,16 +127,16 @@ class Driver:
         """What is dialled at an entry; a sentence where it cannot be."""
         name = self.service.object_name
         if at.role is not None:
-            port = int(self.stage.services[name]["spec"]["ports"][0]["nodePort"])
-            return self.stage.nodes[self.stage.roles[at.role]].internal[family], port
-        vip = self.stage.vips.get(name, {}).get(family)
-        why = self.stage.obstacles.get((name, family), f"the service has no {family} VIP")
+            port = int(self.testbed.services[name]["spec"]["ports"][0]["nodePort"])
+            return self.testbed.nodes[self.testbed.roles[at.role]].internal[family], port
+        vip = self.testbed.vips.get(name, {}).get(family)
+        why = self.testbed.obstacles.get((name, family), f"the service has no {family} VIP")
         return (vip, PORT) if vip else why
 
     @property
     def families(self) -> list[Family]:
         """Those of the Service."""
-        return [Family(each) for each in self.stage.services[self.service.object_name]["spec"]["ipFamilies"]]
+        return [Family(each) for each in self.testbed.services[self.service.object_name]["spec"]["ipFamilies"]]
 
     def _dial(self) -> None:
         for family in self.families:
@@ -154,14 +156,14 @@ class Driver:
         if not flipped.health_port or flipped.to is not TrafficPolicy.LOCAL:
             return
         self.asking.end(*self.course.health.values())
-        for node in dict.fromkeys(self.stage.roles[role] for role in PLACES):
+        for node in dict.fromkeys(self.testbed.roles[role] for role in PLACES):
             for family in self.families:
                 key = (flipped.number, node, family)
                 if key not in self.course.health:
-                    host, name = self.stage.nodes[node].internal[family], self.service.object_name
+                    host, name = self.testbed.nodes[node].internal[family], self.service.object_name
                     told = f"{name} health check {flipped.number} of {node} {family}"
                     self.course.health[key] = self.asking.health(
-                        told, host, flipped.health_port, name, self.stage.namespace
+                        told, host, flipped.health_port, name, self.testbed.namespace
                     )
 
     def _keep(self, at: At) -> None:
@@ -194,7 +196,7 @@ class Driver:
     def _follows(self, last: Flip, now: float, *, strictly: bool) -> Iterator[tuple[str, bool]]:
         for (at, _), stream in self.course.data.items():
             yield stream.name, _lasts(stream, last, now, reads(self.ground, at, last.to, strictly=strictly))
-        home = self.stage.roles[Role.ENDPOINT_NODE]
+        home = self.testbed.roles[Role.ENDPOINT_NODE]
         newest = max((number for number, *_ in self.course.health), default=0)
         for (number, node, _), stream in self.course.health.items():
             if number == newest and self.service.balancer:
@@ -213,10 +215,10 @@ def controls(asking: Asking, clients: Clients) -> Mapping[tuple[At, Family], Str
     Raises:
         HarnessError: there is no agent on a node.
     """
-    stage, made = clients.stage, {}
+    testbed, made = clients.testbed, {}
     for at in (At.ENDPOINT_NODE, At.BARE_NODE):
-        node = stage.nodes[stage.roles[Role(at.value)]]
-        port = stage.listeners.get(node.name, {}).get(Protocol.TCP)
+        node = testbed.nodes[testbed.roles[Role(at.value)]]
+        port = testbed.listeners.get(node.name, {}).get(Protocol.TCP)
         if not port:
             raise HarnessError(f"There is no agent on node {node.name}.", "run again.")
         for family, host in node.internal.items():

@@ -4,8 +4,8 @@ Ours did so by mistake: a new HAProxy takes the check port that the last one's s
 Cluster nobody answers there, and no node is left to it.
 """
 
-from esipp.checks.check import Row
-from esipp.checks.continuity import ContinuityRow, Phase, What
+from esipp.checks.check import Check
+from esipp.checks.continuity import ContinuityCheck, Phase, What
 from esipp.checks.model import Balancer
 from tests.broken.balancing import OWN, PROFILE, fault
 from tests.broken.breakage import Asked, Break, Group
@@ -13,13 +13,13 @@ from tests.broken.breakage import Asked, Break, Group
 WAYS = tuple(f"continuity.{phase.value}.{Balancer.PROXY.value}." for phase in (Phase.QUIET, Phase.FLIPS))
 
 
-def notices(row: Row) -> bool:
-    return isinstance(row, ContinuityRow) and row.phase is Phase.FLIPS and row.what is What.GAP
+def notices(check: Check) -> bool:
+    return isinstance(check, ContinuityCheck) and check.phase is Phase.FLIPS and check.what is What.GAP
 
 
-def may_be_silent(row: Row) -> bool:
+def may_be_silent(check: Check) -> bool:
     """How soon the source is right after the return: nobody can tell it where nobody is answered by then."""
-    return isinstance(row, ContinuityRow) and row.phase is Phase.FLIPS and row.what is What.PROMPT
+    return isinstance(check, ContinuityCheck) and check.phase is Phase.FLIPS and check.what is What.PROMPT
 
 
 BREAK = Break(

@@ -1,15 +1,15 @@
 """A proxy that never answers some of the connections that it takes."""
 
 from esipp.checks.model import EntryKind
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from tests.broken.balancing import OWN, PROFILE, fault
-from tests.broken.breakage import CILIUM, KUBE_PROXY, Asked, Break, Group, cells
+from tests.broken.breakage import CILIUM, KUBE_PROXY, Asked, Break, Group, path_checks
 from tests.broken.ways import by_a_proxy
 
 
-def proxied(cell: Cell) -> bool:
+def proxied(path_check: PathCheck) -> bool:
     """Paths by the VIP of a proxy."""
-    return cell.path.entry.kind is EntryKind.VIP and by_a_proxy(cell.path)
+    return path_check.path.entry.kind is EntryKind.VIP and by_a_proxy(path_check.path)
 
 
 BREAK = Break(
@@ -18,8 +18,8 @@ BREAK = Break(
     "a proxy takes one connection in twelve, and never answers it",
     Asked(("source_ip",), samples=60, own=OWN, options=PROFILE),
     fault("hang"),
-    cells(proxied),
+    path_checks(proxied),
     names="a proxy on the way",
-    share=0.9,  # of rows with 60 connections each, one in 200 has no such connection
+    share=0.9,  # of checks with 60 connections each, one in 200 has no such connection
     data_planes=(CILIUM, KUBE_PROXY),
 )

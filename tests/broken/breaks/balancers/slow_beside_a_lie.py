@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from esipp.checks.check import Row
-from esipp.checks.endpoint_change import MoveRow, What
+from esipp.checks.check import Check
+from esipp.checks.endpoint_change import EndpointChangeCheck, What
 from esipp.checks.model import Balancer
 from tests.broken.balancing import LATE, MOVING, fault, forwarder
 from tests.broken.breakage import Break, Group
@@ -22,10 +22,14 @@ def slow_and_lying(nodes: Nodes) -> Iterator[Placed]:
         yield stack.enter_context(nodes.live(lambda live: redirected(health_ports(live), port, here)))
 
 
-def at_nodes(row: Row) -> bool:
+def at_nodes(check: Check) -> bool:
     """What nodes' health checks and the balancers' views of them say."""
     ours = (Balancer.ECMP, Balancer.DEFAULT)
-    return isinstance(row, MoveRow) and row.balancer in ours and row.what not in (What.SOURCE, What.BLACK_HOLE)
+    return (
+        isinstance(check, EndpointChangeCheck)
+        and check.balancer in ours
+        and check.what not in (What.SOURCE, What.BLACK_HOLE)
+    )
 
 
 BREAK = Break(
@@ -35,7 +39,7 @@ BREAK = Break(
     MOVING,
     slow_and_lying,
     forwarder(What.BLACK_HOLE),
-    may=lambda row: at_nodes(row) or forwarder(*LATE)(row),
+    may=lambda check: at_nodes(check) or forwarder(*LATE)(check),
     names="asks less often, than it",
     at_once=False,  # such a run never settles: pods move from its first moment on
 )

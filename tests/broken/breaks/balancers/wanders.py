@@ -1,7 +1,7 @@
 """A load balancer whose VIPs go from node to node, though nothing changes."""
 
-from esipp.checks.check import Row
-from esipp.checks.continuity import ContinuityRow, Phase, Way, What
+from esipp.checks.check import Check
+from esipp.checks.continuity import ContinuityCheck, Phase, Way, What
 from esipp.checks.model import Balancer, TrafficPolicy
 from tests.broken.balancing import PROFILE, fault
 from tests.broken.breakage import Asked, Break, Group
@@ -9,15 +9,15 @@ from tests.broken.breakage import Asked, Break, Group
 FORWARDERS = (Balancer.DEFAULT.value, Balancer.ECMP.value)
 
 
-def notices(row: Row) -> bool:
+def notices(check: Check) -> bool:
     """Connections that last by the cluster's own load balancer, while nothing is done."""
     own = Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
-    return isinstance(row, ContinuityRow) and (row.way, row.what) == (own, What.LASTING)
+    return isinstance(check, ContinuityCheck) and (check.way, check.what) == (own, What.LASTING)
 
 
-def may(row: Row) -> bool:
+def may(check: Check) -> bool:
     """It wanders for all forwarded VIPs; a request that is under way is lost now and then."""
-    return isinstance(row, ContinuityRow) and row.way.by in FORWARDERS
+    return isinstance(check, ContinuityCheck) and check.way.by in FORWARDERS
 
 
 BREAK = Break(

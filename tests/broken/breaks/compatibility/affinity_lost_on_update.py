@@ -1,7 +1,7 @@
 """Session affinity is lost with every update."""
 
 from esipp.checks.api import AFFINITY
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.controllers import losing
 from tests.broken.edits import wants_after_an_update
@@ -9,9 +9,9 @@ from tests.broken.edits import wants_after_an_update
 STICKY = "object.spec.sessionAffinity == 'ClientIP'"
 
 
-def notices(row: Row) -> bool:
+def notices(check: Check) -> bool:
     """Whether affinity must be there after an update."""
-    return wants_after_an_update(row, AFFINITY, "ClientIP")
+    return wants_after_an_update(check, AFFINITY, "ClientIP")
 
 
 BREAK = Break(

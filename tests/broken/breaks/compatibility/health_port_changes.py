@@ -2,8 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.checks.check import Row
-from esipp.checks.health import HealthTrialRow
+from esipp.checks.check import Check
+from esipp.checks.health import HealthScenarioCheck
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.controllers import controller
 from tests.broken.health_proxies import claims
@@ -29,9 +29,9 @@ def moving_the_port(nodes: Nodes) -> AbstractContextManager[Placed]:
     return controller(nodes, act)
 
 
-def about_edits(row: Row) -> bool:
+def about_edits(check: Check) -> bool:
     """What an edit itself shows depends on who comes first."""
-    return isinstance(row, HealthTrialRow) and row.claim.startswith("kept-on-")
+    return isinstance(check, HealthScenarioCheck) and check.claim.startswith("kept-on-")
 
 
 BREAK = Break(
@@ -40,7 +40,7 @@ BREAK = Break(
     "the health-check node port of a Service changes whenever anything of it is changed",
     Asked(("health_checks",)),
     moving_the_port,
-    lambda row: claims(row, "lifecycle", "kept"),
+    lambda check: claims(check, "lifecycle", "kept"),
     names="moves while",
     may=about_edits,
     at_once=False,

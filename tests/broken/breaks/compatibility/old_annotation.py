@@ -2,9 +2,9 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from esipp.checks.model import OldForm
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.testbed.manifests import OLD_ANNOTATIONS
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.controllers import controller
@@ -25,13 +25,13 @@ def old_controller(nodes: Nodes) -> AbstractContextManager[Placed]:
     return controller(nodes, act)
 
 
-def notices(row: Row) -> bool:
+def notices(check: Check) -> bool:
     """With Local in truth: the bare node falls silent, and the endpoint's node does not rewrite the source any more."""
-    if isinstance(row, Cell):
-        service = row.path.service
+    if isinstance(check, PathCheck):
+        service = check.path.service
         annotated = service is not None and service.old_form is OldForm.ONLY_LOCAL
-        return annotated and not row.id.endswith("to-endpoint-node.answers")
-    return row.id.endswith(".not-heard")
+        return annotated and not check.id.endswith("to-endpoint-node.answers")
+    return check.id.endswith(".not-heard")
 
 
 BREAK = Break(

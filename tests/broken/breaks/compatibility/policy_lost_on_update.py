@@ -1,7 +1,7 @@
 """The external traffic policy is lost with every update."""
 
-from esipp.checks.api import HEALTH_PORT, POLICY, EditRow
-from esipp.checks.check import Row
+from esipp.checks.api import HEALTH_PORT, POLICY, ApiCheck
+from esipp.checks.check import Check
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.controllers import losing
 from tests.broken.edits import wants_after_an_update
@@ -14,11 +14,11 @@ COMES_TO_LOCAL = ("clusterip-to-", "round-trip", "to-local.")
 """Parts of ids: here the update itself brings Local to a Service that had it not, and keeps it."""
 
 
-def notices(row: Row) -> bool:
+def notices(check: Check) -> bool:
     """Whether a Service that has Local must have it, or what follows from it, after an update."""
-    if isinstance(row, EditRow) and any(f"api.change.{part}" in row.id for part in COMES_TO_LOCAL):
+    if isinstance(check, ApiCheck) and any(f"api.change.{part}" in check.id for part in COMES_TO_LOCAL):
         return False
-    return wants_after_an_update(row, POLICY, "Local") or wants_after_an_update(row, HEALTH_PORT)
+    return wants_after_an_update(check, POLICY, "Local") or wants_after_an_update(check, HEALTH_PORT)
 
 
 BREAK = Break(

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from esipp.checks.model import Role
 from esipp.checks.path import Spread
 from esipp.judging.topology import family_of
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.matching import AT_THE_NODE, hands_to, to_port, vips
 from tests.broken.nodes import Json, Live, Nodes, Placed, Rule
 
@@ -41,7 +41,7 @@ BREAK = Break(
     "the endpoint node forgets sessionAffinity ClientIP: a client's connections go to both backends in turn",
     Asked(("source_ip",)),
     forgetting,
-    cells(lambda cell: cell.spread is Spread.ONE),
+    path_checks(lambda path_check: path_check.spread is Spread.ONE),
     names="affinity ClientIP does not hold",
     scoped=True,
 )

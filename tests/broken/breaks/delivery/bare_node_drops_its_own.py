@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 
 from esipp.checks.check import Level
 from esipp.checks.model import Balancer, EntryKind, Family, Role, TrafficPolicy
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.forwarding import internal_addresses
 from tests.broken.matching import DROP, to_port, vips
 from tests.broken.nodes import Json, Live, Nodes, Placed, Rule
@@ -51,14 +51,14 @@ def dropped(nodes: Nodes, service: Json, own: dict[Family, str]) -> Iterator[Rul
             yield Rule(family, "OUTPUT", words, (nodes.bare,), "mangle")
 
 
-def notices(cell: Cell) -> bool:
+def notices(path_check: PathCheck) -> bool:
     """Whether a client on the bare node must be answered in a way that its own node takes."""
-    entry, service = cell.path.entry, cell.path.service
-    if service is None or service.policy is not TrafficPolicy.LOCAL or cell.level is Level.RECORD:
+    entry, service = path_check.path.entry, path_check.path.service
+    if service is None or service.policy is not TrafficPolicy.LOCAL or path_check.level is Level.RECORD:
         return False
     own = entry.kind is EntryKind.NODE_PORT and entry.role is Role.BARE_NODE
     vip = entry.kind is EntryKind.VIP and service.balancer is Balancer.DEFAULT
-    return cell.path.client.role is Role.BARE_NODE and (own or vip or entry.kind is EntryKind.EXTERNAL_IP)
+    return path_check.path.client.role is Role.BARE_NODE and (own or vip or entry.kind is EntryKind.EXTERNAL_IP)
 
 
 BREAK = Break(
@@ -68,7 +68,7 @@ BREAK = Break(
     "nodePort, as kube-proxy's nftables mode did before 1.34",
     Asked(("interoperability",), WITHOUT_MANY),
     black_holing,
-    cells(notices),
+    path_checks(notices),
     names="no short circuit",
     scoped=True,
     fixed=True,

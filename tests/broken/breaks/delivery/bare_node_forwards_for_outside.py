@@ -1,7 +1,7 @@
 """The bare node hands on what clients outside send to Local nodePorts, while it serves its own pods."""
 
 from esipp.checks.model import Vantage
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.forwarding import HANDS_ON, forwarding_bare_node, refused_at_bare_node
 
 BREAK = Break(
@@ -13,7 +13,9 @@ BREAK = Break(
         ("interoperability",), ("interop.nodeport.", "interop.loadbalancer.", "interop.external-ips.", "interop.names.")
     ),
     forwarding_bare_node(masquerade=True, not_pods=True),
-    cells(lambda cell: refused_at_bare_node(cell) and cell.path.client.vantage is Vantage.OUTSIDE),
+    path_checks(
+        lambda path_check: refused_at_bare_node(path_check) and path_check.path.client.vantage is Vantage.OUTSIDE
+    ),
     names=HANDS_ON,
     scoped=True,
 )

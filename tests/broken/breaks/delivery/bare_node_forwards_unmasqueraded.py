@@ -1,7 +1,7 @@
 """The bare node hands traffic to Local nodePorts on as it is: silent to the client, and only packets tell."""
 
 from esipp.checks.model import Vantage
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.forwarding import HANDS_ON, forwarding_bare_node, refused_at_bare_node
 
 BREAK = Break(
@@ -10,7 +10,9 @@ BREAK = Break(
     "the bare node hands traffic to nodePorts of Local services on to the endpoint's node, and does not masquerade it",
     Asked(("source_ip",)),
     forwarding_bare_node(masquerade=False),
-    cells(lambda cell: refused_at_bare_node(cell) and cell.path.client.vantage is not Vantage.POD),  # of pods: known
+    path_checks(
+        lambda path_check: refused_at_bare_node(path_check) and path_check.path.client.vantage is not Vantage.POD
+    ),  # of pods: known
     names=HANDS_ON,
     scoped=True,
 )

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
 
-from esipp.checks.check import Row
-from esipp.checks.continuity import NODEPORT, ContinuityRow, Phase, Way, What
+from esipp.checks.check import Check
+from esipp.checks.continuity import NODEPORT, ContinuityCheck, Phase, Way, What
 from esipp.checks.model import TrafficPolicy
 from esipp.judging.topology import family_of
 from tests.broken.breakage import Asked, Break, Group
@@ -43,18 +43,18 @@ def while_rolling(nodes: Nodes) -> Iterator[Placed]:
         yield placed
 
 
-def notices(row: Row) -> bool:
+def notices(check: Check) -> bool:
     at_the_node = Way(NODEPORT, TrafficPolicy.CLUSTER)
-    return isinstance(row, ContinuityRow) and (row.phase, row.way, row.what) == (
+    return isinstance(check, ContinuityCheck) and (check.phase, check.way, check.what) == (
         Phase.ROLLING_UPDATE,
         at_the_node,
         What.NO_LOSS,
     )
 
 
-def meanwhile(row: Row) -> bool:
+def meanwhile(check: Check) -> bool:
     """By VIPs, too, some requests meet that node, and connections that last."""
-    return isinstance(row, ContinuityRow) and row.phase is Phase.ROLLING_UPDATE
+    return isinstance(check, ContinuityCheck) and check.phase is Phase.ROLLING_UPDATE
 
 
 BREAK = Break(

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 from esipp.checks.model import EntryKind, Role, TrafficPolicy, Vantage
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.forwarding import internal_addresses
 from tests.broken.masquerading import CLIENT, NAMES_THE_NODE
 from tests.broken.matching import MASQUERADE, came_by, hands_to, to_port
@@ -31,13 +31,13 @@ def as_cluster(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.live(rules)
 
 
-def notices(cell: Cell) -> bool:
+def notices(path_check: PathCheck) -> bool:
     """Whoever must be refused at the bare node, or be seen as himself; a host process keeps an address of its node."""
-    path, service = cell.path, cell.path.service
+    path, service = path_check.path, path_check.path.service
     if service is None or service.policy is not TrafficPolicy.LOCAL or path.entry.kind is not EntryKind.EXTERNAL_IP:
         return False
-    refused = cell.is_negative and path.entry.role is Role.BARE_NODE
-    return refused or (cell.accept == CLIENT and path.client.vantage is not Vantage.NODE)
+    refused = path_check.is_negative and path.entry.role is Role.BARE_NODE
+    return refused or (path_check.accept == CLIENT and path.client.vantage is not Vantage.NODE)
 
 
 BREAK = Break(
@@ -46,7 +46,7 @@ BREAK = Break(
     "every node serves externalIPs of a Local service as under Cluster: also without an endpoint, and masquerading",
     Asked(("source_ip", "interoperability")),
     as_cluster,
-    cells(notices),
+    path_checks(notices),
     names=NAMES_THE_NODE,
     scoped=True,
 )

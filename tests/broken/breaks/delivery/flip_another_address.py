@@ -35,7 +35,7 @@ BREAK = Break(
     "for two seconds after each flip to Cluster the bare node masquerades by an address that is nobody's",
     OF_FLIPS,
     another_address,
-    lambda row: flips(row, SERVICE, At.BARE_NODE, FlipClaim.OTHERWISE),
+    lambda check: flips(check, SERVICE, At.BARE_NODE, FlipClaim.OTHERWISE),
     names="masquerades them by another address",
     at_once=False,
     scoped=True,

@@ -27,7 +27,7 @@ BREAK = Break(
     "the bare node goes on serving a service whose policy has returned to Local, and masquerades as under Cluster",
     OF_FLIPS,
     serving,
-    lambda row: flips(row, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.SETTLES, FlipClaim.PROMPT),
+    lambda check: flips(check, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.SETTLES, FlipClaim.PROMPT),
     names="a bare node goes on serving",
     at_once=False,
     scoped=True,

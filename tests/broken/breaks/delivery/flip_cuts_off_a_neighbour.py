@@ -29,9 +29,9 @@ BREAK = Break(
     "whenever the policy of a neighbour flips, a steady service's nodePort is refused for half a second",
     OF_FLIPS,
     refusing_for_a_moment,
-    lambda row: steady_at(row, Role.ENDPOINT_NODE),
+    lambda check: steady_at(check, Role.ENDPOINT_NODE),
     names=r"after neighbour-\S+ flipped",
-    opens=lambda row: steady_at(row, Role.BARE_NODE),  # the same service must answer at the endpoint's node
+    opens=lambda check: steady_at(check, Role.BARE_NODE),  # the same service must answer at the endpoint's node
     at_once=False,
     scoped=True,
 )

@@ -2,9 +2,9 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from esipp.checks.model import Family, Role
-from esipp.checks.policy_change import BesideRow
+from esipp.checks.policy_change import IsolationCheck
 from tests.broken.breakage import Break, Group
 from tests.broken.flipping import OF_FLIPS, STEADY, disturbed_by_neighbours, steady_at
 from tests.broken.masquerading import CLIENT
@@ -22,8 +22,10 @@ def masquerading_for_a_moment(nodes: Nodes) -> AbstractContextManager[Placed]:
     return disturbed_by_neighbours(nodes, make)
 
 
-def notices(row: Row) -> bool:
-    return isinstance(row, BesideRow) and row.cell.accept == CLIENT and steady_at(row, Role.ENDPOINT_NODE)
+def notices(check: Check) -> bool:
+    return (
+        isinstance(check, IsolationCheck) and check.path_check.accept == CLIENT and steady_at(check, Role.ENDPOINT_NODE)
+    )
 
 
 BREAK = Break(

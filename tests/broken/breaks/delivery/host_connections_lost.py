@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager, contextmanager
 
 from esipp.checks.check import Level
 from esipp.checks.model import Family, Protocol, Vantage
-from esipp.checks.path import Cell
-from tests.broken.breakage import CILIUM, KUBE_PROXY, Asked, Break, Group, cells
+from esipp.checks.path import PathCheck
+from tests.broken.breakage import CILIUM, KUBE_PROXY, Asked, Break, Group, path_checks
 from tests.broken.masquerading import grouped
 from tests.broken.nodes import Live, Nodes, Placed, new_mark
 from tests.broken.ways import into_pods
@@ -41,14 +41,18 @@ def losing(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.once_arranged(lambda live: losing_some(nodes, live))
 
 
-def of_hosts(cell: Cell) -> bool:
+def of_hosts(path_check: PathCheck) -> bool:
     """Paths of host processes over TCP into the pod network."""
-    return cell.path.client.vantage is Vantage.NODE and cell.path.protocol is Protocol.TCP and into_pods(cell.path)
+    return (
+        path_check.path.client.vantage is Vantage.NODE
+        and path_check.path.protocol is Protocol.TCP
+        and into_pods(path_check.path)
+    )
 
 
-def notices(cell: Cell) -> bool:
+def notices(path_check: PathCheck) -> bool:
     """Where no Service is in the way. All others rest on these as their controls."""
-    return of_hosts(cell) and cell.path.service is None and cell.level is not Level.RECORD
+    return of_hosts(path_check) and path_check.path.service is None and path_check.level is not Level.RECORD
 
 
 BREAK = Break(
@@ -57,10 +61,10 @@ BREAK = Break(
     "nodes lose one in sixteen connections of their own processes to pods, by nothing but the source port",
     Asked(("source_ip",), samples=60),
     losing,
-    cells(notices),
+    path_checks(notices),
     names="no answer|drops|dropped",
-    may=lambda row: True,  # every other row of hosts: its control lost connections, too
-    share=0.7,  # of rows with 60 connections each, one in fifty has no such connection
+    may=lambda check: True,  # every other check of hosts: its control lost connections, too
+    share=0.7,  # of checks with 60 connections each, one in fifty has no such connection
     scoped=True,
     data_planes=(CILIUM, KUBE_PROXY),
 )

@@ -3,9 +3,9 @@
 from contextlib import AbstractContextManager
 
 from esipp.checks.model import EntryKind, TrafficPolicy
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.matching import hands_to, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
@@ -27,10 +27,10 @@ def leaking(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.live(rules)
 
 
-def notices(cell: Cell) -> bool:
-    service = cell.path.service
+def notices(path_check: PathCheck) -> bool:
+    service = path_check.path.service
     local = service is not None and service.internal is TrafficPolicy.LOCAL
-    return cell.is_negative and local and cell.path.entry.kind is EntryKind.CLUSTER_IP
+    return path_check.is_negative and local and path_check.path.entry.kind is EntryKind.CLUSTER_IP
 
 
 BREAK = Break(
@@ -39,7 +39,7 @@ BREAK = Break(
     "nodes without an endpoint hand traffic to ClusterIPs under internalTrafficPolicy Local on to the one that has it",
     Asked(("source_ip",)),
     leaking,
-    cells(notices),
+    path_checks(notices),
     names="ClusterIP leaks",
     scoped=True,
     fixed=True,

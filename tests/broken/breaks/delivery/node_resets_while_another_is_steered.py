@@ -5,10 +5,10 @@ from contextlib import AbstractContextManager, contextmanager
 from threading import Event
 
 from esipp.checks.model import Balancer, EntryKind, Protocol, Role, TrafficPolicy, Vantage
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
 from tests.broken.balancing import OWN, PROFILE
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.flipping import beside
 from tests.broken.health_proxies import CLOSED, redirected
 from tests.broken.matching import vips
@@ -56,16 +56,16 @@ def beginning(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.once_arranged(lambda live: while_another_is_steered(nodes, live))
 
 
-def of_service(cell: Cell, balancer: Balancer) -> bool:
+def of_service(path_check: PathCheck, balancer: Balancer) -> bool:
     """Paths by the VIP of a Local Service of this class."""
-    service = cell.path.service
+    service = path_check.path.service
     ours = service is not None and service.balancer is balancer and service.policy is TrafficPolicy.LOCAL
-    return ours and cell.path.entry.kind is EntryKind.VIP
+    return ours and path_check.path.entry.kind is EntryKind.VIP
 
 
-def notices(cell: Cell) -> bool:
-    reset = of_service(cell, Balancer.ECMP) and cell.path.protocol is Protocol.TCP
-    return reset and cell.path.client.vantage is Vantage.OUTSIDE
+def notices(path_check: PathCheck) -> bool:
+    reset = of_service(path_check, Balancer.ECMP) and path_check.path.protocol is Protocol.TCP
+    return reset and path_check.path.client.vantage is Vantage.OUTSIDE
 
 
 BREAK = Break(
@@ -74,7 +74,9 @@ BREAK = Break(
     "the endpoint node resets one in twelve connections by a VIP, while the load balancer steers another Service",
     Asked(("source_ip",), samples=60, own=OWN, options=PROFILE),
     beginning,
-    cells(notices),
+    path_checks(notices),
     names="reset",
-    may=cells(lambda cell: of_service(cell, Balancer.FORWARD) or of_service(cell, Balancer.ECMP)),
+    may=path_checks(
+        lambda path_check: of_service(path_check, Balancer.FORWARD) or of_service(path_check, Balancer.ECMP)
+    ),
 )

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Event
 
-from esipp.checks.check import Row
-from esipp.checks.continuity import NODEPORT, ContinuityRow, Phase, Way, What
+from esipp.checks.check import Check
+from esipp.checks.continuity import NODEPORT, ContinuityCheck, Phase, Way, What
 from esipp.checks.model import Balancer, Family, TrafficPolicy
 from esipp.scenarios.continuity.objects import DEPLOYMENT, ROLLED, service_name
 from tests.broken.breakage import Asked, Break, Group
@@ -61,8 +61,8 @@ def rolling(nodes: Nodes) -> str:
     return ""
 
 
-def notices(row: Row) -> bool:
-    return isinstance(row, ContinuityRow) and (row.phase, row.way, row.family, row.what) == (
+def notices(check: Check) -> bool:
+    return isinstance(check, ContinuityCheck) and (check.phase, check.way, check.family, check.what) == (
         Phase.ROLLING_UPDATE,
         WAY,
         Family.IPV4,
@@ -70,10 +70,12 @@ def notices(row: Row) -> bool:
     )
 
 
-def rehashed(row: Row) -> bool:
+def rehashed(check: Check) -> bool:
     """What a forwarder's own changes of routes break is known, and chance."""
     by_routes = Balancer.ECMP.value
-    return isinstance(row, ContinuityRow) and row.way.by == by_routes and row.what in (What.NO_LOSS, What.LASTING)
+    return (
+        isinstance(check, ContinuityCheck) and check.way.by == by_routes and check.what in (What.NO_LOSS, What.LASTING)
+    )
 
 
 BREAK = Break(

@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from esipp.checks.check import Row
-from esipp.checks.policy_change import At, BesideHealthRow, BesideRow, FlipClaim, FlippedRow, Flipping
+from esipp.checks.check import Check
+from esipp.checks.policy_change import At, FlipClaim, FlippedCheck, Flipping, IsolationCheck, IsolationHealthCheck
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.flipping import flips
 from tests.broken.nodes import GO_ON, LONGEST, SWITCH, Live, Nodes, Placed
@@ -36,24 +36,26 @@ LATE = (FlipClaim.SETTLES, FlipClaim.REWRITES, FlipClaim.PROMPT)
 HEALTH = (FlipClaim.HEALTH_AGAIN, FlipClaim.HEALTH_PROMPT)
 
 
-def notices(row: Row) -> bool:
+def notices(check: Check) -> bool:
     """At that node no flip to Cluster is followed, and no flip to Local opens a new health-check port.
 
     The old health-check port is closed all the same: a process that stands still answers nobody.
     """
-    if not isinstance(row, FlippedRow):
+    if not isinstance(check, FlippedCheck):
         return False
-    return (row.at is At.BARE_NODE and row.claim in LATE) or (row.at is None and row.claim in HEALTH)
+    return (check.at is At.BARE_NODE and check.claim in LATE) or (check.at is None and check.claim in HEALTH)
 
 
-def opens(row: Row) -> bool:
+def opens(check: Check) -> bool:
     """No connection can be made there under Cluster, and the neighbours of steady Services never flip there."""
-    return flips(row, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.KEPT) or isinstance(row, BesideRow | BesideHealthRow)
+    return flips(check, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.KEPT) or isinstance(
+        check, IsolationCheck | IsolationHealthCheck
+    )
 
 
-def may(row: Row) -> bool:
+def may(check: Check) -> bool:
     """A VIP may lead to the node that stands still."""
-    return isinstance(row, FlippedRow) and row.at is At.VIP
+    return isinstance(check, FlippedCheck) and check.at is At.VIP
 
 
 BREAK = Break(

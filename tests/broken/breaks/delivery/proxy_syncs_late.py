@@ -2,8 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.checks.check import Row
-from esipp.checks.policy_change import At, BesideHealthRow, BesideRow, FlipClaim, FlippedRow
+from esipp.checks.check import Check
+from esipp.checks.policy_change import At, FlipClaim, FlippedCheck, IsolationCheck, IsolationHealthCheck
 from tests.broken.breakage import Break, Group
 from tests.broken.flipping import OF_FLIPS
 from tests.broken.nodes import Nodes, Placed
@@ -19,22 +19,22 @@ def late(nodes: Nodes) -> AbstractContextManager[Placed]:
 PROMPT = (FlipClaim.PROMPT, FlipClaim.HEALTH_PROMPT)
 
 
-def notices(row: Row) -> bool:
+def notices(check: Check) -> bool:
     """Promptness at that node: of its nodePorts, and of the health-check ports, which every node is asked for."""
-    return isinstance(row, FlippedRow) and row.at in (None, At.BARE_NODE) and row.claim in PROMPT
+    return isinstance(check, FlippedCheck) and check.at in (None, At.BARE_NODE) and check.claim in PROMPT
 
 
-def may(row: Row) -> bool:
+def may(check: Check) -> bool:
     """A VIP may lead to the node that is late. All other claims allow a minute, and hold."""
-    return isinstance(row, FlippedRow) and row.at is At.VIP
+    return isinstance(check, FlippedCheck) and check.at is At.VIP
 
 
-def unsure(row: Row) -> bool:
+def unsure(check: Check) -> bool:
     """Steady Services beside neighbours, which flip every 1.6 s: between two syncs the node may miss each of them.
 
     Nobody can say then that the neighbours' changes disturbed nothing.
     """
-    return isinstance(row, BesideRow | BesideHealthRow)
+    return isinstance(check, IsolationCheck | IsolationHealthCheck)
 
 
 BREAK = Break(

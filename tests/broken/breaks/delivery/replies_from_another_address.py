@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from esipp.checks.model import EntryKind, Family, Path, Role, Vantage
 from esipp.judging.topology import parse_address
 from suites.path_checks import NODE_PORT_LOCAL
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.forwarding import internal_addresses
 from tests.broken.nodes import Live, Nodes, Placed, new_mark
 from tests.broken.ways import rests_on
@@ -74,7 +74,7 @@ BREAK = Break(
     "the endpoint node's answers from a nodePort leave it with another of its own addresses than the one dialled",
     Asked(("source_ip",)),
     replying,
-    cells(lambda cell: spoiled(cell.path)),
+    path_checks(lambda path_check: spoiled(path_check.path)),
     names="from another address|another way back",
     opens=rests_on(spoiled),
     scoped=True,

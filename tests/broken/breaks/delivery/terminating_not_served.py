@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from esipp.checks.check import Row
-from esipp.checks.health import HealthTrialRow
+from esipp.checks.check import Check
+from esipp.checks.health import HealthScenarioCheck
 from esipp.checks.model import Family, Role
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.flipping import arranged, beside, seen
@@ -40,8 +40,8 @@ def dropping_once_it_leaves(nodes: Nodes) -> Iterator[Placed]:
         yield placed
 
 
-def claims(row: Row, *named: str) -> bool:
-    return isinstance(row, HealthTrialRow) and row.trial == "terminating" and row.claim in named
+def claims(check: Check, *named: str) -> bool:
+    return isinstance(check, HealthScenarioCheck) and check.trial == "terminating" and check.claim in named
 
 
 BREAK = Break(
@@ -50,9 +50,9 @@ BREAK = Break(
     "a node drops what is sent to its last pod as soon as that was told to end, although the pod serves on",
     Asked(("health_checks",)),
     dropping_once_it_leaves,
-    lambda row: claims(row, "serves"),
+    lambda check: claims(check, "serves"),
     names="terminating endpoints is dropped",
-    may=lambda row: claims(row, "source"),  # only what was served before the rule came has a source to be looked at
+    may=lambda check: claims(check, "source"),  # only what was served before the rule came has a source to be looked at
     at_once=False,
     scoped=True,
 )

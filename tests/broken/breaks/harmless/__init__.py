@@ -1,1 +1,1 @@
-"""Legitimate differences: no row may fail."""
+"""Legitimate differences: no check may fail."""

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from esipp.checks.model import Balancer, EntryKind, Protocol, TrafficPolicy
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from tests.broken.balancing import HOSTNAME_PROXY, WITH_PROXY
-from tests.broken.breakage import KNOWN, Asked, Break, Group, cells
+from tests.broken.breakage import KNOWN, Asked, Break, Group, path_checks
 from tests.broken.nodes import Nodes, Placed
 
 
@@ -17,9 +17,9 @@ def nothing(_: Nodes) -> Iterator[Placed]:
     yield Placed(time.time())
 
 
-def knows(cell: Cell) -> bool:
+def knows(path_check: PathCheck) -> bool:
     """Paths to a Local Service by the cluster's own load balancer, where the client's address is wanted."""
-    path = cell.path
+    path = path_check.path
     own = path.service is not None and path.service.balancer is Balancer.DEFAULT and not path.service.ranges
     local = path.service is not None and path.service.policy is TrafficPolicy.LOCAL
     return own and local and path.entry.kind is EntryKind.VIP and path.protocol is Protocol.TCP
@@ -31,7 +31,7 @@ BREAK = Break(
     "the load balancer is a proxy that announces a hostname, and backends see its own address",
     Asked(("source_ip",), own=HOSTNAME_PROXY, options=WITH_PROXY),
     nothing,
-    cells(knows),
+    path_checks(knows),
     names="is a proxy",
     says=KNOWN,
 )

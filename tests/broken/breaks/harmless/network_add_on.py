@@ -3,8 +3,8 @@
 from contextlib import AbstractContextManager
 
 from esipp.checks.model import Backends, Role, Vantage
-from esipp.checks.path import Cell
-from tests.broken.breakage import KNOWN, Asked, Break, Group, cells
+from esipp.checks.path import PathCheck
+from tests.broken.breakage import KNOWN, Asked, Break, Group, path_checks
 from tests.broken.forwarding import refused_at_bare_node
 from tests.broken.masquerading import CLIENT, pod_addresses
 from tests.broken.matching import MASQUERADE
@@ -27,18 +27,18 @@ def masquerading_on_the_way_out(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.live(rules)
 
 
-def knows(cell: Cell) -> bool:
+def knows(path_check: PathCheck) -> bool:
     """Pods whose packets go to another node's own address, dialled or a backend's, with their source to be kept."""
-    path = cell.path
+    path = path_check.path
     to_a_node = path.entry.kind in NODE_PORTS and path.entry.role is Role.ENDPOINT_NODE
     to_a_host = path.service is not None and path.service.backends is Backends.HOST_NETWORK
     a_pods = path.client.vantage is Vantage.POD and path.client.role is Role.OTHER_NODE
-    return a_pods and cell.accept == CLIENT and (to_a_node or to_a_host)
+    return a_pods and path_check.accept == CLIENT and (to_a_node or to_a_host)
 
 
-def no_pods_there_any_more(cell: Cell) -> bool:
+def no_pods_there_any_more(path_check: PathCheck) -> bool:
     """Pods that dial a bare node: else known to be handed on as pods (kubernetes/kubernetes#74383)."""
-    return refused_at_bare_node(cell) and cell.path.client.vantage is Vantage.POD
+    return refused_at_bare_node(path_check) and path_check.path.client.vantage is Vantage.POD
 
 
 BREAK = Break(
@@ -47,9 +47,9 @@ BREAK = Break(
     "the network add-on masquerades pods on their way out of the pod network, as kindnet does",
     Asked(("source_ip",)),
     masquerading_on_the_way_out,
-    cells(knows),
+    path_checks(knows),
     names="network add-on masquerades pod traffic",
     says=KNOWN,
-    may=cells(no_pods_there_any_more),
+    may=path_checks(no_pods_there_any_more),
     scoped=True,
 )

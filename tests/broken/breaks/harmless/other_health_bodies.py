@@ -10,7 +10,7 @@ BREAK = Break(
     "health checks have the right status, and no serviceProxyHealthy in the document, as other proxies",
     Asked(("health_checks",)),
     lying("other-words"),
-    lambda row: asks(row, About.PROXY),
+    lambda check: asks(check, About.PROXY),
     names="load balancers go by the status",
     says=KNOWN,
     scoped=True,

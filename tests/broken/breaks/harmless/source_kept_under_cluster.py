@@ -3,9 +3,9 @@
 from contextlib import AbstractContextManager
 
 from esipp.checks.model import Role, TrafficPolicy, Vantage
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
-from tests.broken.breakage import KNOWN, Asked, Break, Group, cells
+from tests.broken.breakage import KNOWN, Asked, Break, Group, path_checks
 from tests.broken.masquerading import NODE
 from tests.broken.matching import came_by
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -32,12 +32,12 @@ def keeping(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.live(rules)
 
 
-def knows(cell: Cell) -> bool:
+def knows(path_check: PathCheck) -> bool:
     """Clients outside at that node's nodePorts, where a rewritten source is expected. A policy not named is Cluster."""
-    path = cell.path
+    path = path_check.path
     local = path.service is not None and path.service.policy is TrafficPolicy.LOCAL
     there = path.entry.kind in NODE_PORTS and path.entry.role is Role.ENDPOINT_NODE
-    return there and not local and path.client.vantage is Vantage.OUTSIDE and cell.accept == NODE
+    return there and not local and path.client.vantage is Vantage.OUTSIDE and path_check.accept == NODE
 
 
 BREAK = Break(
@@ -46,7 +46,7 @@ BREAK = Break(
     "a node does not rewrite the source on the way to its own pods, also where the policy is Cluster",
     Asked(("source_ip",)),
     keeping,
-    cells(knows),
+    path_checks(knows),
     names="the API does not demand",
     says=KNOWN,
     scoped=True,

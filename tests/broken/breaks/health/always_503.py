@@ -1,12 +1,12 @@
 """Every health check says 503."""
 
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from tests.broken.breakage import Break, Group
 from tests.broken.health_proxies import TOLD, asked, at_rest, lying
 
 
-def notices(row: Row) -> bool:
-    question = asked(row, *TOLD)
+def notices(check: Check) -> bool:
+    question = asked(check, *TOLD)
     return question is not None and bool(question.local_pods)
 
 

@@ -10,8 +10,8 @@ BREAK = Break(
     "every node's health check says 500",
     at_rest(),
     lying("500"),
-    lambda row: asks(row, About.STATUS),
-    opens=lambda row: asks(row, About.TRUTH),
+    lambda check: asks(check, About.STATUS),
+    opens=lambda check: asks(check, About.TRUTH),
     names="something else answers",
     scoped=True,
 )

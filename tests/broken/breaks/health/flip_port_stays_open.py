@@ -28,7 +28,7 @@ BREAK = Break(
     "every node goes on answering at a service's health-check port when its policy has left Local",
     OF_FLIPS,
     staying_open,
-    lambda row: flips(row, Flipping.DEFAULT, None, FlipClaim.HEALTH_CLOSED, FlipClaim.HEALTH_PROMPT),
+    lambda check: flips(check, Flipping.DEFAULT, None, FlipClaim.HEALTH_CLOSED, FlipClaim.HEALTH_PROMPT),
     names="keeps the listener",
     at_once=False,
     scoped=True,

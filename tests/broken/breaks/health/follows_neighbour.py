@@ -2,8 +2,8 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.checks.check import Row
-from esipp.checks.interoperability import InteropRow
+from esipp.checks.check import Check
+from esipp.checks.interoperability import InteroperabilityCheck
 from esipp.checks.model import Family
 from esipp.scenarios.interoperability.objects import A, B
 from tests.broken.breakage import Asked, Break, Group
@@ -23,9 +23,13 @@ def following(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.live(rules)
 
 
-def notices(row: Row) -> bool:
-    """Rows about the answers of the health check of the service that is watched."""
-    return isinstance(row, InteropRow) and row.trial == "neighbours" and row.claim in ("status", "document")
+def notices(check: Check) -> bool:
+    """Checks about the answers of the health check of the service that is watched."""
+    return (
+        isinstance(check, InteroperabilityCheck)
+        and check.trial == "neighbours"
+        and check.claim in ("status", "document")
+    )
 
 
 BREAK = Break(

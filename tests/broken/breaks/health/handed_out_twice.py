@@ -3,8 +3,8 @@
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from esipp.checks.check import Level, Row
-from esipp.checks.health import About, QuestionRow, Situation
+from esipp.checks.check import Check, Level
+from esipp.checks.health import About, HealthAnswerCheck, Situation
 from esipp.scenarios.health.objects import service_name
 from tests.broken.breakage import Break, Group
 from tests.broken.health_proxies import TOLD, at_rest, redirected
@@ -22,14 +22,18 @@ def answered_by_another(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.live(rules)
 
 
-def notices(row: Row) -> bool:
+def notices(check: Check) -> bool:
     """Where the first service has pods and the second has none, and wherever the answer says whose it is."""
-    if not isinstance(row, QuestionRow) or row.question.situation is not SECOND or row.level is Level.RECORD:
+    if (
+        not isinstance(check, HealthAnswerCheck)
+        or check.question.situation is not SECOND
+        or check.level is Level.RECORD
+    ):
         return False
-    there = replace(row.question, situation=FIRST).local_pods
-    if row.about in (*TOLD, About.COUNT, About.WEIGHT):
+    there = replace(check.question, situation=FIRST).local_pods
+    if check.about in (*TOLD, About.COUNT, About.WEIGHT):
         return there > 0
-    return row.about is About.DOCUMENT
+    return check.about is About.DOCUMENT
 
 
 BREAK = Break(

@@ -1,14 +1,14 @@
 """Health checks are answered in IPv4 only."""
 
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from esipp.checks.health import About
 from esipp.checks.model import Family
 from tests.broken.breakage import Break, Group
 from tests.broken.health_proxies import READ, asked, at_rest, refusing
 
 
-def in_ipv6(row: Row, *parts: About) -> bool:
-    question = asked(row, *parts)
+def in_ipv6(check: Check, *parts: About) -> bool:
+    question = asked(check, *parts)
     return question is not None and question.family is Family.IPV6
 
 
@@ -18,8 +18,8 @@ BREAK = Break(
     "on a dual-stack cluster every node listens for health checks in IPv4 only",
     at_rest(),
     refusing(Family.IPV6),
-    lambda row: in_ipv6(row, About.STATUS),
-    opens=lambda row: in_ipv6(row, *READ),
+    lambda check: in_ipv6(check, About.STATUS),
+    opens=lambda check: in_ipv6(check, *READ),
     names="in this family",
     scoped=True,
 )

@@ -10,7 +10,7 @@ BREAK = Break(
     "no node's health check has the header X-Load-Balancing-Endpoint-Weight",
     Asked(("health_checks",)),
     lying("weight"),
-    lambda row: asks(row, About.WEIGHT),
+    lambda check: asks(check, About.WEIGHT),
     names="the weight header is missing",
     scoped=True,
 )

@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from esipp.checks.health import About, Place, Situation
 from esipp.checks.model import Role
 from esipp.scenarios.health.objects import service_name
@@ -21,8 +21,8 @@ def not_serving(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.live(rules)
 
 
-def notices(row: Row) -> bool:
-    question = asked(row, About.TRUTH)
+def notices(check: Check) -> bool:
+    question = asked(check, About.TRUTH)
     return question is not None and (question.situation, question.place) == (BROKEN, Place.ENDPOINT_NODE)
 
 

@@ -24,6 +24,6 @@ BREAK = Break(
     # The proxy stands before all node ports, for this trial's ports come and go. So what they serve is not asked.
     Asked(("health_checks",), (SETTLED, "healthcheck.lifecycle.")),
     staying_open,
-    lambda row: claims(row, "lifecycle", "freed-by-policy", "freed-by-type", "freed-by-deletion"),
+    lambda check: claims(check, "lifecycle", "freed-by-policy", "freed-by-type", "freed-by-deletion"),
     names="the listener survives",
 )

@@ -11,7 +11,7 @@ BREAK = Break(
     "every node refuses connections to health-check node ports",
     at_rest(),
     refusing(*Family),
-    lambda row: asks(row, About.STATUS),
+    lambda check: asks(check, About.STATUS),
     opens=reads,
     names="nobody listens",
     scoped=True,

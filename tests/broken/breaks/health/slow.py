@@ -10,7 +10,7 @@ BREAK = Break(
     "every node's health check is answered after three seconds, when nobody waits any more",
     at_rest(),
     lying("slow"),
-    lambda row: asks(row, About.STATUS),
+    lambda check: asks(check, About.STATUS),
     opens=reads,
     names="not answered in time",
     scoped=True,

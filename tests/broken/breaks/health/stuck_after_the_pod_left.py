@@ -9,7 +9,7 @@ BREAK = Break(
     "a health check that has said 200 once says so for ever: also when the node's last pod is told to end",
     at_rest("healthcheck.terminating."),
     lying("stuck"),
-    lambda row: claims(row, "terminating", "status", "count"),
+    lambda check: claims(check, "terminating", "status", "count"),
     names="terminating endpoints count as ready",
     scoped=True,
 )

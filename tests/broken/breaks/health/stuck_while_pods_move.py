@@ -1,13 +1,13 @@
 """A node's health check goes on saying 200 while pods move."""
 
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from tests.broken.breakage import Asked, Break, Group
 from tests.broken.health_proxies import claims, lying
 
 
-def notices(row: Row) -> bool:
+def notices(check: Check) -> bool:
     """Pods that move, and the node's last pod when it ends: the whole suite is asked."""
-    return claims(row, "placement", "status", "count") or claims(row, "terminating", "status", "count")
+    return claims(check, "placement", "status", "count") or claims(check, "terminating", "status", "count")
 
 
 BREAK = Break(
@@ -18,5 +18,7 @@ BREAK = Break(
     lying("stuck"),
     notices,
     names="the health check is stuck",
-    unsure=lambda row: claims(row, "placement", "prompt"),  # it times the rounds that were followed: here few, or none
+    unsure=lambda check: claims(
+        check, "placement", "prompt"
+    ),  # it times the rounds that were followed: here few, or none
 )

@@ -10,7 +10,7 @@ BREAK = Break(
     "every node's health check counts one endpoint more than there is, in the document and in the weight",
     at_rest(),
     lying("count"),
-    lambda row: asks(row, About.COUNT, About.WEIGHT),
+    lambda check: asks(check, About.COUNT, About.WEIGHT),
     names="endpoints are counted wrongly",
     scoped=True,
     fixed=True,

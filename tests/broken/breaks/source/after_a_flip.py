@@ -28,7 +28,7 @@ BREAK = Break(
     "the endpoint node goes on masquerading a service's traffic once its policy has been Cluster, also under Local",
     OF_FLIPS,
     rewriting_from_then_on,
-    lambda row: flips(row, SERVICE, At.ENDPOINT_NODE, FlipClaim.SETTLES, FlipClaim.PROMPT),
+    lambda check: flips(check, SERVICE, At.ENDPOINT_NODE, FlipClaim.SETTLES, FlipClaim.PROMPT),
     names="rewritten by the node that took it",
     at_once=False,
     scoped=True,

@@ -3,9 +3,9 @@
 from contextlib import AbstractContextManager
 
 from esipp.checks.model import Path, Role, TrafficPolicy
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from suites.clients import OUTSIDE_1, OUTSIDE_2
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.masquerading import CLIENT, grouped
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.ways import into_pods, rests_on, sent_on_by
@@ -49,9 +49,9 @@ Session affinity is among them, although its own path is spoiled, too: its contr
 """
 
 
-def notices(cell: Cell) -> bool:
+def notices(path_check: PathCheck) -> bool:
     """Checks that want the client's own address on a spoiled path, and rest on no other such path."""
-    return cell.accept == CLIENT and spoiled(cell.path) and not undecided(cell)
+    return path_check.accept == CLIENT and spoiled(path_check.path) and not undecided(path_check)
 
 
 BREAK = Break(
@@ -60,7 +60,7 @@ BREAK = Break(
     "the endpoint node rewrites one client's address to that of another client outside, where it keeps the source",
     Asked(("source_ip",)),
     swapping,
-    cells(notices),
+    path_checks(notices),
     names="address of another client",
     opens=undecided,
     scoped=True,

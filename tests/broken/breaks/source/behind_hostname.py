@@ -5,10 +5,10 @@ from contextlib import contextmanager
 
 from esipp.checks.check import Level
 from esipp.checks.model import Balancer, EntryKind, Protocol, Role, TrafficPolicy
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
 from tests.broken.balancing import HOSTNAME_PROXY, WITH_PROXY, balancer_addresses
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.masquerading import grouped
 from tests.broken.matching import MASQUERADE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -37,31 +37,31 @@ def masquerading_the_proxy(nodes: Nodes) -> Iterator[Placed]:
         yield placed
 
 
-def masqueraded(cell: Cell) -> bool:
+def masqueraded(path_check: PathCheck) -> bool:
     """Paths through a proxy to a pod of a Local Service: a node must not rewrite the proxy's address.
 
     The rules name pods. A backend on the host network is none of them, and sees the proxy as before.
     """
-    path = cell.path
+    path = path_check.path
     if path.service is None or path.entry.kind is not EntryKind.VIP or path.service.balancer in FORWARDERS:
         return False
-    local = path.service.policy is TrafficPolicy.LOCAL and cell.level is not Level.RECORD
+    local = path.service.policy is TrafficPolicy.LOCAL and path_check.level is not Level.RECORD
     return local and path.protocol is Protocol.TCP and into_pods(path)
 
 
-def as_its_own_node(cell: Cell) -> bool:
+def as_its_own_node(path_check: PathCheck) -> bool:
     """Clients on the endpoint node: the node that masquerades is their own.
 
     A host process is then seen as it must be. A pod is seen as where the network add-on masquerades what pods send to
     addresses outside the cluster, and that is allowed. Only clients elsewhere can tell.
     """
-    named = cell.path.service is not None and cell.path.service.balancer is Balancer.DEFAULT
-    return named and masqueraded(cell) and cell.path.client.role is Role.ENDPOINT_NODE
+    named = path_check.path.service is not None and path_check.path.service.balancer is Balancer.DEFAULT
+    return named and masqueraded(path_check) and path_check.path.client.role is Role.ENDPOINT_NODE
 
 
-def notices(cell: Cell) -> bool:
+def notices(path_check: PathCheck) -> bool:
     """All such paths, but those of clients on the node that masquerades."""
-    return masqueraded(cell) and not as_its_own_node(cell)
+    return masqueraded(path_check) and not as_its_own_node(path_check)
 
 
 BREAK = Break(
@@ -70,7 +70,7 @@ BREAK = Break(
     "the load balancer announces a hostname, and nodes masquerade what it sends to the pods of Local Services",
     Asked(("source_ip",), own=HOSTNAME_PROXY, options=WITH_PROXY),
     masquerading_the_proxy,
-    cells(notices),
+    path_checks(notices),
     names="that node masquerades|address of a node|a node's",
-    may=cells(as_its_own_node),
+    may=path_checks(as_its_own_node),
 )

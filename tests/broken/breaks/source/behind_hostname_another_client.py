@@ -1,7 +1,7 @@
 """By a hostname one client's packets come with another client's address."""
 
 from tests.broken.balancing import HOSTNAME_FORWARDER, PROFILE
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.breaks.source.another_client import notices, swapping, undecided
 
 BREAK = Break(
@@ -10,7 +10,7 @@ BREAK = Break(
     "the load balancer announces a hostname, and the endpoint node rewrites one client's address to another's",
     Asked(("source_ip",), (".outside-1-to-", ".outside-2-to-"), own=HOSTNAME_FORWARDER, options=PROFILE),
     swapping,
-    cells(notices),
+    path_checks(notices),
     names="address of another client",
     opens=undecided,
 )

@@ -3,9 +3,9 @@
 from contextlib import AbstractContextManager
 
 from esipp.checks.model import Backends, EntryKind, Path, Role, Vantage
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.masquerading import CLIENT
 from tests.broken.matching import MASQUERADE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -27,10 +27,10 @@ def stays_on_the_node(path: Path) -> bool:
     return host_network and path.client.role is Role.ENDPOINT_NODE
 
 
-def notices(cell: Cell) -> bool:
-    path = cell.path
+def notices(path_check: PathCheck) -> bool:
+    path = path_check.path
     a_pods = path.client.vantage is Vantage.POD and path.entry.kind is EntryKind.CLUSTER_IP
-    return a_pods and cell.accept == CLIENT and not stays_on_the_node(path)
+    return a_pods and path_check.accept == CLIENT and not stays_on_the_node(path)
 
 
 BREAK = Break(
@@ -39,7 +39,7 @@ BREAK = Break(
     "every node masquerades all connections to the run's ClusterIPs, as kube-proxy with masqueradeAll",
     Asked(("source_ip",)),
     masquerading_all,
-    cells(notices),
+    path_checks(notices),
     names="masqueradeAll",
     scoped=True,
 )

@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 
 from esipp.checks.model import AddressClass, Role
 from esipp.judging.topology import family_of
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.masquerading import pod_addresses
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
@@ -29,7 +29,7 @@ BREAK = Break(
     "the endpoint node does not masquerade what a pod sends to itself through its service",
     Asked(("source_ip",)),
     leaving_hairpins,
-    cells(lambda cell: cell.accept == HAIRPIN),
+    path_checks(lambda path_check: path_check.accept == HAIRPIN),
     names="cannot reach itself|masqueraded that",
     scoped=True,
     fixed=True,

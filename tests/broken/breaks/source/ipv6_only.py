@@ -1,7 +1,7 @@
 """Only over IPv6 is masqueraded what enters the pod network."""
 
 from esipp.checks.model import Family
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.masquerading import NAMES_THE_NODE, changed_into_pod_network, into_own_pods
 
 BREAK = Break(
@@ -10,7 +10,7 @@ BREAK = Break(
     "every node masquerades what enters the pod network from outside it, over IPv6 only",
     Asked(("source_ip",)),
     into_own_pods(families=(Family.IPV6,)),
-    cells(lambda cell: changed_into_pod_network(cell) and cell.path.family is Family.IPV6),
+    path_checks(lambda path_check: changed_into_pod_network(path_check) and path_check.path.family is Family.IPV6),
     names=NAMES_THE_NODE,
     scoped=True,
 )

@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 
 from suites.clients import OUTSIDE_1
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.masquerading import (
     NAMES_THE_NODE,
     PROXY,
@@ -36,7 +36,11 @@ BREAK = Break(
     "every node masquerades what one of two clients outside sends into the pod network",
     Asked(("source_ip",)),
     masquerading_one,
-    cells(lambda cell: changed_into_pod_network(cell) and cell.accept != PROXY and cell.path.client == OUTSIDE_1),
+    path_checks(
+        lambda path_check: (
+            changed_into_pod_network(path_check) and path_check.accept != PROXY and path_check.path.client == OUTSIDE_1
+        )
+    ),
     names=NAMES_THE_NODE,
     scoped=True,
 )

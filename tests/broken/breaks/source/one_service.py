@@ -3,9 +3,9 @@
 from contextlib import AbstractContextManager
 
 from esipp.checks.model import Family, Role
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from suites.path_checks import NODE_PORT_LOCAL
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.masquerading import CLIENT, NAMES_THE_NODE
 from tests.broken.matching import MASQUERADE, SENT_ON_HERE, came_by
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -24,11 +24,11 @@ def masquerading_one(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.live(rules)
 
 
-def notices(cell: Cell) -> bool:
-    path = cell.path
+def notices(path_check: PathCheck) -> bool:
+    path = path_check.path
     at_its_node_port = path.service == NODE_PORT_LOCAL and path.entry.kind in NODE_PORTS
     here = path.entry.role is Role.ENDPOINT_NODE and not from_the_node(path, Role.ENDPOINT_NODE)
-    return at_its_node_port and here and cell.accept == CLIENT
+    return at_its_node_port and here and path_check.accept == CLIENT
 
 
 BREAK = Break(
@@ -37,7 +37,7 @@ BREAK = Break(
     "the endpoint node masquerades connections to the nodePorts of one service, and of no other",
     Asked(("source_ip",)),
     masquerading_one,
-    cells(notices),
+    path_checks(notices),
     names=NAMES_THE_NODE,
     scoped=True,
 )

@@ -3,9 +3,9 @@
 from contextlib import AbstractContextManager
 
 from esipp.checks.model import EntryKind, Family, TrafficPolicy, Vantage
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from tests.broken.balancing import ONLY_POOL, PROFILE, PUBLIC
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.masquerading import CLIENT
 from tests.broken.matching import MASQUERADE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -23,21 +23,21 @@ def masquerading_by_vip(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.live(rules)
 
 
-def at_vips(cell: Cell) -> bool:
+def at_vips(path_check: PathCheck) -> bool:
     """Paths from outside by an IPv4 VIP whose balancer forwards, into the pod network."""
-    path = cell.path
+    path = path_check.path
     at_vip = path.entry.kind is EntryKind.VIP and not by_a_proxy(path) and path.family is Family.IPV4
     return at_vip and path.client.vantage is Vantage.OUTSIDE and into_pods(path)
 
 
-def notices(cell: Cell) -> bool:
-    kept = cell.path.service is not None and cell.path.service.policy is TrafficPolicy.LOCAL
-    return at_vips(cell) and kept and cell.accept == CLIENT
+def notices(path_check: PathCheck) -> bool:
+    kept = path_check.path.service is not None and path_check.path.service.policy is TrafficPolicy.LOCAL
+    return at_vips(path_check) and kept and path_check.accept == CLIENT
 
 
-def inside(cell: Cell) -> bool:
+def inside(path_check: PathCheck) -> bool:
     """Processes of nodes that dial the VIP are masqueraded as well, if by an address of their own node's."""
-    return cell.path.entry.kind is EntryKind.VIP and cell.path.client.vantage is Vantage.NODE
+    return path_check.path.entry.kind is EntryKind.VIP and path_check.path.client.vantage is Vantage.NODE
 
 
 BREAK = Break(
@@ -46,7 +46,7 @@ BREAK = Break(
     "nodes masquerade what comes by VIPs, which are public, from clients, which are private",
     Asked(("source_ip",), own=("--default", "reference-ecmp", ONLY_POOL, PUBLIC), options=PROFILE),
     masquerading_by_vip,
-    cells(notices),
+    path_checks(notices),
     names="that node masquerades|a node's",
-    may=cells(lambda cell: at_vips(cell) or inside(cell)),
+    may=path_checks(lambda path_check: at_vips(path_check) or inside(path_check)),
 )

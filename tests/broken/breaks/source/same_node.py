@@ -3,8 +3,8 @@
 from contextlib import AbstractContextManager
 
 from esipp.checks.model import Role
-from esipp.checks.path import Cell
-from tests.broken.breakage import Asked, Break, Group, cells
+from esipp.checks.path import PathCheck
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.masquerading import CLIENT, NAMES_THE_NODE, PROXY, pod_addresses
 from tests.broken.matching import MASQUERADE, SENT_ON_HERE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -22,11 +22,11 @@ def masquerading_on_the_same_node(nodes: Nodes) -> AbstractContextManager[Placed
     return nodes.live(rules)
 
 
-def notices(cell: Cell) -> bool:
+def notices(path_check: PathCheck) -> bool:
     """A client or a proxy that enters at the endpoint's node; its own processes keep an address of theirs."""
-    here = sent_on_by(cell.path) is Role.ENDPOINT_NODE and into_pods(cell.path)
-    itself = cell.accept == CLIENT and not from_the_node(cell.path, Role.ENDPOINT_NODE)
-    return here and (itself or cell.accept == PROXY)
+    here = sent_on_by(path_check.path) is Role.ENDPOINT_NODE and into_pods(path_check.path)
+    itself = path_check.accept == CLIENT and not from_the_node(path_check.path, Role.ENDPOINT_NODE)
+    return here and (itself or path_check.accept == PROXY)
 
 
 BREAK = Break(
@@ -35,7 +35,7 @@ BREAK = Break(
     "a node masquerades what it sends on to an endpoint of its own, and nothing that goes to another node",
     Asked(("source_ip",)),
     masquerading_on_the_same_node,
-    cells(notices),
+    path_checks(notices),
     names=NAMES_THE_NODE,
     scoped=True,
 )

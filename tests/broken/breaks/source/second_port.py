@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 
 from esipp.checks.model import Family, Port
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.masquerading import NAMES_THE_NODE
 from tests.broken.matching import MASQUERADE, came_by, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -33,7 +33,7 @@ BREAK = Break(
     "every node masquerades connections to the second port of a service, and to none of its others",
     Asked(("source_ip",)),
     masquerading_second_ports,
-    cells(lambda cell: cell.path.port is SECOND),
+    path_checks(lambda path_check: path_check.path.port is SECOND),
     names=NAMES_THE_NODE,
     scoped=True,
 )

@@ -2,9 +2,9 @@
 
 from contextlib import AbstractContextManager
 
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from esipp.checks.model import Family, Role, TrafficPolicy
-from esipp.checks.policy_change import At, FlipClaim, FlippedRow, Flipping
+from esipp.checks.policy_change import At, FlipClaim, FlippedCheck, Flipping
 from tests.broken.breakage import Break, Group
 from tests.broken.flipping import OF_FLIPS, after_each_flip, flips
 from tests.broken.matching import MASQUERADE, came_by
@@ -24,9 +24,9 @@ def rewriting_for_a_while(nodes: Nodes) -> AbstractContextManager[Placed]:
     return after_each_flip(nodes, (SERVICE.object_name,), (), make, SECONDS, TrafficPolicy.LOCAL)
 
 
-def at_the_node(row: Row) -> bool:
+def at_the_node(check: Check) -> bool:
     """Any claim about that Service at the endpoint node."""
-    return isinstance(row, FlippedRow) and (row.service, row.at) == (SERVICE, At.ENDPOINT_NODE)
+    return isinstance(check, FlippedCheck) and (check.service, check.at) == (SERVICE, At.ENDPOINT_NODE)
 
 
 BREAK = Break(
@@ -35,7 +35,7 @@ BREAK = Break(
     "the endpoint node goes on masquerading a service's traffic for nine seconds after each flip back to Local",
     OF_FLIPS,
     rewriting_for_a_while,
-    lambda row: flips(row, SERVICE, At.ENDPOINT_NODE, FlipClaim.PROMPT),
+    lambda check: flips(check, SERVICE, At.ENDPOINT_NODE, FlipClaim.PROMPT),
     names="rewriting|goes on for seconds",
     may=at_the_node,
     at_once=False,

@@ -1,7 +1,7 @@
 """Only over UDP is masqueraded what enters the pod network."""
 
 from esipp.checks.model import Protocol
-from tests.broken.breakage import Asked, Break, Group, cells
+from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.masquerading import NAMES_THE_NODE, changed_into_pod_network, into_own_pods
 
 BREAK = Break(
@@ -10,7 +10,7 @@ BREAK = Break(
     "every node masquerades what enters the pod network from outside it, over UDP only",
     Asked(("source_ip",)),
     into_own_pods("--protocol", "udp"),
-    cells(lambda cell: changed_into_pod_network(cell) and cell.path.protocol is Protocol.UDP),
+    path_checks(lambda path_check: changed_into_pod_network(path_check) and path_check.path.protocol is Protocol.UDP),
     names=NAMES_THE_NODE,
     scoped=True,
     fixed=True,

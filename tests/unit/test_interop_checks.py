@@ -1,4 +1,4 @@
-"""The rows of inter-operation: who stands where, what must answer beside what must not, and what is known to differ."""
+"""Checks of interoperability: who stands where, what must answer, what must not, and what is known to differ."""
 
 from collections import Counter
 from types import SimpleNamespace
@@ -16,17 +16,17 @@ from esipp.cluster.client import ApiError, Cluster
 from esipp.judging.paths import judge
 from esipp.preflight import cluster_dns as dns
 from esipp.report.matrix import WIDTH
-from esipp.report.pages import rows_page
+from esipp.report.pages import checks_page
 from esipp.report.terminal import summary
 from esipp.scenarios.interoperability import scale_services as crowd
 from esipp.scenarios.interoperability.dns import CLUSTER_DOMAIN, say, say_addresses
 from esipp.scenarios.interoperability.objects import props
 from esipp.testbed.objects import Ground
 from suites.interoperability import inside, trials
-from suites.interoperability.checks import CELLS as ALL
+from suites.interoperability.checks import CHECKS as ALL
 from tests.unit.recorded_world import recorded
 from tests.unit.world import (
-    CELLS,
+    CHECKS,
     FEATURES,
     NODE_ADDRESSES,
     NODES,
@@ -40,17 +40,17 @@ from tests.unit.world import (
     verdict,
 )
 
-BARE = tuple(each.id for each in inside.CELLS if each.path.client.role is Role.BARE_NODE)
+BARE = tuple(each.id for each in inside.CHECKS if each.path.client.role is Role.BARE_NODE)
 OUTSIDE_BARE = "interop.nodeport.local.tcp.ipv4.outside-1-to-bare-node"
 OWN_PORT = "interop.nodeport.local.tcp.ipv4.{}-on-bare-node-to-bare-node"
 VIP = "interop.loadbalancer.local.tcp.ipv4.{}-on-bare-node-to-vip"
 
 
 def test_ids_are_this_suites_own_and_collide_with_none() -> None:
-    assert all(row.id.startswith("interop.") for row in ALL)
-    assert [name for name, count in Counter(row.id for row in ALL).items() if count > 1] == []
-    assert {row.suite for row in ALL} == {"interoperability"}
-    shared = {cell.path for cell in inside.CELLS} & {cell.path for cell in SOURCE_IP}
+    assert all(check.id.startswith("interop.") for check in ALL)
+    assert [name for name, count in Counter(check.id for check in ALL).items() if count > 1] == []
+    assert {check.suite for check in ALL} == {"interoperability"}
+    shared = {path_check.path for path_check in inside.CHECKS} & {path_check.path for path_check in SOURCE_IP}
     assert shared, "some paths are those of the source IP suite, and are probed once for both"
 
 
@@ -73,12 +73,12 @@ def test_what_is_served_inside_is_silent_outside_at_the_same_node_and_of_the_sam
     """So that a data plane which takes Local for Cluster fails, and one that drops everybody as well."""
     silent = {
         (c.path.service, c.path.entry, c.path.protocol, c.path.family)
-        for c in inside.CELLS
+        for c in inside.CHECKS
         if c.is_negative and c.path.client.vantage is Vantage.OUTSIDE
     }
     served = {
         (c.path.service, c.path.entry, c.path.protocol, c.path.family)
-        for c in inside.CELLS
+        for c in inside.CHECKS
         if c.id in BARE and c.accept == {AddressClass.CLIENT} and c.path.entry.role is Role.BARE_NODE
     }
     local = {each for each in served if each[0].policy is TrafficPolicy.LOCAL and each[0].backends is Backends.POD}
@@ -88,15 +88,15 @@ def test_what_is_served_inside_is_silent_outside_at_the_same_node_and_of_the_sam
 
 @pytest.mark.parametrize("identity", BARE)
 def test_in_cluster_clients_that_are_dropped_on_bare_nodes_are_noticed(identity: str) -> None:
-    cell = by_id(identity)
-    said = verdict(cell, show(cell.path, AddressClass.DROPPED))
-    assert said.status is (Status.PASS if cell.is_negative else Status.FAIL)
+    path_check = by_id(identity)
+    said = verdict(path_check, show(path_check.path, AddressClass.DROPPED))
+    assert said.status is (Status.PASS if path_check.is_negative else Status.FAIL)
 
 
 @pytest.mark.parametrize("seen", [AddressClass.NODE, AddressClass.CLIENT])
 def test_a_bare_node_that_serves_clients_outside_is_noticed(seen: AddressClass) -> None:
-    for cell in (c for c in inside.CELLS if c.is_negative and c.path.client.vantage is Vantage.OUTSIDE):
-        assert verdict(cell, show(cell.path, seen)).status is Status.FAIL
+    for path_check in (c for c in inside.CHECKS if c.is_negative and c.path.client.vantage is Vantage.OUTSIDE):
+        assert verdict(path_check, show(path_check.path, seen)).status is Status.FAIL
 
 
 @pytest.mark.parametrize("who", ["pod", "host"])
@@ -113,44 +113,50 @@ def test_a_bare_node_that_serves_clients_outside_is_noticed(seen: AddressClass) 
 def test_nftables_had_no_short_circuit_before_1_33_6(
     identity: str, who: str, version: str, mode: str, status: Status
 ) -> None:
-    cell = by_id(identity.format(who))
+    path_check = by_id(identity.format(who))
     facts = {"kube-proxy-version": version, "proxy-mode": mode}
-    said = verdict(cell, show(cell.path, AddressClass.DROPPED), facts=facts)
+    said = verdict(path_check, show(path_check.path, AddressClass.DROPPED), facts=facts)
     assert said.status is status
     assert ("#131765" in titles(said.references)) is (status is Status.KNOWN)
 
 
-def test_silent_rows_rest_on_siblings_that_answer_and_not_on_what_is_known_to_be_missing_before_1_33_6() -> None:
-    cell = by_id(OUTSIDE_BARE)
-    for control in cell.controls[1:]:
-        assert verdict(cell, also=[show(control.path, AddressClass.DROPPED)]).status is Status.INCONCLUSIVE
-    *own, served = cell.controls
-    assert {control.path.client for control in own} == {cell.path.client}
+def test_silent_checks_rest_on_siblings_that_answer_and_not_on_what_is_known_to_be_missing_before_1_33_6() -> None:
+    path_check = by_id(OUTSIDE_BARE)
+    for control in path_check.controls[1:]:
+        assert verdict(path_check, also=[show(control.path, AddressClass.DROPPED)]).status is Status.INCONCLUSIVE
+    *own, served = path_check.controls
+    assert {control.path.client for control in own} == {path_check.path.client}
     assert (served.path.client.role, served.path.entry.kind) == (Role.BARE_NODE, EntryKind.CLUSTER_IP)
 
 
 def test_what_a_sentence_says_of_clients_inside_is_looked_at_in_the_same_window() -> None:
-    told = [cell for cell in inside.CELLS if cell.requirement.startswith("While a pod on that node reaches")]
+    told = [
+        path_check
+        for path_check in inside.CHECKS
+        if path_check.requirement.startswith("While a pod on that node reaches")
+    ]
     assert len(told) == 16
-    for cell in told:
-        served = [c for c in cell.controls if c.path.client.vantage is Vantage.POD]
-        assert [(c.path.client.role, c.path.service) for c in served] == [(cell.path.entry.role, cell.path.service)]
+    for path_check in told:
+        served = [c for c in path_check.controls if c.path.client.vantage is Vantage.POD]
+        assert [(c.path.client.role, c.path.service) for c in served] == [
+            (path_check.path.entry.role, path_check.path.service)
+        ]
 
 
 def test_sentences_of_trials_say_of_whom_where_and_from_whom() -> None:
-    for row in trials.CELLS:
-        assert not {"{", "}"} & set(row.requirement + row.must), row.id
-        assert row.kind is None or row.claim == "gone" or trials.KINDS[row.kind] in row.requirement, row.id
-        assert row.trial != "many" or row.place is None or trials.PLACES[row.place] in row.requirement, row.id
-        assert row.client is None or trials.WHO[row.client.name] in row.requirement, row.id
-    said = {row.id: row.must for row in trials.CELLS}
+    for check in trials.CHECKS:
+        assert not {"{", "}"} & set(check.requirement + check.must), check.id
+        assert check.kind is None or check.claim == "gone" or trials.KINDS[check.kind] in check.requirement, check.id
+        assert check.trial != "many" or check.place is None or trials.PLACES[check.place] in check.requirement, check.id
+        assert check.client is None or trials.WHO[check.client.name] in check.requirement, check.id
+    said = {check.id: check.must for check in trials.CHECKS}
     assert said["interop.many.loadbalancer-local.status.endpoint-node"] == "200, of every service"
     assert said["interop.many.loadbalancer-local.status.control-plane"] == "503, of every service"
 
 
 def test_the_control_planes_node_is_as_any_other_but_to_load_balancers() -> None:
-    own = [c for c in inside.CELLS if c.path.service and c.path.service.backends is Backends.CONTROL_PLANE]
-    assert all("nodes.control-plane" in cell.features for cell in own)
+    own = [c for c in inside.CHECKS if c.path.service and c.path.service.backends is Backends.CONTROL_PLANE]
+    assert all("nodes.control-plane" in path_check.features for path_check in own)
     recorded = {(c.path.client.vantage, c.path.entry.kind) for c in own if c.level is Level.RECORD}
     assert recorded == {(Vantage.OUTSIDE, EntryKind.VIP)}
     asked = next(c for c in own if c.path.entry.role is Role.CONTROL_PLANE)
@@ -161,18 +167,20 @@ def test_the_control_planes_node_is_as_any_other_but_to_load_balancers() -> None
 
 
 def test_host_network_backends_show_masqueraded_pods_only_where_the_add_on_does_so() -> None:
-    cell = by_id("interop.nodeport.local.host-network.tcp.ipv4.pod-on-bare-node-to-bare-node")
+    path_check = by_id("interop.nodeport.local.host-network.tcp.ipv4.pod-on-bare-node-to-bare-node")
     masqueraded = {"pod-to-node.ipv4": "masqueraded"}
-    own, other = (answer(cell.path, NODE_ADDRESSES[NODES[of]][cell.path.family]) for of in (1, 2))
-    assert verdict(cell, own).status is Status.FAIL
-    assert verdict(cell, own, facts=masqueraded).status is Status.KNOWN
-    assert verdict(cell, other, facts=masqueraded).status is Status.FAIL, "a node's address, but not its own node's"
+    own, other = (answer(path_check.path, NODE_ADDRESSES[NODES[of]][path_check.path.family]) for of in (1, 2))
+    assert verdict(path_check, own).status is Status.FAIL
+    assert verdict(path_check, own, facts=masqueraded).status is Status.KNOWN
+    assert verdict(path_check, other, facts=masqueraded).status is Status.FAIL, (
+        "a node's address, but not its own node's"
+    )
 
 
 def test_the_suite_is_of_a_size_that_can_be_read() -> None:
-    assert 100 <= len(inside.CELLS) <= 170
-    assert len(ALL) - len(inside.CELLS) == len(trials.CELLS) < 100
-    assert {cell.id for cell in inside.CELLS} <= {cell.id for cell in CELLS}
+    assert 100 <= len(inside.CHECKS) <= 170
+    assert len(ALL) - len(inside.CHECKS) == len(trials.CHECKS) < 100
+    assert {path_check.id for path_check in inside.CHECKS} <= {path_check.id for path_check in CHECKS}
 
 
 # ----------------------------------------------------------------------------------------------------- what is needed
@@ -182,7 +190,7 @@ def ground() -> Ground:
 
 def test_props_are_those_of_the_trials_that_are_asked() -> None:
     def needed(trial: str) -> tuple[set[str], set[str], set[str]]:
-        made = props([row for row in trials.CELLS if row.trial == trial], ground())
+        made = props([check for check in trials.CHECKS if check.trial == trial], ground())
         pods, services = ({each["metadata"]["name"] for each in of} for of in (made.pods, made.services))
         return pods, services, {client.name for client in made.clients}
 
@@ -263,18 +271,23 @@ def test_lookups_are_compared_as_addresses() -> None:
 
 # ------------------------------------------------------------------------------------------------------- the reports
 def test_the_summary_says_whose_matrix_it_is_where_there_are_several() -> None:
-    cells = [*SOURCE_IP[:40], *inside.CELLS[:40]]
-    verdicts = {cell.id: judge(cell, evidence()) for cell in cells}
-    lines = summary(recorded(cells, verdicts))
+    path_checks = [*SOURCE_IP[:40], *inside.CHECKS[:40]]
+    verdicts = {path_check.id: judge(path_check, evidence()) for path_check in path_checks}
+    lines = summary(recorded(path_checks, verdicts))
     assert [line for line in lines if line.startswith("suite ")] == ["suite source_ip", "suite interoperability"]
     assert max(len(line) for line in lines) <= WIDTH
-    own = summary(recorded(inside.CELLS, {cell.id: verdicts[cell.id] for cell in inside.CELLS if cell.id in verdicts}))
+    own = summary(
+        recorded(
+            inside.CHECKS,
+            {path_check.id: verdicts[path_check.id] for path_check in inside.CHECKS if path_check.id in verdicts},
+        )
+    )
     assert not any(line.startswith("suite ") for line in own), "one suite alone needs no name"
 
 
-def test_the_page_of_rows_tells_paths_and_trials_of_this_suite_under_one_title() -> None:
-    page = rows_page([*SOURCE_IP[:10], *ALL])
+def test_the_page_of_checks_tells_paths_and_trials_of_this_suite_under_one_title() -> None:
+    page = checks_page([*SOURCE_IP[:10], *ALL])
     own = page.partition("## Inter-operation")[2]
-    assert own.startswith(f"\n\n{len(ALL)} rows: ")
+    assert own.startswith(f"\n\n{len(ALL)} checks: ")
     assert "interop.neighbours.kept" in own
     assert "interop." not in page.partition("## Inter-operation")[0]

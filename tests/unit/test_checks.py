@@ -1,4 +1,4 @@
-"""The rows themselves: stable, complete, and each able to fail."""
+"""The checks themselves: stable, complete, and each able to fail."""
 
 import importlib
 import json
@@ -21,8 +21,8 @@ from esipp.checks.model import (
     TrafficPolicy,
     Vantage,
 )
-from esipp.checks.path import Cell, Spread
-from tests.unit.world import CELLS, SOURCE_IP, by_id
+from esipp.checks.path import PathCheck, Spread
+from tests.unit.world import CHECKS, SOURCE_IP, by_id
 
 JSON_FIELDS = (
     "id path requirement level suite service policy internal_policy protocol family client entry expect told spread "
@@ -30,15 +30,15 @@ JSON_FIELDS = (
 )
 
 
-def offenders(holds: Callable[[Cell], object], cells: Iterable[Cell] = CELLS) -> list[str]:
-    """The rows of which it does not hold; one test for all of them, as a test a row would cost seconds."""
-    cells = list(cells)
-    assert cells
-    return [cell.id for cell in cells if not holds(cell)]
+def offenders(holds: Callable[[PathCheck], object], path_checks: Iterable[PathCheck] = CHECKS) -> list[str]:
+    """The checks of which it does not hold; one test for all of them, as a test a check would cost seconds."""
+    path_checks = list(path_checks)
+    assert path_checks
+    return [path_check.id for path_check in path_checks if not holds(path_check)]
 
 
-def negative(cell: Cell) -> bool:
-    return cell.is_negative
+def negative(path_check: PathCheck) -> bool:
+    return path_check.is_negative
 
 
 def test_each_suite_says_what_it_is() -> None:
@@ -48,8 +48,8 @@ def test_each_suite_says_what_it_is() -> None:
 
 
 def test_ids_are_unique_and_fit_for_files() -> None:
-    assert [name for name, count in Counter(cell.id for cell in CELLS).items() if count > 1] == []
-    assert offenders(lambda cell: set(cell.id) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-")) == []
+    assert [name for name, count in Counter(path_check.id for path_check in CHECKS).items() if count > 1] == []
+    assert offenders(lambda path_check: set(path_check.id) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-")) == []
 
 
 def test_a_path_that_is_made_from_another_has_a_key_of_its_own() -> None:
@@ -60,68 +60,72 @@ def test_a_path_that_is_made_from_another_has_a_key_of_its_own() -> None:
 
 
 def test_several_backends_are_asked_of_controls_only() -> None:
-    assert offenders(lambda cell: cell.spread is not Spread.SEVERAL) == []
+    assert offenders(lambda path_check: path_check.spread is not Spread.SEVERAL) == []
 
 
 def test_requirements_are_unique() -> None:
-    assert [text for text, count in Counter(cell.requirement for cell in CELLS).items() if count > 1] == []
+    assert [text for text, count in Counter(path_check.requirement for path_check in CHECKS).items() if count > 1] == []
 
 
-def test_every_row_is_complete() -> None:
-    assert offenders(lambda cell: cell.requirement[0].isupper() and cell.requirement.endswith(".")) == []
-    assert offenders(lambda cell: cell.references) == []
-    assert offenders(lambda cell: cell.suite in suite_names()) == []
-    assert offenders(lambda cell: cell.id.removeprefix("interop.").startswith(cell.path.key)) == []
-    assert offenders(lambda cell: f"family.{cell.path.family.value.lower()}" in cell.features) == []
+def test_every_check_is_complete() -> None:
+    assert (
+        offenders(lambda path_check: path_check.requirement[0].isupper() and path_check.requirement.endswith(".")) == []
+    )
+    assert offenders(lambda path_check: path_check.references) == []
+    assert offenders(lambda path_check: path_check.suite in suite_names()) == []
+    assert offenders(lambda path_check: path_check.id.removeprefix("interop.").startswith(path_check.path.key)) == []
+    assert offenders(lambda path_check: f"family.{path_check.path.family.value.lower()}" in path_check.features) == []
 
 
-def test_only_a_recorded_row_accepts_everything() -> None:
+def test_only_a_recorded_check_accepts_everything() -> None:
     everything = frozenset(AddressClass)
-    assert offenders(lambda cell: (cell.accept == everything) == (cell.level is Level.RECORD)) == []
+    assert offenders(lambda path_check: (path_check.accept == everything) == (path_check.level is Level.RECORD)) == []
 
 
-def test_every_silent_row_has_a_sibling_of_the_same_client_that_answers() -> None:
-    def siblings(cell: Cell) -> list[Path]:
-        return [control.path for control in cell.controls if control.path.service is not None]
+def test_every_silent_check_has_a_sibling_of_the_same_client_that_answers() -> None:
+    def siblings(path_check: PathCheck) -> list[Path]:
+        return [control.path for control in path_check.controls if control.path.service is not None]
 
-    def same_client(cell: Cell) -> bool:
+    def same_client(path_check: PathCheck) -> bool:
         return any(
             (path.client, path.family, path.protocol, path.entry.role)
-            == (cell.path.client, cell.path.family, cell.path.protocol, cell.path.entry.role)
-            for path in siblings(cell)
+            == (path_check.path.client, path_check.path.family, path_check.path.protocol, path_check.path.entry.role)
+            for path in siblings(path_check)
         )
 
-    assert offenders(same_client, filter(negative, CELLS)) == []
+    assert offenders(same_client, filter(negative, CHECKS)) == []
 
 
-def test_every_silent_row_has_a_sibling_with_the_same_backends_that_answers() -> None:
-    def same_backends(cell: Cell) -> bool:
-        wanted = cell.path.service.backends if cell.path.service else None
-        services = [c.path.service for c in cell.controls if c.path != cell.path]
+def test_every_silent_check_has_a_sibling_with_the_same_backends_that_answers() -> None:
+    def same_backends(path_check: PathCheck) -> bool:
+        wanted = path_check.path.service.backends if path_check.path.service else None
+        services = [c.path.service for c in path_check.controls if c.path != path_check.path]
         return any(service is not None and service.backends is wanted for service in services)
 
-    assert offenders(same_backends, filter(negative, CELLS)) == []
+    assert offenders(same_backends, filter(negative, CHECKS)) == []
 
 
 def test_an_outside_client_proves_that_it_is_not_masqueraded() -> None:
-    def proofs(cell: Cell) -> bool:
-        found = [c for c in cell.controls if c.path.entry.kind is EntryKind.NODE_LISTENER]
+    def proofs(path_check: PathCheck) -> bool:
+        found = [c for c in path_check.controls if c.path.entry.kind is EntryKind.NODE_LISTENER]
         return [proof.accept for proof in found] == [frozenset({AddressClass.CLIENT})]
 
-    assert offenders(proofs, (c for c in CELLS if c.path.client.vantage is Vantage.OUTSIDE)) == []
+    assert offenders(proofs, (c for c in CHECKS if c.path.client.vantage is Vantage.OUTSIDE)) == []
 
 
 def test_a_pod_that_dials_another_node_shows_whether_it_is_masqueraded_before_it_is_believed() -> None:
     """Silence at a bare node too: to a masqueraded pod that node is as it is to any node, and says nothing of pods."""
 
-    def listened(cell: Cell) -> bool:
+    def listened(path_check: PathCheck) -> bool:
         return any(
             (control.path.entry.kind, control.path.entry.role, control.path.client)
-            == (EntryKind.NODE_LISTENER, cell.path.entry.role, cell.path.client)
-            for control in cell.controls
+            == (EntryKind.NODE_LISTENER, path_check.path.entry.role, path_check.path.client)
+            for control in path_check.controls
         )
 
-    node_ports = [c for c in CELLS if c.path.entry.kind is EntryKind.NODE_PORT and c.path.client.vantage is Vantage.POD]
+    node_ports = [
+        c for c in CHECKS if c.path.entry.kind is EntryKind.NODE_PORT and c.path.client.vantage is Vantage.POD
+    ]
     elsewhere = [c for c in node_ports if c.path.entry.role is not c.path.client.role]
     silent = [c for c in elsewhere if c.is_negative]
     kept = [c for c in elsewhere if c.accept == {AddressClass.CLIENT}]
@@ -130,27 +134,27 @@ def test_a_pod_that_dials_another_node_shows_whether_it_is_masqueraded_before_it
 
 
 def test_a_host_process_expects_another_nodes_address_only_at_another_node() -> None:
-    hosts = [c for c in CELLS if c.path.client.vantage is Vantage.NODE and AddressClass.NODE in c.accept]
+    hosts = [c for c in CHECKS if c.path.client.vantage is Vantage.NODE and AddressClass.NODE in c.accept]
     rewritten = [c for c in hosts if not c.id.endswith(".answers") and c.level is not Level.RECORD]
     at_a_node = (EntryKind.NODE_PORT, EntryKind.SECOND_ADDRESS)
     assert offenders(lambda c: c.path.entry.kind in at_a_node, rewritten) == []
     assert offenders(lambda c: c.path.entry.role is not c.path.client.role, rewritten) == []
 
 
-def test_no_row_is_its_own_control() -> None:
-    assert offenders(lambda cell: cell.path not in [control.path for control in cell.controls]) == []
+def test_no_check_is_its_own_control() -> None:
+    assert offenders(lambda path_check: path_check.path not in [control.path for control in path_check.controls]) == []
 
 
-def test_every_row_explains_itself() -> None:
-    for cell in CELLS:
-        text = explain(cell)
-        assert cell.id in text
-        assert " ".join(cell.requirement.split()) in " ".join(text.split())
+def test_every_check_explains_itself() -> None:
+    for path_check in CHECKS:
+        text = explain(path_check)
+        assert path_check.id in text
+        assert " ".join(path_check.requirement.split()) in " ".join(text.split())
 
 
-def test_every_row_is_json() -> None:
-    for cell in CELLS:
-        assert sorted(json.loads(json.dumps(cell.as_json()))) == sorted(JSON_FIELDS.split())
+def test_every_check_is_json() -> None:
+    for path_check in CHECKS:
+        assert sorted(json.loads(json.dumps(path_check.as_json()))) == sorted(JSON_FIELDS.split())
 
 
 # --------------------------------------------------------------------------------------------- what the issue asks for
@@ -158,52 +162,58 @@ def test_local_from_outside_is_core_where_the_api_says_so() -> None:
     """But for SCTP, which an add-on need not carry, and for what the API leaves to the implementation."""
     left_to_others = {EntryKind.SECOND_ADDRESS}
 
-    def core(cell: Cell) -> bool:
-        service = cell.path.service
-        free = service and (service.ranges or service.families) and (cell.is_negative or cell.level is Level.RECORD)
+    def core(path_check: PathCheck) -> bool:
+        service = path_check.path.service
+        free = (
+            service
+            and (service.ranges or service.families)
+            and (path_check.is_negative or path_check.level is Level.RECORD)
+        )
         # load balancers may leave control planes out
-        left_out = service and service.backends is Backends.CONTROL_PLANE and cell.path.entry.kind is EntryKind.VIP
-        return cell.level is Level.CORE or bool(free) or bool(left_out)
+        left_out = (
+            service and service.backends is Backends.CONTROL_PLANE and path_check.path.entry.kind is EntryKind.VIP
+        )
+        return path_check.level is Level.CORE or bool(free) or bool(left_out)
 
     local = (
-        cell
-        for cell in CELLS
-        if cell.path.service
-        and cell.path.service.policy is TrafficPolicy.LOCAL
-        and cell.path.client.vantage is Vantage.OUTSIDE
-        and cell.path.protocol is not Protocol.SCTP
-        and cell.path.entry.kind not in left_to_others
+        path_check
+        for path_check in CHECKS
+        if path_check.path.service
+        and path_check.path.service.policy is TrafficPolicy.LOCAL
+        and path_check.path.client.vantage is Vantage.OUTSIDE
+        and path_check.path.protocol is not Protocol.SCTP
+        and path_check.path.entry.kind not in left_to_others
     )
     assert offenders(core, local) == []
 
 
 def test_sctp_is_never_core() -> None:
-    assert offenders(lambda c: c.level is not Level.CORE, (c for c in CELLS if c.path.protocol is Protocol.SCTP)) == []
+    assert offenders(lambda c: c.level is not Level.CORE, (c for c in CHECKS if c.path.protocol is Protocol.SCTP)) == []
 
 
 def test_the_matrix_has_every_axis() -> None:
-    paths = [cell.path for cell in CELLS]
+    paths = [path_check.path for path_check in CHECKS]
     services = [path.service for path in paths if path.service]
     assert {path.protocol for path in paths} == set(Protocol)
     assert {path.family for path in paths} == set(Family)
     assert {path.entry.kind for path in paths} == set(EntryKind) - {EntryKind.NODE_LISTENER}
     assert {path.claim for path in paths} == set(Claim)
     assert {service.backends for service in services} == set(Backends)
-    assert {cell.spread for cell in CELLS} == {Spread.ANY, Spread.ONE}
+    assert {path_check.spread for path_check in CHECKS} == {Spread.ANY, Spread.ONE}
     assert {path.client.name for path in paths} >= {"outside-1", "outside-2", "backend"}
     assert {(path.client.vantage, path.client.role) for path in paths} >= {
         (vantage, role) for vantage in (Vantage.POD, Vantage.NODE) for role in (Role.ENDPOINT_NODE, Role.OTHER_NODE)
     }
 
 
-def test_every_protocol_and_family_has_the_same_regular_rows() -> None:
+def test_every_protocol_and_family_has_the_same_regular_checks() -> None:
     """What differs by protocol is spelled out (HTTP, one socket, headers); the rest is one matrix, six times."""
     regular = [c for c in SOURCE_IP if c.path.service and not c.path.one_socket and c.path.service.slug in REGULAR]
     stems = {
         (protocol, family): {
-            cell.id.replace(f".{protocol.value.lower()}.{family.value.lower()}.", ".*.")
-            for cell in regular
-            if (cell.path.protocol, cell.path.family) == (protocol, family)
+            path_check.id.replace(f".{protocol.value.lower()}.{family.value.lower()}.", ".*.")
+            for path_check in regular
+            if (path_check.path.protocol, path_check.path.family) == (protocol, family)
         }
         for protocol in Protocol
         for family in Family
@@ -219,7 +229,7 @@ REGULAR = {
 }
 
 
-def test_a_row_names_what_it_needs() -> None:
+def test_a_check_names_what_it_needs() -> None:
     wanted = {
         "nodeport.local.udp.ipv6.outside-2-to-second-address-of-endpoint-node": {
             "family.ipv6",

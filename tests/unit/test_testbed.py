@@ -1,4 +1,4 @@
-"""Where a path leads, and how load balancers are announced: what of the stage needs no cluster."""
+"""Where a path leads, and how load balancers are announced: what of the testbed needs no cluster."""
 
 import socket
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 
 from esipp.base.errors import HarnessError
 from esipp.base.waiting import Budget
-from esipp.checks.check import Row
+from esipp.checks.check import Check
 from esipp.checks.model import Family, Path, Protocol
 from esipp.cluster.client import ApiError, Cluster
 from esipp.testbed import announced as announcing
@@ -17,18 +17,18 @@ from esipp.testbed import manifests
 from esipp.testbed.agents import waited_for
 from esipp.testbed.batches import batches
 from esipp.testbed.manifests import Numbers
-from esipp.testbed.objects import Props
-from esipp.testbed.testbed import Stage
-from tests.unit.world import BACKEND_ADDRESSES, CELLS, NODES, ROLES, VIP, by_id, topology
+from esipp.testbed.objects import Objects
+from esipp.testbed.testbed import Testbed
+from tests.unit.world import BACKEND_ADDRESSES, CHECKS, NODES, ROLES, VIP, by_id, topology
 
 RUN = "0101-000000-abcd"
 NODE_PORT = 30123
 NODE_IP = {name: node.internal for name, node in topology().nodes.items()}
 
 
-def set_stage(*paths: Path) -> Stage:
+def set_testbed(*paths: Path) -> Testbed:
     """A stage that stands, as far as these paths need it."""
-    made = Stage(cast(Cluster, SimpleNamespace(context="x")), RUN, "image", topology().nodes, ROLES)
+    made = Testbed(cast(Cluster, SimpleNamespace(context="x")), RUN, "image", topology().nodes, ROLES)
     made.pods = dict(topology().backends)
     for name in {path.object_name for path in paths if path.service}:
         item = manifests.service(name, [p for p in paths if p.service and p.object_name == name], RUN)
@@ -44,7 +44,7 @@ def set_stage(*paths: Path) -> Stage:
 
 def where(identity: str) -> tuple[str, int] | str:
     path = by_id(identity).path
-    return set_stage(path).address(path)
+    return set_testbed(path).address(path)
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ def test_external_ips_are_dialled_at_the_port_of_their_policy() -> None:
         path = by_id(f"external-ips.{policy}.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node").path
         assert path.service is not None
         expected = (NODE_IP[NODES[0]][Family.IPV4], Numbers.of(RUN).external(path.service.policy))
-        assert set_stage(path).address(path) == expected
+        assert set_testbed(path).address(path) == expected
 
 
-def test_every_path_of_every_row_leads_somewhere_or_says_why() -> None:
-    paths = sorted({path for cell in CELLS for path in cell.paths}, key=lambda path: path.key)
-    made = set_stage(*paths)
+def test_every_path_of_every_check_leads_somewhere_or_says_why() -> None:
+    paths = sorted({path for path_check in CHECKS for path in path_check.paths}, key=lambda path: path.key)
+    made = set_testbed(*paths)
     for path in paths:
         target = made.address(path)
         if isinstance(target, tuple):
@@ -98,7 +98,7 @@ def test_what_cannot_be_dialled_is_a_sentence() -> None:
     second = where("nodeport.local.tcp.ipv6.outside-1-to-second-address-of-endpoint-node")
     assert second == f"node {NODES[0]} has no second IPv6 address"
     path = by_id("loadbalancer.local.tcp.ipv4.outside-1-to-vip").path
-    made = set_stage(path)
+    made = set_testbed(path)
     made.vips[path.object_name] = {}
     assert made.address(path) == "the service has no IPv4 VIP"
     made.obstacles[path.object_name, Family.IPV4] = "no VIP came"
@@ -109,7 +109,7 @@ def test_what_cannot_be_dialled_is_a_sentence() -> None:
 
 def test_source_ranges_are_the_addresses_of_the_clients_they_name() -> None:
     path = by_id("loadbalancer.local.source-ranges.tcp.ipv4.outside-1-to-vip").path
-    made = set_stage(path)
+    made = set_testbed(path)
     made.outside = {"outside-1": ["192.0.2.1", "2001:db8::1"], "outside-2": ["192.0.2.2"]}
     item = made._service(path.object_name, [path])
     assert item["spec"]["loadBalancerSourceRanges"] == ["192.0.2.1/32", "2001:db8::1/128"]
@@ -178,16 +178,16 @@ class Watched(Cluster):
         yield from self.events
 
 
-def waited(*events: tuple[str, dict[str, Any]]) -> Stage:
+def waited(*events: tuple[str, dict[str, Any]]) -> Testbed:
     """A stage with a backend, after it has waited for that and for its agents."""
-    made = set_stage()
+    made = set_testbed()
     made.cluster, made.pods = Watched(list(events)), {}
     made._wait_for_pods({"backend", *map(waited_for, made.sampled)})
     return made
 
 
 BACKEND = manifests.echo_pod("backend", RUN, NODES[0], "image", raw=False)
-AGENT = set_stage().daemon_set()["spec"]["template"]
+AGENT = set_testbed().daemon_set()["spec"]["template"]
 
 
 def test_agents_are_known_by_their_node_whatever_they_are_called() -> None:
@@ -195,7 +195,7 @@ def test_agents_are_known_by_their_node_whatever_they_are_called() -> None:
     made = waited(("ADDED", there(BACKEND, NODES[0], "backend")), *agents)
     assert made.agents == {node: f"agent-{number}xyz" for number, node in enumerate(NODES)}
     assert set(made.pods) == {"backend", *made.agents.values()}
-    made._keep_identities([BACKEND], Props())
+    made._keep_identities([BACKEND], Objects())
     assert set(made._identities) == set(made.pods), "an agent that is replaced costs what needs it"
     assert set(made._node_states) == set(NODES), "nodes without a pod of ours may come and go"
 
@@ -215,7 +215,7 @@ def test_agents_of_another_run_or_node_are_not_waited_for() -> None:
 
 
 def test_where_no_agents_are_admitted_none_are_made() -> None:
-    made = Stage(cast(Cluster, SimpleNamespace(context="x")), RUN, "image", topology().nodes, ROLES, hosted=False)
+    made = Testbed(cast(Cluster, SimpleNamespace(context="x")), RUN, "image", topology().nodes, ROLES, hosted=False)
     assert made.sampled == ()
 
 
@@ -278,21 +278,21 @@ VIP_PATHS = [by_id(f"loadbalancer.{policy}.tcp.ipv4.outside-1-to-vip").path for 
 NODE_PORT_PATH = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").path
 
 
-def arranged(cluster: Creating, monkeypatch: pytest.MonkeyPatch, parallel: int | None = None) -> Stage:
+def arranged(cluster: Creating, monkeypatch: pytest.MonkeyPatch, parallel: int | None = None) -> Testbed:
     """A stage after it was arranged for these paths and a prop of another suite; pods are left out."""
-    rows: list[Row] = [cell for cell in CELLS if cell.path in [*VIP_PATHS, NODE_PORT_PATH]]
-    monkeypatch.setattr(Stage, "pods_for", lambda *_: [])
+    checks: list[Check] = [path_check for path_check in CHECKS if path_check.path in [*VIP_PATHS, NODE_PORT_PATH]]
+    monkeypatch.setattr(Testbed, "pods_for", lambda *_: [])
     monkeypatch.setattr("esipp.testbed.testbed.wait_for_account", lambda *_: None)
     monkeypatch.setattr("esipp.testbed.testbed.network_policies.lift", lambda *_: [])
     monkeypatch.setattr("esipp.testbed.testbed.COUNTED", Budget("quota", 0.05, need=1, spacing=0.01))
     for name in ("_wait_for_pods", "_read_listeners", "_keep_identities"):
-        monkeypatch.setattr(Stage, name, lambda *_: None)
-    made = Stage(
+        monkeypatch.setattr(Testbed, name, lambda *_: None)
+    made = Testbed(
         cluster, RUN, "image", topology().nodes, ROLES, hosted=False, parallel=parallel,
-        batching=lambda most: batches(rows, {"continuity": [PROP]}, most),
+        batching=lambda most: batches(checks, {"continuity": [PROP]}, most),
     )  # fmt: skip
     cluster.create = _apart(cluster.create)  # type: ignore[method-assign]
-    made.arrange([*VIP_PATHS, NODE_PORT_PATH], Props(services=(PROP,), announced=frozenset({"prop"})))
+    made.set_up([*VIP_PATHS, NODE_PORT_PATH], Objects(services=(PROP,), announced=frozenset({"prop"})))
     return made
 
 
@@ -340,7 +340,7 @@ def test_a_quota_that_refuses_some_makes_batches_by_itself(monkeypatch: pytest.M
     assert max(map(len, cluster.stood)) == 3
 
 
-def test_a_quota_that_lets_none_be_there_leaves_their_rows_undecided_and_no_others(
+def test_a_quota_that_lets_none_be_there_leaves_their_checks_undecided_and_no_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = arranged(Creating(most=0), monkeypatch)
@@ -361,7 +361,7 @@ def test_a_quota_that_lets_none_be_there_leaves_their_rows_undecided_and_no_othe
     ],
     ids=str,
 )
-def test_what_is_refused_of_one_service_concerns_its_rows(refused: ApiError, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_refused_of_one_service_concerns_its_checks(refused: ApiError, monkeypatch: pytest.MonkeyPatch) -> None:
     made = arranged(Creating(prop=refused), monkeypatch)
     assert list(made.refused) == ["prop"]
     assert refused.message in made.refused["prop"]
@@ -381,7 +381,7 @@ def test_what_is_refused_of_one_service_concerns_its_rows(refused: ApiError, mon
     ids=str,
 )
 def test_what_is_refused_of_everything_ends_the_run(refused: ApiError, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(HarnessError, match="The stage cannot be set"):
+    with pytest.raises(HarnessError, match="The testbed cannot be set"):
         arranged(Creating(prop=refused), monkeypatch)
 
 
@@ -397,7 +397,7 @@ def test_why_no_vip_came_is_told_by_its_last_warning(monkeypatch: pytest.MonkeyP
 
 
 def test_an_agent_that_does_not_come_on_a_node_without_a_part_is_done_without() -> None:
-    made = set_stage()
+    made = set_testbed()
     made.sampled = (*NODES, "spot")
     come = [("ADDED", there(AGENT, node, f"agent-{node}")) for node in NODES]
     made.cluster, made.pods = Watched([("ADDED", there(BACKEND, NODES[0], "backend")), *come]), {}

@@ -1,4 +1,4 @@
-"""The moves' rows, what they need on the stage, our watches, and the filter of the captures."""
+"""The moves' checks, what they need on the testbed, our watches, and the filter of the captures."""
 
 import contextlib
 import threading
@@ -18,32 +18,32 @@ from esipp.scenarios.endpoint_change import objects as scene
 from esipp.scenarios.endpoint_change.probe_capture import StrangersScope
 from esipp.scenarios.endpoint_change.watches import Watching
 from esipp.testbed.objects import Ground
-from suites.convergence.checks import CELLS
+from suites.convergence.checks import CHECKS
 
 ROLES = {Role.ENDPOINT_NODE: "a", Role.BARE_NODE: "b", Role.OTHER_NODE: "c"}
 
 
-def test_every_balancer_has_the_rows_of_each_family_and_of_its_nodes() -> None:
-    of_default = [row for row in CELLS if row.balancer is Balancer.DEFAULT]
+def test_every_balancer_has_the_checks_of_each_family_and_of_its_nodes() -> None:
+    of_default = [check for check in CHECKS if check.balancer is Balancer.DEFAULT]
     assert len(of_default) == 2 * 8 + 6 + 2
-    assert all("load-balancer" in row.features for row in of_default)
-    proxy = {row.id: row for row in CELLS if row.balancer is Balancer.PROXY}
+    assert all("load-balancer" in check.features for check in of_default)
+    proxy = {check.id: check for check in CHECKS if check.balancer is Balancer.PROXY}
     assert proxy["convergence.reference-proxy.ipv4.source"].level is Level.EXTENDED
     assert proxy["convergence.reference-proxy.nodes.source"].level is Level.CORE
     assert "load-balancer.reference-proxy" in proxy["convergence.reference-proxy.balancer.health-view-local"].features
 
 
 def test_what_the_clusters_own_balancer_does_is_judged() -> None:
-    levels = {row.what: row.level for row in CELLS if row.balancer is Balancer.DEFAULT}
+    levels = {check.what: check.level for check in CHECKS if check.balancer is Balancer.DEFAULT}
     assert {what for what, level in levels.items() if level is Level.RECORD} == {What.TIMES_UP, What.TIMES_DOWN}
     assert levels[What.BLACK_HOLE] is Level.CORE, "the design's central figure"
     assert levels[What.NO_LOSS] is levels[What.BALANCE] is Level.EXTENDED
 
 
-def test_only_what_is_asked_stands_on_the_stage() -> None:
+def test_only_what_is_asked_stands_on_the_testbed() -> None:
     ground = Ground("r1", "image", {}, ROLES, {})
-    rows: list[Any] = [row for row in CELLS if row.balancer is Balancer.ECMP and row.what is What.STEERS]
-    props = scene.move_props(rows, ground)
+    checks: list[Any] = [check for check in CHECKS if check.balancer is Balancer.ECMP and check.what is What.STEERS]
+    props = scene.move_props(checks, ground)
     assert [each["metadata"]["name"] for each in props.services] == ["moves-reference-ecmp"]
     assert props.services[0]["spec"]["loadBalancerClass"] == "esipp.dev/reference-ecmp"
     assert [pod["spec"]["nodeName"] for pod in props.pods] == ["a", "b", "c"]
@@ -51,10 +51,10 @@ def test_only_what_is_asked_stands_on_the_stage() -> None:
     assert pod["spec"]["readinessGates"]
     assert "serve:7" in pod["spec"]["containers"][0]["args"]
     assert pod["spec"]["terminationGracePeriodSeconds"] > 7
-    slow = scene.move_props(rows, replace(ground, steering=70.0)).pods[0]["spec"]
+    slow = scene.move_props(checks, replace(ground, steering=70.0)).pods[0]["spec"]
     assert "serve:74" in slow["containers"][0]["args"], "a pod serves on for as long as a slow balancer needs"
     assert slow["terminationGracePeriodSeconds"] > 74
-    both = scene.move_props([row for row in CELLS if row.balancer is Balancer.ECMP], ground)
+    both = scene.move_props([check for check in CHECKS if check.balancer is Balancer.ECMP], ground)
     assert both.announced == {"moves-reference-ecmp", "moves-reference-ecmp-cluster"}
 
 
