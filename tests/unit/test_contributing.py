@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ci import lane_file
-from esipp.checks.catalog import HOUSE, all_cells, all_rows
+from esipp.checks.catalog import HOUSE, all_checks, all_path_checks
 from esipp.checks.check import Level
 from esipp.checks.model import Family, Protocol
-from esipp.checks.path import Cell
+from esipp.checks.path import PathCheck
 from esipp.report.drawings import PARTS
 from suites.known_differences import paths as known
 from tests.unit.drawings_world import everything, recorded
@@ -49,9 +49,9 @@ def test_files_and_commands_that_are_named_are_there() -> None:
 def test_the_line_of_a_check_makes_new_checks_that_judge() -> None:
     words = vars(importlib.import_module("suites.source_ip.checks"))
     source = f"def made(protocol, family):\n{textwrap.indent(example('Add a check'), '    ')}"
-    made: list[Cell] = list(executed(source, **words)["made"](Protocol.TCP, Family.IPV4))
-    assert not {row.id for row in made} & {row.id for row in all_rows()}
-    assert {row.level for row in made} == {Level.CORE}
+    made: list[PathCheck] = list(executed(source, **words)["made"](Protocol.TCP, Family.IPV4))
+    assert not {check.id for check in made} & {check.id for check in all_checks()}
+    assert {check.level for check in made} == {Level.CORE}
 
 
 def test_the_lane_is_one(tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ def test_the_lane_is_one(tmp_path: Path) -> None:
 
 def test_the_known_difference_covers_checks() -> None:
     made = executed(f"made = {example('Add a known difference')}", **vars(known))["made"]
-    covered = [row for row in all_cells() if row.accept == made.instead_of and made.on(row.path)]
+    covered = [check for check in all_path_checks() if check.accept == made.instead_of and made.on(check.path)]
     assert covered
-    assert made.override not in {each for row in covered for each in row.overrides}
+    assert made.override not in {each for check in covered for each in check.overrides}
     assert made.override.evidence
     assert made.override.hides
 

@@ -16,7 +16,7 @@ from esipp.report.pages import checks_page
 from tests.unit.world import CHECKS
 
 PAGES = sorted(
-    [HOUSE / "README.md", *HOUSE.glob("docs/**/*.md"), *HOUSE.glob("images/*/README.md"), *HOUSE.glob("ci/*.md")]
+    [*HOUSE.glob("*.md"), *HOUSE.glob("docs/**/*.md"), *HOUSE.glob("images/*/README.md"), *HOUSE.glob("ci/*.md")]
 )
 
 
