@@ -1,9 +1,9 @@
-"""records/data-planes.jsonl and docs/data-planes.md: how runs on other data planes differ from kube-proxy's iptables.
+"""Records for docs/data-planes.md: how runs on other data planes differ from kube-proxy's iptables mode.
 
-`ci/matrix --record` keeps what its runs show, a record a data plane, which is what was found on the cluster and not
-the lane's name: a new run of it takes the old one's place. ``python -m ci.data_planes --record RUN…`` keeps runs made
-otherwise, ``--expired`` names known differences that are claimed for a data plane there and were not seen on it; the
-exit code is then 1.
+`ci/matrix --record` stores one record per data plane in records/data-planes.jsonl. The data plane is the one detected
+on the cluster, not the name of the lane; a new run replaces the old record. ``python -m ci.data_planes --record RUN…``
+stores other runs. ``--expired`` lists known differences that were not observed on a data plane they apply to; the exit
+code is then 1.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ PAGE = ROOT / "docs" / "data-planes.md"
 FACTS = ("kubernetes", "kube-proxy-version", "service-proxy", "proxy-mode", "network-add-on", "detect-local",
          "node-port-addresses", "families.services", "pod-to-node.ipv4", "pod-to-node.ipv6", "load-balancer.profile",
          "load-balancer.ingress", "kernel", "runtime")  # fmt: skip
-"""What is kept of what was found, beside all that is told of the service proxy in particular."""
+"""Facts in a record, in addition to all facts of the service proxy."""
 MOST_PATTERNS = 6
-"""Patterns of ids that are kept of one difference; their number is told."""
+"""Most id patterns in the record of one difference; the page gives the number of the others."""
 
 
 def load(kept: Path = KEPT) -> list[Record]:
-    """All records, in the order in which the page tells them."""
+    """All records, in the order of the page."""
     return [*records.read(kept)]
 
 
@@ -47,18 +47,18 @@ def add(
     kept: Path = KEPT,
     page: Path = PAGE,
 ) -> str:
-    """Keep what runs show, and render the page.
+    """Record runs, and render the page.
 
     Args:
-        runs: a whole one on kube-proxy's iptables must be among them; those that are not whole are passed over.
-        lanes: of each lane where and when it was run: ``at``, ``commit``, ``cores``, ``seconds``.
-        kept, page: where to.
+        runs: a complete one on kube-proxy's iptables mode must be among them; incomplete runs are skipped.
+        lanes: when and where each lane ran: ``at``, ``commit``, ``cores``, ``seconds``.
+        kept, page: the files to write.
 
     Returns:
-        What was kept, what was not, and which runs met the same data plane, a line each.
+        One line each: what was recorded, what was not, and which runs have the same data plane.
 
     Raises:
-        PreflightError: there is nothing to hold them against.
+        PreflightError: no run is on kube-proxy's iptables mode.
     """
     planes: dict[Plane, RecordedRun] = {}
     alike: dict[Plane, list[str]] = {}
@@ -68,8 +68,8 @@ def add(
         alike.setdefault(plane, []).append(str(run.header["lane"]))
     if not any(plane.is_reference for plane in planes):
         raise PreflightError(
-            "None of the whole runs is on kube-proxy in iptables mode, which others are held against.",
-            "run that lane together with these (kind-iptables).",
+            "No complete run is on kube-proxy in iptables mode, which the others are compared with.",
+            "add a run of the lane kind-iptables.",
         )
     made = {
         plane.name: tell(plane, planes, (lanes or {}).get(str(run.header["lane"]), {})) | {"alike": alike[plane][:-1]}
@@ -79,11 +79,11 @@ def add(
     ordered = sorted((by_plane | made).values(), key=_order)
     records.write(kept, ordered)
     page.write_text(render(load(kept)), encoding="utf-8")
-    told = [f"kept: {'; '.join(made)}"]
+    told = [f"recorded: {'; '.join(made)}"]
     told += [
-        f"{', '.join(names)} met the same data plane: the last one counts" for names in alike.values() if len(names) > 1
+        f"{', '.join(names)} have the same data plane: the last one is recorded" for names in alike.values() if len(names) > 1
     ]
-    told += [f"not whole, and not kept: the run in {run.folder}" for run in runs if not run.whole]
+    told += [f"incomplete, not recorded: the run in {run.folder}" for run in runs if not run.whole]
     return "\n".join(told)
 
 
@@ -99,7 +99,7 @@ def _order(record: Record) -> tuple[Any, ...]:
 
 
 def tell(plane: Plane, planes: Mapping[Plane, RecordedRun], lane: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a run, held against that of its reference."""
+    """The record of a run, compared with the run on its reference data plane."""
     run = planes[plane]
     facts = facts_of(run)
     reference = reference_for(plane, list(planes))
@@ -139,8 +139,8 @@ def _told(each: Differing) -> dict[str, Any]:
     }
 
 
-def _matrixs_word(folder: Path) -> dict[str, Any]:
-    """When, from what and on how many cores a run was made, if a matrix made it: it lies beside the run."""
+def _matrix_summary(folder: Path) -> dict[str, Any]:
+    """Time, commit and cores of a run of `ci/matrix`, from the file next to the run's folder."""
     word = folder.absolute().parent / f"{folder.absolute().name}.json"
     told: dict[str, Any] = json.loads(word.read_text(encoding="utf-8")) if word.is_file() else {}
     return told
@@ -149,14 +149,14 @@ def _matrixs_word(folder: Path) -> dict[str, Any]:
 # -------------------------------------------------------------------------------------------------------- the command
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m ci.data_planes", description="What data planes differ in.")
-    parser.add_argument("--record", nargs="+", type=Path, metavar="RUN", help="keep what these runs show, too")
-    parser.add_argument("--expired", action="store_true", help="name known differences that are not seen any more")
+    parser = argparse.ArgumentParser(prog="python -m ci.data_planes", description="Record runs for docs/data-planes.md, and report expired known differences.")
+    parser.add_argument("--record", nargs="+", type=Path, metavar="RUN", help="record these runs")
+    parser.add_argument("--expired", action="store_true", help="list known differences that are no longer observed")
     options = parser.parse_args(arguments)
     try:
         if options.record:
             runs = [read_run(path) for path in options.record]
-            print(add(runs, {str(run.header["lane"]): _matrixs_word(run.folder) for run in runs}))
+            print(add(runs, {str(run.header["lane"]): _matrix_summary(run.folder) for run in runs}))
     except EsippError as error:
         print(error, file=sys.stderr)
         return int(error.exit_code)

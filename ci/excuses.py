@@ -1,4 +1,4 @@
-"""docs/excuses.md: every known difference, what must have been seen for it, and what it can still hide."""
+"""The generator of docs/excuses.md: each known difference, the evidence it requires, and what it can still hide."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,23 +11,22 @@ HEAD = """# Known differences
 
 Generated from the checks by `ci/generate`. Do not edit.
 
-A check that differs for a known reason is `known`, which is neither a pass nor a failure. It is counted apart, by what
-it
-is:
+A check that deviates for a known reason has the verdict `known`: neither a pass nor a failure. Reports count these
+checks separately, by nature:
 
 | | |
 |---|---|
-| allowed | the API does not forbid it |
-| known defect | a project's own issue says that it is one |
-| finding | this suite saw it; no issue is known |
+| allowed | the API does not forbid the behaviour |
+| known defect | an issue of the project confirms the defect |
+| finding | this suite observed it; no issue is known |
 
-An excuse names what was seen. It covers the connections whose evidence it has, and no others: one more, and the check
-is `flaky` or `fail`. The facts under *where* are found on the cluster; `esipp run` prints them and how each was
-decided. Facts that begin with `service.` are about the one Service that is dialled.
+A known difference requires evidence. It covers only the connections that show this evidence: with one other deviating
+connection, the check is `flaky` or `fail`. Each run detects the facts under *where* on the cluster; `esipp run` prints
+them with their sources. Facts that begin with `service.` describe the Service under test.
 """
 
 ORDER = tuple(Nature)
-"""What is allowed comes first."""
+"""Order of the sections; allowed differences come first."""
 
 
 def page() -> str:
@@ -40,7 +39,7 @@ def _table(nature: Nature) -> str:
     claims = {claim: ids for claim, ids in all_claims().items() if claim.nature is nature}
     return "\n".join(
         [
-            "| difference | where | checks (core) | what must have been seen | what it can still hide |",
+            "| difference | where | checks (core) | required evidence | what it can still hide |",
             "|---|---|---|---|---|",
             *_lines(claims, core),
             "",

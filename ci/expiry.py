@@ -1,4 +1,4 @@
-"""Which known differences are not seen any more where they are claimed: in runs at hand and in those kept."""
+"""Expired known differences: no longer observed on the data planes they apply to, in new and in recorded runs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.data_planes import plane_of
 
 Record = Mapping[str, Any]
-"""What records/data-planes.jsonl keeps of a run."""
+"""A run in records/data-planes.jsonl."""
 
 
 def facts_of(run: RecordedRun) -> dict[str, str]:
-    """What was found on the cluster."""
+    """The facts that a run detected on the cluster."""
     return {name: fact.value for name, fact in run.facts.items()}
 
 
 def expired(runs: Iterable[RecordedRun], claims: Mapping[Claim, frozenset[str]] | None = None) -> list[str]:
-    """Known differences that are claimed for the data plane of a run and were not seen there, a line each."""
+    """Known differences that apply to the data plane of a run but were not observed there, one line each."""
     told = []
     for run in runs:
         facts = facts_of(run)
@@ -31,7 +31,7 @@ def expired(runs: Iterable[RecordedRun], claims: Mapping[Claim, frozenset[str]] 
 
 
 def expired_kept(records: Sequence[Record], claims: Iterable[Claim] | None = None) -> list[str]:
-    """The same of what is kept: of claims that are still made, and hold on the facts that were found then."""
+    """The same for recorded runs: differences that are still known and apply to the recorded facts."""
     known = {_identity(told_sight(Sight(each, 0, 0))): each for each in (all_claims() if claims is None else claims)}
     told = []
     for record in records:
@@ -43,13 +43,13 @@ def expired_kept(records: Sequence[Record], claims: Iterable[Claim] | None = Non
 
 
 def sights_of(run: RecordedRun, claims: Mapping[Claim, frozenset[str]]) -> list[Sight]:
-    """What a run says of the known differences that are claimed for its cluster."""
+    """The observations of a run for the known differences that apply to its cluster."""
     packets = run.features.get("packets")
     return sights(claims, facts_of(run), run.verdicts, packets=packets is not None and packets.present)
 
 
 def told_sight(each: Sight) -> dict[str, Any]:
-    """What a run said of a known difference, as it is kept."""
+    """The observation of a known difference, for a record."""
     claim = each.claim
     return {
         "when": [list(pair) for pair in claim.when],

@@ -1,8 +1,8 @@
-"""`ci/soak`: many runs in a row on a standing, healthy cluster while busy processes take the machine's time.
+"""`ci/soak`: repeated runs on a kept, healthy cluster while busy processes load the machine.
 
-A healthy cluster that is slow must not turn red. A run is red if a check of any level is `fail` or `flaky`, or if the
-run told no verdict at all; it is undecided if checks are `inconclusive` or `error`. Busy processes run beside the
-cluster, in a container of their own, and in one node, as if that node alone had much to do.
+A healthy but slow cluster must not turn red. A run is red if a check of any level is `fail` or `flaky`, or if the run
+has no complete ledger. It is undecided if checks are `inconclusive` or `error`. Busy processes run next to the cluster,
+in a container of their own, and optionally in one node, to simulate one busy node.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ci.places import CLUSTER, CONTEXT, cores
 from ci.step import guarded
 
 NODE = f"{CLUSTER}-worker"
-"""The endpoint node, which has most of the backends."""
+"""The endpoint node, with most of the backends."""
 
 BESIDE = f"{CLUSTER}-soak"
 SPIN = "i=0; while [ $i -lt $0 ]; do (while :; do :; done) & i=$((i+1)); done; cat; kill $(jobs -p)"
-"""Ends when its input does, also if we are killed: a process in a container does not end with the command beside it."""
+"""Ends when its stdin closes, also if this program is killed: the container would outlive its docker client."""
 
 RED = ("fail", "flaky")
 UNDECIDED = ("inconclusive", "error")
@@ -42,10 +42,10 @@ LONGEST = 300
 
 @dataclass(frozen=True)
 class Told:
-    """What a run came to, by its ledger.
+    """The result of a run, from its ledger.
 
-    ``core`` counts the core checks that passed, ``statuses`` the verdicts of each kind, ``rows`` says of each check
-    that is red or undecided what was wrong, red ones first. ``whole`` tells whether the ledger has its end.
+    ``core`` counts the core checks that passed, ``statuses`` the verdicts of each status. ``checks`` describes each
+    check that is red or undecided, red ones first. ``whole`` is true if the ledger is complete.
     """
 
     result: str = "no ledger"
@@ -56,12 +56,12 @@ class Told:
 
     @property
     def is_red(self) -> bool:
-        """Whether a check turned red, or the run said nothing."""
+        """Whether a check is red, or the ledger is incomplete."""
         return not self.whole or any(self.statuses[status] for status in RED)
 
     @property
     def is_undecided(self) -> bool:
-        """Whether no check turned red, but not all could be decided."""
+        """Whether no check is red, but some are undecided."""
         return not self.is_red and (
             any(self.statuses[status] for status in UNDECIDED) or self.result not in ("conformant", "partial")
         )
@@ -89,7 +89,7 @@ def read(lines: Iterable[str]) -> Told:
 
 @contextlib.contextmanager
 def busy(beside: int, in_node: int) -> Iterator[None]:
-    """Keep so many processes busy beside the cluster, and so many in one of its nodes."""
+    """Run busy processes: ``beside`` next to the cluster, and ``in_node`` in one of its nodes."""
     commands = [[*_beside(), str(beside)]] if beside else []
     if in_node:
         commands.append(["docker", "exec", "-i", NODE, "bash", "-c", SPIN, str(in_node)])
@@ -105,7 +105,7 @@ def busy(beside: int, in_node: int) -> Iterator[None]:
 
 
 def _beside() -> list[str]:
-    """The command that keeps processes busy in a control group beside the one that the cluster's are in."""
+    """The command for busy processes in a control group next to the cluster's."""
     subprocess.run(["docker", "rm", "--force", BESIDE], capture_output=True, check=False)
     image = _told(["docker", "inspect", "--format", "{{.Config.Image}}", NODE])
     parent = (
@@ -120,14 +120,14 @@ def _told(command: Sequence[str]) -> str:
 
 
 def one_run(options: argparse.Namespace, out: Path) -> tuple[Told, float]:
-    """Run once; what it came to, and after how many seconds."""
+    """Run once; return the result and the seconds it took."""
     command = [sys.executable, "-m", "esipp", "run", "--context", options.context, "--image", options.image or ""]
     command += ["--out", str(out), "--samples", str(options.samples), "--fail-on", "extended"]
     command += [word for suite in options.suite or ["source_ip"] for word in ("--suite", suite)]
     out.parent.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     with (out.parent / f"{out.name}.said").open("w") as said:
-        tied = guarded(command, "TERM")  # if we are ended, it removes what it made
+        tied = guarded(command, "TERM")  # cleans up if this program ends
         subprocess.run(tied, stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False)
     seconds = time.monotonic() - began
     ledger = out / "ledger.jsonl"
@@ -138,13 +138,13 @@ def one_run(options: argparse.Namespace, out: Path) -> tuple[Told, float]:
 
 
 def sentence(number: int, told: Told, seconds: float, load: float) -> str:
-    """The line of a run."""
+    """The output line of a run."""
     counts = ", ".join(f"{told.statuses[status]} {status}" for status in (*RED, *UNDECIDED))
     return f"run {number}: {seconds:.0f} s, {told.result}, {told.core} core pass, {counts}, load {load:.0f}"
 
 
 def record(options: argparse.Namespace, told: Told, seconds: float) -> None:
-    """Keep what a run came to, on docs/soak.md too."""
+    """Record the result of a run, and render docs/soak.md."""
     endurance.add(
         "runs",
         {
@@ -164,14 +164,14 @@ def record(options: argparse.Namespace, told: Told, seconds: float) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run again and again, and say what each came to."""
-    parser = argparse.ArgumentParser(prog="ci/soak", description="Runs in a row on a busy machine; none may be red.")
-    parser.add_argument("--runs", type=int, default=50, help="how many (%(default)s)")
-    parser.add_argument("--busy", type=int, default=2, help="busy processes a core beside the cluster (%(default)s)")
+    """Run repeatedly, and print each result."""
+    parser = argparse.ArgumentParser(prog="ci/soak", description="Repeat runs on a busy machine; none may be red.")
+    parser.add_argument("--runs", type=int, default=50, help="number of runs (%(default)s)")
+    parser.add_argument("--busy", type=int, default=2, help="busy processes per core, next to the cluster (%(default)s)")
     parser.add_argument("--busy-in-node", type=int, default=0, help=f"busy processes in {NODE} (%(default)s)")
-    parser.add_argument("--suite", action="append", help="repeatable (source_ip)")
-    parser.add_argument("--samples", type=int, default=20, help="connections a path gets (%(default)s)")
-    parser.add_argument("--keep", type=Path, help="where ledgers are kept that are red or undecided (a new folder)")
+    parser.add_argument("--suite", action="append", help="suite to run; repeatable (source_ip)")
+    parser.add_argument("--samples", type=int, default=20, help="connections per path (%(default)s)")
+    parser.add_argument("--keep", type=Path, help="folder for the ledgers of red or undecided runs (default: a new one)")
     parser.add_argument("--record", action="store_true", help="add every run to records/soak.jsonl and docs/soak.md")
     parser.add_argument("--context", default=CONTEXT, help="kubeconfig context (%(default)s)")
     parser.add_argument("--image", default=os.environ.get("ESIPP_IMAGE"), help="echo image ($ESIPP_IMAGE)")
@@ -180,10 +180,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     in_node = f", {options.busy_in_node} in {NODE}" if options.busy_in_node else ""
     beside = options.busy * cores()
     print(
-        f"{options.runs} runs on {cores()} cores, {beside} busy processes beside{in_node}; ledgers in {kept}",
+        f"{options.runs} runs on {cores()} cores, {beside} busy processes next to the cluster{in_node}; ledgers in {kept}",
         flush=True,
     )
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is busy ends, and its control group goes
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the busy processes and removes their control group
     red = undecided = in_a_row = 0
     seconds: list[float] = []
     loads: list[float] = []
