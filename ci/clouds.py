@@ -41,7 +41,9 @@ To add a run: `./ci/conformance --lane LANE`, then `python -m ci.clouds --record
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Record runs, and render the page; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m ci.clouds", description="Record runs of as- lanes for docs/clouds.md.")
+    parser = argparse.ArgumentParser(
+        prog="python -m ci.clouds", description="Record runs of as- lanes for docs/clouds.md."
+    )
     parser.add_argument("--record", nargs="+", type=Path, required=True, metavar="RUN", help="folders of the runs")
     options = parser.parse_args(arguments)
     try:

@@ -81,7 +81,9 @@ def add(
     page.write_text(render(load(kept)), encoding="utf-8")
     told = [f"recorded: {'; '.join(made)}"]
     told += [
-        f"{', '.join(names)} have the same data plane: the last one is recorded" for names in alike.values() if len(names) > 1
+        f"{', '.join(names)} have the same data plane: the last one is recorded"
+        for names in alike.values()
+        if len(names) > 1
     ]
     told += [f"incomplete, not recorded: the run in {run.folder}" for run in runs if not run.whole]
     return "\n".join(told)
@@ -149,7 +151,10 @@ def _matrix_summary(folder: Path) -> dict[str, Any]:
 # -------------------------------------------------------------------------------------------------------- the command
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m ci.data_planes", description="Record runs for docs/data-planes.md, and report expired known differences.")
+    parser = argparse.ArgumentParser(
+        prog="python -m ci.data_planes",
+        description="Record runs for docs/data-planes.md, and report expired known differences.",
+    )
     parser.add_argument("--record", nargs="+", type=Path, metavar="RUN", help="record these runs")
     parser.add_argument("--expired", action="store_true", help="list known differences that are no longer observed")
     options = parser.parse_args(arguments)

@@ -39,11 +39,11 @@ span several days and machines. Red runs stay in the table.
 
 `ci/soak --record` repeats the suite `source_ip` on a healthy cluster while busy processes load the machine and the
 endpoint node. The processes outside the node run in their own container, in a control group next to the cluster's. The
-kernel divides the CPU: on two cores they get about a tenth of the machine, and those in the node a quarter. *waited* is
-the share of the last five minutes in which some task waited for a core. In runs marked with * the processes were in the
-run's own session, and slowed the run more than the cluster. A run is red if a check of any level is `fail` or `flaky`,
-or if its ledger is incomplete. It is undecided if checks are `inconclusive` or `error`. The kernels in use have no netem
-("Specified qdisc kind is unknown"); the busy node replaces it.
+kernel divides the CPU: on two cores they get about a tenth of the machine, and those in the node a quarter. *waited*
+is the share of the last five minutes in which some task waited for a core. In runs marked with * the processes were in
+the run's own session, and slowed the run more than the cluster. A run is red if a check of any level is `fail` or
+`flaky`, or if its ledger is incomplete. It is undecided if checks are `inconclusive` or `error`. The kernels in use
+have no netem ("Specified qdisc kind is unknown"); the busy node replaces it.
 """
 
 KILLED = """
@@ -56,13 +56,13 @@ ESIPP_KILLS=30 ESIPP_KILLS_RECORD=1 ./ci/enter python -m pytest tests/broken/tes
     --context kind-esipp -W error -s
 ```
 
-The test kills a run of the suite `source_ip` (a few checks of every kind) with SIGKILL at a random moment. It draws the
-moment in turn from the whole run, set-up, measurement and teardown. Then `esipp clean` runs, and the test compares the
-state with a snapshot from before the first run. The snapshot has objects of all kinds, containers and docker networks.
-For each node and this machine it has routes, rules, addresses, packet filters and network namespaces. It also has the
-suite's programs on nodes, and the processes of the killed session on this machine. Resources of other owners, some with
-names like the suite's, must survive: a namespace with a pod, a Service and a ConfigMap, a container, and on each node and
-this machine a route, a rule and a packet filter rule.
+The test kills a run of the suite `source_ip` (a few checks of every kind) with SIGKILL at a random moment. It draws
+the moment in turn from the whole run, set-up, measurement and teardown. Then `esipp clean` runs, and the test compares
+the state with a snapshot from before the first run. The snapshot has objects of all kinds, containers and docker
+networks. For each node and this machine it has routes, rules, addresses, packet filters and network namespaces. It
+also has the suite's programs on nodes, and the processes of the killed session on this machine. Resources of other
+owners, some with names like the suite's, must survive: a namespace with a pod, a Service and a ConfigMap, a container,
+and on each node and this machine a route, a rule and a packet filter rule.
 """
 
 TAIL = """
@@ -72,10 +72,11 @@ the account in temporary files until its process ends. According to its code, ki
 ## Changes made for busy machines
 
 * The prober and the echo server read the clock after they had polled their sockets. If the process stalled in between,
-  an answer that had arrived counted as missing, or was dropped. Now a timeout expires only if it was due before the poll.
-* A path that answered at least once while settling has ten seconds for an answer, not four. Formerly only the last poll
-  counted, and other paths got two seconds. After two seconds an unanswered probe no longer delays the next probes of its
-  path, so long timeouts cost little where answers are lost for good.
+  an answer that had arrived counted as missing, or was dropped. Now a timeout expires only if it was due before the
+  poll.
+* A path that answered at least once while settling has ten seconds for an answer, not four. Formerly only the last
+  poll counted, and other paths got two seconds. After two seconds an unanswered probe no longer delays the next probes
+  of its path, so long timeouts cost little where answers are lost for good.
 * The echo server closes a connection after twelve seconds, not five, as its client now waits for ten.
 * A node that is lost for a while makes its pods unready, but not their containers. The window is then not judged, as if
   a container had been unready.
@@ -85,8 +86,8 @@ the account in temporary files until its process ends. According to its code, ki
   proxy made all nodes unhealthy, and connections through the proxies were lost.
 * The suite's own pods get 120 s to become ready; VIPs, listeners and probers 60 s each.
 
-Probes are never repeated. A connection without an answer counts as lost, whatever the timeout, and answers are judged as
-before.
+Probes are never repeated. A connection without an answer counts as lost, whatever the timeout, and answers are judged
+as before.
 """
 
 
@@ -170,7 +171,8 @@ def _told_kills(kills: Sequence[Record]) -> Iterable[str]:
     yield f"else** (goal: {WANTED_KILLS}).\n"
     if not kills:
         return
-    yield "\n| kill | at (UTC) | cores | load | moment | phase | `esipp clean` printed | state after it |\n|" + "---|" * 8 + "\n"
+    yield "\n| kill | at (UTC) | cores | load | moment | phase | `esipp clean` printed | state after it |\n|"
+    yield "---|" * 8 + "\n"
     for number, each in enumerate(kills, 1):
         when = f"{each['part']}, {each['moment']:.1f} s into it"
         after = "; ".join(each["left"]) or each["restored"]

@@ -167,11 +167,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run repeatedly, and print each result."""
     parser = argparse.ArgumentParser(prog="ci/soak", description="Repeat runs on a busy machine; none may be red.")
     parser.add_argument("--runs", type=int, default=50, help="number of runs (%(default)s)")
-    parser.add_argument("--busy", type=int, default=2, help="busy processes per core, next to the cluster (%(default)s)")
+    parser.add_argument(
+        "--busy", type=int, default=2, help="busy processes per core, next to the cluster (%(default)s)"
+    )
     parser.add_argument("--busy-in-node", type=int, default=0, help=f"busy processes in {NODE} (%(default)s)")
     parser.add_argument("--suite", action="append", help="suite to run; repeatable (source_ip)")
     parser.add_argument("--samples", type=int, default=20, help="connections per path (%(default)s)")
-    parser.add_argument("--keep", type=Path, help="folder for the ledgers of red or undecided runs (default: a new one)")
+    parser.add_argument(
+        "--keep", type=Path, help="folder for the ledgers of red or undecided runs (default: a new one)"
+    )
     parser.add_argument("--record", action="store_true", help="add every run to records/soak.jsonl and docs/soak.md")
     parser.add_argument("--context", default=CONTEXT, help="kubeconfig context (%(default)s)")
     parser.add_argument("--image", default=os.environ.get("ESIPP_IMAGE"), help="echo image ($ESIPP_IMAGE)")
@@ -180,7 +184,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     in_node = f", {options.busy_in_node} in {NODE}" if options.busy_in_node else ""
     beside = options.busy * cores()
     print(
-        f"{options.runs} runs on {cores()} cores, {beside} busy processes next to the cluster{in_node}; ledgers in {kept}",
+        f"{options.runs} runs on {cores()} cores, {beside} busy processes next to the cluster{in_node}; ledgers in "
+        f"{kept}",
         flush=True,
     )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the busy processes and removes their control group

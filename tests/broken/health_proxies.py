@@ -21,7 +21,7 @@ USER = 4242
 """Of the proxies' processes: what they send themselves is not redirected."""
 
 CLOSED = 19997
-"""A port where nobody listens."""
+"""A port without a listener."""
 
 SITUATIONS = (
     *("healthcheck.one-pod.", "healthcheck.no-pods.", "healthcheck.several-pods.", "healthcheck.several-ports."),

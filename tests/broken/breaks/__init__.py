@@ -1,4 +1,4 @@
-"""All ways to break a cluster: one module each, which says how it is done, undone, and who must notice."""
+"""All breaks, one module each: how to apply and undo it, and which checks must notice it."""
 
 import importlib
 import pkgutil

@@ -1,1 +1,1 @@
-"""Load balancers that do not follow the pods, or lie about the client."""
+"""Load balancers that do not follow the endpoints, or report a wrong client."""

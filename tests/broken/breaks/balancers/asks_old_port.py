@@ -1,7 +1,7 @@
-"""A proxy that goes on asking a health port which the Service no longer has.
+"""A proxy that keeps checking a health check node port which the Service no longer has.
 
-Ours did so by mistake: a new HAProxy takes the check port that the last one's state names for one set by hand. Under
-Cluster nobody answers there, and no node is left to it.
+The reference load balancer once had this bug: a new HAProxy took the check port in its predecessor's state for a manual
+setting. Under Cluster nothing answers there, so no node stays healthy.
 """
 
 from esipp.checks.check import Check
@@ -25,7 +25,7 @@ def may_be_silent(check: Check) -> bool:
 BREAK = Break(
     "balancer-asks-the-old-health-port",
     Group.BALANCERS,
-    "a proxy goes on asking a health port that a flip of the policy has closed",
+    "a proxy keeps checking a health check node port that a policy change has closed",
     Asked(("continuity",), WAYS, own=OWN, options=PROFILE),
     fault("old-health-port"),
     notices,

@@ -7,7 +7,7 @@ from tests.broken.breakage import Break, Group
 BREAK = Break(
     "balancer-flaps",
     Group.BALANCERS,
-    "a load balancer takes nodes in that fail their checks, and away again, four seconds in ten",
+    "for four seconds in every ten, a load balancer adds nodes with failing health checks and removes others",
     MOVING,
     fault("flap"),
     forwarder(What.STEERS),

@@ -7,7 +7,7 @@ from tests.broken.breakage import Break, Group
 BREAK = Break(
     "balancer-forges-x-forwarded-for",
     Group.BALANCERS,
-    "a proxy tells backends in X-Forwarded-For that the client is 192.0.2.1 or 2001:db8::1",
+    "a proxy sends backends X-Forwarded-For with 192.0.2.1 or 2001:db8::1 as the client",
     HEADERS,
     fault("forge-xff"),
     told_in(Claim.FORWARDED_FOR),

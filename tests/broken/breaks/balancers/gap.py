@@ -1,4 +1,4 @@
-"""A load balancer that drops everything for a moment whenever its nodes change."""
+"""A load balancer that drops all packets for a moment whenever its nodes change."""
 
 from esipp.checks.endpoint_change import What
 from tests.broken.balancing import LATE, MOVING, fault, forwarder
@@ -7,7 +7,7 @@ from tests.broken.breakage import Break, Group
 BREAK = Break(
     "balancer-gap-at-each-change",
     Group.BALANCERS,
-    "a load balancer drops what comes for a VIP for a second and a half whenever its nodes change",
+    "a load balancer drops all packets for a VIP for 1.5 seconds whenever its nodes change",
     MOVING,
     fault("gap"),
     forwarder(What.NO_LOSS),

@@ -1,4 +1,4 @@
-"""A proxy that never answers some of the connections that it takes."""
+"""A proxy that never answers some accepted connections."""
 
 from esipp.checks.model import EntryKind
 from esipp.checks.path import PathCheck
@@ -15,7 +15,7 @@ def proxied(path_check: PathCheck) -> bool:
 BREAK = Break(
     "balancer-hangs-one-in-twelve",
     Group.BALANCERS,
-    "a proxy takes one connection in twelve, and never answers it",
+    "a proxy accepts one connection in twelve without ever answering it",
     Asked(("source_ip",), samples=60, own=OWN, options=PROFILE),
     fault("hang"),
     path_checks(proxied),

@@ -7,7 +7,7 @@ from tests.broken.breakage import Break, Group
 BREAK = Break(
     "balancer-ignores-health",
     Group.BALANCERS,
-    "a load balancer sends packets to all nodes, whatever their health checks say",
+    "a load balancer ignores health checks and sends packets to all nodes",
     MOVING,
     fault("ignore-health"),
     forwarder(What.STEERS, What.BLACK_HOLE),

@@ -1,4 +1,4 @@
-"""A load balancer that never takes a node away."""
+"""A load balancer that never removes a node."""
 
 from esipp.checks.endpoint_change import What
 from tests.broken.balancing import LATE, MOVING, fault, forwarder
@@ -7,7 +7,7 @@ from tests.broken.breakage import Break, Group
 BREAK = Break(
     "balancer-keeps-one",
     Group.BALANCERS,
-    "a load balancer never takes a node away once it has sent packets there",
+    "a load balancer never removes a node once it has sent packets there",
     MOVING,
     fault("keep-one"),
     forwarder(What.STEERS, What.BLACK_HOLE),

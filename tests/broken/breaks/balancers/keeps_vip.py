@@ -1,4 +1,4 @@
-"""A load balancer that keeps the VIPs of Services that are gone."""
+"""A load balancer that keeps the VIPs of deleted Services."""
 
 from esipp.checks.endpoint_change import What
 from tests.broken.balancing import MOVING, fault, forwarder
@@ -7,7 +7,7 @@ from tests.broken.breakage import Break, Group
 BREAK = Break(
     "balancer-keeps-a-vip",
     Group.BALANCERS,
-    "a load balancer goes on serving the VIPs of Services that were deleted",
+    "a load balancer keeps serving the VIPs of deleted Services",
     MOVING,
     fault("keep-vip"),
     forwarder(What.FREED),

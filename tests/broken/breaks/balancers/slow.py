@@ -1,4 +1,4 @@
-"""A load balancer that checks less often than it says."""
+"""A load balancer that checks less often than it reports."""
 
 from esipp.checks.endpoint_change import What
 from tests.broken.balancing import LATE, MOVING, fault, forwarder
@@ -7,7 +7,7 @@ from tests.broken.breakage import Break, Group
 BREAK = Break(
     "balancer-slow",
     Group.BALANCERS,
-    "a load balancer checks nodes ten times less often than it says",
+    "a load balancer checks nodes ten times less often than it reports",
     MOVING,
     fault("slow"),
     forwarder(What.BLACK_HOLE),

@@ -1,4 +1,4 @@
-"""A load balancer that is slow, beside a node whose health check is wrong once: neither may hide the other."""
+"""A slow load balancer combined with one wrong health check answer: neither may hide the other."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -35,7 +35,7 @@ def at_nodes(check: Check) -> bool:
 BREAK = Break(
     "balancer-slow-beside-a-health-check-that-lies-once",
     Group.BALANCERS,
-    "a load balancer checks nodes ten times less often than it says, and a node's health check is wrong once",
+    "a load balancer checks nodes ten times less often than it reports, and a node's health check is wrong once",
     MOVING,
     slow_and_lying,
     forwarder(What.BLACK_HOLE),

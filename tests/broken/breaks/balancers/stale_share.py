@@ -1,4 +1,4 @@
-"""A load balancer that keeps a removed node in use, for few connections."""
+"""A load balancer that sends a few connections to a removed node."""
 
 from esipp.checks.endpoint_change import What
 from tests.broken.balancing import LATE, MOVING, fault, forwarder
@@ -7,7 +7,7 @@ from tests.broken.breakage import Break, Group
 BREAK = Break(
     "balancer-one-in-fifty-to-a-removed-node",
     Group.BALANCERS,
-    "a load balancer goes on sending one connection in fifty to nodes that it has taken away",
+    "a load balancer sends one connection in fifty to removed nodes",
     MOVING,
     fault("one-in-fifty-stale"),
     forwarder(What.STEERS),

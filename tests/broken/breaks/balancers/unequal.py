@@ -7,7 +7,7 @@ from tests.broken.breakage import Break, Group
 BREAK = Break(
     "balancer-unequal",
     Group.BALANCERS,
-    "a load balancer prefers nodes by their names: one gets a fourth of what another one gets",
+    "a load balancer prefers nodes by name: one gets a fourth of another's share",
     MOVING,
     fault("unequal"),
     forwarder(What.BALANCE),

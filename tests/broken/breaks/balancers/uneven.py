@@ -1,4 +1,4 @@
-"""A load balancer that is uneven by a little."""
+"""A load balancer with a slightly uneven distribution."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from tests.broken.breakage import Break, Group
 BREAK = Break(
     "balancer-uneven-by-a-little",
     Group.BALANCERS,
-    "of two nodes a load balancer gives one 55 of 100 connections, and the other one 45",
+    "a load balancer gives one of two nodes 55 of 100 connections, and the other 45",
     replace(MOVING, moves=10),  # a split as small takes many connections to be seen
     fault("uneven"),
     forwarder(What.BALANCE),

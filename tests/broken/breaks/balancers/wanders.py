@@ -1,4 +1,4 @@
-"""A load balancer whose VIPs go from node to node, though nothing changes."""
+"""A load balancer that switches nodes although nothing changes."""
 
 from esipp.checks.check import Check
 from esipp.checks.continuity import ContinuityCheck, Phase, Way, What
@@ -23,7 +23,7 @@ def may(check: Check) -> bool:
 BREAK = Break(
     "balancer-wanders-at-rest",
     Group.BALANCERS,
-    "a load balancer sends everything to one healthy node at a time, another one every three seconds",
+    "a load balancer sends all traffic to one healthy node at a time, and switches every three seconds without reason",
     Asked(
         ("continuity",),
         (f"continuity.{Phase.QUIET.value}.",),

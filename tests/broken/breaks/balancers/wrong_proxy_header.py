@@ -7,7 +7,7 @@ from tests.broken.breakage import Break, Group
 BREAK = Break(
     "balancer-wrong-proxy-header",
     Group.BALANCERS,
-    "a proxy names 192.0.2.1 or 2001:db8::1 as the client in PROXY protocol headers",
+    "a proxy sends PROXY protocol headers with 192.0.2.1 or 2001:db8::1 as the client",
     HEADERS,
     fault("wrong-proxy-header"),
     told_in(Claim.PROXY_V1, Claim.PROXY_V2),

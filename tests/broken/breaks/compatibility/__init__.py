@@ -1,1 +1,1 @@
-"""API objects that do not mean what they did."""
+"""API objects that change their meaning with updates."""

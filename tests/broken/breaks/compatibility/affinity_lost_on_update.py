@@ -17,7 +17,7 @@ def notices(check: Check) -> bool:
 BREAK = Break(
     "affinity-lost-on-update",
     Group.COMPATIBILITY,
-    "admission drops sessionAffinity from every update of a Service",
+    "an admission policy drops sessionAffinity from every update of a Service",
     Asked(("compatibility",)),
     lambda nodes: losing(nodes, "loses-affinity", ("sessionAffinity", "sessionAffinityConfig"), STICKY),
     notices,

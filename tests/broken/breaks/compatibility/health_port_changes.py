@@ -10,7 +10,7 @@ from tests.broken.health_proxies import claims
 from tests.broken.nodes import Json, Nodes, Placed
 
 EDITED = "life-1"
-"""The Service that the trial edits: what is no matter of its policy."""
+"""The Service that the scenario edits in fields other than its policy."""
 
 
 def moving_the_port(nodes: Nodes) -> AbstractContextManager[Placed]:
@@ -37,7 +37,7 @@ def about_edits(check: Check) -> bool:
 BREAK = Break(
     "health-port-changes-on-update",
     Group.COMPATIBILITY,
-    "the health-check node port of a Service changes whenever anything of it is changed",
+    "a Service's health-check node port changes with every update",
     Asked(("health_checks",)),
     moving_the_port,
     lambda check: claims(check, "lifecycle", "kept"),

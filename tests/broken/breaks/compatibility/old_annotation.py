@@ -1,4 +1,4 @@
-"""An annotation of old that takes effect: somebody acts upon it."""
+"""A controller that acts on an obsolete annotation."""
 
 from contextlib import AbstractContextManager
 
@@ -37,7 +37,7 @@ def notices(check: Check) -> bool:
 BREAK = Break(
     "old-annotation-takes-effect",
     Group.COMPATIBILITY,
-    "a controller of old makes the policy of Services Local whose beta annotation says OnlyLocal",
+    "an old controller sets the policy Local on Services with the beta annotation OnlyLocal",
     # Services that stand while they are looked at, and one that is read again a while after it was made.
     Asked(("compatibility",)),
     old_controller,

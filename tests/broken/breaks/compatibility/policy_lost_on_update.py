@@ -24,7 +24,7 @@ def notices(check: Check) -> bool:
 BREAK = Break(
     "policy-lost-on-update",
     Group.COMPATIBILITY,
-    "admission drops externalTrafficPolicy Local from every update of a Service",
+    "an admission policy drops externalTrafficPolicy Local from every update of a Service",
     # A load balancer's own controller updates Services, too, which lose their policy by that: paths are not asked.
     Asked(("compatibility",), ("api.client.", "api.change.", "api.old.")),
     lambda nodes: losing(nodes, "loses-the-policy", ("externalTrafficPolicy",), LOCAL),

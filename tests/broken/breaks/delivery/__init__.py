@@ -1,1 +1,1 @@
-"""Packets that go where they must not, or not where they must."""
+"""Packets that reach a wrong destination, or not the right one."""

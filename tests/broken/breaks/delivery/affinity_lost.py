@@ -1,4 +1,4 @@
-"""sessionAffinity ClientIP is forgotten: every new connection goes to any of the backends."""
+"""sessionAffinity ClientIP is ignored: each new connection goes to any backend."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -38,7 +38,7 @@ def forgetting(nodes: Nodes) -> AbstractContextManager[Placed]:
 BREAK = Break(
     "affinity-lost",
     Group.DELIVERY,
-    "the endpoint node forgets sessionAffinity ClientIP: a client's connections go to both backends in turn",
+    "the endpoint node ignores sessionAffinity ClientIP: a client's connections alternate between both backends",
     Asked(("source_ip",)),
     forgetting,
     path_checks(lambda path_check: path_check.spread is Spread.ONE),

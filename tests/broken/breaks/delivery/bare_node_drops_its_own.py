@@ -1,6 +1,6 @@
-"""The bare node drops what its own pods and processes send to a Local service by VIP, externalIP or its nodePort.
+"""The node without local endpoint drops its own clients' traffic to a Local Service by VIP, externalIP or nodePort.
 
-As the nftables mode did before Kubernetes 1.34 (kubernetes/kubernetes#131765).
+kube-proxy's nftables mode did so before Kubernetes 1.34 (kubernetes/kubernetes#131765).
 """
 
 from collections.abc import Iterator

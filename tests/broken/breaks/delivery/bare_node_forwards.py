@@ -1,4 +1,4 @@
-"""The bare node hands traffic to Local nodePorts on, masqueraded."""
+"""The node without local endpoint forwards traffic to Local nodePorts, masqueraded."""
 
 from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.forwarding import HANDS_ON, forwarding_bare_node, refused_at_bare_node
@@ -6,7 +6,7 @@ from tests.broken.forwarding import HANDS_ON, forwarding_bare_node, refused_at_b
 BREAK = Break(
     "bare-node-forwards",
     Group.DELIVERY,
-    "the bare node hands traffic to nodePorts of Local services on to the endpoint's node, and masquerades it",
+    "the node without local endpoint forwards nodePort traffic of Local Services to the endpoint node, masqueraded",
     Asked(("source_ip",)),
     forwarding_bare_node(masquerade=True),
     path_checks(refused_at_bare_node),

@@ -1,4 +1,4 @@
-"""The bare node hands on what clients outside send to Local nodePorts, while it serves its own pods."""
+"""The node without local endpoint forwards traffic of clients outside to Local nodePorts, and serves its own pods."""
 
 from esipp.checks.model import Vantage
 from tests.broken.breakage import Asked, Break, Group, path_checks
@@ -7,7 +7,7 @@ from tests.broken.forwarding import HANDS_ON, forwarding_bare_node, refused_at_b
 BREAK = Break(
     "interop-bare-node-forwards-for-outside",
     Group.DELIVERY,
-    "the bare node hands what comes from outside the pod network to Local nodePorts on, masqueraded",
+    "the node without local endpoint forwards traffic from outside the pod network to Local nodePorts, masqueraded",
     # Neighbours, and the many services, are other Local services at that node, of checks that are no paths.
     Asked(
         ("interoperability",), ("interop.nodeport.", "interop.loadbalancer.", "interop.external-ips.", "interop.names.")

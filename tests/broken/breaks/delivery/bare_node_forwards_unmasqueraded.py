@@ -1,4 +1,4 @@
-"""The bare node hands traffic to Local nodePorts on as it is: silent to the client, and only packets tell."""
+"""The node without local endpoint forwards Local nodePort traffic unmasqueraded, which only packets show."""
 
 from esipp.checks.model import Vantage
 from tests.broken.breakage import Asked, Break, Group, path_checks
@@ -7,7 +7,7 @@ from tests.broken.forwarding import HANDS_ON, forwarding_bare_node, refused_at_b
 BREAK = Break(
     "bare-node-forwards-unmasqueraded",
     Group.DELIVERY,
-    "the bare node hands traffic to nodePorts of Local services on to the endpoint's node, and does not masquerade it",
+    "the node without local endpoint forwards nodePort traffic of Local Services to the endpoint node, not masqueraded",
     Asked(("source_ip",)),
     forwarding_bare_node(masquerade=False),
     path_checks(

@@ -1,4 +1,4 @@
-"""While a Deployment is rolled over, a node takes nothing from outside for a while, not for its own processes."""
+"""During a rolling update, a node drops all traffic from outside for a while, also for its own processes."""
 
 import time
 from collections.abc import Iterator
@@ -60,7 +60,8 @@ def meanwhile(check: Check) -> bool:
 BREAK = Break(
     "node-cuts-host-traffic-too",
     Group.DELIVERY,
-    "for three seconds of a rolling update the bare node takes nothing from outside, not for its own processes either",
+    "during three seconds of a rolling update, the node without local endpoint drops all traffic from outside, "
+    "including that for its own processes",
     Asked(("continuity",), (f"continuity.{Phase.QUIET.value}.", f"continuity.{Phase.ROLLING_UPDATE.value}.")),
     while_rolling,
     notices,

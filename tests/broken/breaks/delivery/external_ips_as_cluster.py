@@ -1,4 +1,4 @@
-"""externalIPs of a Local service are served as under Cluster: on every node, and masqueraded."""
+"""externalIPs of a Local Service are served on every node and masqueraded, as under Cluster."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -43,7 +43,7 @@ def notices(path_check: PathCheck) -> bool:
 BREAK = Break(
     "external-ips-as-cluster",
     Group.DELIVERY,
-    "every node serves externalIPs of a Local service as under Cluster: also without an endpoint, and masquerading",
+    "every node serves externalIPs of a Local Service as under Cluster: without a local endpoint, and masqueraded",
     Asked(("source_ip", "interoperability")),
     as_cluster,
     path_checks(notices),

@@ -1,6 +1,6 @@
-"""For a moment after each flip to Cluster, the bare node masquerades by an address that is nobody's.
+"""The node without local endpoint masquerades with an unused address for a moment after each change to Cluster.
 
-It is one of the node's own range of pods, so that answers come back to it.
+The address is from the node's own pod CIDR, so that answers return to it.
 """
 
 from contextlib import AbstractContextManager
@@ -32,7 +32,8 @@ def another_address(nodes: Nodes) -> AbstractContextManager[Placed]:
 BREAK = Break(
     "flip-another-address-for-a-moment",
     Group.DELIVERY,
-    "for two seconds after each flip to Cluster the bare node masquerades by an address that is nobody's",
+    "for two seconds after each policy change to Cluster, the node without local endpoint masquerades with an "
+    "unused address",
     OF_FLIPS,
     another_address,
     lambda check: flips(check, SERVICE, At.BARE_NODE, FlipClaim.OTHERWISE),

@@ -1,4 +1,4 @@
-"""The bare node goes on serving when a policy has returned to Local, masquerading as under Cluster."""
+"""The node without local endpoint keeps serving, masqueraded, after a policy returned to Local."""
 
 from contextlib import AbstractContextManager
 
@@ -24,7 +24,8 @@ def serving(nodes: Nodes) -> AbstractContextManager[Placed]:
 BREAK = Break(
     "flip-bare-node-goes-on-serving",
     Group.DELIVERY,
-    "the bare node goes on serving a service whose policy has returned to Local, and masquerades as under Cluster",
+    "the node without local endpoint keeps serving a Service after its policy returned to Local, masqueraded as "
+    "under Cluster",
     OF_FLIPS,
     serving,
     lambda check: flips(check, Flipping.NODE_PORT, At.BARE_NODE, FlipClaim.SETTLES, FlipClaim.PROMPT),

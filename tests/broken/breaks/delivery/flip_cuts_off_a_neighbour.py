@@ -1,4 +1,4 @@
-"""Whenever a neighbour flips its policy, a steady service's nodePort is refused for half a second."""
+"""A policy change of one Service makes another's nodePort refuse connections for half a second."""
 
 from contextlib import AbstractContextManager
 
@@ -9,7 +9,7 @@ from tests.broken.matching import AT_THE_NODE, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 CLOSED = "19997"
-"""A port where nobody listens."""
+"""A port without a listener."""
 
 
 def refusing_for_a_moment(nodes: Nodes) -> AbstractContextManager[Placed]:
@@ -26,7 +26,7 @@ def refusing_for_a_moment(nodes: Nodes) -> AbstractContextManager[Placed]:
 BREAK = Break(
     "flip-cuts-off-a-neighbour",
     Group.DELIVERY,
-    "whenever the policy of a neighbour flips, a steady service's nodePort is refused for half a second",
+    "at each policy change of one Service, another Service's nodePort is refused for half a second",
     OF_FLIPS,
     refusing_for_a_moment,
     lambda check: steady_at(check, Role.ENDPOINT_NODE),

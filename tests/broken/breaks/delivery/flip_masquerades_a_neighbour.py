@@ -1,4 +1,4 @@
-"""Whenever a neighbour flips its policy, a steady service's nodePort is masqueraded for half a second."""
+"""A policy change of one Service makes another's nodePort masquerade for half a second."""
 
 from contextlib import AbstractContextManager
 
@@ -31,7 +31,7 @@ def notices(check: Check) -> bool:
 BREAK = Break(
     "flip-masquerades-a-neighbour",
     Group.DELIVERY,
-    "whenever the policy of a neighbour flips, a steady service's nodePort is masqueraded for half a second",
+    "at each policy change of one Service, another Service's nodePort is masqueraded for half a second",
     OF_FLIPS,
     masquerading_for_a_moment,
     notices,

@@ -1,4 +1,4 @@
-"""Some connections of host processes to pods are lost, whether their ports collide with others or not."""
+"""Some connections of host processes to pods are lost, independent of port collisions."""
 
 import shlex
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def notices(path_check: PathCheck) -> bool:
 BREAK = Break(
     "host-connections-lost-at-random",
     Group.DELIVERY,
-    "nodes lose one in sixteen connections of their own processes to pods, by nothing but the source port",
+    "nodes drop one in sixteen connections of their own processes to pods, depending only on the source port",
     Asked(("source_ip",), samples=60),
     losing,
     path_checks(notices),

@@ -1,4 +1,4 @@
-"""Nodes without an endpoint hand traffic to ClusterIPs under internalTrafficPolicy Local on to the one that has."""
+"""Nodes without a local endpoint forward traffic to ClusterIPs with internalTrafficPolicy Local."""
 
 from contextlib import AbstractContextManager
 
@@ -36,7 +36,8 @@ def notices(path_check: PathCheck) -> bool:
 BREAK = Break(
     "internal-policy-leaks",
     Group.DELIVERY,
-    "nodes without an endpoint hand traffic to ClusterIPs under internalTrafficPolicy Local on to the one that has it",
+    "nodes without a local endpoint forward traffic to ClusterIPs with internalTrafficPolicy Local to the endpoint "
+    "node",
     Asked(("source_ip",)),
     leaking,
     path_checks(notices),

@@ -1,4 +1,4 @@
-"""A node resets some connections, while the load balancer steers another Service for good reason."""
+"""A node resets some connections while the load balancer legitimately reroutes another Service."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -71,7 +71,7 @@ def notices(path_check: PathCheck) -> bool:
 BREAK = Break(
     "node-resets-while-another-service-is-steered",
     Group.DELIVERY,
-    "the endpoint node resets one in twelve connections by a VIP, while the load balancer steers another Service",
+    "the endpoint node resets one in twelve connections through a VIP while the load balancer reroutes another Service",
     Asked(("source_ip",), samples=60, own=OWN, options=PROFILE),
     beginning,
     path_checks(notices),

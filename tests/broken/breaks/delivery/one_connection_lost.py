@@ -81,7 +81,7 @@ def rehashed(check: Check) -> bool:
 BREAK = Break(
     "one-connection-lost",
     Group.DELIVERY,
-    "the bare node loses one single connection while a Deployment is rolled over",
+    "the node without local endpoint drops a single connection during a rolling update",
     Asked(("continuity",), (f"continuity.{Phase.QUIET.value}.", f"continuity.{Phase.ROLLING_UPDATE.value}.")),
     while_rolling,
     notices,

@@ -1,4 +1,4 @@
-"""The service proxy of the bare node stands still: its rules stay what they were when the services were made."""
+"""The service proxy of the node without local endpoint is stopped, so its rules do not change."""
 
 import shlex
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def may(check: Check) -> bool:
 BREAK = Break(
     "proxy-frozen",
     Group.DELIVERY,
-    "the service proxy of the bare node stands still, so that its rules are those of before the policies flip",
+    "the service proxy of the node without local endpoint is stopped, so its rules predate the policy changes",
     # Paths that no flip concerns are left out: the node may have stopped before it had their rules.
     Asked(("compatibility",), ("flip.", "beside.")),
     freezing,

@@ -40,7 +40,7 @@ def unsure(check: Check) -> bool:
 BREAK = Break(
     "proxy-syncs-every-8-s",
     Group.DELIVERY,
-    "the bare node's kube-proxy has a minSyncPeriod of eight seconds, so that it is late each time",
+    "the kube-proxy of the node without local endpoint has a minSyncPeriod of eight seconds, so each update is late",
     OF_FLIPS,
     late,
     notices,

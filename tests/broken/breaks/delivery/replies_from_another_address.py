@@ -1,4 +1,4 @@
-"""A node's answers leave it with another of its own addresses than the one that was dialled."""
+"""A node answers from another of its addresses than the one dialled."""
 
 import json
 import shlex
@@ -71,7 +71,7 @@ def spoiled(path: Path) -> bool:
 BREAK = Break(
     "replies-from-another-address",
     Group.DELIVERY,
-    "the endpoint node's answers from a nodePort leave it with another of its own addresses than the one dialled",
+    "the endpoint node answers nodePort traffic from another of its addresses than the one dialled",
     Asked(("source_ip",)),
     replying,
     path_checks(lambda path_check: spoiled(path_check.path)),

@@ -1,4 +1,4 @@
-"""A node drops what is sent to its last pod as soon as that has been told to end, although it serves on."""
+"""A node drops traffic to its last pod once it terminates, although it still serves."""
 
 import threading
 import time
@@ -47,7 +47,7 @@ def claims(check: Check, *named: str) -> bool:
 BREAK = Break(
     "terminating-not-served",
     Group.DELIVERY,
-    "a node drops what is sent to its last pod as soon as that was told to end, although the pod serves on",
+    "a node drops traffic to its last pod as soon as the pod terminates, although it still serves",
     Asked(("health_checks",)),
     dropping_once_it_leaves,
     lambda check: claims(check, "serves"),

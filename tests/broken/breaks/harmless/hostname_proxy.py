@@ -1,4 +1,4 @@
-"""What must not fail: a proxy that announces a hostname, and lets backends see its own address."""
+"""Harmless: a proxy that announces a hostname, with its own address as source."""
 
 import time
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def knows(path_check: PathCheck) -> bool:
 BREAK = Break(
     "honest-hostname-proxy",
     Group.HARMLESS,
-    "the load balancer is a proxy that announces a hostname, and backends see its own address",
+    "the load balancer is a proxy with a hostname in the status, and backends see the proxy's address",
     Asked(("source_ip",), own=HOSTNAME_PROXY, options=WITH_PROXY),
     nothing,
     path_checks(knows),

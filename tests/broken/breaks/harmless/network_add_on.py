@@ -1,4 +1,4 @@
-"""What must not fail: a network add-on that masquerades pods on their way out of the pod network, as kindnet does."""
+"""Harmless: a network add-on that masquerades pod traffic leaving the pod network, as kindnet does."""
 
 from contextlib import AbstractContextManager
 
@@ -44,7 +44,7 @@ def no_pods_there_any_more(path_check: PathCheck) -> bool:
 BREAK = Break(
     "network-add-on-masquerades-pods",
     Group.HARMLESS,
-    "the network add-on masquerades pods on their way out of the pod network, as kindnet does",
+    "the network add-on masquerades pod traffic that leaves the pod network, as kindnet does",
     Asked(("source_ip",)),
     masquerading_on_the_way_out,
     path_checks(knows),

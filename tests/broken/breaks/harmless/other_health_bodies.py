@@ -1,4 +1,4 @@
-"""Health checks in the words of another service proxy: the same status, and a document with less in it."""
+"""Harmless: health checks with the correct status and fewer fields in the body."""
 
 from esipp.checks.health import About
 from tests.broken.breakage import KNOWN, Asked, Break, Group
@@ -7,7 +7,7 @@ from tests.broken.health_proxies import asks, lying
 BREAK = Break(
     "health-in-other-words",
     Group.HARMLESS,
-    "health checks have the right status, and no serviceProxyHealthy in the document, as other proxies",
+    "health checks have the correct status, but no serviceProxyHealthy in the body, as with other service proxies",
     Asked(("health_checks",)),
     lying("other-words"),
     lambda check: asks(check, About.PROXY),

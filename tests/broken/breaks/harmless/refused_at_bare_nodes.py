@@ -1,4 +1,4 @@
-"""Nodes without an endpoint refuse connections to Local services, where others drop them."""
+"""Harmless: nodes without a local endpoint refuse connections to Local Services instead of dropping them."""
 
 from contextlib import AbstractContextManager
 
@@ -32,7 +32,8 @@ def _local(service: Json) -> bool:
 BREAK = Break(
     "bare-nodes-refuse",
     Group.HARMLESS,
-    "nodes without an endpoint refuse connections to nodePorts of Local services (REJECT) and do not drop them",
+    "nodes without a local endpoint refuse connections to nodePorts of Local Services (REJECT) instead of dropping "
+    "them",
     Asked(("source_ip",)),
     refusing,
     nobody,

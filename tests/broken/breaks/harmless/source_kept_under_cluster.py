@@ -1,4 +1,4 @@
-"""A node keeps the client's source on the way to its own pods under Cluster, too, as some eBPF data planes do."""
+"""Harmless: a node preserves the client's source to its own pods under Cluster, as some eBPF data planes do."""
 
 from contextlib import AbstractContextManager
 
@@ -43,7 +43,7 @@ def knows(path_check: PathCheck) -> bool:
 BREAK = Break(
     "source-kept-under-cluster",
     Group.HARMLESS,
-    "a node does not rewrite the source on the way to its own pods, also where the policy is Cluster",
+    "a node does not rewrite the source of traffic to its own pods, also under Cluster",
     Asked(("source_ip",)),
     keeping,
     path_checks(knows),

@@ -1,4 +1,4 @@
-"""A load balancer that splits by the weights which health checks ask for."""
+"""Harmless: a load balancer that distributes by the weights in health checks."""
 
 from esipp.checks.endpoint_change import What
 from tests.broken.balancing import MOVING, forwarder, options
@@ -7,7 +7,7 @@ from tests.broken.breakage import KNOWN, Break, Group
 BREAK = Break(
     "weighting-balancer",
     Group.HARMLESS,
-    "a load balancer splits connections between nodes by X-Load-Balancing-Endpoint-Weight, and not equally",
+    "a load balancer distributes connections by X-Load-Balancing-Endpoint-Weight instead of equally",
     MOVING,
     options("--weigh"),
     forwarder(What.BALANCE),

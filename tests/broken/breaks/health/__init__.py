@@ -1,1 +1,1 @@
-"""Health checks that do not tell the truth."""
+"""Health checks with wrong answers."""

@@ -1,4 +1,4 @@
-"""Every health check says 200."""
+"""Every health check answers 200."""
 
 from esipp.checks.check import Check
 from tests.broken.breakage import Break, Group
@@ -13,7 +13,7 @@ def notices(check: Check) -> bool:
 BREAK = Break(
     "health-always-200",
     Group.HEALTH,
-    "every node's health check says 200, whether a pod is there or not",
+    "every node's health check always answers 200, with or without a local endpoint",
     at_rest(),
     lying("200"),
     notices,

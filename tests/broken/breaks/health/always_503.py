@@ -1,4 +1,4 @@
-"""Every health check says 503."""
+"""Every health check answers 503."""
 
 from esipp.checks.check import Check
 from tests.broken.breakage import Break, Group
@@ -13,7 +13,7 @@ def notices(check: Check) -> bool:
 BREAK = Break(
     "health-always-503",
     Group.HEALTH,
-    "every node's health check says 503, whether a pod is there or not",
+    "every node's health check always answers 503, with or without a local endpoint",
     at_rest(),
     lying("503"),
     notices,

@@ -1,4 +1,4 @@
-"""Every health check says 500."""
+"""Every health check answers 500."""
 
 from esipp.checks.health import About
 from tests.broken.breakage import Break, Group
@@ -7,7 +7,7 @@ from tests.broken.health_proxies import asks, at_rest, lying
 BREAK = Break(
     "health-another-status",
     Group.HEALTH,
-    "every node's health check says 500",
+    "every node's health check answers 500",
     at_rest(),
     lying("500"),
     lambda check: asks(check, About.STATUS),

@@ -1,4 +1,4 @@
-"""A service's first health-check port is answered for ever, as it was at last, also when its policy left Local."""
+"""A Service's first health-check node port answers for ever, also after its policy left Local."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ def staying_open(nodes: Nodes) -> Iterator[Placed]:
 BREAK = Break(
     "flip-health-port-stays-open",
     Group.HEALTH,
-    "every node goes on answering at a service's health-check port when its policy has left Local",
+    "every node still answers on a Service's health-check node port after its policy left Local",
     OF_FLIPS,
     staying_open,
     lambda check: flips(check, Flipping.DEFAULT, None, FlipClaim.HEALTH_CLOSED, FlipClaim.HEALTH_PROMPT),

@@ -1,4 +1,4 @@
-"""On every node the health check of one service is answered by that of its neighbour."""
+"""The health check of one Service answers for another one on every node."""
 
 from contextlib import AbstractContextManager
 
@@ -35,7 +35,7 @@ def notices(check: Check) -> bool:
 BREAK = Break(
     "interop-health-follows-neighbour",
     Group.HEALTH,
-    "on every node the health check of one service is answered by that of its neighbour",
+    "on every node, another Service's health check answers for a Service",
     Asked(("interoperability",)),
     following,
     notices,

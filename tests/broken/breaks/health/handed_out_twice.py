@@ -1,4 +1,4 @@
-"""Two services share a health-check node port."""
+"""Two Services share a health-check node port."""
 
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -39,7 +39,7 @@ def notices(check: Check) -> bool:
 BREAK = Break(
     "health-port-handed-out-twice",
     Group.HEALTH,
-    "a service's health-check node port is another one's, too, which answers there on every node",
+    "two Services share a health-check node port, and one answers for both on every node",
     at_rest(),
     answered_by_another,
     notices,

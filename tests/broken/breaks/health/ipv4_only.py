@@ -1,4 +1,4 @@
-"""Health checks are answered in IPv4 only."""
+"""Health checks over IPv4 only."""
 
 from esipp.checks.check import Check
 from esipp.checks.health import About
@@ -15,7 +15,7 @@ def in_ipv6(check: Check, *parts: About) -> bool:
 BREAK = Break(
     "health-ipv4-only",
     Group.HEALTH,
-    "on a dual-stack cluster every node listens for health checks in IPv4 only",
+    "on a dual-stack cluster, every node serves health checks over IPv4 only",
     at_rest(),
     refusing(Family.IPV6),
     lambda check: in_ipv6(check, About.STATUS),

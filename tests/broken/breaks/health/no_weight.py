@@ -1,4 +1,4 @@
-"""No health check tells a weight."""
+"""Health checks without the weight header."""
 
 from esipp.checks.health import About
 from tests.broken.breakage import Asked, Break, Group

@@ -1,4 +1,4 @@
-"""A node says 200 and does not serve."""
+"""A node answers 200 and does not serve."""
 
 from contextlib import AbstractContextManager
 
@@ -29,7 +29,7 @@ def notices(check: Check) -> bool:
 BREAK = Break(
     "health-200-but-not-served",
     Group.HEALTH,
-    "the endpoint node refuses a service's connections, while its health check says 200 as ever",
+    "the endpoint node refuses a Service's connections while its health check still answers 200",
     Asked(("health_checks",)),
     not_serving,
     notices,

@@ -1,4 +1,4 @@
-"""Health-check node ports are answered for ever."""
+"""Health-check node ports answer for ever."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ def staying_open(nodes: Nodes) -> Iterator[Placed]:
 BREAK = Break(
     "health-ports-stay-open",
     Group.HEALTH,
-    "ports on which the service proxy has once listened are answered for ever, as they were at last",
+    "health-check node ports keep answering with their last answer after the service proxy has closed them",
     # The proxy stands before all node ports, for this trial's ports come and go. So what they serve is not asked.
     Asked(("health_checks",), (SETTLED, "healthcheck.lifecycle.")),
     staying_open,

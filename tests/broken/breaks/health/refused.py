@@ -1,4 +1,4 @@
-"""No node listens for health checks."""
+"""No node serves health checks."""
 
 from esipp.checks.health import About
 from esipp.checks.model import Family

@@ -1,4 +1,4 @@
-"""Every health check answers later than anybody waits."""
+"""Every health check answers later than the timeout."""
 
 from esipp.checks.health import About
 from tests.broken.breakage import Break, Group
@@ -7,7 +7,7 @@ from tests.broken.health_proxies import asks, at_rest, lying, reads
 BREAK = Break(
     "health-slow",
     Group.HEALTH,
-    "every node's health check is answered after three seconds, when nobody waits any more",
+    "every node's health check answers only after three seconds, later than the timeout",
     at_rest(),
     lying("slow"),
     lambda check: asks(check, About.STATUS),

@@ -1,4 +1,4 @@
-"""A node's health check goes on saying 200 when its last pod ends."""
+"""A node's health check keeps answering 200 after its last pod terminates."""
 
 from tests.broken.breakage import Break, Group
 from tests.broken.health_proxies import at_rest, claims, lying
@@ -6,7 +6,7 @@ from tests.broken.health_proxies import at_rest, claims, lying
 BREAK = Break(
     "health-stuck-after-the-pod-left",
     Group.HEALTH,
-    "a health check that has said 200 once says so for ever: also when the node's last pod is told to end",
+    "a health check that answered 200 once does so for ever, also after the node's last pod terminates",
     at_rest("healthcheck.terminating."),
     lying("stuck"),
     lambda check: claims(check, "terminating", "status", "count"),

@@ -1,4 +1,4 @@
-"""A node's health check goes on saying 200 while pods move."""
+"""A node's health check keeps answering 200 during endpoint changes."""
 
 from esipp.checks.check import Check
 from tests.broken.breakage import Asked, Break, Group
@@ -13,7 +13,7 @@ def notices(check: Check) -> bool:
 BREAK = Break(
     "health-stuck-while-pods-move",
     Group.HEALTH,
-    "a health check that has said 200 once says so for ever: also when the node's pods have moved elsewhere",
+    "a health check that answered 200 once does so for ever, also after the node's pods moved to another node",
     Asked(("health_checks",)),
     lying("stuck"),
     notices,

@@ -1,4 +1,4 @@
-"""Every health check counts one endpoint more than there is."""
+"""Every health check counts one endpoint too many."""
 
 from esipp.checks.health import About
 from tests.broken.breakage import Break, Group
@@ -7,7 +7,7 @@ from tests.broken.health_proxies import asks, at_rest, lying
 BREAK = Break(
     "health-wrong-count",
     Group.HEALTH,
-    "every node's health check counts one endpoint more than there is, in the document and in the weight",
+    "every node's health check counts one endpoint too many, in the body and in the weight",
     at_rest(),
     lying("count"),
     lambda check: asks(check, About.COUNT, About.WEIGHT),

@@ -1,1 +1,1 @@
-"""Clients' addresses that are rewritten where they must survive."""
+"""Client addresses that are rewritten where they must be preserved."""

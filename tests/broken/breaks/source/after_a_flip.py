@@ -1,4 +1,4 @@
-"""Once the policy of a service was Cluster, its source stays rewritten under Local."""
+"""A Service's source stays rewritten under Local after a policy change from Cluster."""
 
 from contextlib import AbstractContextManager
 
@@ -25,7 +25,7 @@ def rewriting_from_then_on(nodes: Nodes) -> AbstractContextManager[Placed]:
 BREAK = Break(
     "source-rewritten-after-a-flip",
     Group.SOURCE,
-    "the endpoint node goes on masquerading a service's traffic once its policy has been Cluster, also under Local",
+    "the endpoint node keeps masquerading a Service's traffic under Local once the policy has been Cluster",
     OF_FLIPS,
     rewriting_from_then_on,
     lambda check: flips(check, SERVICE, At.ENDPOINT_NODE, FlipClaim.SETTLES, FlipClaim.PROMPT),

@@ -1,4 +1,4 @@
-"""Whatever enters the pod network from outside it is masqueraded, on every node."""
+"""All traffic that enters the pod network is masqueraded, on every node."""
 
 from tests.broken.breakage import Asked, Break, Group, path_checks
 from tests.broken.masquerading import NAMES_THE_NODE, changed_into_pod_network, into_pod_network
@@ -6,7 +6,7 @@ from tests.broken.masquerading import NAMES_THE_NODE, changed_into_pod_network, 
 BREAK = Break(
     "source-rewritten",
     Group.SOURCE,
-    "every node masquerades whatever enters the pod network from outside it",
+    "every node masquerades all traffic that enters the pod network",
     Asked(("source_ip",)),
     into_pod_network(),
     path_checks(changed_into_pod_network),

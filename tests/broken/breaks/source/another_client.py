@@ -1,4 +1,4 @@
-"""One client's packets get another client's address: what is seen is a client's own address, but not this one's."""
+"""One client's packets get another client's address: a valid client address, but the wrong one."""
 
 from contextlib import AbstractContextManager
 
@@ -57,7 +57,8 @@ def notices(path_check: PathCheck) -> bool:
 BREAK = Break(
     "source-rewritten-to-another-client",
     Group.SOURCE,
-    "the endpoint node rewrites one client's address to that of another client outside, where it keeps the source",
+    "the endpoint node rewrites one client's address to that of another client outside where it should preserve "
+    "the source",
     Asked(("source_ip",)),
     swapping,
     path_checks(notices),

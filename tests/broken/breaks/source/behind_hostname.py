@@ -1,4 +1,4 @@
-"""A node masquerades what comes by a load balancer that is announced by a hostname: its address is no proxy's."""
+"""A node masquerades traffic of a load balancer with a hostname: the source is not the proxy's address."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,7 +67,7 @@ def notices(path_check: PathCheck) -> bool:
 BREAK = Break(
     "hostname-vip-masqueraded-by-a-node",
     Group.SOURCE,
-    "the load balancer announces a hostname, and nodes masquerade what it sends to the pods of Local Services",
+    "the load balancer announces a hostname, and nodes masquerade its traffic to pods of Local Services",
     Asked(("source_ip",), own=HOSTNAME_PROXY, options=WITH_PROXY),
     masquerading_the_proxy,
     path_checks(notices),

@@ -1,4 +1,4 @@
-"""By a hostname one client's packets come with another client's address."""
+"""One client's packets through a hostname get another client's address."""
 
 from tests.broken.balancing import HOSTNAME_FORWARDER, PROFILE
 from tests.broken.breakage import Asked, Break, Group, path_checks
@@ -7,7 +7,7 @@ from tests.broken.breaks.source.another_client import notices, swapping, undecid
 BREAK = Break(
     "hostname-vip-shows-another-client",
     Group.SOURCE,
-    "the load balancer announces a hostname, and the endpoint node rewrites one client's address to another's",
+    "the load balancer announces a hostname, and the endpoint node rewrites one client's address to another client's",
     Asked(("source_ip",), (".outside-1-to-", ".outside-2-to-"), own=HOSTNAME_FORWARDER, options=PROFILE),
     swapping,
     path_checks(notices),

@@ -1,4 +1,4 @@
-"""A pod that reaches itself through its service is not masqueraded: it takes its own packets for forged ones."""
+"""Hairpin traffic is not masqueraded: the pod drops its own packets as spoofed."""
 
 from contextlib import AbstractContextManager
 
@@ -26,7 +26,7 @@ def leaving_hairpins(nodes: Nodes) -> AbstractContextManager[Placed]:
 BREAK = Break(
     "hairpin-not-masqueraded",
     Group.SOURCE,
-    "the endpoint node does not masquerade what a pod sends to itself through its service",
+    "the endpoint node does not masquerade hairpin traffic, from a pod to itself through its Service",
     Asked(("source_ip",)),
     leaving_hairpins,
     path_checks(lambda path_check: path_check.accept == HAIRPIN),

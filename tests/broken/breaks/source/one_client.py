@@ -1,4 +1,4 @@
-"""What one of two clients outside sends into the pod network is masqueraded."""
+"""The traffic of one of two clients outside is masqueraded."""
 
 from contextlib import AbstractContextManager
 
@@ -33,7 +33,7 @@ def masquerading_one(nodes: Nodes) -> AbstractContextManager[Placed]:
 BREAK = Break(
     "source-rewritten-one-client",
     Group.SOURCE,
-    "every node masquerades what one of two clients outside sends into the pod network",
+    "every node masquerades traffic of one of two clients outside to the pod network",
     Asked(("source_ip",)),
     masquerading_one,
     path_checks(

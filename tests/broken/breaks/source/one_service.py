@@ -1,4 +1,4 @@
-"""Connections to one service are masqueraded, those to others beside it are not."""
+"""Connections to one Service are masqueraded, those to other Services are not."""
 
 from contextlib import AbstractContextManager
 
@@ -34,7 +34,7 @@ def notices(path_check: PathCheck) -> bool:
 BREAK = Break(
     "source-rewritten-one-service",
     Group.SOURCE,
-    "the endpoint node masquerades connections to the nodePorts of one service, and of no other",
+    "the endpoint node masquerades connections to the nodePorts of only one Service",
     Asked(("source_ip",)),
     masquerading_one,
     path_checks(notices),

@@ -1,4 +1,4 @@
-"""Nodes masquerade what private clients send to a public VIP: NAT before the cluster shows no node's address."""
+"""Nodes masquerade traffic of private clients to a public VIP, unlike NAT before the cluster."""
 
 from contextlib import AbstractContextManager
 
@@ -43,7 +43,7 @@ def inside(path_check: PathCheck) -> bool:
 BREAK = Break(
     "private-client-masqueraded-at-a-public-vip",
     Group.SOURCE,
-    "nodes masquerade what comes by VIPs, which are public, from clients, which are private",
+    "nodes masquerade traffic from clients with private addresses through public VIPs",
     Asked(("source_ip",), own=("--default", "reference-ecmp", ONLY_POOL, PUBLIC), options=PROFILE),
     masquerading_by_vip,
     path_checks(notices),

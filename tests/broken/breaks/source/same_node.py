@@ -1,4 +1,4 @@
-"""Only what a node sends on to an endpoint of its own is masqueraded."""
+"""Traffic is masqueraded only if the entry node has the endpoint."""
 
 from contextlib import AbstractContextManager
 
@@ -32,7 +32,7 @@ def notices(path_check: PathCheck) -> bool:
 BREAK = Break(
     "source-rewritten-same-node",
     Group.SOURCE,
-    "a node masquerades what it sends on to an endpoint of its own, and nothing that goes to another node",
+    "a node masquerades traffic to its own endpoints, and no traffic to another node",
     Asked(("source_ip",)),
     masquerading_on_the_same_node,
     path_checks(notices),

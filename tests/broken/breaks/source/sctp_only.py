@@ -1,4 +1,4 @@
-"""Only over SCTP is masqueraded what enters the pod network."""
+"""Traffic that enters the pod network is masqueraded over SCTP only."""
 
 from esipp.checks.model import Protocol
 from tests.broken.breakage import Asked, Break, Group, path_checks
@@ -7,7 +7,7 @@ from tests.broken.masquerading import NAMES_THE_NODE, changed_into_pod_network, 
 BREAK = Break(
     "source-rewritten-sctp-only",
     Group.SOURCE,
-    "every node masquerades what enters the pod network from outside it, over SCTP only",
+    "every node masquerades traffic that enters the pod network, over SCTP only",
     Asked(("source_ip",)),
     into_own_pods("--protocol", "sctp"),
     path_checks(lambda path_check: changed_into_pod_network(path_check) and path_check.path.protocol is Protocol.SCTP),

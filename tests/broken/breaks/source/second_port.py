@@ -1,4 +1,4 @@
-"""Connections to a service's second port are masqueraded, those to its other ports are not."""
+"""Connections to a Service's second port are masqueraded, those to its other ports are not."""
 
 from contextlib import AbstractContextManager
 
@@ -30,7 +30,7 @@ def masquerading_second_ports(nodes: Nodes) -> AbstractContextManager[Placed]:
 BREAK = Break(
     "source-rewritten-second-port",
     Group.SOURCE,
-    "every node masquerades connections to the second port of a service, and to none of its others",
+    "every node masquerades connections to a Service's second port, but not to its other ports",
     Asked(("source_ip",)),
     masquerading_second_ports,
     path_checks(lambda path_check: path_check.path.port is SECOND),

@@ -1,4 +1,4 @@
-"""For nine seconds after each flip back to Local, a service's source stays rewritten."""
+"""A Service's source stays rewritten for nine seconds after each policy change back to Local."""
 
 from contextlib import AbstractContextManager
 
@@ -32,7 +32,7 @@ def at_the_node(check: Check) -> bool:
 BREAK = Break(
     "source-rewritten-for-9-s-after-each-flip",
     Group.SOURCE,
-    "the endpoint node goes on masquerading a service's traffic for nine seconds after each flip back to Local",
+    "the endpoint node keeps masquerading a Service's traffic for nine seconds after each policy change back to Local",
     OF_FLIPS,
     rewriting_for_a_while,
     lambda check: flips(check, SERVICE, At.ENDPOINT_NODE, FlipClaim.PROMPT),

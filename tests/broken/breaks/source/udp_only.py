@@ -1,4 +1,4 @@
-"""Only over UDP is masqueraded what enters the pod network."""
+"""Traffic that enters the pod network is masqueraded over UDP only."""
 
 from esipp.checks.model import Protocol
 from tests.broken.breakage import Asked, Break, Group, path_checks
@@ -7,7 +7,7 @@ from tests.broken.masquerading import NAMES_THE_NODE, changed_into_pod_network, 
 BREAK = Break(
     "source-rewritten-udp-only",
     Group.SOURCE,
-    "every node masquerades what enters the pod network from outside it, over UDP only",
+    "every node masquerades traffic that enters the pod network, over UDP only",
     Asked(("source_ip",)),
     into_own_pods("--protocol", "udp"),
     path_checks(lambda path_check: changed_into_pod_network(path_check) and path_check.path.protocol is Protocol.UDP),
