@@ -61,9 +61,9 @@ def test_a_run_is_kept_in_place_of_an_earlier_one_of_its_lane(tmp_path: Path) ->
 def test_the_page_holds_what_was_seen_against_the_profile(tmp_path: Path) -> None:
     clouds.keep(report(), ABOUT | {"judged_again": True}, tmp_path / "kept")
     page = clouds.render(clouds.load(tmp_path / "kept"))
-    assert "| each 8 s, 3 in a row | 32 s | each 8.0 s, 3 in a row | 23.5 s of 7 | 23.5 s of 7 |" in page
-    assert "`as-gke`: judged once more" in page
-    assert "`as-gke`, not as required: c: fail." in page
+    assert "| every 8 s, unhealthy after 3 | 32 s | every 8.0 s, unhealthy after 3 | 23.5 s (7 changes) | 23.5 s (7 changes) |" in page
+    assert "`as-gke`: re-evaluated" in page
+    assert "`as-gke`, not passed: c: fail." in page
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_how_vips_were_announced_is_told(tmp_path: Path, ingress: str, told: str
     given = report()
     given["facts"] += [{"name": "load-balancer.ingress", "value": ingress}] if ingress else []
     clouds.keep(given, ABOUT, tmp_path / "kept")
-    assert f"| forwarder | {told} | each 8 s" in clouds.render(clouds.load(tmp_path / "kept"))
+    assert f"| forwarder | {told} | every 8 s" in clouds.render(clouds.load(tmp_path / "kept"))
 
 
 def test_what_no_balancer_was_seen_to_do_is_left_open(tmp_path: Path) -> None:
@@ -84,9 +84,9 @@ def test_what_no_balancer_was_seen_to_do_is_left_open(tmp_path: Path) -> None:
 
 
 def test_only_lanes_that_are_dressed_as_a_cloud_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SetupError, match="kind-iptables is not dressed as a cloud"):
+    with pytest.raises(SetupError, match="kind-iptables does not emulate a cloud"):
         clouds.keep(report("kind-iptables"), ABOUT, tmp_path / "kept")
     with pytest.raises(SystemExit) as left:
         clouds.main(["--record", str(tmp_path)])
     assert left.value.code == 4
-    assert "hint: folders of finished runs" in capsys.readouterr().err
+    assert "hint: name folders of finished runs" in capsys.readouterr().err

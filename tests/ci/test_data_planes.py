@@ -71,8 +71,8 @@ def test_no_known_difference_that_is_claimed_for_the_healthy_sample_has_expired(
 
 def test_a_page_without_runs_says_so() -> None:
     page = render([])
-    assert "Nothing was run and kept yet." in page
-    assert "`kind-nftables`" in page.split("Not run and kept yet")[1].splitlines()[0]
+    assert "No runs are recorded yet." in page
+    assert "`kind-nftables`" in page.split("No recorded run yet")[1].splitlines()[0]
 
 
 def test_what_changes_from_iptables_is_told_with_its_reason(tmp_path: Path) -> None:
@@ -89,8 +89,8 @@ def test_what_changes_from_iptables_is_told_with_its_reason(tmp_path: Path) -> N
     assert f"| known defect | `{CHECK}` | 1 |" in page
     assert SHORT_CIRCUIT.reason in page
     assert "| 2 | 15 |" in page, "cores and minutes"
-    assert "run 2: 1 of 1 rows" in page.split("## Known differences")[1]
-    assert "`kind-nftables-1.32`" not in page.split("Not run and kept yet")[1].splitlines()[0]
+    assert "run 2: 1 of 1 checks" in page.split("## Known differences")[1]
+    assert "`kind-nftables-1.32`" not in page.split("No recorded run yet")[1].splitlines()[0]
 
 
 def test_a_new_run_takes_the_place_of_that_of_the_same_data_plane(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_what_cannot_be_held_against_iptables_is_refused(tmp_path: Path) -> None
     with pytest.raises(PreflightError, match="iptables mode"):
         kept(tmp_path, run(NFTABLES, known()))
     broken = replace(IPTABLES_RUN, end=None)
-    with pytest.raises(PreflightError, match="None of the whole runs"):
+    with pytest.raises(PreflightError, match="No complete run"):
         kept(tmp_path, broken, run(NFTABLES, known()))
     assert not (tmp_path / "kept.jsonl").exists()
 
@@ -115,12 +115,12 @@ def test_what_is_not_whole_or_met_the_same_data_plane_is_told(tmp_path: Path) ->
     runs = [same, IPTABLES_RUN, broken]
     said = data_planes.add(runs, {}, tmp_path / "kept.jsonl", tmp_path / "page.md").splitlines()
     assert said[1:] == [
-        "kind-1.32, kind-iptables met the same data plane: the last one counts",
-        "not whole, and not kept: the run in run",
+        "kind-1.32, kind-iptables have the same data plane: the last one is recorded",
+        "incomplete, not recorded: the run in run",
     ]
     (record,) = data_planes.load(tmp_path / "kept.jsonl")
     assert (record["lane"], record["alike"]) == ("kind-iptables", ["kind-1.32"])
-    missing = render([record]).split("Not run and kept yet")[1].splitlines()[0]
+    missing = render([record]).split("No recorded run yet")[1].splitlines()[0]
     assert "`kind-nftables-1.32`" in missing
     assert "`kind-1.32`" not in missing
 
@@ -139,7 +139,7 @@ def test_what_expired_is_named_from_what_is_kept_as_well(tmp_path: Path) -> None
     records = kept(tmp_path, IPTABLES_RUN, run(NFTABLES, told(Status.PASS), "kind-nftables-1.32"))
     (line,) = expiry.expired_kept(records)
     assert SHORT_CIRCUIT.reason in line
-    assert "Not seen any more where they are claimed" in render(records)
+    assert "Expired: no longer observed" in render(records)
     others = [claim for claim in all_claims() if claim != SHORT_CIRCUIT]
     assert expiry.expired_kept(records, others) == [], "what is claimed no more has not expired"
 

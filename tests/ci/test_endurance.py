@@ -48,7 +48,7 @@ def test_a_red_or_undecided_run_ends_the_check_and_is_told() -> None:
     assert endurance.in_a_row(runs) == 3
     assert endurance.in_a_row([*runs, run(undecided=True)]) == 0
     page = endurance.render({"runs": runs, "kills": []})
-    assert "**5 runs so far, 1 red, 0 undecided; the last 3 in a row without either**" in page
+    assert "**5 runs so far, 1 red, 0 undecided; the last 3 are neither**" in page
     assert "* run 2: fail a (core): seen; why\n" in page
     assert "\nRun 2: a second cluster was being built.\n" in page
 
@@ -56,7 +56,7 @@ def test_a_red_or_undecided_run_ends_the_check_and_is_told() -> None:
 def test_a_kill_that_left_something_is_told_and_one_that_came_too_late_is_not_counted() -> None:
     kills = [kill(), kill(left=["namespace esipp-x"]), kill(phase=endurance.ENDED)]
     page = endurance.render({"runs": [], "kills": kills})
-    assert "**2 runs killed so far; after 1 of them anything of ours was left" in page
+    assert "**2 runs killed so far; 1 of them left resources behind" in page
     assert "striking, 5.9 s into it | strike | removed 2 containers | as before after 8 s |" in page
     assert "| namespace esipp-x |" in page
 

@@ -94,7 +94,7 @@ def test_a_harmless_difference_must_leave_the_run_conformant() -> None:
 def test_how_many_checks_the_run_judged_is_told() -> None:
     assert held(*AS_IT_MUST_BE).asked == 5, "one was not asked"
     page = score.page([SAMPLE], [], score.as_records([SAMPLE], [held(*AS_IT_MUST_BE)], ABOUT))
-    assert f"of the catalogue's {len(CHECKS_OF_ALL):,} checks" in page
+    assert f"of the catalogue's {len(CHECKS_OF_ALL):,}." in page
     assert "| 2 of 2 | 0 | 5 | named | kind-iptables |" in page
 
 
@@ -224,7 +224,7 @@ def test_every_record_is_of_a_break_of_the_table() -> None:
 def test_a_record_that_does_not_say_how_much_was_asked_is_none() -> None:
     (record,) = score.as_records([SAMPLE], [held(*AS_IT_MUST_BE)], ABOUT)
     del record["asked"]
-    assert "0 of 1 have been run" in score.page([SAMPLE], [], [record])
+    assert "0 of 1 breaks have a run" in score.page([SAMPLE], [], [record])
 
 
 def test_what_was_not_tried_again_stays_in_the_record() -> None:
@@ -234,7 +234,7 @@ def test_what_was_not_tried_again_stays_in_the_record() -> None:
     assert [each["name"] for each in both] == ["other", "sample"]
     assert [each["name"] for each in score.as_records([other], [], ABOUT, both)] == ["other"]
     page = score.page([SAMPLE, other], [], first)
-    assert "1 of 2 have been run" in page
+    assert "1 of 2 breaks have a run" in page
     assert "| other | a sample | not run |" in page
     assert "- 2026-11-21, kind-iptables, 4 cores: 1" in page
 
@@ -250,7 +250,7 @@ def test_records_and_page_are_brought_up_to_date_in_any_folder(tmp_path: Path, m
 
 def test_the_page_tells_which_ones_had_to_be_run_anew() -> None:
     good = held(*AS_IT_MUST_BE)
-    assert "## Run anew" not in score.page([SAMPLE], [], score.as_records([SAMPLE], [good], ABOUT))
+    assert "## Repeated runs" not in score.page([SAMPLE], [], score.as_records([SAMPLE], [good], ABOUT))
     again = score.as_records([SAMPLE], [replace(good, unjudged="esipp: a pod was not ready")], ABOUT)
     assert "- **sample**: esipp: a pod was not ready\n" in score.page([SAMPLE], [], again)
 
