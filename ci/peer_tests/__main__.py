@@ -203,7 +203,7 @@ def run(options: argparse.Namespace, wanted: Sequence[str]) -> int:
     where = places()
     there = Surroundings.load(where)
     if there is None:
-        raise SetupError("There is no kept cluster.", "ci/conformance --up starts one")
+        raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")
     journal = Journal(where.logs)
     built = upstream(there.kubernetes, Store(where), journal)
     folder = options.out or Path(tempfile.mkdtemp(prefix="esipp-peer-"))

@@ -39,7 +39,7 @@ CMD ["pause"]
 
 @dataclass(frozen=True)
 class Upstream:
-    """The built programs, and what they say of themselves."""
+    """The built programs, with their versions."""
 
     folder: Path
     kubernetes: str
@@ -63,7 +63,7 @@ class Upstream:
 
 
 def upstream(kubernetes: str, store: Store, journal: Journal) -> Upstream:
-    """Return the programs of a Kubernetes version, building them if need be (about ten minutes of four cores)."""
+    """Return the programs of a Kubernetes version, and build them if needed (about ten minutes on four cores)."""
     folder = MODULES / "e2e" / kubernetes
     if not folder.is_dir():
         there = sorted(path.name for path in (MODULES / "e2e").iterdir())
@@ -83,7 +83,7 @@ def _build(out: Path, folder: Path, kubernetes: str, journal: Journal) -> None:
     env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
     version = f"-X k8s.io/component-base/version.gitVersion={kubernetes}"
     flags = ["-trimpath", "-mod=readonly", "-ldflags", f"-s -w {version}"]
-    hint = "is the Go module proxy reachable (go env GOPROXY), and is the Go that is installed new enough?"
+    hint = "check that the Go module proxy is reachable (go env GOPROXY), and that the installed Go is new enough."
     with journal.step(f"build upstream's tests {kubernetes} from their Go module", hint=hint) as step:
         step.run([go, "build", "-v", *flags, "-o", f"{out}/", AGNHOST, f"{GINKGO}/ginkgo"], cwd=folder, env=env)
         step.run(
@@ -92,13 +92,13 @@ def _build(out: Path, folder: Path, kubernetes: str, journal: Journal) -> None:
         asked: list[str | Path] = [go, "-C", folder, "list", "-m", "-f", "{{.Version}} {{.Dir}}", GINKGO, MODULE]
         told = [line.split() for line in (output(asked, timeout=120) or "").splitlines()]
         if [words[0] for words in told[1:]] != [kubernetes]:
-            raise SetupError(f"ci/hermetic/modules/e2e/{kubernetes}/go.mod does not ask for {MODULE} {kubernetes}.")
+            raise SetupError(f"ci/hermetic/modules/e2e/{kubernetes}/go.mod does not require {MODULE} {kubernetes}.")
         (out / "ginkgo.version").write_text(told[0][0])
         shutil.copyfile(Path(told[1][1]) / "test/images/agnhost/VERSION", out / "agnhost.version")
 
 
 def load_image(built: Upstream, there: Surroundings, store: Store, journal: Journal) -> None:
-    """Give every node agnhost under the name that upstream's tests know, where it cannot be pulled."""
+    """Load agnhost into the nodes under the name that upstream's tests use, if it cannot be pulled."""
     if there.path != "hermetic":
         return
     nodes = (there.ask("kind", "get", "nodes", "--name", CLUSTER) or "").split()

@@ -54,7 +54,7 @@ class Damage:
 
 # ---------------------------------------------------------------------------------------- whoever's the traffic is
 def into_pods(*more: str, families: tuple[Family, ...] = tuple(Family)) -> Breaking:
-    """Every node masquerades what enters the pod network from outside it."""
+    """Nodes masquerade all traffic that enters the pod network."""
 
     def apply(nodes: Nodes) -> AbstractContextManager[Any]:
         cidrs = {family: cidr for family, cidr in nodes.pod_cidrs.items() if family in families}
@@ -72,7 +72,7 @@ def to_cluster_ips(nodes: Nodes) -> AbstractContextManager[Any]:
 
 # ------------------------------------------------------------------------------------- by the services that are there
 def following(make: Callable[[Nodes, Seen], list[Rule]]) -> Breaking:
-    """Rules made from the services that upstream's specs have at the moment."""
+    """Rules for the current Services of upstream's specs."""
     return lambda nodes: rules_for(nodes, lambda seen: make(nodes, seen))
 
 

@@ -1,4 +1,4 @@
-"""Rules for the Services of whoever is at work on a cluster, as they come and go: upstream's specs make theirs late."""
+"""Rules for Services of other test runs that follow their creation: upstream's specs create Services during the run."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def health_ports(seen: Seen) -> list[str]:
 
 
 def handed_on(nodes: Nodes, seen: Seen) -> list[Rule]:
-    """Every node without an endpoint hands traffic to Local nodePorts on to one that has, masqueraded."""
+    """Nodes without a local endpoint forward Local nodePort traffic to an endpoint node, masqueraded."""
     rules = []
     for service, backends in seen.pairs:
         if service["spec"].get("externalTrafficPolicy") != "Local":
@@ -126,7 +126,7 @@ def handed_on(nodes: Nodes, seen: Seen) -> list[Rule]:
 
 
 def leaked(nodes: Nodes, seen: Seen) -> list[Rule]:
-    """Every node without an endpoint hands traffic to ClusterIPs under internalTrafficPolicy Local on to another."""
+    """Nodes without a local endpoint forward ClusterIP traffic under internalTrafficPolicy Local to another node."""
     rules = []
     for service, backends in seen.pairs:
         if service["spec"].get("internalTrafficPolicy") != "Local" or service["spec"].get("clusterIP") == "None":
@@ -143,7 +143,7 @@ def leaked(nodes: Nodes, seen: Seen) -> list[Rule]:
 
 
 def black_holed(nodes: Nodes, seen: Seen) -> list[Rule]:
-    """Every node without an endpoint drops what its own pods and processes send to the VIPs of Local services."""
+    """Nodes without a local endpoint drop their own clients' traffic to VIPs of Local Services."""
     rules = []
     for service, backends in seen.pairs:
         if service["spec"].get("externalTrafficPolicy") != "Local":
@@ -159,21 +159,21 @@ def black_holed(nodes: Nodes, seen: Seen) -> list[Rule]:
 
 
 def rewritten_at_home(_: Nodes, seen: Seen) -> list[Rule]:
-    """A node masquerades what it sends on to an endpoint of its own."""
+    """Nodes masquerade traffic to their own endpoints."""
     words = ("--match", "conntrack", "--ctstate", "DNAT", *MASQUERADE)
     found = {(each.address, each.node) for _, backends in seen.pairs for each in backends if each.node}
     return [Rule(family_of(ip), "POSTROUTING", ("--destination", ip, *words), (node,)) for ip, node in sorted(found)]
 
 
 def hairpins_left(_: Nodes, seen: Seen) -> list[Rule]:
-    """No node masquerades what a pod sends to itself."""
+    """No node masquerades hairpin traffic."""
     found = {each.address for _, backends in seen.pairs for each in backends}
     words = ("--jump", "ACCEPT")
     return [Rule(family_of(ip), "POSTROUTING", ("--source", ip, "--destination", ip, *words)) for ip in sorted(found)]
 
 
 def forgotten(_: Nodes, seen: Seen) -> list[Rule]:
-    """Every node sends some connections to services with affinity to one backend, and some to another."""
+    """Nodes send connections to Services with session affinity to different backends."""
     rules = []
     for service, backends in seen.pairs:
         spec = service["spec"]
@@ -197,7 +197,7 @@ def forgotten(_: Nodes, seen: Seen) -> list[Rule]:
 
 
 def dropped_once_terminating(_: Nodes, seen: Seen) -> list[Rule]:
-    """A node drops new connections to a pod of its own as soon as that has been told to end."""
+    """Nodes drop new connections to their own terminating pods."""
     found = {(each.address, each.node) for _, backends in seen.pairs for each in backends if each.terminating}
     words = ("--match", "conntrack", "--ctstate", "NEW", *DROP)
     return [
@@ -219,6 +219,6 @@ def _chosen(service: Json, backends: list[Backend]) -> Iterator[tuple[Json, Back
 
 
 def _without(nodes: Nodes, backends: list[Backend]) -> tuple[str, ...]:
-    """The nodes that have no ready backend."""
+    """The nodes without a ready backend."""
     having = {each.node for each in backends if each.ready}
     return tuple(node for node in nodes.containers if node not in having) if having else ()

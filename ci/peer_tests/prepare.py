@@ -1,4 +1,4 @@
-"""Build upstream's tests and give the kept cluster's nodes their image, before anything is timed."""
+"""Preparation of a comparison: build upstream's tests and load their image into the nodes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ci.surroundings import Surroundings
 
 
 def main() -> int:
-    """Build and load what is missing."""
+    """Build and load missing artifacts."""
     where = places()
     there = Surroundings.load(where)
     try:
         if there is None:
-            raise SetupError("There is no kept cluster.", "ci/conformance --up starts one")
+            raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")
         store, journal = Store(where), Journal(where.logs)
         load_image(upstream(there.kubernetes, store, journal), there, store, journal)
     except SetupError as error:

@@ -1,4 +1,4 @@
-"""Reading upstream's report: what every chosen spec said, how long it took, and why it failed."""
+"""A reader of upstream's report: result, time and failure of each chosen spec."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ LONGEST_WHY = 240
 
 
 class Outcome(StrEnum):
-    """What became of a spec."""
+    """The result of a spec."""
 
     PASSED = "passed"
     FAILED = "failed"
     SKIPPED = "skipped"  # by itself, with a reason
-    TIMED_OUT = "timed out"  # it was still waiting when the time of the whole run was over
+    TIMED_OUT = "timed out"  # still waiting when the time limit of the run expired
     MISSING = "missing"  # it was asked for and is not in the report, or was never begun
 
 
@@ -46,7 +46,7 @@ BAD = frozenset({Outcome.FAILED, Outcome.TIMED_OUT})
 
 @dataclass(frozen=True)
 class SpecResult:
-    """What one spec said.
+    """The result of one spec.
 
     Args:
         name: as in the table of specs.
@@ -67,7 +67,7 @@ class SpecResult:
 
 
 def read(folder: Path, wanted: list[str]) -> list[SpecResult]:
-    """Return what the wanted specs said, in their order.
+    """Return the results of the chosen specs, in their order.
 
     Args:
         folder: what --report-dir named.
@@ -79,7 +79,7 @@ def read(folder: Path, wanted: list[str]) -> list[SpecResult]:
     """
     suites = json.loads((folder / WHERE).read_text(encoding="utf-8"))
     if not isinstance(suites, list):
-        raise ValueError(f"{folder / WHERE} is no report of ginkgo's.")
+        raise ValueError(f"{folder / WHERE} is not a ginkgo report.")
     found = {result.name: result for suite in suites for result in _of(suite)}
     return [found.get(name, SpecResult(name, Outcome.MISSING)) for name in wanted]
 
@@ -98,7 +98,7 @@ def _of(suite: Json) -> Iterator[SpecResult]:
 
 
 def _message(told: Json) -> str:
-    """The failure's own message; where the time was over, what the spec was doing."""
+    """The failure's message; after a timeout, the step of the spec."""
     message = str((told.get("Failure") or {}).get("Message") or "")
     if told["State"] in ("timedout", "interrupted"):
         steps = [event["Message"] for event in told.get("SpecEvents") or [] if event.get("SpecEventType") == "By"]
@@ -107,7 +107,7 @@ def _message(told: Json) -> str:
 
 
 def brief(message: str) -> str:
-    """The message on one line, without what differs from run to run, and not too long."""
+    """The message on one line, shortened, without parts that differ between runs."""
     line = " ".join(message.split())
     line = re.sub(r"\b([a-z-]+)-\d{3,}\b", r"\1-…", line)  # namespaces
     return line if len(line) <= LONGEST_WHY else line[: LONGEST_WHY - 1].rstrip() + "…"

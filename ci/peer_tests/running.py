@@ -1,4 +1,4 @@
-"""One run of upstream's specs on the cluster as it stands, with its time and the machine's load."""
+"""A run of upstream's specs, with its duration and the machine's load."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ E2E_NAMESPACES = "e2e-framework"
 
 
 class Watch:
-    """Times what is run from now on."""
+    """A timer for a run."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
 
     def effort(self) -> Effort:
-        """What it took so far."""
+        """The time and load so far."""
         return Effort(round(time.monotonic() - self._began, 1), round(os.getloadavg()[0], 1))
 
 
 def command(built: Upstream, names: Sequence[str], folder: Path, limit: float, kubeconfig: str) -> list[str]:
-    """The command line of upstream's run, as its own script has it."""
+    """The command line of a run, as in upstream's script."""
     focus = "|".join(BY_NAME[name].focus for name in names)
     runner = [
         str(built.ginkgo),
@@ -60,7 +60,7 @@ def command(built: Upstream, names: Sequence[str], folder: Path, limit: float, k
 
 
 def run_theirs(built: Upstream, names: Sequence[str], folder: Path, limit: float) -> Theirs:
-    """Run upstream's specs side by side; what is not done when the limit is over counts as timed out."""
+    """Run upstream's specs in parallel; unfinished ones time out at the limit."""
     folder.mkdir(parents=True, exist_ok=True)
     argv = command(built, names, folder.absolute(), limit, os.environ.get("KUBECONFIG", ""))
     watch = Watch()
@@ -83,7 +83,7 @@ def run_theirs(built: Upstream, names: Sequence[str], folder: Path, limit: float
 
 
 def remove_left_overs() -> None:
-    """Remove the namespaces of specs that did not come so far themselves."""
+    """Remove the namespaces of unfinished specs."""
     removing = ["delete", "namespace", "--selector", E2E_NAMESPACES, "--ignore-not-found", "--timeout=150s"]
     subprocess.run(["kubectl", "--context", CONTEXT, *removing], capture_output=True, timeout=180, check=False)
 
@@ -92,5 +92,5 @@ def cluster_version() -> str:
     """The API server's version."""
     told = output(["kubectl", "--context", CONTEXT, "version", "--output", "json"])
     if not told:
-        raise SetupError("The cluster does not answer.", "ci/conformance --up starts one")
+        raise SetupError("The cluster does not answer.", "ci/conformance --up creates one.")
     return str(json.loads(told)["serverVersion"]["gitVersion"])

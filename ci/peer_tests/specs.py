@@ -1,8 +1,8 @@
-"""Which of upstream's specs are run, what each asserts, and which of our checks assert the same; kept by hand.
+"""The upstream specs to run, with their assertions and the corresponding checks of this suite; maintained by hand.
 
-Chosen is what the project sig-network's end-to-end tests have about source addresses, traffic policies, health checks,
-node ports, session affinity, source ranges and load balancers. Read from test/e2e/network of Kubernetes 1.36; texts
-are the specs' own names, everything else is said in our words.
+The table covers sig-network's end-to-end tests for source addresses, traffic policies, health checks, node ports,
+session affinity, source ranges and load balancers, from test/e2e/network of Kubernetes 1.36. ``text`` is the spec's own
+name; the descriptions are this suite's.
 """
 
 from __future__ import annotations
@@ -59,36 +59,36 @@ SPECS = (
         "should preserve source pod IP for traffic thru service cluster IP",
         "A pod on the endpoint's node and one on another see their own address arrive by a ClusterIP.",
         ("clusterip.tcp.ipv4.pod-on-",),
-        "It looks at one answer a client; we ask a number of times and every answer must be right, by UDP, SCTP and "
-        "IPv6 too.",
+        "It checks one answer per client. We require every answer of several to be right, also over UDP, SCTP and "
+        "IPv6.",
     ),
     Spec(
         NO_SNAT,
         "Should be able to send traffic between Pods without SNAT",
         "Every ordered pair of up to three pods sees the other's own address by its pod IP.",
         ("pod-ip.tcp.ipv4.pod-on-",),
-        "It asks every pair of nodes; we ask from the endpoint's node and from one other.",
+        "It covers every pair of nodes; we cover the endpoint node and one other.",
     ),
     Spec(
         LOCAL,
         "should work for type=LoadBalancer",
-        "What reaches a VIP under Local does not come from an address in the first node's /16 (IPv6: /64); a health "
-        "check node port is there, and is closed when the service is no LoadBalancer any more.",
+        "The source of traffic to a VIP under Local is not in the first node's /16 (IPv6: /64). A health check node "
+        "port exists, and closes when the Service is no longer a LoadBalancer.",
         ("loadbalancer.local.tcp.ipv4.outside-1-to-vip", "healthcheck.lifecycle.freed-by-type"),
-        "It does not compare with the client's address: any address out of the nodes' network is right, and any "
-        "client in that network is wrong. We compare with the address that the client has.",
+        "It does not compare with the client's address: it accepts any address outside the nodes' network, and "
+        "rejects any client inside it. We compare with the client's actual address.",
     ),
     Spec(
         LOCAL,
         "should work from pods",
-        "A pod that dials a VIP under Local is seen with its own address.",
+        "A pod that dials a VIP under Local keeps its own address as source.",
         ("loadbalancer.local.tcp.ipv4.pod-on-",),
-        "It asks one pod, by IPv4, until it is right, for ten minutes.",
+        "It repeats with one pod over IPv4 until the answer is right, for up to ten minutes.",
     ),
     Spec(
         SERVICES,
         "should support externalTrafficPolicy=Local for type=NodePort",
-        "A process on one node that dials the endpoint node's nodePort under Local is seen with its node's address.",
+        "A process on one node that dials the endpoint node's nodePort under Local arrives with its node's address.",
         ("nodeport.local.tcp.ipv4.host-on-other-node-to-endpoint-node",),
         "Its client is a node of the cluster, none outside; ours are both.",
     ),
@@ -97,7 +97,7 @@ SPECS = (
         "should allow pods to hairpin back to themselves through services",
         "A pod reaches itself through its service's ClusterIP.",
         ("clusterip.tcp.ipv4.backend-to-clusterip",),
-        "It looks at no address; we expect the node's.",
+        "It checks no source address; we expect the node's.",
     ),
     # ------------------------------------------------------------------------------------- delivery, external policies
     Spec(
@@ -115,22 +115,22 @@ SPECS = (
         "One pod after another on each of three nodes: the VIP answers, the health check node port says 200 there, "
         "and twice not 200 on the others.",
         ("healthcheck.placement.status.ipv4.", "loadbalancer.local.tcp.ipv4.outside-1-to-vip"),
-        "Refused and silent count as not 200; we ask for the 503 itself.",
+        "Refusal and silence count as not 200; we require the 503.",
     ),
     Spec(
         LOCAL,
         "should target all nodes with endpoints",
         "Connections to a VIP under Local reach both of two pods on two nodes.",
         (),
-        "Where several nodes have endpoints we ask whether one client is always sent to one of them (affinity), not "
-        "whether several get a share: in L2 mode one node takes all traffic by design.",
+        "If several nodes have endpoints, we check that one client always reaches the same one (affinity), not that "
+        "several get a share: in L2 mode one node gets all traffic by design.",
     ),
     Spec(
         SERVICES,
         "should be possible to connect to a service via ExternalIP when the external IP is not assigned to a node",
         "A pod reaches a service by an externalIP that no node has.",
         ("external-ips.unset.tcp.ipv4.pod-on-",),
-        "It looks at no address and tries no policy.",
+        "It checks no source address and no policy.",
         once=True,
     ),
     Spec(
@@ -138,7 +138,7 @@ SPECS = (
         "should be able to create a functioning NodePort service",
         "Pods reach a NodePort service by name, by ClusterIP and by the nodePorts of two nodes.",
         ("nodeport.unset.tcp.ipv4.pod-on-", "interop.names.clusterip."),
-        "It looks at no address.",
+        "It checks no source address.",
         once=True,
     ),
     Spec(
@@ -163,7 +163,7 @@ SPECS = (
         "should fail health check node port if there are only terminating endpoints",
         "With only a terminating pod the health check node port says 503, and the nodePort still serves.",
         ("healthcheck.terminating.status.ipv4.", "healthcheck.terminating.serves.ipv4."),
-        "We ask for the source address and the count as well.",
+        "We also check source address and count.",
     ),
     # --------------------------------------------------------------------------------- internal policy, terminating
     Spec(
@@ -171,28 +171,28 @@ SPECS = (
         "should respect internalTrafficPolicy=Local Pod to Pod",
         "A pod on the endpoint's node reaches the service's ClusterIP five times, one on another node does not.",
         ("clusterip.itp-local.tcp.ipv4.pod-on-",),
-        "It looks at no address, and any error is right on the other node.",
+        "It checks no source address, and accepts any error on the other node.",
     ),
     Spec(
         SERVICES,
         "should respect internalTrafficPolicy=Local Pod (hostNetwork: true) to Pod",
         "A process on the endpoint's node reaches the service's ClusterIP five times, one on another node does not.",
         ("clusterip.itp-local.tcp.ipv4.host-on-",),
-        "It looks at no address, and any error is right on the other node.",
+        "It checks no source address, and accepts any error on the other node.",
     ),
     Spec(
         SERVICES,
         "should respect internalTrafficPolicy=Local Pod and Node, to Pod (hostNetwork: true)",
         "Under internalTrafficPolicy Local an endpoint in its node's network is reached from that node only.",
         (),
-        "Our host-network backends are asked under internalTrafficPolicy Cluster.",
+        "We check host-network backends under internalTrafficPolicy Cluster.",
     ),
     Spec(
         SERVICES,
         "should fallback to terminating endpoints when there are no ready endpoints with internalTrafficPolicy=Cluster",
         "When only terminating pods are left, pods on both nodes still reach the ClusterIP.",
         (),
-        "We ask what terminating pods serve under externalTrafficPolicy Local, from outside.",
+        "We check terminating pods under externalTrafficPolicy Local, from outside.",
     ),
     Spec(
         SERVICES,
@@ -200,7 +200,7 @@ SPECS = (
         "internalTrafficPolicy=Local",
         "When only a terminating pod is left, its node's pods reach the ClusterIP under internalTrafficPolicy Local.",
         (),
-        "We ask what terminating pods serve under externalTrafficPolicy Local, from outside.",
+        "We check terminating pods under externalTrafficPolicy Local, from outside.",
     ),
     Spec(
         SERVICES,
@@ -208,7 +208,7 @@ SPECS = (
         "externallTrafficPolicy=Cluster",
         "When only terminating pods are left, pods on both nodes still reach a nodePort.",
         (),
-        "We ask what terminating pods serve under externalTrafficPolicy Local, from outside.",
+        "We check terminating pods under externalTrafficPolicy Local, from outside.",
     ),
     Spec(
         SERVICES,
@@ -223,7 +223,7 @@ SPECS = (
         "should be rejected when no endpoints exist",
         "A pod that dials a service without any endpoint is refused.",
         (),
-        "Without an endpoint anywhere we look at the health checks only.",
+        "Without any endpoint, we check only the health checks.",
         once=True,
     ),
     # ----------------------------------------------------------------------------------------------- session affinity
