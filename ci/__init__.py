@@ -1,1 +1,1 @@
-"""Continuous integration: a real cluster for the suite, and nothing left behind."""
+"""Continuous integration: test clusters for the suite, with complete clean-up."""

@@ -1,4 +1,4 @@
-"""The account that runs the suite: that of docs/rbac.yaml, by a kubeconfig with a token that soon expires."""
+"""The account that runs the suite: the rights of docs/rbac.yaml, and a kubeconfig with a short-lived token."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DURATION = "4h"  # longer than any run; a new one is made for each
 
 def install(there: Surroundings, journal: Journal) -> None:
     """Make the account with its rights, or see that it has those of this checkout."""
-    with journal.step("make the account that runs the suite", hint="ci/enter kubectl auth whoami") as step:
+    with journal.step("create the account that runs the suite", hint="ci/enter kubectl auth whoami") as step:
         kubectl(there, step, "apply", "--server-side", "--filename", RIGHTS)
 
 
@@ -43,7 +43,7 @@ def kubeconfig(there: Surroundings, where: Places | None = None) -> Path:
     if not token or not view:
         if path.is_file():
             return path
-        raise SetupError(f"The API server gives no token for the account {NAMESPACE}/{NAME}.", "is it up?")
+        raise SetupError(f"The API server issues no token for the account {NAMESPACE}/{NAME}.", "check that it runs.")
     cluster = json.loads(view)["clusters"][0]
     config = {
         "apiVersion": "v1",

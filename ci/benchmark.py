@@ -1,7 +1,7 @@
-"""`ci/bench`: the phases of whole runs on a standing cluster, by number of checks, beside the floor; and memory.
+"""`ci/bench`: time per phase and memory of complete runs on a kept cluster, by number of checks.
 
-The floor is what no arrangement can go below: the start of one pod, one sync of the service proxy, and the pause of
-the namespace controller before it deletes anything. Nothing is asserted: machines are noisy.
+It compares the phases with their lower bound: the start of one pod, one sync of the service proxy, and the pause of the
+namespace controller before it deletes anything. Nothing is asserted, as machines are noisy.
 """
 
 from __future__ import annotations
@@ -33,11 +33,15 @@ SOURCE_IP = ("--suite", "source_ip")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="ci/bench", description="Times and memory of runs, beside the floor.")
+    parser = argparse.ArgumentParser(
+        prog="ci/bench", description="Measure time and memory of runs, and compare with the lower bound."
+    )
     parser.add_argument("--context", default=CONTEXT, help="kubeconfig context (%(default)s)")
     parser.add_argument("--image", default=os.environ.get("ESIPP_IMAGE"), help="echo image ($ESIPP_IMAGE)")
-    parser.add_argument("--runs", type=int, default=5, help="runs a column, and samples of the floor (%(default)s)")
-    parser.add_argument("--rows", default="", metavar="N,N…", help="a column for each number of checks (all checks)")
+    parser.add_argument(
+        "--runs", type=int, default=5, help="runs per column, and samples of the lower bound (%(default)s)"
+    )
+    parser.add_argument("--rows", default="", metavar="N,N…", help="one column per number of checks (all checks)")
     options = parser.parse_args(arguments)
     ids = [path_check.id for path_check in all_path_checks()]
     try:

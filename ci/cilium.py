@@ -1,7 +1,7 @@
-"""Cilium in place of the network add-on and of kube-proxy: its chart rendered, applied, and waited for.
+"""Installation of Cilium from its chart, in place of the network add-on and kube-proxy.
 
-The chart is that of Cilium's Go module on both paths, pinned by `hermetic/modules/cilium/go.sum`. The images are those
-that it names: pulled where they can be, built into the nodes elsewhere (`hermetic/cilium.py`).
+On both paths the chart comes from Cilium's Go module, pinned by `hermetic/modules/cilium/go.sum`. The official path
+pulls the chart's images; the hermetic path builds them into the nodes (`hermetic/cilium.py`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def values(lane: Lane) -> dict[str, Any]:
     subnets = [net.strip() for net in str(networking.get("podSubnet") or "").split(",") if net.strip()]
     if not subnets:
         raise SetupError(
-            f"kind-configs/{lane.kind_config.name} has no podSubnet.", "Cilium has to know what not to masquerade"
+            f"kind-configs/{lane.kind_config.name} has no podSubnet.", "Cilium needs it to know what not to masquerade."
         )
     here: dict[str, Any] = {"k8sServiceHost": f"{CLUSTER}-control-plane", "k8sServicePort": 6443}
     for key, sign in (("ipv4", "."), ("ipv6", ":")):
@@ -85,7 +85,7 @@ def render(chart: Chart, lane: Lane, kubernetes: str, file: Path) -> str:
     rendered = output([*command, "--kube-version", kubernetes], timeout=120)
     if not rendered:
         raise SetupError(
-            "helm does not render Cilium's chart.", f"{' '.join(map(str, command))} --kube-version {kubernetes}"
+            "helm cannot render Cilium's chart.", f"{' '.join(map(str, command))} --kube-version {kubernetes}"
         )
     return rendered
 

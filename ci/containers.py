@@ -1,4 +1,4 @@
-"""Containers of ours beside the nodes, on the kind network, forwarding what they are sent; and building images."""
+"""Forwarding containers next to the nodes, on the kind network; and image builds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def docker(there: Surroundings, *arguments: str) -> str:
         check=False,
     )
     if done.returncode != 0:
-        raise SetupError(f"docker {arguments[0]} failed: {done.stdout.strip()[-300:]}", "is the docker engine alive?")
+        raise SetupError(
+            f"docker {arguments[0]} failed: {done.stdout.strip()[-300:]}", "check that the docker engine runs."
+        )
     return done.stdout
 
 

@@ -1,7 +1,7 @@
-"""What of a lane makes its data plane: the network add-on, the service proxy, and the settings of these.
+"""The data plane of a lane: network add-on, service proxy, and their settings.
 
-Both are said by the lane, and its kind config has to fit: a cluster that kind gives an add-on of its own, or a
-kube-proxy, beside the one that is asked for would be another data plane than the lane's name says.
+The lane names both, and its kind config must fit. With kind's own add-on or kube-proxy in addition, the cluster would
+have another data plane than the lane says.
 """
 
 from __future__ import annotations
@@ -55,11 +55,13 @@ def read(file: str, data: Mapping[str, Any], kind_config: Path) -> DataPlane:
     proxy = _one_of(file, data, PROXY, PROXIES)
     values = data.get(VALUES, {})
     if not isinstance(values, dict):
-        raise SetupError(f"ci/lanes/{file}: '{VALUES}' is no mapping.", "as in the chart: {loadBalancer: {mode: dsr}}")
+        raise SetupError(
+            f"ci/lanes/{file}: '{VALUES}' is not a mapping.", "use the chart's keys: {loadBalancer: {mode: dsr}}"
+        )
     if (network == CILIUM) != (proxy == CILIUM):
         raise SetupError(
-            f"ci/lanes/{file}: the network '{network}' with the service proxy '{proxy}' is not known here.",
-            f"cilium is both or neither: {NETWORK} and {PROXY}",
+            f"ci/lanes/{file}: the network '{network}' with the service proxy '{proxy}' is not supported.",
+            f"use cilium for both {NETWORK} and {PROXY}, or for neither.",
         )
     if values and network != CILIUM:
         raise SetupError(f"ci/lanes/{file} has '{VALUES}', but no Cilium.", f"{NETWORK}: {CILIUM}")

@@ -1,7 +1,8 @@
-"""Kind dressed as a cloud: the reference load balancer with a cloud's class, period and thresholds, by its profile.
+"""Emulation of a cloud's load balancer: the reference load balancer with the class, period and thresholds of a profile.
 
-A lane's ``dressed_as`` names the profile. What the reference cannot take over is the cloud's own health check under
-policy Cluster (it has one period for both, and asks kube-proxy over HTTP), its addresses, and what its API takes.
+A lane's ``dressed_as`` names the profile. Three things are not emulated: the cloud's own health check under policy
+Cluster (the reference has one period for both policies, and checks kube-proxy over HTTP), its addresses, and its API's
+times.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ def options(profile: str) -> list[str]:
     if unknown or not check.on:
         what = f"names no {unknown[0]}" if unknown else "are off"
         raise SetupError(
-            f"The reference load balancer cannot be dressed as {profile}: its health checks under Local {what}.",
-            "esipp load-balancers lists profiles; a variant with a monitor has figures.",
+            f"The reference load balancer cannot emulate {profile}: its health checks under Local {what}.",
+            "'esipp load-balancers' lists profiles; a variant with a monitor has a period and thresholds.",
         )
     announced = ["--announce", HOSTNAME] if found.status.form.value == HOSTNAME else []
     return [

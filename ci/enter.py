@@ -1,4 +1,4 @@
-"""`ci/enter COMMAND…`: run a command where the kept cluster is."""
+"""`ci/enter COMMAND…`: run a command in the network namespace of the kept cluster."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def main(command: list[str]) -> int:
     there = Surroundings.load(places())
     try:
         if not command:
-            raise SetupError("ci/enter needs a command.", "ci/enter kubectl get nodes")
+            raise SetupError("ci/enter needs a command.", "for example: ci/enter kubectl get nodes")
         if not there:
-            raise SetupError("There is no kept cluster.", "ci/conformance --up starts one")
+            raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")
         if there.path == "hermetic" and not Engine(places()).lives():
-            raise SetupError("The kept cluster is gone: its engine does not run.", "ci/conformance --up starts one")
+            raise SetupError("The kept cluster is gone: its engine does not run.", "ci/conformance --up creates one.")
         environment = account.environment(there, command)
         os.environ["PATH"] = environment["PATH"]  # execvpe looks the program up by our own
         try:
             os.execvpe((there.prefix + command)[0], there.prefix + command, environment)  # noqa: S606
         except OSError as error:
-            raise SetupError(f"'{command[0]}' cannot be run: {error.strerror}.", "is it on PATH?") from error
+            raise SetupError(f"Cannot run '{command[0]}': {error.strerror}.", "check PATH.") from error
     except SetupError as error:
         error.show()
         return 4

@@ -1,4 +1,4 @@
-"""The floor of a run: what no arrangement can go below, the start of one pod and one sync of the service proxy."""
+"""The lower bound for the time of a run: the start of one pod, and one sync of the service proxy."""
 
 from __future__ import annotations
 

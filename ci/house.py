@@ -1,6 +1,6 @@
-"""How wide the house is: `python -m ci.house [TREE…]` prints rooms, modules outside of rooms, knots, files and lines.
+"""Structure metrics: `python -m ci.house [TREE…]` prints packages, loose modules, import cycles, files and lines.
 
-A tree is a checkout of this project, by default this one. Two trees beside each other show what a change did.
+A tree is a checkout of this project, by default this one. Two trees show the effect of a change.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _reach(start: str, after: Mapping[str, set[str]]) -> set[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the figures of one tree, or of several beside each other."""
-    parser = argparse.ArgumentParser(prog="python -m ci.house", description="How wide the house is.")
+    parser = argparse.ArgumentParser(prog="python -m ci.house", description="Print structure metrics of checkouts.")
     parser.add_argument("tree", nargs="*", type=Path, default=[ROOT], help="a checkout (this one)")
     houses = [measure(tree) for tree in parser.parse_args(arguments).tree]
     for name in houses[0].figures:

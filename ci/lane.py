@@ -1,4 +1,4 @@
-"""`ci/conformance`: a lane from nothing to its verdict, and back to nothing."""
+"""`ci/conformance`: create a lane's cluster, run the suite on it, and remove everything."""
 
 from __future__ import annotations
 
@@ -84,21 +84,21 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="ci/conformance",
-        description="Start a real kind cluster, run a lane's cells on it, remove it again.",
-        epilog="What follows -- goes to 'esipp run'. Exit code: its own (0 conformant, 1 not, 3 harness error), "
+        description="Create a kind cluster, run a lane's checks on it, and remove it.",
+        epilog="Options after -- go to 'esipp run'. Exit code: its own (0 conformant, 1 not, 3 harness error), "
         "2 interrupted, 4 set-up failed.",
     )
     parser.add_argument("--lane", default="kind-iptables", metavar="NAME", help="a file of ci/lanes/ (%(default)s)")
     parser.add_argument("--kubernetes", metavar="vX.Y.Z", help="another Kubernetes version than the lane's")
-    parser.add_argument("--keep", action="store_true", help="leave the cluster standing; reuse one that stands")
-    parser.add_argument("--fresh", action="store_true", help="build again what is cached")
-    parser.add_argument("--up", action="store_true", help="only bring the cluster up, and keep it")
+    parser.add_argument("--keep", action="store_true", help="keep the cluster; reuse a kept one")
+    parser.add_argument("--fresh", action="store_true", help="rebuild cached artifacts")
+    parser.add_argument("--up", action="store_true", help="only create the cluster, and keep it")
     parser.add_argument("--down", action="store_true", help="only remove a kept cluster")
     parser.add_argument(
         "--path",
         choices=("auto", "official", "hermetic"),
         default="auto",
-        help="published images or a hermetic build (auto: published where they can be pulled)",
+        help="published images or a hermetic build (auto: published images if they can be pulled)",
     )
     return parser
 
@@ -265,8 +265,8 @@ def _only_one(where: Places) -> Iterator[None]:
         except BlockingIOError:
             lock.seek(0)
             raise SetupError(
-                f"Another ci/conformance is at work on this machine (process {lock.read().strip() or 'unknown'}).",
-                "wait for it, or end it",
+                f"Another ci/conformance runs on this machine (process {lock.read().strip() or 'unknown'}).",
+                "wait for it, or end it.",
             ) from None
         lock.truncate(0)
         lock.write(str(os.getpid()))

@@ -1,4 +1,4 @@
-"""A lane: which kind config, Kubernetes version, load balancers and cells make one run."""
+"""A lane: the kind config, Kubernetes version, load balancers and checks of one run."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ LANES = CI / "lanes"
 METALLB, METALLB_BGP, REFERENCE = "metallb-l2", "metallb-bgp", "reference"
 KNOWN_LOAD_BALANCERS = (METALLB, METALLB_BGP, REFERENCE)
 PATIENCE = 5
-"""Seconds that the reference load balancer gives a health check: what answers late on a busy machine is not sick, and a
-node that has no pod says 503 at once. Dressed as a cloud it has the cloud's."""
+"""Health check timeout of the reference load balancer in seconds. A late answer on a busy machine is no
+failure, and a node without a local endpoint answers 503 at once. An emulation uses the profile's timeout."""
 
 LEVELS = ("core", "extended")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A check, by its id or a part of it, that a lane chooses or leaves out, and why."""
+    """A check that a lane includes or excludes, by its id or a part of it, with a reason."""
 
     check: str
     reason: str
@@ -44,18 +44,18 @@ class Lane:
     kubernetes: str
     load_balancers: tuple[str, ...]
     suites: tuple[str, ...]
-    fail_on: str  # the least binding level whose failures make the lane fail
-    include: tuple[Choice, ...] = ()  # where there are any, only these checks are asked
+    fail_on: str  # lowest level at which a failure fails the lane
+    include: tuple[Choice, ...] = ()  # if not empty, only these checks run
     exclude: tuple[Choice, ...] = ()
-    dressed_as: str = ""  # the profile of a cloud's load balancer, which the reference one then plays
-    moves: int | None = None  # of pods, up and as often down; by default those of `esipp run`
+    dressed_as: str = ""  # profile that the reference load balancer emulates
+    moves: int | None = None  # endpoint changes up, and as many down; default: that of `esipp run`
     data_plane: DataPlane = field(default_factory=DataPlane)
-    needs: Mapping[str, str] = field(default_factory=dict)  # of the machine, and why
-    published: tuple[str, ...] = ()  # what is taken as it is published
+    needs: Mapping[str, str] = field(default_factory=dict)  # requirements of the machine, with reasons
+    published: tuple[str, ...] = ()  # components that are used as published images
 
     @property
     def balancer_options(self) -> list[str]:
-        """What the reference load balancer is started with here."""
+        """The options of the reference load balancer."""
         return dressing.options(self.dressed_as) if self.dressed_as else [f"--timeout={PATIENCE}"]
 
 
@@ -83,25 +83,30 @@ def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
         )
     if {METALLB, METALLB_BGP} <= set(data["load_balancers"]):
         raise SetupError(
-            f"ci/lanes/{path.name} has MetalLB announce by both of its protocols.",
-            "which one would serve Services that name no class?",
+            f"ci/lanes/{path.name} enables both protocols of MetalLB.",
+            "choose one, which then serves Services without a class.",
         )
     if missing := [suite for suite in data["suites"] if not (ROOT / "suites" / str(suite)).is_dir()]:
         raise SetupError(f"ci/lanes/{path.name} names suites/{missing[0]}, which does not exist.", "see suites/")
     if data["fail_on"] not in LEVELS:
         raise SetupError(
-            f"ci/lanes/{path.name}: 'fail_on' is '{data['fail_on']}', which is no level.", f"known: {', '.join(LEVELS)}"
+            f"ci/lanes/{path.name}: 'fail_on' is '{data['fail_on']}', which is not a level.",
+            f"known: {', '.join(LEVELS)}",
         )
     dressed, moves = data.get(DRESSED, ""), data.get(MOVES)
     if not isinstance(dressed, str):
-        raise SetupError(f"ci/lanes/{path.name}: '{DRESSED}' is no profile's name.", "esipp load-balancers lists them.")
+        raise SetupError(
+            f"ci/lanes/{path.name}: '{DRESSED}' is not the name of a profile.", "'esipp load-balancers' lists them."
+        )
     if dressed and data["load_balancers"] != [REFERENCE]:
         raise SetupError(
-            f"ci/lanes/{path.name} is dressed as {dressed}, but has another load balancer than the reference one.",
-            f"load_balancers: [{REFERENCE}]; which one would serve Services that name no class?",
+            f"ci/lanes/{path.name} emulates {dressed}, but has another load balancer than the reference one.",
+            f"use load_balancers: [{REFERENCE}], which then serves Services without a class.",
         )
     if moves is not None and not (isinstance(moves, int) and moves > 0):
-        raise SetupError(f"ci/lanes/{path.name}: '{MOVES}' is no number of moves.", "a whole number above 0.")
+        raise SetupError(
+            f"ci/lanes/{path.name}: '{MOVES}' is not a number of endpoint changes.", "use a whole number above 0."
+        )
     needed = needs.read(path.name, data.get(NEEDS, {}))
     lane = Lane(
         name=name,
@@ -131,6 +136,6 @@ def _choices(file: str, choices: list[dict[str, Any]]) -> tuple[Choice, ...]:
             select([choice.check])
         except PreflightError:
             raise SetupError(
-                f"ci/lanes/{file}: no check's id is or contains '{choice.check}'.", "'esipp list' prints them all."
+                f"ci/lanes/{file}: no check matches '{choice.check}'.", "'esipp list' prints all ids."
             ) from None
     return found

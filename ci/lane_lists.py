@@ -1,4 +1,4 @@
-"""Lists of lanes in files that people write: rendered from ci/lanes/ by `ci/generate`.
+"""Lists of lanes in hand-written files, rendered from ci/lanes/ by `ci/generate`.
 
 In YAML a list lies between ``# begin lanes: PATTERN`` and ``# end``.
 The list after ``# begin lanes with needs: PATTERN`` is for ``matrix.include``: it marks lanes that need what not every

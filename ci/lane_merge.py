@@ -1,7 +1,7 @@
-"""What the file of a lane says, together with those that it extends: a mapping whose keys are known.
+"""A reader of lane files: merges a lane with the lanes it extends, and refuses unknown keys.
 
-``extends: NAME`` takes over all keys of another lane; what the own file has takes their place. Only ``exclude`` adds
-up: a check that is left out in the lane below stays so.
+``extends: NAME`` takes over all keys of another lane; the lane's own keys replace them. Only ``exclude`` is appended: a
+check that the other lane excludes stays excluded.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ def merged(name: str, lanes: Path, heirs: tuple[str, ...] = ()) -> dict[str, Any
     names = sorted(path.stem for path in lanes.glob("*.yaml"))
     if name in heirs:
         way = " extends ".join([*heirs[heirs.index(name) :], name])
-        raise SetupError(f"The lane '{name}' extends itself: {way}.", "one of them has to stand by itself.")
+        raise SetupError(f"The lane '{name}' extends itself: {way}.", "one of them must not extend another.")
     if name not in names:
         whose = f", which '{heirs[-1]}' extends" if heirs else ""
-        raise SetupError(f"There is no lane '{name}'{whose}.", f"the lanes of ci/lanes/ are: {', '.join(names)}")
+        raise SetupError(f"There is no lane '{name}'{whose}.", f"lanes in ci/lanes/: {', '.join(names)}")
     own = _read(lanes / f"{name}.yaml")
     if EXTENDS not in own:
         return own
     if not isinstance(own[EXTENDS], str):
-        raise SetupError(f"ci/lanes/{name}.yaml: 'extends' is no lane's name.", "it is one name, not a list.")
+        raise SetupError(f"ci/lanes/{name}.yaml: 'extends' is not the name of a lane.", "use one name, not a list.")
     below = merged(own[EXTENDS], lanes, (*heirs, name))
     both = {**below, **own}
     if added := [*below.get(EXCLUDE, []), *own.get(EXCLUDE, [])]:
@@ -84,7 +84,7 @@ def _check_choices(file: str, key: str, choices: object) -> None:
     """Every check that is chosen or left out has a reason, which whoever reads the lane, or its report, is told."""
     hint = f"{key}: [{{check: nodeport.local, reason: why}}]"
     if not isinstance(choices, list) or not choices:
-        raise SetupError(f"ci/lanes/{file}: '{key}' is no list of checks.", hint)
+        raise SetupError(f"ci/lanes/{file}: '{key}' is not a list of checks.", hint)
     for choice in choices:
         if not isinstance(choice, dict) or not str(choice.get("row") or "").strip():
             raise SetupError(f"ci/lanes/{file}: an entry of '{key}' names no check.", hint)

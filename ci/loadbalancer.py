@@ -1,4 +1,4 @@
-"""The reference load balancer: one container beside the kind nodes, with an account of least rights."""
+"""The reference load balancer: one container next to the kind nodes, with an account of least rights."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def restart(there: Surroundings, options: Sequence[str] = ()) -> None:
     """Start it again with more options than it has by itself, ``--fault slow`` say; without any as it was."""
     found = inspect(there, NAME)
     if not found:
-        raise SetupError("There is no reference load balancer to start again.", "ci/conformance --up starts one")
+        raise SetupError("There is no reference load balancer to restart.", "ci/conformance --up creates one.")
     run(there, found["Config"]["Image"], options, _options(found, OWN_LABEL))
 
 
@@ -113,7 +113,7 @@ def run(there: Surroundings, image: str, options: Sequence[str] = (), own: Seque
             break
         found = inspect(there, NAME)
         if not found or not found["State"]["Running"] or time.monotonic() > deadline:
-            raise SetupError(f"The reference load balancer does not get ready: {told[-300:]}", f"docker logs {NAME}")
+            raise SetupError(f"The reference load balancer does not become ready: {told[-300:]}", f"docker logs {NAME}")
         time.sleep(0.1)
     if TRANSLATING in (*own, *options):
         returning.give(there, addresses(there), MAC)
@@ -203,7 +203,7 @@ def forget_credentials(where: Places) -> None:
 def _write_credentials(there: Surroundings, where: Places) -> None:
     told = there.ask("kubectl", "--context", CONTEXT, "--namespace", NAME, "get", "secret", NAME, "--output", "json")
     if told is None:
-        raise SetupError("The reference load balancer's token cannot be read.", "ci/enter kubectl get secret -A")
+        raise SetupError("Cannot read the reference load balancer's token.", "ci/enter kubectl get secret -A")
     folder = credentials(where)
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)

@@ -1,8 +1,7 @@
-"""`ci/matrix`: lanes one after the other, each by `ci/conformance`, and all of their runs in one report.
+"""`ci/matrix`: run lanes one after the other with `ci/conformance`, and merge their reports.
 
-What one lane has built serves the next. A state folder has for each lane its run and a word on how it ended: a lane
-whose ledger is whole, and was made by the same content, is not run again, so that a matrix that was stopped goes on
-where it was.
+Lanes share built artifacts. A state folder has each lane's run and result. A lane with a complete ledger from the same
+content is skipped, so an interrupted matrix continues where it stopped.
 """
 
 from __future__ import annotations
@@ -245,17 +244,23 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="ci/matrix",
-        description="Run lanes one after the other, and put their runs in one report.",
-        epilog="What follows -- goes to each 'esipp run'. Exit code: the merged runs' (0 conformant, 1 not, "
-        "3 undecided, or a known difference is not seen any more where it is claimed), 4 if a lane got no cluster, 2 "
+        description="Run lanes one after the other, and merge their reports.",
+        epilog="Options after -- go to each 'esipp run'. Exit code: that of the merged runs (0 conformant, 1 not, "
+        "3 undecided, or a known difference has expired), 4 if a lane got no cluster, 2 "
         "interrupted.",
     )
-    parser.add_argument("lanes", nargs="*", metavar="LANE", help="a file of ci/lanes/ (all that every machine can run)")
-    parser.add_argument("--keep-going", action="store_true", help="go on after a lane that does not hold")
-    parser.add_argument("--again", action="store_true", help="also run lanes whose run is there and whole")
-    parser.add_argument("--record", action="store_true", help="put what data planes differ in into docs/data-planes.md")
-    parser.add_argument("--state", type=Path, default=STATE, metavar="DIR", help="where runs are kept (runs/matrix)")
-    parser.add_argument("--path", choices=("auto", "official", "hermetic"), default="auto", help="as of ci/conformance")
+    parser.add_argument(
+        "lanes", nargs="*", metavar="LANE", help="a file of ci/lanes/ (default: all that every machine can run)"
+    )
+    parser.add_argument("--keep-going", action="store_true", help="continue after a lane with failures")
+    parser.add_argument("--again", action="store_true", help="also run lanes that have a complete run")
+    parser.add_argument(
+        "--record", action="store_true", help="record the differences between data planes for docs/data-planes.md"
+    )
+    parser.add_argument("--state", type=Path, default=STATE, metavar="DIR", help="folder of the runs (runs/matrix)")
+    parser.add_argument(
+        "--path", choices=("auto", "official", "hermetic"), default="auto", help="same as for ci/conformance"
+    )
     return parser
 
 

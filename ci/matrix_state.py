@@ -1,4 +1,4 @@
-"""What `ci/matrix` keeps: a run folder a lane, and beside it how the lane ended and from what content it was made."""
+"""State of `ci/matrix`: for each lane its run folder, its result, and the hash of the content it ran."""
 
 from __future__ import annotations
 
@@ -116,7 +116,9 @@ class State:
             half.write_text(json.dumps(ended.as_json(), indent=1) + "\n", encoding="utf-8")
             half.rename(self._word(lane.name))
         except OSError as broken:
-            raise SetupError(f"{self.root} cannot be written: {broken.strerror}.", "name another in --state") from None
+            raise SetupError(
+                f"Cannot write to {self.root}: {broken.strerror}.", "name another folder with --state."
+            ) from None
         return ended
 
 

@@ -1,7 +1,7 @@
-"""Memory of a run: its own processes', and those of our images on the cluster's nodes and beside them.
+"""Memory of a run: its own processes, and those of the suite's images on and next to the nodes.
 
-Read from /proc of this machine, which sees the processes of its containers: no cgroup version, no kubelet statistics
-of the last ten seconds. Counted is the proportional set size: a page that several processes share counts once.
+It reads /proc of this machine, which includes processes in containers. This works with any cgroup version and needs no
+kubelet statistics, which are up to ten seconds old. It sums the proportional set size, so shared pages count once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""MetalLB, in L2 mode or in BGP mode.
+"""Installation of MetalLB, in L2 or BGP mode.
 
-In L2 mode it has pools inside the kind network's subnets, of the families that the cluster has. Its own BGP (not FRR's)
-announces IPv4 only: its pool is of the range that `router.py` routes.
+In L2 mode its pools are in the kind network's subnets, for the cluster's families. In BGP mode its pool is in the range
+that `router.py` routes; MetalLB's own BGP (not FRR's) announces IPv4 only.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def install(there: Surroundings, manifest: Path, journal: Journal, peer: str = "
         refused = (0, 1)  # by the webhook, for now
         while step.run([*apply, path], env=there.environment, ok=refused if time.monotonic() < deadline else (0,)):
             if DENIED in step.log.read_text(encoding="utf-8", errors="replace"):  # it did answer, and will not have it
-                raise SetupError("MetalLB does not take its configuration.", "its webhook says why, above", step.log)
+                raise SetupError("MetalLB rejects its configuration.", "its webhook gives the reason above.", step.log)
             time.sleep(0.5)
         step.note = ", ".join(ranges)
 

@@ -1,7 +1,7 @@
-"""What a lane needs of the machine that not every one has, and why: a mapping from what is needed to the reason.
+"""Requirements of a lane that not every machine meets, with reasons.
 
-``needs: {registry: why}``: images that are only published, so that the hermetic path cannot have them. Other names are
-those of kernel modules that nodes share with the machine: ``ip_vs``.
+``needs: {registry: why}``: the lane uses published images that the hermetic path cannot build. Other names are kernel
+modules that nodes share with the machine, such as ``ip_vs``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def read(file: str, said: object) -> dict[str, str]:
     """
     hint = f"needs: {{{REGISTRY}: why}}; known: {', '.join(KNOWN)}"
     if not isinstance(said, dict):
-        raise SetupError(f"ci/lanes/{file}: 'needs' is no mapping.", hint)
+        raise SetupError(f"ci/lanes/{file}: 'needs' is not a mapping.", hint)
     if strange := [name for name in said if name not in KNOWN]:
         raise SetupError(f"ci/lanes/{file} needs '{strange[0]}', which is unknown.", hint)
     if bare := [name for name, why in said.items() if not isinstance(why, str) or not why.strip()]:
@@ -45,12 +45,13 @@ def published(file: str, names: object, needs: Mapping[str, str]) -> tuple[str, 
     """
     hint = f"published: [{CALICO}]; known: {', '.join(PUBLISHED)}"
     if not isinstance(names, list):
-        raise SetupError(f"ci/lanes/{file}: 'published' is no list.", hint)
+        raise SetupError(f"ci/lanes/{file}: 'published' is not a list.", hint)
     if strange := [name for name in names if name not in PUBLISHED]:
-        raise SetupError(f"ci/lanes/{file} takes '{strange[0]}' as published, which is unknown.", hint)
+        raise SetupError(f"ci/lanes/{file} uses '{strange[0]}' as published, which is unknown.", hint)
     if names and REGISTRY not in needs:
         raise SetupError(
-            f"ci/lanes/{file} takes '{names[0]}' as published, but needs no registry.", f"needs: {{{REGISTRY}: why}}"
+            f"ci/lanes/{file} uses '{names[0]}' as published, but does not need a registry.",
+            f"needs: {{{REGISTRY}: why}}",
         )
     return tuple(names)
 
@@ -68,14 +69,14 @@ def check(lane: str, needs: Mapping[str, str], path: str) -> None:
     """
     if REGISTRY in needs and path != "official":
         raise SetupError(
-            f"The lane '{lane}' cannot be run here without a registry: {needs[REGISTRY]}.",
+            f"The lane '{lane}' cannot run here without a registry: {needs[REGISTRY]}.",
             "run it where docker can pull images (--path official)",
         )
     for module in MODULES:
         if module in needs and not has_module(module):
             raise SetupError(
-                f"The lane '{lane}' cannot be run on this kernel, which has no {module}: {needs[module]}.",
-                f"modprobe {module}, or another machine",
+                f"The lane '{lane}' cannot run on this kernel, which lacks {module}: {needs[module]}.",
+                f"modprobe {module}, or use another machine.",
             )
 
 

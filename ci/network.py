@@ -1,9 +1,8 @@
-"""The kind network: who has which part of its subnets, and the nodes' second addresses.
+"""The kind network: division of its subnets, and the nodes' second addresses.
 
-Docker hands out the low end, to nodes and clients. The middle has the nodes' second addresses, as machines with more
-than one address have them: a nodePort is asked for there as well. The high end is the load balancers': MetalLB has the
-last addresses, the reference load balancer as many just below. What is left between these and the second addresses is
-for hosts that our own tests put beside the nodes.
+Docker assigns the low end to nodes and clients. The middle has the nodes' second addresses, as many machines have
+several and clients dial nodePorts on them. The high end belongs to load balancers: MetalLB has the last addresses, the
+reference load balancer as many just below. The suite's own tests use the rest for hosts next to the nodes.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def inspected(there: Surroundings) -> Json:
     """
     text = there.ask("docker", "network", "inspect", "kind")
     if text is None:
-        raise SetupError("The docker network 'kind' is not there.", "run ci/conformance --down and start again")
+        raise SetupError("The docker network 'kind' does not exist.", "run ci/conformance --down and start again")
     found: Json = json.loads(text)[0]
     return found
 
@@ -107,19 +106,22 @@ def second_address(first: str, nets: Sequence[str]) -> str:
     address = ipaddress.ip_address(first)
     network = next((net for net in map(ipaddress.ip_network, nets) if address in net), None)
     if network is None:
-        raise SetupError(f"The node address {first} is not of the kind network ({', '.join(nets)}).", "what moved it?")
+        raise SetupError(
+            f"The node address {first} is not in the kind network ({', '.join(nets)}).",
+            "run ci/conformance --down and start again",
+        )
     offset = int(address) - int(network.network_address)
     if offset >= network.num_addresses // 4 - 1:  # above are, at most, the load balancers'
         raise SetupError(
-            f"The kind network's subnet {network} is too small for second addresses of the nodes.",
-            "give docker's default-address-pools subnets of 24 bits or fewer",
+            f"The kind network's subnet {network} is too small for the nodes' second addresses.",
+            "give docker's default-address-pools subnets with a prefix of at most 24 bits.",
         )
     second = ipaddress.ip_address(int(network.network_address) + network.num_addresses // 2 + offset)
     return f"{second}/{network.prefixlen}"
 
 
 def spare_addresses(net: str, count: int, taken: Collection[IPAddress]) -> list[str]:
-    """Choose addresses that nobody hands out: the highest below the load balancers', above the nodes' second ones.
+    """Choose unassigned addresses: the highest below the load balancers', above the nodes' second ones.
 
     In the smallest subnets there are two of them. They have the subnet's prefix length.
 
@@ -133,8 +135,8 @@ def spare_addresses(net: str, count: int, taken: Collection[IPAddress]) -> list[
     found = list(islice((each for each in every if each not in taken), count))
     if len(found) < count:
         raise SetupError(
-            f"The kind network's subnet {network} has no {count} addresses that nobody hands out.",
-            "give docker's default-address-pools subnets of 24 bits or fewer",
+            f"The kind network's subnet {network} has no {count} unassigned addresses.",
+            "give docker's default-address-pools subnets with a prefix of at most 24 bits.",
         )
     return [f"{each}/{network.prefixlen}" for each in found]
 

@@ -1,4 +1,4 @@
-"""Where things lie: the checkout, the cache of built artifacts, the state of a running cluster; and the versions."""
+"""Locations of checkout, artifact cache and cluster state; and pinned versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lane takes as it is published, and only where images can be pulled: Calico, cloud-provider-kind."""
+"""Installation of components from published images: Calico, cloud-provider-kind."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def fetch(what: str, pinned: Mapping[str, str], places: Places, journal: Journal
                     content = answer.read()
             except (urllib.error.URLError, TimeoutError) as error:
                 raise SetupError(
-                    f"{what}'s manifest could not be downloaded: {error}.", "is the internet reachable?"
+                    f"Cannot download {what}'s manifest: {error}.", "check that the internet is reachable."
                 ) from error
             found = hashlib.sha256(content).hexdigest()
             if found != pinned["sha256"]:
                 raise SetupError(
-                    f"{what}'s manifest has the digest {found}.", "ci/versions.toml pins another one; do not use it"
+                    f"{what}'s manifest has the digest {found}.", "ci/versions.toml pins another one: do not use it."
                 )
             path.parent.mkdir(parents=True, exist_ok=True)
             half = path.with_suffix(".half")

@@ -1,4 +1,4 @@
-"""Records of runs: `records/NAME.jsonl`, one record a line with its keys sorted. Pages in docs/ are made of them."""
+"""Records of runs for pages in docs/: `records/NAME.jsonl`, one record per line with sorted keys."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`ci/bench-report`: seconds and memory of every report, from a run's ledger made as large as is asked for.
+"""`ci/bench-report`: time and memory of every report format for a large ledger.
 
-The observations of a real ledger are repeated until there are enough of them. Every report is made by a process of
-its own, so that its peak is its own. Nothing is asserted: machines are noisy.
+It repeats the observations of a real ledger up to the requested number. Each report is rendered in its own process, to
+measure its own peak. Nothing is asserted, as machines are noisy.
 """
 
 from __future__ import annotations
@@ -27,9 +27,13 @@ READ = "(reading only)"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="ci/bench-report", description="Seconds and memory of every report.")
+    parser = argparse.ArgumentParser(
+        prog="ci/bench-report", description="Measure time and memory of every report format."
+    )
     parser.add_argument("run", type=Path, help="a run's folder")
-    parser.add_argument("--observations", type=int, default=100_000, metavar="N", help="(%(default)s)")
+    parser.add_argument(
+        "--observations", type=int, default=100_000, metavar="N", help="number of observations (%(default)s)"
+    )
     parser.add_argument("--one", metavar="FORMAT", help=argparse.SUPPRESS)  # the process that makes one report
     options = parser.parse_args(arguments)
     if options.one:

@@ -1,8 +1,8 @@
-"""Nodes' answers by way of the reference load balancer, where that translates destinations.
+"""Routing of nodes' answers through the reference load balancer, where it translates destinations.
 
-A client that dialled a VIP takes no answer from a node's own address: the load balancer has to translate it back. In a
-cloud the network does that. Here each node knows by the sender's link address what came from the load balancer for an
-address of its own, marks the connection, and routes its answers there.
+A client that dialled a VIP accepts no answer from a node's own address: the load balancer must translate it back. In a
+cloud the network routes the answers there. Here each node recognises packets from the load balancer to its own
+addresses by the sender's link address, marks the connection, and routes its answers to the load balancer.
 """
 
 from __future__ import annotations

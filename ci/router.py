@@ -1,8 +1,8 @@
-"""A router beside the kind nodes: BIRD takes MetalLB's routes by BGP, and the kernel spreads connections over nodes.
+"""A router next to the kind nodes: BIRD receives MetalLB's routes by BGP, and the kernel does ECMP over the nodes.
 
-The range that it routes lies outside of the kind network's subnet. Whoever is on that network has this machine as its
-default gateway, in the network namespace of the docker engine: one route there brings clients to the router, those in
-containers and those on this machine. Nodes answer clients directly.
+Its address range is outside the kind network's subnet. The default gateway of that network is this machine, in the
+docker engine's network namespace. One route there leads clients to the router, those in containers and those on this
+machine. Nodes answer clients directly.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def start(there: Surroundings, image: str, journal: Journal) -> str:
         deadline = time.monotonic() + READY_SECONDS
         while there.ask("docker", "exec", NAME, "birdc", "-s", "/run/bird.ctl", "show", "status") is None:
             if not runs(there) or time.monotonic() > deadline:
-                raise SetupError("The router does not start.", f"ci/enter docker logs {NAME}", step.log)
+                raise SetupError("The router did not start.", f"ci/enter docker logs {NAME}", step.log)
             time.sleep(0.1)
         address = _address(there)
         step.say(docker(there, *on_this_machine(image, "route", "replace", ROUTED, "via", address)))
@@ -116,7 +116,7 @@ def await_sessions(there: Surroundings, journal: Journal) -> None:
             if time.monotonic() > deadline:
                 raise SetupError(f"No BGP session of {', '.join(sorted(missing))}.", hint, step.log)
             time.sleep(0.5)
-        step.note = f"{len(wanted)} of them"
+        step.note = f"{len(wanted)} sessions"
 
 
 def established(told: str) -> set[str]:

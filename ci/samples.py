@@ -1,4 +1,4 @@
-"""docs/samples: what esipp says of two recorded runs, rendered from their ledgers in records/samples."""
+"""The generator of docs/samples: reports of two recorded runs, from their ledgers in records/samples."""
 
 from __future__ import annotations
 

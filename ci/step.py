@@ -1,4 +1,4 @@
-"""Steps of a set-up: each says what it does and how long it took, and why it failed and what to do about it."""
+"""Steps of a set-up: each reports its action and duration, or its failure with a hint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOG_LINES = 20
 
 
 class SetupError(Exception):
-    """The set-up cannot go on: one sentence, a hint, and the log that tells more."""
+    """A failure of set-up: one sentence, a hint, and the log with details."""
 
     def __init__(self, sentence: str, hint: str = "", log: Path | None = None) -> None:
         super().__init__(sentence)
@@ -68,7 +68,7 @@ class Step:
         if code not in ok:
             raise SetupError(
                 f"{self.what}: '{_short(argv)}' ended with exit code {code}.",
-                hint or self.hint or f"the whole log is {self.log}",
+                hint or self.hint or f"see the log {self.log}",
                 self.log,
             )
         return code

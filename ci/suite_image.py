@@ -1,4 +1,4 @@
-"""`ci/suite-image`: build the image of the suite itself and load it into the kept cluster; prints its reference."""
+"""`ci/suite-image`: build the suite's own image, load it into the kept cluster, and print its reference."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def main() -> int:
     there = Surroundings.load(where)
     try:
         if not there:
-            raise SetupError("There is no kept cluster.", "ci/conformance --up starts one")
+            raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")
         told, sys.stdout = sys.stdout, sys.stderr  # what is done is told beside, the reference may be captured
         try:
             image = provide(there, where, Journal(where.logs / "suite-image"))

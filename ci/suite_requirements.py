@@ -1,4 +1,4 @@
-"""images/esipp/requirements.txt: the packages that esipp runs with, of those that requirements.txt pins.
+"""The generator of images/esipp/requirements.txt: the runtime packages among those that requirements.txt pins.
 
 It has the blocks of requirements.txt, unchanged, that the dependencies in pyproject.toml need, by what the installed
 packages say.

@@ -1,4 +1,4 @@
-"""Where the cluster is, and how to run a command there; written down for `ci/enter`."""
+"""Location of the kept cluster, and a runner of commands there; stored for `ci/enter`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Generated tables in pages that people write: what stands between two comments. `ci/generate` renders them.
+"""Generated tables between two comments in hand-written pages; `ci/generate` renders them.
 
-The first comment names the table and what it is about. For guides these are profiles, and options of ``esipp plan``:
+The first comment names the table and its arguments. In guides these are profiles and options of ``esipp plan``:
 ``<!-- planned: haproxy --without load-balancer -->`` … ``<!-- end -->``.
 """
 
@@ -27,18 +27,18 @@ DOCS = HOUSE / "docs"
 BLOCK = re.compile(r"<!-- (?P<table>[a-z ]+): (?P<words>[^>]*) -->\n(?P<body>.*?)<!-- end -->", re.DOTALL)
 
 Table = Callable[[Sequence[str], tuple[str, ...]], Iterable[str]]
-"""The lines of a table, from the names and the features left out that its comment has."""
+"""The lines of a table, from the names and excluded features in its comment."""
 
 FEATURES = {
     "sctp": "SCTP, which takes raw sockets",
     "disruptive": "disruptions",
     "rights.services-status": "a load balancer's status as its controller writes it",
 }
-"""Features that an account may lack, as docs/rights.md calls them."""
+"""Features that an account may lack, with their descriptions in docs/rights.md."""
 
 
 def pages() -> list[Path]:
-    """The pages that have such tables."""
+    """The pages with generated tables."""
     written = sorted([*DOCS.rglob("*.md"), HOUSE / "ci" / "README.md"])
     return [page for page in written if BLOCK.search(page.read_text(encoding="utf-8"))]
 
@@ -68,14 +68,14 @@ def _of_plans(lines: Callable[[Sequence[Plan]], Iterator[str]]) -> Table:
 
 
 def _planned(plans: Sequence[Plan]) -> Iterator[str]:
-    """What is asked and made, and how long it takes."""
+    """Numbers of checks and objects, and times."""
     yield from _head("planned, not measured", plans)
     yield _check("checks asked", (f"{len(each.asked)} of {each.checks}, {_core(each.asked)} core" for each in plans))
-    yield _check("**load balancers** at once, at most", (f"**{each.made.balancers}**" for each in plans))
+    yield _check("**load balancers**, at most at once", (f"**{each.made.balancers}**" for each in plans))
     yield _check("other Services, pods", (_others(each) for each in plans))
-    yield _check("**minutes** in all, about", (f"**{minutes(each.seconds)}**" for each in plans))
-    yield _check("of them asking, moves, balancers", (_parts(each) for each in plans))
-    yield _check("waits at most for a VIP, an answer, removal", (_waits(each) for each in plans))
+    yield _check("**time** in total, about", (f"**{minutes(each.seconds)}**" for each in plans))
+    yield _check("of that measuring, endpoint changes, load balancers", (_parts(each) for each in plans))
+    yield _check("timeouts for a VIP, an answer, removal", (_waits(each) for each in plans))
     yield _check("black hole under Local, at most", (bound(each.profile.local) for each in plans))
     yield _check("traffic to a new pod's node within", (_rise(each) for each in plans))
 
@@ -99,7 +99,7 @@ def _rise(made: Plan) -> str:
 
 
 def _left_out(plans: Sequence[Plan]) -> Iterator[str]:
-    """Which checks are unsupported, by why; of a reason that several features share, their names are told together."""
+    """Unsupported checks by reason; features that share a reason are listed together."""
     counts: dict[str, dict[str, list[Check]]] = {}
     features: dict[str, set[str]] = {}
     for each in plans:
@@ -115,14 +115,14 @@ def _left_out(plans: Sequence[Plan]) -> Iterator[str]:
 
 
 def _features(names: Sequence[str]) -> str:
-    """Features in brackets; of many what they have in common."""
+    """Features in brackets; of more than two, their common prefix."""
     same = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
     told = names if len(names) < 3 else ["".join(letters[0] for letters in same) + "…"]
     return f" (`{'`, `'.join(told)}`)" if told else ""
 
 
 def _known(plans: Sequence[Plan]) -> Iterator[str]:
-    """Limits and traps of the profiles, each with where it holds and where it is from."""
+    """Limits and traps of the profiles, with their profiles and sources."""
     limits: dict[tuple[str, str], list[str]] = {}
     traps: dict[str, list[str]] = {}
     sources: dict[str, tuple[Source, ...]] = {}
@@ -134,18 +134,18 @@ def _known(plans: Sequence[Plan]) -> Iterator[str]:
         for trap in each.profile.traps:
             traps.setdefault(trap.text, []).append(f"`{each.profile.name}`")
             sources[trap.text] = (*sources.get(trap.text, ()), *trap.sources)
-    yield "| outcome | what | where, and how many checks | source, grade |"
+    yield "| outcome | description | profiles, with number of checks | source, grade |"
     yield "|---|---|---|---|"
     for (outcome, why), where in limits.items():
         yield f"| **{outcome}** | {why} | {', '.join(where)} | {_cited(sources[why])} |"
     for text, where in traps.items():
         everywhere = len(where) == len(plans)
-        yield f"| mind | {text} | {'all' if everywhere else ', '.join(where)} | {_cited(sources[text])} |"
+        yield f"| trap | {text} | {'all' if everywhere else ', '.join(where)} | {_cited(sources[text])} |"
 
 
 def _lacking(features: Sequence[str], _: tuple[str, ...]) -> Iterator[str]:
-    """How many checks are unsupported without each of some features, and without all of them."""
-    yield "| unsupported then | checks | of them core |"
+    """Number of unsupported checks without each feature, and without all of them."""
+    yield "| missing | unsupported checks | of these core |"
     yield "|---|---|---|"
     for name in features:
         checks = [check for check in all_checks() if name in check.features]
@@ -155,7 +155,7 @@ def _lacking(features: Sequence[str], _: tuple[str, ...]) -> Iterator[str]:
 
 
 def _measured(names: Sequence[str], _: tuple[str, ...]) -> Iterable[str]:
-    """What records say, by the name of their file."""
+    """A table of records, by the name of their file."""
     (name,) = names
     return large.table(records.read(records.FOLDER / f"{name}.jsonl"))
 
@@ -193,4 +193,4 @@ TABLES: dict[str, Table] = {
     "measured": _measured,
     "lanes": lambda patterns, _: lane_lists.table(patterns),
 }
-"""By the word that a page names it by."""
+"""Tables by name."""

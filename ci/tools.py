@@ -1,4 +1,4 @@
-"""What the official path takes from Go modules beside kind: helm, and Cilium's chart."""
+"""Tools that the official path builds from Go modules: helm, and Cilium's chart."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def chart(folder: Path, journal: Journal) -> Chart:
     """
     go = shutil.which("go")
     if not go:
-        raise SetupError("Cilium's chart is taken from its Go module, and there is no Go.", "install Go")
+        raise SetupError("Cilium's chart comes from its Go module, but Go is not installed.", "install Go.")
     with journal.step(f"fetch Cilium {versions()['cilium']['version']}'s chart and helm") as step:
-        step.hint = "is the Go module proxy reachable?"
+        step.hint = "check that the Go module proxy is reachable."
         helm = shutil.which("helm")
         if not helm:
             env = {**os.environ, "GOBIN": str(folder), "CGO_ENABLED": "0"}
@@ -36,5 +36,5 @@ def chart(folder: Path, journal: Journal) -> Chart:
         told = output([go, "-C", MODULES / "cilium", "mod", "download", "-json", MODULE], timeout=DOWNLOAD_SECONDS)
         where = str(json.loads(told).get("Dir") or "") if told else ""
         if not where or not (Path(where) / CHART).is_dir():
-            raise SetupError(f"The Go module {MODULE} is not to be had.", step.hint, step.log)
+            raise SetupError(f"The Go module {MODULE} is not available.", step.hint, step.log)
     return Chart(Path(helm), Path(where) / CHART)

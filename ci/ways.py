@@ -1,4 +1,4 @@
-"""The two ways to a cluster: the official images where an engine can pull them, the hermetic build elsewhere."""
+"""The two paths to a cluster: official images if the engine can pull them, else the hermetic build."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class Hermetic:
         self.engine = Engine(places)
         if sys.platform != "linux" or os.geteuid() != 0:
             raise SetupError(
-                "No docker engine with a registry is here, and building a cluster without one needs root on Linux.",
-                "start docker, or run as root on Debian",
+                "There is no docker engine with a registry, and building a cluster without one needs root on Linux.",
+                "start docker, or run as root on Debian.",
             )
 
     def expected_image(self, lane: Lane) -> str:
@@ -243,9 +243,9 @@ class Official:
             return
         if not shutil.which("go"):
             raise SetupError(
-                f"There is no kind {wanted} or newer on PATH.", f"install kind {wanted}, or Go to build it with"
+                f"kind {wanted} or newer is not on PATH.", f"install kind {wanted}, or Go to build it with"
             )
-        with self.journal.step(f"install kind {wanted}", hint="is the Go module proxy reachable?") as step:
+        with self.journal.step(f"install kind {wanted}", hint="check that the Go module proxy is reachable.") as step:
             env = {**os.environ, "GOBIN": str(self.bin), "CGO_ENABLED": "0"}
             step.run(["go", "install", f"sigs.k8s.io/kind@{wanted}"], env=env)
 
@@ -282,9 +282,10 @@ def choose(wanted: str, lane: Lane, places: Places, journal: Journal) -> Way:
             return official
         if wanted == "official":
             raise SetupError(
-                "The docker engine cannot pull the node image.", "is the registry reachable? docker login?"
+                "The docker engine cannot pull the node image.",
+                "check that the registry is reachable, and 'docker login'.",
             )
         journal.line("         The docker engine here cannot pull images: building the cluster without a registry.")
     elif wanted == "official":
-        raise SetupError("No docker engine answers here.", "start docker, or leave --path away")
+        raise SetupError("No docker engine answers.", "start docker, or omit --path.")
     return Hermetic(places, journal)

@@ -1,1 +1,1 @@
-"""A real kind cluster where there is no docker engine or no registry: everything is built from package registries."""
+"""A kind cluster without docker engine or image registry: everything is built from package registries."""

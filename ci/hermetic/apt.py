@@ -1,4 +1,4 @@
-"""Debian packages: what the machine needs, and root file systems from the machine's own package sources."""
+"""Debian packages: programs for the machine, and root file systems from its package sources."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ def install(needed: Mapping[str, str], journal: Journal, why: str) -> None:
         return
     if not shutil.which("apt-get"):
         raise SetupError(
-            f"{why}, and no apt-get to install {', '.join(missing)} with.",
-            "use Debian, or docker where images can be pulled",
+            f"{why}, and there is no apt-get to install {', '.join(missing)}.",
+            "use Debian, or docker with access to a registry.",
         )
     ours = not POLICY.exists()
-    with journal.step(f"install {', '.join(missing)}", hint="does 'apt-get update' work here?") as step:
+    with journal.step(f"install {', '.join(missing)}", hint="check that 'apt-get update' works.") as step:
         env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         try:
             if ours:
@@ -126,7 +126,7 @@ def _recipe(name: str) -> tuple[tuple[str, ...], list[str]]:
 
 def _bootstrap(name: str, out: Path, journal: Journal) -> None:
     packages, hooks = _recipe(name)
-    with journal.step(f"bootstrap the {name} root file system", hint="does 'apt-get update' work here?") as step:
+    with journal.step(f"bootstrap the {name} root file system", hint="check that 'apt-get update' works.") as step:
         settings = out / "apt.conf"
         dump = output(["apt-config", "dump", "Acquire"]) or ""
         settings.write_text("\n".join(line for line in dump.splitlines() if not line.endswith(' "";')) + "\n")
@@ -152,7 +152,7 @@ def _codename() -> str:
         if line.startswith("VERSION_CODENAME="):
             return line.split("=", 1)[1].strip('"')
     raise SetupError(
-        "This system does not name its Debian release.", "use Debian, or docker where images can be pulled"
+        "This system does not state its Debian release.", "use Debian, or docker with access to a registry."
     )
 
 
@@ -169,7 +169,7 @@ def _sources() -> str:
     kept = [entry for entry in entries if _main_suite(entry) in wanted]
     if not kept:
         raise SetupError(
-            f"The package sources of this machine name no {_codename()} main.", "see /etc/apt/sources.list.d"
+            f"The package sources of this machine lack {_codename()} main.", "see /etc/apt/sources.list.d."
         )
     return "\n".join(dict.fromkeys(kept)) + "\n"
 

@@ -1,7 +1,7 @@
-"""What the images beside the nodes begin from without a registry: Debian with the packages of each, and no more.
+"""Base images without a registry for the containers next to the nodes: Debian with the packages of each.
 
-The reference load balancer has Python, HAProxy and a netlink library, the router BIRD and iproute2. This stands apart
-from images.py, whose own text is a part of the node image's key: a change here costs no node image.
+The reference load balancer has Python, HAProxy and a netlink library, the router BIRD and iproute2. This is separate
+from images.py, whose text is part of the node image's key: a change here does not rebuild the node image.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""CoreDNS as kubeadm deploys it, changed for a cluster without an uplink: it answers by itself, and asks nobody.
+"""Installation of kubeadm's CoreDNS on a cluster without an uplink, without forwarding.
 
-kubeadm's own add-on phase is left out, because its Corefile forwards to the node's resolver. What is applied instead is
-the manifest that kubeadm prints for this very cluster, so the address of the Service and the rights are kubeadm's.
+kubeadm's own add-on phase is skipped, because its Corefile forwards to the node's resolver. Instead, the manifest that
+kubeadm prints for this cluster is changed and applied, so the Service's address and the rights are kubeadm's.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def install(there: Surroundings, journal: Journal) -> None:
     with journal.step("install CoreDNS", hint=hint) as step:
         printed = there.ask("docker", "exec", f"{CLUSTER}-control-plane", *PRINT.split())
         if not printed:
-            raise SetupError("kubeadm does not print its manifest of CoreDNS.", "does its config still lie there?")
+            raise SetupError(
+                "kubeadm does not print its CoreDNS manifest.", "check that its configuration still exists on the node."
+            )
         path = step.log.with_suffix(".yaml")
         path.write_text(adapted(printed))
         kubectl(there, step, "apply", "--server-side", "--filename", path)
@@ -79,6 +81,6 @@ def isolated(corefile: str) -> str:
             zones = [word for word in words[1:] if word != "{"]
         kept.append(line)
     if not zones or not kept or kept[0].strip() != ".:53 {":
-        raise SetupError("kubeadm's Corefile is not as it was.", "see ci/hermetic/coredns.py")
+        raise SetupError("kubeadm's Corefile has an unexpected form.", "adapt ci/hermetic/coredns.py.")
     kept[0] = " ".join(f"{zone}:53" for zone in zones) + " {"
     return "\n".join(kept) + "\n" + ELSEWHERE

@@ -1,6 +1,6 @@
-"""A docker engine in a network namespace without uplink: no packet of a test can leave the machine.
+"""A docker engine in a network namespace without an uplink: no packet of a test can leave the machine.
 
-The engine runs in a mount namespace of its own as well, so its mounts end with its last process.
+The engine also has its own mount namespace, so its mounts end with its last process.
 """
 
 from __future__ import annotations

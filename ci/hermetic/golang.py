@@ -1,4 +1,4 @@
-"""Programs built from Go modules, whose content go.sum pins."""
+"""Builds of programs from Go modules pinned by go.sum."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Build:
         found = re.search(pattern, (self.folder / "go.mod").read_text(), re.MULTILINE)
         if not found or found[1] != self.version:
             raise SetupError(
-                f"ci/versions.toml asks for {self.module} {self.version}, its go.mod for {found and found[1]}.",
+                f"ci/versions.toml requires {self.module} {self.version}, but its go.mod {found and found[1]}.",
                 f"cd ci/hermetic/modules/{self.name} && go get {self.module}@{self.version} && go mod tidy",
             )
 
@@ -88,8 +88,8 @@ def find_go() -> str:
     go = shutil.which("go")
     if not go:
         raise SetupError(
-            "There is no docker engine with a registry here, and no Go to build the cluster's programs with.",
-            "install Go 1.26 or newer, or docker where images can be pulled",
+            "There is no docker engine with a registry, and no Go to build the cluster's programs.",
+            "install Go 1.26 or newer, or docker with access to a registry.",
         )
     found = re.search(r"go1\.(\d+)", output([*guarded([go]), "version"]) or "")
     if not found or int(found[1]) < 21:  # from 1.21 on it fetches the toolchain that go.mod asks for
@@ -108,7 +108,7 @@ def kubernetes(version: str) -> Build:
     if not folder.is_dir():
         raise SetupError(
             f"Kubernetes {version} has no Go module in ci/hermetic/modules/kubernetes/.",
-            f"there is: {', '.join(kubernetes_versions())}",
+            f"available: {', '.join(kubernetes_versions())}",
         )
     major, minor, _ = version.removeprefix("v").split(".")
     facts = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "archive"}

@@ -1,4 +1,4 @@
-"""Built things, kept by the hash of what they were built from: a second run builds nothing, a change only its own."""
+"""A cache of build artifacts, keyed by the hash of their inputs."""
 
 from __future__ import annotations
 
@@ -63,5 +63,5 @@ def need_space(folder: Path, gigabytes: float, what: str) -> None:
     if free < gigabytes:
         raise SetupError(
             f"{folder} has {free:.1f} GB free, {what} needs about {gigabytes:.0f} GB.",
-            "free some space, or name a folder on a bigger disk in ESIPP_CACHE",
+            "free some space, or set ESIPP_CACHE to a folder on a bigger disk.",
         )

@@ -1,4 +1,4 @@
-"""What the suite's image begins from without a registry: the base image, and esipp's packages from the package index.
+"""Base of the suite's image without a registry: the base image, with esipp's packages from the package index.
 
 It stands apart from images.py, whose own text is a part of the node image's key: a change here costs no node image.
 """
@@ -46,7 +46,9 @@ def make(base: str, store: Store, engine: Engine, journal: Journal) -> str:
 
 def _install(python: str, out: Path, journal: Journal) -> None:
     """Put the packages into a folder, built for that Python, whatever this one is."""
-    with journal.step("fetch the suite's packages", hint="is a package index reachable (pip config list)?") as step:
+    with journal.step(
+        "fetch the suite's packages", hint="check that a package index is reachable (pip config list)."
+    ) as step:
         step.run(pip(python, out))
 
 

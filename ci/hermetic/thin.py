@@ -1,4 +1,4 @@
-"""Load an image into the nodes without the layers that every node has already: seconds become tenths.
+"""A fast loader of images into nodes: it skips layers that every node already has.
 
 `kind load docker-image` sends all layers to each node. The nodes' containerd has those of the base image, so an archive
 with the manifest, the configuration and the other layers is enough; containerd finds the rest by digest.

@@ -153,10 +153,10 @@ class Peer:
             result = self.nodes.qualify(out, asked.samples, **options, disruptive=asked.disruptive)
         except subprocess.TimeoutExpired as error:
             raise SetupError(
-                f"Our own run did not end within {error.timeout:.0f} s.", "is the machine busy?"
+                f"The suite's own run did not end within {error.timeout:.0f} s.", "check the load of the machine."
             ) from error
         if not result.statuses:
-            raise SetupError("Our own run judged nothing.", "see there", out / "summary.txt")
+            raise SetupError("The suite's own run has no verdicts.", "see its summary.", out / "summary.txt")
         return result
 
 
@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked for, or all."""
     names = [HEALTHY, *(each.name for each in DAMAGES), AFTER, LASTING]
     parser = argparse.ArgumentParser(
-        prog="ci/peer", description="Upstream's own tests on the kept cluster, beside ours, healthy and broken."
+        prog="ci/peer", description="Compare upstream's tests with this suite on the kept cluster, healthy and broken."
     )
     parser.add_argument(
         "what",
@@ -177,12 +177,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="NAME",
         help=f"of {', '.join(names)} (all but {LASTING}); A{TOGETHER}B: both at once for upstream's specs",
     )
-    parser.add_argument("--limit", type=float, metavar="SECONDS", help="of each of upstream's runs")
+    parser.add_argument("--limit", type=float, metavar="SECONDS", help="time limit of each of upstream's runs")
+    parser.add_argument("--kept", type=Path, default=KEPT, metavar="FILE", help="the records of the page (%(default)s)")
     parser.add_argument(
-        "--kept", type=Path, default=KEPT, metavar="FILE", help="what the page is made from (%(default)s)"
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="where reports and ledgers go (a new one below /tmp)"
+        "--out", type=Path, metavar="FOLDER", help="folder for reports and ledgers (a new one below /tmp)"
     )
     options = parser.parse_args(arguments)
     if unknown := {part for name in options.what for part in name.split(TOGETHER)} - set(names):

@@ -91,7 +91,7 @@ def test_the_short_table(made: Comparison) -> None:
     assert line(text, "| healthy cluster |") == "| healthy cluster | 2 known, 40 pass | 2 passed, 1 failed |"
     assert line(text, "| false alarms there |") == "| false alarms there | 0 | 1 |"
     assert line(text, "| broken data planes noticed |").endswith("| 4 of 4 | 1 of 4 |")
-    assert line(text, "| a red answer").endswith("| 0 | 1 of 4 |")
+    assert line(text, "| red on the healthy cluster").endswith("| 0 | 1 of 4 |")
 
 
 def test_each_break_has_a_line(made: Comparison) -> None:

@@ -98,7 +98,7 @@ def test_the_order_is_that_of_what_was_asked(tmp_path: Path) -> None:
 def test_a_file_that_is_no_report(text: str, tmp_path: Path) -> None:
     where = reported(tmp_path) / report.WHERE
     where.write_text(text)
-    with pytest.raises(ValueError, match="no report"):
+    with pytest.raises(ValueError, match="not a ginkgo report"):
         report.read(tmp_path, [SOURCE])
 
 
