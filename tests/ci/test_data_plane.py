@@ -46,7 +46,7 @@ def test_cilium_is_both(tmp_path: Path) -> None:
         ({}, BARE, "see disableDefaultCNI"),
         ({}, {"networking": {"kubeProxyMode": "none"}}, "see kubeProxyMode"),
         ({"cilium_values": {"a": 1}}, PLAIN, "has 'cilium_values', but no Cilium"),
-        ({**BOTH, "cilium_values": ["a"]}, BARE, "'cilium_values' is no mapping"),
+        ({**BOTH, "cilium_values": ["a"]}, BARE, "'cilium_values' is not a mapping"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -60,7 +60,7 @@ def test_metallb_announces_by_one_protocol(tmp_path: Path) -> None:
     text = yaml.safe_load((lane_file.LANES / "kind-iptables.yaml").read_text())
     text["load_balancers"] = ["metallb-l2", "metallb-bgp"]
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(text))
-    with pytest.raises(SetupError, match="both of its protocols"):
+    with pytest.raises(SetupError, match="both protocols of MetalLB"):
         lane_file.load("mine", lanes=tmp_path)
 
 

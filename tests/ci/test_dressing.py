@@ -80,9 +80,9 @@ def test_what_cannot_be_worn_is_told(profile: str, told: str) -> None:
     ("more", "told"),
     [
         ("dressed_as: gke-legacy\n", "has another load balancer than the reference one"),
-        ("dressed_as: [gke-legacy]\n", "'dressed_as' is no profile's name"),
-        ("moves: many\n", "'moves' is no number of moves"),
-        ("moves: 0\n", "'moves' is no number of moves"),
+        ("dressed_as: [gke-legacy]\n", "'dressed_as' is not the name of a profile"),
+        ("moves: many\n", "'moves' is not a number of endpoint changes"),
+        ("moves: 0\n", "'moves' is not a number of endpoint changes"),
     ],
 )
 def test_a_lane_that_makes_no_sense_is_refused(tmp_path: Path, more: str, told: str) -> None:

@@ -98,7 +98,7 @@ def test_the_engine_keeps_as_many_other_node_images_as_there_are_versions(
 @pytest.mark.parametrize(
     ("said", "fault"),
     [
-        ([], "'needs' is no mapping"),
+        ([], "'needs' is not a mapping"),
         ({"luck": "always"}, "needs 'luck', which is unknown"),
         ({"registry": " "}, "gives no reason for needing 'registry'"),
         ({"registry": True}, "gives no reason for needing 'registry'"),
@@ -113,9 +113,9 @@ def test_needs_with_a_mistake_are_refused(said: object, fault: str) -> None:
 @pytest.mark.parametrize(
     ("names", "needed", "fault"),
     [
-        ("calico", REGISTRY, "'published' is no list"),
+        ("calico", REGISTRY, "'published' is not a list"),
         (["flannel"], REGISTRY, "'flannel' as published, which is unknown"),
-        (["calico"], {}, "but needs no registry"),
+        (["calico"], {}, "but does not need a registry"),
     ],
 )
 def test_what_is_published_is_known_and_needs_a_registry(names: object, needed: dict[str, str], fault: str) -> None:
@@ -128,7 +128,7 @@ def test_a_kernel_module_is_asked_for_by_its_name(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr(needs, "LOADED", tmp_path)
     monkeypatch.setattr(needs, "output", lambda *_: None)
-    with pytest.raises(SetupError, match="no ip_vs: the mode rests on it") as refused:
+    with pytest.raises(SetupError, match="lacks ip_vs: the mode rests on it") as refused:
         needs.check("mine", needed, "official")
     assert "modprobe ip_vs" in refused.value.hint
     (tmp_path / "ip_vs").mkdir()
@@ -145,7 +145,7 @@ def test_a_lane_that_cannot_be_run_here_says_so_in_a_sentence_and_a_hint(
     assert conformance(["--lane", name, "--path", "hermetic"]) == 4
     said = capsys.readouterr().err.strip().splitlines()
     assert len(said) == 2
-    assert said[0].startswith(f"The lane '{name}' cannot be run here without a registry: ")
+    assert said[0].startswith(f"The lane '{name}' cannot run here without a registry: ")
     assert said[1].strip().startswith("hint: ")
 
 

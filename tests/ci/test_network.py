@@ -73,7 +73,7 @@ def test_a_spare_address_is_none_that_docker_has_given() -> None:
 
 def test_where_all_spare_addresses_are_taken_that_is_said() -> None:
     taken = [ipaddress.ip_address("192.168.5.48")]
-    with pytest.raises(SetupError, match=r"192\.168\.5\.0/26 has no 2 addresses that nobody hands out"):
+    with pytest.raises(SetupError, match=r"192\.168\.5\.0/26 has no 2 unassigned addresses"):
         network.spare_addresses("192.168.5.0/26", 2, taken)
 
 
@@ -90,7 +90,7 @@ def test_a_bridge_has_the_name_it_was_given_or_one_of_the_network_s_id() -> None
 
 @pytest.mark.parametrize(
     ("first", "nets", "said"),
-    [("10.1.2.3", KIND, "not of the kind network"), ("192.168.5.5", ["192.168.5.0/28"], "too small")],
+    [("10.1.2.3", KIND, "not in the kind network"), ("192.168.5.5", ["192.168.5.0/28"], "too small")],
 )
 def test_where_no_second_address_can_be_had_that_is_said(first: str, nets: list[str], said: str) -> None:
     with pytest.raises(SetupError, match=said):

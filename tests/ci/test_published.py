@@ -115,6 +115,6 @@ def test_a_manifest_that_cannot_be_had_is_said(where: Places, tmp_path: Path, mo
         raise urllib.error.URLError("no route")
 
     monkeypatch.setattr("urllib.request.urlopen", nothing)
-    with pytest.raises(SetupError, match="Mine's manifest could not be downloaded") as refused:
+    with pytest.raises(SetupError, match="Cannot download Mine's manifest") as refused:
         published.fetch("Mine", PINNED, where, Journal(tmp_path / "logs"))
     assert refused.value.hint

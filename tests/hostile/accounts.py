@@ -1,4 +1,4 @@
-"""Other accounts on the cluster, and kubeconfigs for them."""
+"""Additional accounts on the cluster, and their kubeconfigs."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""These tests need a standing kind cluster: ``./ci/enter python -m pytest tests/hostile --context kind-esipp``."""
+"""Fixtures for tests on a kept kind cluster: ``./ci/enter python -m pytest tests/hostile --context kind-esipp``."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.hostile.tried import Tried
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Without a cluster there is nothing to try."""
+    """Skip these tests without a cluster."""
     return True if config.getoption("context") is None and collection_path.name.startswith("test_") else None
 
 
@@ -30,6 +30,6 @@ def place(cluster: Cluster, tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def tried(request: pytest.FixtureRequest) -> Tried:
-    """Keeps what a test saw, for docs/surroundings.md."""
+    """The recorder of a test's result for docs/surroundings.md."""
     module = request.node.path.stem.removeprefix("test_")
     return Tried(str(request.node.name).removeprefix("test_"), module)

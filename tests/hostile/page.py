@@ -1,54 +1,52 @@
-"""docs/surroundings.md, of what the tests here saw."""
+"""The generator of docs/surroundings.md, from the records of these tests."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-HEAD = """# Bad input and hostile surroundings
+HEAD = """# Bad input and failing environments
 
-What a run says, and how it ends, when it is asked wrongly or something happens around it. Each was tried on a kind
-cluster by `tests/hostile` (`./ci/enter python -m pytest tests/hostile --context kind-esipp`), which also keeps what is
-told here, in `records/surroundings.jsonl`; `ci/generate` renders this page. `RUN` is a run's id. That a check fails, or
-is flaky because of any of this, would be our mistake.
+Messages and exit codes of a run with bad input or in a failing environment. `tests/hostile` tests each case on a kind
+cluster (`./ci/enter python -m pytest tests/hostile --context kind-esipp`) and stores the results in
+`records/surroundings.jsonl`; `ci/generate` renders this page. `RUN` is a run's id. None of these cases may turn a check
+`fail` or `flaky`: that would be a bug of this suite.
 """
 
 GROUPS = {
     "input": (
         "Before a run",
-        "Exit code 4: nothing was created. 3: it was noticed once pods were wanted. 0: no harm done.",
+        "Exit code 4: nothing was created. 3: the problem appeared during set-up. 0: the run is not affected.",
     ),
-    "policies": ("What the cluster forbids", ""),
-    "beside": ("Beside another run", ""),
+    "policies": ("Policies of the cluster", ""),
+    "beside": ("Concurrent runs", ""),
     "midway": (
-        "While a run goes on",
-        "A run outlives what it can. What it observed is judged only if its own pods and probers were whole meanwhile. "
-        "Results are PARTIAL as few checks were asked for here.",
+        "During a run",
+        "A run survives temporary failures. It judges observations only if its own pods and probers were intact "
+        "meanwhile. Results are PARTIAL here, as these runs include only a few checks.",
     ),
 }
 
 TAIL = """
-## What is not on this page
+## Not covered here
 
-* **A folder that cannot be written**: unit tests (`tests/unit/test_ledger.py`).
-* **An engine that does not start** is told by `ci/conformance`, not by `esipp`.
-* **A clock that is stepped for the whole machine** was not tried, as it is everybody's: the run's own process was told
-  other times. It waits, and compares with its probers, by monotonic clocks only.
-* **NetworkPolicies that are enforced**: the network add-on of the cluster here (`ci/hermetic/node/network_addon.py`)
-  enforces none; kind's own does, since kind v0.24, and was not at hand. That one of ours is made beside one that denies
-  everything was tried; that it lifts the other is the API's promise, as policies only add up. Those of add-ons for the
-  whole cluster (ClusterNetworkPolicy, Calico's, Cilium's) cannot be lifted so, and what they forbid looks like the data
-  plane's silence.
+* **A folder that is not writable**: see the unit tests (`tests/unit/test_ledger.py`).
+* **A docker engine that does not start**: `ci/conformance` reports it, not `esipp`.
+* **A clock step of the whole machine** was not tested, as it affects all processes. The test changes the wall clock of
+  the run's own process. Timeouts and comparisons with probers use only monotonic clocks.
+* **Enforced NetworkPolicies**: the network add-on of this cluster (`ci/hermetic/node/network_addon.py`) enforces none.
+  kind's own add-on does, since kind v0.24, but was not available. The tests show that a run adds its own policy next
+  to one that denies everything. That it overrides the other follows from the API, as policies are additive. It cannot
+  override cluster-wide policies of add-ons (ClusterNetworkPolicy, Calico's, Cilium's); traffic that those drop looks
+  like silence of the data plane.
 """
 
 
 def render(tried: Sequence[Mapping[str, Any]]) -> str:
-    """The page."""
+    """Render the page."""
     parts = [HEAD]
     for group, (title, words) in GROUPS.items():
         checks = [each for each in tried if each["group"] == group]
         parts += [f"\n## {title}\n", f"\n{words}\n" if words else ""]
-        parts += [
-            "\n| what happens | what is said | exit code | what is left | how it was tried |\n|---|---|---|---|---|\n"
-        ]
+        parts += ["\n| situation | message | exit code | left behind | method |\n|---|---|---|---|---|\n"]
         parts += [_check(each) for each in checks]
     return "".join(parts) + TAIL
 

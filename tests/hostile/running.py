@@ -1,4 +1,4 @@
-"""Runs of the suite as a user starts them, what is done to their surroundings meanwhile, and what they leave."""
+"""Runs of the suite as a user starts them, changes of their environment meanwhile, and what they leave behind."""
 
 import os
 import re
@@ -22,7 +22,7 @@ from esipp.probing import outside
 Json = dict[str, Any]
 
 CHECKS = ("nodeport.local.tcp.ipv4", "nodeport.cluster.tcp.ipv4.outside-1", "clusterip.tcp.ipv4.pod-on-other-node")
-"""Enough to have every kind of client, and few enough to be quick."""
+"""Enough checks for every kind of client, and few enough to be quick."""
 
 REACHED = 700.0
 OVER = 1000.0
@@ -100,7 +100,7 @@ class Ended:
 
     @property
     def product_is_blamed(self) -> list[str]:
-        """Checks whose verdict says something bad of the product."""
+        """Checks with a verdict against the product."""
         return sorted(check for check, status in self.statuses.items() if status in ("fail", "flaky"))
 
     @property
@@ -147,7 +147,7 @@ class Place:
         return Esipp(process, said, folder, self.cluster.context)
 
     def left(self, ended: Ended) -> list[str]:
-        """What a run left: its namespace, its containers."""
+        """The resources that a run left behind: its namespace, its containers."""
         spaces = [each["metadata"]["labels"].get(RUN_LABEL) for each in of_runs(self.cluster)]
         containers = [run for run, _ in outside.left_behind(self.cluster.server).values()]
         left = ["its namespace" for run in spaces if run == ended.run]

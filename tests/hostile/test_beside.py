@@ -1,4 +1,4 @@
-"""Two runs in one cluster at the same time do not disturb each other."""
+"""Concurrent runs in one cluster do not affect each other."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Bad input, and what a cluster looks like before a run begins."""
+"""Bad input, and problems of a cluster before a run begins."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What happens around a run while it goes on. Nothing of it may be told as the product's failure."""
+"""Failures of the environment during a run. None may count as a failure of the product."""
 
 import subprocess
 import threading
@@ -18,12 +18,12 @@ from tests.hostile.tried import Tried
 pytestmark = pytest.mark.timeout(2400)
 
 AWAY = 20.0
-"""Seconds that the API server is away."""
+"""Seconds that the API server is unavailable."""
 
 
 @contextmanager
 def api_server_stopped(node: str) -> Iterator[None]:
-    """Its process takes no step: connections are accepted and stay silent."""
+    """Its process is stopped: connections are accepted, but get no answer."""
     try:
         docker("exec", node, "pkill", "-STOP", "-x", "kube-apiserver")
         yield

@@ -1,4 +1,4 @@
-"""Kubernetes' own judgement of what we deploy, by dry runs in a namespace that enforces Pod Security's `restricted`.
+"""Pod Security's judgement of the suite's pods, by dry runs in a namespace that enforces `restricted`.
 
 It refuses only the pods that are named, and for the reason that is named.
 """

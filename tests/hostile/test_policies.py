@@ -1,4 +1,4 @@
-"""What a cluster's policies forbid: told as such, never as the product's failure, and nothing is left."""
+"""Policies that restrict a run: reported as such, never as a failure of the product; nothing is left behind."""
 
 import contextlib
 import threading
@@ -23,7 +23,7 @@ NAME = "esipp-hostile.example.com"
 
 @contextmanager
 def made(cluster: Cluster, *objects: tuple[str, Json]) -> Iterator[None]:
-    """Objects that are there for the time of the body, each with its collection."""
+    """Objects that exist during the body, each with its collection."""
     try:
         for collection, manifest in objects:
             cluster.create(collection, manifest)
@@ -35,7 +35,7 @@ def made(cluster: Cluster, *objects: tuple[str, Json]) -> Iterator[None]:
 
 @contextmanager
 def in_new_namespaces(cluster: Cluster, collection: str, manifest: Json) -> Iterator[None]:
-    """An object that a controller puts into every namespace of ours, as soon as it is there."""
+    """An object that a controller adds to each of the suite's namespaces at once."""
     over = threading.Event()
 
     def put() -> None:
@@ -57,7 +57,7 @@ def in_new_namespaces(cluster: Cluster, collection: str, manifest: Json) -> Iter
 
 
 def webhook(**how: Any) -> tuple[str, Json]:
-    """A webhook for our pods; nobody answers it."""
+    """A webhook for the suite's pods, without a server."""
     return f"{ADMISSION}/validatingwebhookconfigurations", {
         "metadata": {"name": NAME},
         "webhooks": [{

@@ -1,4 +1,4 @@
-"""VIPs admit the run's own clients and nobody else, by ranges that a stranger is not in."""
+"""Source ranges of VIPs: they admit only the run's own clients."""
 
 import json
 import os
@@ -34,7 +34,7 @@ IDS = [
 
 @dataclass
 class Scene:
-    """A stage with ranges, a client that they name, and one that they do not."""
+    """A testbed with source ranges, a client inside them, and a client outside them."""
 
     testbed: Testbed
     containers: OutsideContainers

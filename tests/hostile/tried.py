@@ -1,4 +1,4 @@
-"""What was tried and what came of it, kept in records/surroundings.jsonl, of which docs/surroundings.md is made."""
+"""Records of the tests' results for docs/surroundings.md, in records/surroundings.jsonl."""
 
 import fcntl
 import re
@@ -20,11 +20,11 @@ SAME = (
     (re.compile(r"\bagent-[a-z0-9]{5}\b(?!-)"), "agent-XXXXX"),  # of a DaemonSet
     (re.compile(r"\b172\.\d+\.\d+\.\d+|\b10\.\d+\.\d+\.\d+"), "ADDRESS"),
 )
-"""What differs from run to run, and what stands for it on the page."""
+"""Parts of messages that differ between runs, and their placeholders on the page."""
 
 
 def steady(text: str) -> str:
-    """A message without what is only this run's."""
+    """A message with placeholders for the parts that differ between runs."""
     for pattern, word in SAME:
         text = pattern.sub(word, text)
     return text
@@ -38,7 +38,7 @@ class Tried:
     group: str
 
     def keep(self, ended: Ended, *, what: str, how: str, left: Sequence[str], then: str = "") -> None:
-        """Write down what happened, what came of it, and how it was tried.
+        """Record the situation, the result, and the method.
 
         Args:
             ended: the run.
