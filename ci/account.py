@@ -19,23 +19,24 @@ DURATION = "4h"  # longer than any run; a new one is made for each
 
 
 def install(there: Surroundings, journal: Journal) -> None:
-    """Make the account with its rights, or see that it has those of this checkout."""
+    """Create the account, or update its rights to those of this checkout."""
     with journal.step("create the account that runs the suite", hint="ci/enter kubectl auth whoami") as step:
         kubectl(there, step, "apply", "--server-side", "--filename", RIGHTS)
 
 
 def kubeconfig_file(where: Places) -> Path:
-    """Where its kubeconfig lies; the admin's is another one."""
+    """The path of the account's kubeconfig; the admin has another one."""
     return where.run / "esipp-kubeconfig"
 
 
 def kubeconfig(there: Surroundings, where: Places | None = None) -> Path:
-    """Write its kubeconfig with a new token; the context is called as the admin's.
+    """Write the account's kubeconfig with a new token; its context has the name of the admin's.
 
-    Where the API server gives no token now, the last one stays: ``esipp clean`` has work where that server is stopped.
+    If the API server issues no token now, the last one stays, as ``esipp clean`` must also work with that server
+    stopped.
 
     Raises:
-        SetupError: there is none of earlier either.
+        SetupError: there is no earlier token either.
     """
     path = kubeconfig_file(where or places())
     token = _token(there)

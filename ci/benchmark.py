@@ -76,7 +76,7 @@ def spread(ids: Sequence[str], number: int) -> list[str]:
 
 
 def figures(values: Sequence[float]) -> str:
-    """One cell: the median, and between what it lies."""
+    """One table cell: the median, and the range."""
     return f"{statistics.median(values):7.2f}  ({min(values):.2f} to {max(values):.2f})"
 
 

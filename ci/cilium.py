@@ -27,17 +27,17 @@ NAMESPACE = "kube-system"
 
 @dataclass(frozen=True)
 class Chart:
-    """What Cilium is installed with: helm, and the folder of its chart."""
+    """The tools to install Cilium: helm, and the folder of the chart."""
 
     helm: Path
     folder: Path
 
 
 def values(lane: Lane) -> dict[str, Any]:
-    """The chart's values for a lane: those of every lane, then what follows from its kind config, then its own.
+    """The chart's values for a lane: the common ones, those from its kind config, then its own.
 
     Raises:
-        SetupError: the kind config does not say which subnets pods have.
+        SetupError: the kind config has no pod subnets.
     """
     networking = yaml.safe_load(lane.kind_config.read_text())["networking"]
     subnets = [net.strip() for net in str(networking.get("podSubnet") or "").split(",") if net.strip()]

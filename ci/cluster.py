@@ -22,7 +22,7 @@ READY_SECONDS = 180
 
 
 def config_file(places: Places) -> Path:
-    """Where the kind config of the cluster at hand lies."""
+    """The path of the current cluster's kind config."""
     return places.run / "kind.yaml"
 
 
@@ -87,12 +87,12 @@ def create(there: Surroundings, config: Path, journal: Journal, logs: Path) -> N
 
 
 def delete(there: Surroundings, step: Step) -> None:
-    """Delete the cluster, if there is one."""
+    """Delete the cluster, if it exists."""
     there.run(step, "kind", "delete", "cluster", "--name", CLUSTER)
 
 
 def healthy(there: Surroundings) -> bool:
-    """Say whether the cluster stands: all of its nodes are Ready."""
+    """Whether the cluster runs: all of its nodes are Ready."""
     if there.ask("docker", "version", timeout=10) is None:
         return False
     text = there.ask("kubectl", "--context", CONTEXT, "--request-timeout=5s", "get", "nodes", "-o", "json", timeout=15)

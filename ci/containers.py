@@ -18,7 +18,7 @@ OF_THE_INTERFACE = "net.ipv4.conf.{}.send_redirects=0"
 
 
 def docker(there: Surroundings, *arguments: str) -> str:
-    """Run docker there and return what it says, on both streams.
+    """Run docker there and return its output from both streams.
 
     Raises:
         SetupError: it failed.
@@ -43,15 +43,15 @@ def build_image(there: Surroundings, image: str, source: Path, base: str | None,
     """Build an image from a folder if the engine does not have it, and return its reference.
 
     Args:
-        there: where the engine is.
-        image: its reference, which names what it is built from.
-        source: the folder, with a Dockerfile.
-        base: what it begins from instead of what the Dockerfile says; None: that.
-        journal: what tells of it.
-        what: whose image it is, in words.
+        there: the location of the engine.
+        image: the reference, with a hash of the inputs.
+        source: the folder with the Dockerfile.
+        base: the base image in place of the Dockerfile's; None for the Dockerfile's.
+        journal: the log of steps.
+        what: the owner of the image, for the log.
 
     Raises:
-        SetupError: docker does not build it.
+        SetupError: docker cannot build it.
     """
     if there.ask("docker", "image", "inspect", "--format", "{{.Id}}", image) is None:
         with journal.step(f"build {what} image") as step:
@@ -61,16 +61,16 @@ def build_image(there: Surroundings, image: str, source: Path, base: str | None,
 
 
 def inspect(there: Surroundings, name: str) -> dict[str, Any] | None:
-    """What docker knows of a container; None if there is none of that name."""
+    """docker's description of a container; None if it does not exist."""
     told = there.ask("docker", "container", "inspect", name)
     found: list[dict[str, Any]] = json.loads(told) if told else []
     return found[0] if found else None
 
 
 def forwarding(there: Surroundings, sysctls: Mapping[str, int]) -> tuple[str, list[str]]:
-    """How a container is put on the kind network so that it forwards: the network option, and all sysctls.
+    """The docker options for a forwarding container on the kind network: network and sysctls.
 
-    It tells no client to by-pass it: ``sysctls`` say so of all interfaces, and of its only one it is said here.
+    It sends no redirects to clients: ``sysctls`` disable them for all interfaces, and this option for its only one.
     """
     version = (there.ask("docker", "version", "--format", "{{.Server.APIVersion}}") or "").strip()
     parts = tuple(int(part) for part in version.split(".") if part.isdigit())

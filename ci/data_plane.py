@@ -17,7 +17,7 @@ from ci.step import SetupError
 
 NETWORK, PROXY, VALUES = "network", "service_proxy", "cilium_values"
 KEYS = (NETWORK, PROXY, VALUES)
-"""The keys of a lane that are read here; none of them must be there."""
+"""The keys of a lane that this module reads, all optional."""
 
 BUILT_IN, CILIUM, CALICO, KUBE_PROXY = "built-in", "cilium", "calico", "kube-proxy"
 NETWORKS = (BUILT_IN, CILIUM, CALICO)
@@ -26,13 +26,13 @@ PROXIES = (KUBE_PROXY, CILIUM)
 
 @dataclass(frozen=True)
 class DataPlane:
-    """Who carries a cluster's packets.
+    """The components that carry a cluster's packets.
 
     Args:
-        network: ``built-in`` is what kind applies: its own add-on, or on the hermetic path `network_addon.py`;
+        network: ``built-in`` is kind's own add-on, or on the hermetic path `network_addon.py`;
             ``calico`` is ``published`` (`ci/published.py`).
         service_proxy: ``kube-proxy``, in the mode of the kind config, or ``cilium``.
-        cilium_values: of its chart, over those that all lanes have (`ci/cilium-values.yaml`).
+        cilium_values: values of its chart, in addition to those of all lanes (`ci/cilium-values.yaml`).
     """
 
     network: str = BUILT_IN
@@ -41,7 +41,7 @@ class DataPlane:
 
     @property
     def has_cilium(self) -> bool:
-        """Whether Cilium is to be installed."""
+        """Whether the lane uses Cilium."""
         return CILIUM in (self.network, self.service_proxy)
 
 

@@ -15,7 +15,7 @@ from esipp.loadbalancers.profiles.loading import provider
 
 FORWARDER, PROXY = "reference-ecmp", "reference-proxy"
 TRANSLATING = "reference-nat"
-"""What forwards where only a hostname is announced: nodes know no VIP then, and have to be dialled themselves."""
+"""The forwarding class if only a hostname is announced: nodes then do not know the VIP, so it dials nodePorts."""
 
 HOSTNAME = "hostname"
 NEEDED = ("--period", "--unhealthy")  # which make the bound; the others have a default of the reference's own
@@ -23,14 +23,14 @@ HEADERS = {"proxy-v1": "reference-proxy-v1", "proxy-v2": "reference-proxy-v2"}
 """The class of the reference that sends this PROXY protocol header."""
 
 PROXIED = (Protocol.TCP,)
-"""What the reference's proxies carry."""
+"""Protocols of the reference load balancer's proxies."""
 
 
 def options(profile: str) -> list[str]:
-    """What the reference load balancer is started with, so that it does as the profile says.
+    """The options with which the reference load balancer emulates the profile.
 
     Raises:
-        SetupError: there is no such profile, or its health checks have no figures.
+        SetupError: the profile is unknown, or its health checks have no period or thresholds.
     """
     found = _profile(profile)
     check = found.local
@@ -57,10 +57,10 @@ def options(profile: str) -> list[str]:
 
 
 def left_out(profile: str) -> list[str]:
-    """What the profile's load balancer carries and the reference one cannot in its place, as options of a run.
+    """Options of a run that exclude what the reference load balancer cannot carry in the profile's place.
 
     Raises:
-        SetupError: there is no such profile.
+        SetupError: the profile is unknown.
     """
     found = _profile(profile)
     if found.kind is Class.FORWARDER:

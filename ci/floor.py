@@ -35,7 +35,7 @@ for host in sys.stdin:
 
 
 def floor_of(cluster: Cluster, image: str, samples: int) -> Mapping[str, Sequence[float]]:
-    """How long one pod takes to be ready, and one new service until it answers."""
+    """Seconds until one pod is ready, and until one new Service answers."""
     workers = (item for item in cluster.list("/api/v1/nodes") if not item["spec"].get("taints"))
     node = sorted(item["metadata"]["name"] for item in workers)[0]
     run = f"bench-{os.getpid()}"
@@ -91,7 +91,7 @@ def _is_ready(pod: dict[str, Any]) -> bool:
 
 @contextmanager
 def _namespace(cluster: Cluster, run: str) -> Iterator[str]:
-    """A namespace of our own, which `esipp clean` would find; the path of its objects."""
+    """A namespace that `esipp clean` would also find; yields the path of its objects."""
     path = f"/api/v1/namespaces/esipp-{run}"
     owner = {OWNER: f"{socket.gethostname()}/{os.getpid()}"}
     metadata = {"name": f"esipp-{run}", "labels": labels_of(run), "annotations": owner}

@@ -82,7 +82,7 @@ PAGES = (
 
 
 def stale(pages: Sequence[Page] = PAGES, root: Path = ROOT) -> dict[Path, str]:
-    """What would be written otherwise than it is: each file with its new text."""
+    """Stale files, with their new text."""
     found = {}
     for page in pages:
         path, text = root / page.path, page.render()

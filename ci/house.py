@@ -76,7 +76,7 @@ def _module(path: Path, tree: Path) -> str:
 
 
 def _imports(path: Path, known: Collection[str]) -> Iterator[str]:
-    """The modules of ours that a file imports, at its top or later."""
+    """The modules of this project that a file imports, anywhere in it."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             named = [alias.name for alias in node.names]
@@ -135,7 +135,7 @@ def _reach(start: str, after: Mapping[str, set[str]]) -> set[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the figures of one tree, or of several beside each other."""
+    """Print the figures of one or several trees."""
     parser = argparse.ArgumentParser(prog="python -m ci.house", description="Print structure metrics of checkouts.")
     parser.add_argument("tree", nargs="*", type=Path, default=[ROOT], help="a checkout (this one)")
     houses = [measure(tree) for tree in parser.parse_args(arguments).tree]

@@ -30,7 +30,7 @@ from esipp.base.errors import EsippError
 INTERRUPTED = 2
 SETUP_FAILED = 4
 STRIKE_SECONDS = 120
-"""How long an interrupted suite may take to remove what it made."""
+"""Timeout for the clean-up of an interrupted suite."""
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
@@ -60,13 +60,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """What is for us, and what follows ``--`` and is for ``esipp run``."""
+    """The arguments of this program, and those after ``--`` for ``esipp run``."""
     at = arguments.index("--") if "--" in arguments else len(arguments)
     return arguments[:at], arguments[at + 1 :]
 
 
 def _check(lane: Lane, more: list[str]) -> None:
-    """Refuse what ``esipp run`` would refuse, before there is a cluster."""
+    """Validate options of ``esipp run`` before creating a cluster."""
     try:
         check_run(suite_command(lane, "echo:1", more)[2:])
     except EsippError as error:
@@ -219,7 +219,7 @@ def suite_command(lane: Lane, image: str, more: Sequence[str] = ()) -> list[str]
 
 
 def _suite(there: Surroundings, lane: Lane, more: Sequence[str], journal: Journal) -> int:
-    """Run the suite in the cluster's surroundings; its output is ours, and so is its exit code."""
+    """Run the suite in the cluster's environment, with this program's output; return its exit code."""
     with journal.step("run the suite", speaks=True) as step:
         command = suite_command(lane, there.image, more)
         step.say(shlex.join(command))
@@ -257,7 +257,7 @@ The cluster stands: {there.path} path, Kubernetes {there.kubernetes}, echo image
 
 @contextlib.contextmanager
 def _only_one(where: Places) -> Iterator[None]:
-    """Hold the lock of this machine's one cluster; it ends with the process, however that ends."""
+    """Hold the lock of this machine's cluster until the process ends."""
     where.run.mkdir(parents=True, exist_ok=True)
     with (where.run / "lock").open("a+") as lock:
         try:

@@ -22,26 +22,26 @@ KEYS: dict[str, type] = {
     "suites": list,
     "fail_on": str,
 }
-"""What a lane has to have, by itself or from the one that it extends."""
+"""Required keys, own or taken over."""
 
 EXTENDS, INCLUDE, EXCLUDE, DRESSED, MOVES = "extends", "include", "exclude", "dressed_as", "moves"
 NEEDS, PUBLISHED = "needs", "published"
 MORE = (EXTENDS, INCLUDE, EXCLUDE, DRESSED, MOVES, NEEDS, PUBLISHED, *data_plane.KEYS)
-"""What it may have."""
+"""Optional keys."""
 
 CHOICE = ("row", "reason")
 
 
 def merged(name: str, lanes: Path, heirs: tuple[str, ...] = ()) -> dict[str, Any]:
-    """All that a lane says.
+    """All keys of a lane.
 
     Args:
-        name: of the lane.
-        lanes: the folder with all of them.
-        heirs: the lanes that extend it, the first one first.
+        name: the name of the lane.
+        lanes: the folder of all lanes.
+        heirs: the lanes that extend it, in order.
 
     Raises:
-        SetupError: there is no such lane, it says what makes no sense, or extends itself.
+        SetupError: the lane does not exist, is invalid, or extends itself.
     """
     names = sorted(path.stem for path in lanes.glob("*.yaml"))
     if name in heirs:
@@ -81,7 +81,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _check_choices(file: str, key: str, choices: object) -> None:
-    """Every check that is chosen or left out has a reason, which whoever reads the lane, or its report, is told."""
+    """Require a reason for each included or excluded check; lane and report show it."""
     hint = f"{key}: [{{check: nodeport.local, reason: why}}]"
     if not isinstance(choices, list) or not choices:
         raise SetupError(f"ci/lanes/{file}: '{key}' is not a list of checks.", hint)

@@ -89,7 +89,7 @@ def renew(there: Surroundings, image: str, journal: Journal, own: Sequence[str] 
 
 
 def restart(there: Surroundings, options: Sequence[str] = ()) -> None:
-    """Start it again with more options than it has by itself, ``--fault slow`` say; without any as it was."""
+    """Restart it with additional options, such as ``--fault slow``, or without arguments with the original ones."""
     found = inspect(there, NAME)
     if not found:
         raise SetupError("There is no reference load balancer to restart.", "ci/conformance --up creates one.")
@@ -97,13 +97,13 @@ def restart(there: Surroundings, options: Sequence[str] = ()) -> None:
 
 
 def options(there: Surroundings) -> list[str]:
-    """Say what it was started with beyond what it has by itself; nothing where it is not there."""
+    """Return its additional options; empty if it does not exist."""
     found = inspect(there, NAME)
     return _options(found) if found else []
 
 
 def run(there: Surroundings, image: str, options: Sequence[str] = (), own: Sequence[str] = ()) -> None:
-    """Start the container in place of the one that is there, and wait until it serves."""
+    """Start the container in place of an existing one, and wait until it serves."""
     remove(there)
     docker(there, *container(there, image, options, own))
     deadline = time.monotonic() + READY_SECONDS
@@ -120,13 +120,13 @@ def run(there: Surroundings, image: str, options: Sequence[str] = (), own: Seque
 
 
 def image_of(there: Surroundings) -> str:
-    """Say of which image it is; of none where it is not there."""
+    """Return its image; None if it does not exist."""
     found = inspect(there, NAME)
     return str(found["Config"]["Image"]) if found else ""
 
 
 def addresses(there: Surroundings) -> list[str]:
-    """Say where it stands itself: an address of each family that its network has; none where it is not there."""
+    """Return its own addresses, one per family of its network; empty if it does not exist."""
     found = inspect(there, NAME)
     told = found["NetworkSettings"]["Networks"].values() if found else ()
     return [each[name] for each in told for name in ("IPAddress", "GlobalIPv6Address") if each.get(name)]
@@ -140,7 +140,7 @@ def resolver(there: Surroundings) -> str:
 
 
 def remove(there: Surroundings) -> None:
-    """Stop and remove the container, if there is one; what is in the cluster goes with the cluster."""
+    """Stop and remove the container, if it exists; its objects disappear with the cluster."""
     if inspect(there, NAME):
         docker(there, "stop", "-t", "5", NAME)
         docker(there, "rm", "--force", NAME)
@@ -177,7 +177,7 @@ def credentials(where: Places) -> Path:
 
 
 def objects() -> list[dict[str, object]]:
-    """Describe its account: it may look at Services and nodes, and say what balances a Service."""
+    """The objects of its account: it may read Services and nodes, and write the status of Services."""
     named = {"name": NAME, "namespace": NAME}
     rbac, v1 = "rbac.authorization.k8s.io", "v1"
     look = {"apiGroups": [""], "resources": ["services", "nodes"], "verbs": ["get", "list", "watch"]}

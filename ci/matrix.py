@@ -44,23 +44,23 @@ WORDS = {
     SETUP_FAILED: "no cluster",
     5: "no check selected",
 }
-"""What an exit code of `ci/conformance` says of a lane."""
+"""Meanings of the exit codes of `ci/conformance`."""
 
 JUDGED = (0, 1, 3, 5)
-"""Exit codes of lanes whose runs came to their end."""
+"""Exit codes of complete runs."""
 
 Start = Callable[[list[str]], "subprocess.Popen[bytes]"]
 
 
 @dataclass
 class Stopping:
-    """Whether somebody asked us to stop, and the lane under way, which is told."""
+    """The state of an interruption: whether it was requested, and the running lane to notify."""
 
     asked: bool = False
     under_way: subprocess.Popen[bytes] | None = None
 
     def stop(self, _number: int = 0, _frame: FrameType | None = None) -> None:
-        """Pass the word on: the lane removes its cluster and ends; nothing is begun after it."""
+        """Forward the signal: the lane removes its cluster and ends, and no other lane starts."""
         self.asked = True
         if self.under_way and self.under_way.poll() is None:
             self.under_way.send_signal(signal.SIGINT)
@@ -83,10 +83,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def usual_lanes() -> list[str]:
-    """All lanes that are asked of every machine: neither dressed as a cloud, nor in need of what not all have.
+    """The default lanes: those without an emulation and without special requirements.
 
-    Those that stand by themselves come first: others are held against them. Of lanes that differ in nothing but their
-    name and description (that of the default Kubernetes, and the one that has it by itself) only the first is asked.
+    Lanes that extend no other come first, as others are compared with them. If lanes differ only in name and
+    description (the default Kubernetes version, and the lane that names this version), only the first is included.
     """
     names = sorted((path.stem for path in lane_file.LANES.glob("*.yaml")), key=lambda name: (_extends(name), name))
     lanes = [lane for lane in map(lane_file.load, names) if not lane.dressed_as and not lane.needs]
@@ -107,15 +107,15 @@ def run(
     keep_going: bool = False,
     start: Start | None = None,
 ) -> dict[str, Ended]:
-    """Run the lanes that have no whole run yet; return how each ended that was run, now or before.
+    """Run the lanes without a complete run; return the results of all lanes, from now or before.
 
     Args:
-        lanes: in their order.
-        state: where runs and words are kept.
-        stopping: becomes ``asked`` when no further lane may begin.
-        again: also run those that have one.
-        keep_going: go on after a lane that does not hold; one that gets no cluster never holds up the others.
-        start: starts `ci/conformance`; by default as a process of its own.
+        lanes: the lanes in order.
+        state: the folder of runs and results.
+        stopping: becomes ``asked`` when no further lane may start.
+        again: also run lanes with a complete run.
+        keep_going: continue after a lane with failures; a lane without a cluster never stops the others.
+        start: starts `ci/conformance`; by default as a process.
     """
     ended: dict[str, Ended] = {}
     for number, lane in enumerate(lanes, 1):
@@ -165,10 +165,10 @@ def _start(command: list[str]) -> subprocess.Popen[bytes]:
 def report(
     lanes: Sequence[lane_file.Lane], ended: dict[str, Ended], state: State, stopping: Stopping, *, record: bool = False
 ) -> int:
-    """Print the runs in one matrix and the lanes with their times; return the exit code that stands for all.
+    """Print the merged runs and the lanes with their times; return the exit code of the matrix.
 
-    That of the merged runs; 4 where all of these hold but a lane got no cluster; 3 where a known difference was not
-    seen on a data plane for which it is claimed; 2 if it was interrupted.
+    It is that of the merged runs. If these pass: 4 if a lane got no cluster, 3 if a known difference was not observed
+    on a data plane it applies to. 2 after an interruption.
     """
     runs = list(_runs(lanes, ended, state))
     code = 0
@@ -199,7 +199,7 @@ def report(
 
 
 def _runs(lanes: Sequence[lane_file.Lane], ended: dict[str, Ended], state: State) -> Iterator[RecordedRun]:
-    """The runs that there are; one that was interrupted has a ledger without its end, and is told as such."""
+    """The existing runs; an interrupted one has an incomplete ledger and is marked so."""
     for lane in lanes:
         if lane.name in ended and ended[lane.name].code != INTERRUPTED:
             try:
@@ -217,7 +217,7 @@ def _tell(merged: Merged, path: Path) -> None:
 
 
 def table(lanes: Sequence[lane_file.Lane], ended: dict[str, Ended]) -> str:
-    """What became of each lane, on how many cores it ran, and how long it took with everything that it built."""
+    """The table of lanes: result, cores, and time including builds."""
     checks = [("lane", "came to", "cores", "minutes", "at (UTC)")]
     for lane in lanes:
         each = ended.get(lane.name)
@@ -266,7 +266,7 @@ def _parser() -> argparse.ArgumentParser:
 
 @contextmanager
 def _watched(stopping: Stopping) -> Iterator[None]:
-    """Let SIGINT and SIGTERM end the lane under way, and nothing more begin."""
+    """On SIGINT and SIGTERM, end the running lane and start no other."""
     before = {number: signal.signal(number, stopping.stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

@@ -28,9 +28,9 @@ MADE_OF = (
     "ci/hermetic",
     "ci/versions.toml",
 )
-"""What a run is made of, beside its lane and the modules of ci/."""
+"""Inputs of a run, in addition to its lane and the modules of ci/."""
 CUT_SHORT = ("incomplete", "error")
-"""Results of runs that ended before they had asked everything."""
+"""Results of incomplete runs."""
 ASIDE = ("matrix", "matrix_state", "data_planes", "data_planes_page", "expiry", "endurance", "soaking", "benchmark",
          "floor", "tables", "generate", "records", "samples", "memory", "rendering", "enter")  # fmt: skip
 """Modules of ci/ that no lane runs."""
@@ -38,15 +38,15 @@ ASIDE = ("matrix", "matrix_state", "data_planes", "data_planes_page", "expiry", 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a lane ended.
+    """The result of a lane.
 
     Args:
-        key: hash of what it was made of: the suite, the set-up, the lane and its options.
+        key: hash of its inputs: the suite, the set-up, the lane and its options.
         code: the exit code of `ci/conformance`.
-        seconds: with everything that had to be built.
-        cores: on how many it ran.
-        at: when it ended, in UTC.
-        commit: of the checkout, for people; the key decides.
+        seconds: its duration, including builds.
+        cores: the number of cores.
+        at: the time of its end, in UTC.
+        commit: the commit of the checkout, for information only.
     """
 
     key: str
@@ -66,7 +66,7 @@ class State:
 
     Args:
         root: the folder.
-        path: the way to clusters that was asked for, ``auto``, ``official`` or ``hermetic``.
+        path: the requested path to clusters, ``auto``, ``official`` or ``hermetic``.
         more: further options of each run.
     """
 
@@ -81,7 +81,7 @@ class State:
         return self.root / f"{lane}.json"
 
     def key(self, lane: Lane) -> str:
-        """What a run of the lane would be made of, as a hash."""
+        """The hash of a lane's inputs."""
         told = {name: str(value) for name, value in asdict(lane).items() if name not in ("kind_config", "description")}
         return key_of(told, lane.kind_config, self.path, self.more, self._suite)
 
@@ -92,7 +92,7 @@ class State:
         return key_of(*parts)
 
     def kept(self, lane: Lane) -> Ended | None:
-        """How the lane ended before, if its run came to its end and was made of the same."""
+        """The stored result of the lane, if its run is complete and has the same inputs."""
         try:
             ended = Ended(**json.loads(self._word(lane.name).read_text(encoding="utf-8")))
             if ended.key != self.key(lane):

@@ -54,7 +54,7 @@ class Process:
 
 
 def engine_of(line: str) -> str | None:
-    """What stands before a container's id in a line of /proc/PID/cgroup: the same for all containers of one engine."""
+    """The text before a container's id in /proc/PID/cgroup, the same for all containers of one engine."""
     found = CONTAINER.search(line)
     return line.split(":", 2)[2].split(found.group())[0] if found else None
 
@@ -111,11 +111,11 @@ def tree(pid: int, found: Mapping[int, Process]) -> list[Process]:
 
 
 class Watch:
-    """Looks at a run's memory while the block lasts.
+    """A sampler of a run's memory during a block.
 
     Args:
         pid: the run's process.
-        node: a process of one of the nodes, or None where the cluster's processes are not seen from here.
+        node: a process of one of the nodes, or None if the cluster's processes are not visible here.
     """
 
     def __init__(self, pid: int, node: int | None) -> None:

@@ -67,10 +67,11 @@ def install(there: Surroundings, manifest: Path, journal: Journal, peer: str = "
 
 
 def hastened(manifest: str) -> str:
-    """Return the manifest, ready sooner: nothing of what runs changes, only how long the cluster waits for it.
+    """Return the manifest with faster readiness; the components themselves do not change.
 
-    Readiness is first asked after ten seconds and then every ten. And the speakers cannot start before the controller
-    has made their secret, which the kubelets notice only after a growing delay; a secret that is there is left alone.
+    By default the readiness probe runs after ten seconds and then every ten. The speakers cannot start before the
+    controller creates their secret, which kubelets notice only after a growing delay. An existing secret stays as it
+    is.
     """
     documents = [document for document in yaml.safe_load_all(manifest) if document]
     for document in documents:

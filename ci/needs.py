@@ -17,7 +17,7 @@ MODULES = ("ip_vs",)
 KNOWN = (REGISTRY, *MODULES)
 CALICO, CLOUD_PROVIDER = "calico", "cloud-provider-kind"
 PUBLISHED = (CALICO, CLOUD_PROVIDER)
-"""What ``published: [NAME]`` may name: ci/published.py brings it into the cluster."""
+"""Names for ``published: [NAME]``; ci/published.py installs them."""
 LOADED = Path("/sys/module")
 
 
@@ -38,10 +38,10 @@ def read(file: str, said: object) -> dict[str, str]:
 
 
 def published(file: str, names: object, needs: Mapping[str, str]) -> tuple[str, ...]:
-    """What a lane's file takes as it is published.
+    """The published components of a lane.
 
     Raises:
-        SetupError: it is no list, names what is unknown, or the lane does not say that it needs a registry.
+        SetupError: the value is not a list, has an unknown name, or the lane does not need a registry.
     """
     hint = f"published: [{CALICO}]; known: {', '.join(PUBLISHED)}"
     if not isinstance(names, list):
@@ -81,5 +81,5 @@ def check(lane: str, needs: Mapping[str, str], path: str) -> None:
 
 
 def has_module(name: str) -> bool:
-    """Whether the kernel has a module, or can load it; elsewhere than on Linux nodes run in a machine of their own."""
+    """Whether the kernel has a module or can load it; true outside Linux, where nodes run in a virtual machine."""
     return sys.platform != "linux" or (LOADED / name).exists() or output(["modprobe", "--dry-run", name]) is not None

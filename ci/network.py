@@ -25,10 +25,10 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def inspected(there: Surroundings) -> Json:
-    """Ask docker for the kind network: its subnets, its bridge, and who is on it.
+    """Query docker for the kind network: subnets, bridge, and containers.
 
     Raises:
-        SetupError: there is none.
+        SetupError: it does not exist.
     """
     text = there.ask("docker", "network", "inspect", "kind")
     if text is None:
@@ -53,7 +53,7 @@ def bridge_of(network: Json) -> str:
 
 
 def held(network: Json) -> set[IPAddress]:
-    """Collect the addresses that docker has given on a network: to its bridge, to containers, and those set aside."""
+    """Collect the addresses assigned by docker on a network: to its bridge, to containers, and reserved ones."""
     told = [entry.get("Gateway") for entry in network["IPAM"]["Config"]]
     for entry in network["IPAM"]["Config"]:
         told += (entry.get("AuxiliaryAddresses") or {}).values()
@@ -81,7 +81,7 @@ def of_the_cluster(nets: Sequence[str], addresses: Sequence[str]) -> list[str]:
 
 
 def pools(nets: Sequence[str]) -> list[str]:
-    """Choose MetalLB's range, at the high end of each subnet."""
+    """Choose MetalLB's range at the high end of each subnet."""
     return [_pool(net, 0) for net in nets]
 
 
@@ -123,10 +123,10 @@ def second_address(first: str, nets: Sequence[str]) -> str:
 def spare_addresses(net: str, count: int, taken: Collection[IPAddress]) -> list[str]:
     """Choose unassigned addresses: the highest below the load balancers', above the nodes' second ones.
 
-    In the smallest subnets there are two of them. They have the subnet's prefix length.
+    The smallest subnets have two of them. The addresses have the subnet's prefix length.
 
     Raises:
-        SetupError: there are not so many.
+        SetupError: there are not enough.
     """
     network = ipaddress.ip_network(net)
     above = int(ipaddress.ip_address(_pool(net, 1).partition("-")[0]))

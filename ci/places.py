@@ -38,15 +38,15 @@ class Places:
 
     @property
     def cluster_file(self) -> Path:
-        """What `ci/enter` needs to know about the cluster at hand."""
+        """The description of the kept cluster for `ci/enter`."""
         return self.run / "cluster.json"
 
 
 def places() -> Places:
-    """Find the folders, by ESIPP_CACHE, XDG_CACHE_HOME or the user's home.
+    """Determine the folders from ESIPP_CACHE, XDG_CACHE_HOME or the user's home.
 
-    A second hermetic cluster on one machine needs another ESIPP_CACHE, and another ESIPP_RUN, whose last part names
-    its network namespace.
+    A second hermetic cluster on one machine needs another ESIPP_CACHE and another ESIPP_RUN; the last part of ESIPP_RUN
+    names its network namespace.
     """
     base = os.environ.get("ESIPP_CACHE")
     cache = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "esipp"

@@ -16,7 +16,7 @@ from ci.surroundings import Surroundings
 
 CONTAINER = "esipp-cloud-provider"
 OF_THE_CLUSTER = f"label=io.x-k8s.cloud-provider-kind.cluster={CLUSTER}"
-"""How the containers of Services are marked that cloud-provider-kind makes for this cluster."""
+"""The label of cloud-provider-kind's containers for this cluster."""
 SOCKET = "/var/run/docker.sock"
 
 
@@ -35,7 +35,7 @@ def install(there: Surroundings, names: Sequence[str], where: Places, journal: J
 
 
 def remove(there: Surroundings) -> None:
-    """Remove the containers that stand beside the nodes, if there are any; the rest goes with the cluster."""
+    """Remove the containers next to the nodes; the other objects disappear with the cluster."""
     there.ask("docker", "rm", "--force", "--volumes", CONTAINER)
     made = (there.ask("docker", "ps", "--all", "--quiet", "--filter", OF_THE_CLUSTER) or "").split()
     if made:
@@ -46,11 +46,11 @@ def fetch(what: str, pinned: Mapping[str, str], places: Places, journal: Journal
     """A released manifest, downloaded once and checked against its digest.
 
     Args:
-        what: whose it is, for people.
-        pinned: ``version``, ``manifest`` (its address) and ``sha256``, of ci/versions.toml.
+        what: the component, for messages.
+        pinned: ``version``, ``manifest`` (its URL) and ``sha256``, from ci/versions.toml.
 
     Raises:
-        SetupError: it cannot be had, or is another one.
+        SetupError: the download fails, or has another digest.
     """
     path = places.artifacts / f"{what.lower()}-manifest" / f"{pinned['sha256']}.yaml"
     if not path.is_file():

@@ -15,7 +15,7 @@ FOLDER = ROOT / "records"
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """All records of a file, in its order; none if there is no file yet."""
+    """All records of a file, in order; empty without a file."""
     if not path.exists():
         return []
     with path.open(encoding="utf-8") as lines:

@@ -62,7 +62,7 @@ def _one(folder: Path, name: str) -> int:
 
 
 def inflate(source: Path, target: Path, wanted: int) -> int:
-    """Write a ledger with at least so many observations, sealed anew, and return how many it has."""
+    """Write a sealed ledger with at least ``wanted`` observations, and return their number."""
     lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
     own = [json.loads(line) for line in lines if line.startswith('{"record": "observation"')]
     if not own:
@@ -79,7 +79,7 @@ def inflate(source: Path, target: Path, wanted: int) -> int:
 
 
 def _with_more(lines: Sequence[str], own: Sequence[dict[str, object]], more: int) -> Iterator[str]:
-    """The lines, and so many observations more behind the first one, each of its own moment."""
+    """The lines with additional observations after the first one, each with its own time."""
     first = next(number for number, line in enumerate(lines) if line.startswith('{"record": "observation"'))
     yield from lines[:first]
     for number in range(more):

@@ -58,7 +58,7 @@ def taking_away(program: str, ip: str) -> str:
 
 
 def give(there: Surroundings, balancer: Sequence[str], mac: str) -> None:
-    """Have every node answer by way of the load balancer what came from there."""
+    """Make every node answer through the load balancer what arrived from it."""
     for node, own in network.node_addresses(there).items():
         families = {ipaddress.ip_address(each).version for each in own}
         commands = [script(each, mac) for each in balancer if ipaddress.ip_address(each).version in families]

@@ -31,7 +31,7 @@ AS = 64512  # of the nodes and of the router alike
 HOLD_SECONDS = 9  # how long a silent node is believed; it speaks three times as often
 READY_SECONDS = 60.0
 HASHED = {name: value for name, value in SYSCTLS.items() if "nonlocal_bind" not in name and "unix" not in name}
-"""It forwards, hashes and stays silent as the reference load balancer does: see there why by these fields."""
+"""Forwarding, hashing and redirects as in the reference load balancer, which documents these fields."""
 
 CONFIG = """log stderr all;
 protocol device {{}}
@@ -84,7 +84,7 @@ def session(node: str) -> str:
 
 
 def start(there: Surroundings, image: str, journal: Journal) -> str:
-    """Start the router, route the range to it, and return its address; sessions come once MetalLB is there."""
+    """Start the router, route the range to it, and return its address; BGP sessions start with MetalLB."""
     with journal.step("start the router", hint=f"ci/enter docker logs {NAME}") as step:
         remove(there)
         folder = settings(places())
@@ -120,13 +120,13 @@ def await_sessions(there: Surroundings, journal: Journal) -> None:
 
 
 def established(told: str) -> set[str]:
-    """The sessions that are up, of what ``birdc show protocols`` says."""
+    """The established sessions in the output of ``birdc show protocols``."""
     checks = (line.split() for line in told.splitlines())
     return {check[0] for check in checks if len(check) > 5 and check[1] == "BGP" and check[-1] == "Established"}
 
 
 def runs(there: Surroundings) -> bool:
-    """Say whether the router is there and at work."""
+    """Whether the router runs."""
     found = inspect(there, NAME)
     return bool(found and found["State"]["Running"])
 
@@ -147,7 +147,7 @@ def forget_settings(where: Places) -> None:
 
 
 def settings(where: Places) -> Path:
-    """Where its configuration lies."""
+    """The path of its configuration."""
     return where.run / "router"
 
 

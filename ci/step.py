@@ -41,7 +41,7 @@ class SetupError(Exception):
 
 
 class Step:
-    """One step under way; `run` and `output` execute commands whose output goes to the step's log."""
+    """A running step; `run` and `output` execute commands and log their output."""
 
     def __init__(self, what: str, log: Path) -> None:
         self.what = what
@@ -150,7 +150,7 @@ def resume() -> None:
 
 
 def guarded(argv: list[str], how: str = "KILL") -> list[str]:
-    """Tie a command's life to ours, where util-linux can: kill -9 of ci/ must not leave a build behind."""
+    """End a command with this process, if util-linux supports it: kill -9 must not leave a build behind."""
     if sys.platform == "linux" and (setpriv := shutil.which("setpriv")):
         return [setpriv, "--pdeathsig", how, "--", *argv]
     return argv

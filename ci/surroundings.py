@@ -24,12 +24,12 @@ class Surroundings:
 
     @property
     def prefix(self) -> list[str]:
-        """Return what goes before a command."""
+        """Return the prefix of a command."""
         return Engine(places()).prefix if self.path == "hermetic" else []
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the whole environment of a command there."""
+        """Return the complete environment of a command there."""
         if self.path == "hermetic":
             merged = Engine(places()).env
         else:
@@ -46,7 +46,7 @@ class Surroundings:
         step.run([*self.prefix, *command], env=self.environment, stdin=stdin, hint=hint)
 
     def ask(self, *command: str | Path, timeout: float = 30) -> str | None:
-        """Return what a quick query there prints, None when it fails."""
+        """Return the output of a quick query there; None if it fails."""
         return output([*self.prefix, *command], env=self.environment, timeout=timeout)
 
     def save(self, where: Places) -> None:

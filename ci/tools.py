@@ -17,10 +17,10 @@ DOWNLOAD_SECONDS = 600
 
 
 def chart(folder: Path, journal: Journal) -> Chart:
-    """Return helm, of PATH or built into ``folder``, and the chart's folder in Go's own cache.
+    """Return helm, from PATH or built into ``folder``, and the chart's folder in Go's cache.
 
     Raises:
-        SetupError: there is no Go, or no module proxy is reached.
+        SetupError: Go is missing, or no module proxy is reachable.
     """
     go = shutil.which("go")
     if not go:

@@ -50,7 +50,7 @@ class Way(Protocol):
         """Name the node image that a cluster of this lane runs on."""
 
     def clear(self) -> None:
-        """Remove what an earlier run left."""
+        """Remove leftovers of an earlier run."""
 
     def prepare(self, lane: Lane, *, fresh: bool) -> Prepared:
         """Get everything ready."""
@@ -59,14 +59,14 @@ class Way(Protocol):
         """Load the echo image into the nodes."""
 
     def tidy(self, *images: str) -> None:
-        """Bound what is kept, beside the images in use."""
+        """Limit the cached images, except those in use."""
 
     def remove(self, there: Surroundings, /) -> None:
         """Delete the cluster and everything that ran for it."""
 
 
 class Hermetic:
-    """An engine of our own, images of our own, no uplink."""
+    """The hermetic path: own engine, own images, no uplink."""
 
     name = "hermetic"
 
@@ -85,7 +85,7 @@ class Hermetic:
         return hermetic_cilium.node_image(image) if lane.data_plane.has_cilium else image
 
     def clear(self) -> None:
-        """Stop an engine that is still there, with its namespace, mounts and containers; empty the half-built."""
+        """Stop a leftover engine with its namespace, mounts and containers; remove incomplete builds."""
         if self.engine.leftovers():
             with self.journal.step("clear away what an earlier run left"):
                 self.engine.stop()
@@ -125,7 +125,7 @@ class Hermetic:
         return Builder(lane_kubernetes, Store(self.places), self.engine, self.journal).base_image
 
     def balancer_base(self) -> str:
-        """Return the base image of the load balancer; a cluster that stood before there was one gets it now."""
+        """Return the base image of the load balancer; load it now into an older kept cluster."""
         return base_image.make(base_image.BALANCER, Store(self.places), self.engine, self.journal)
 
     def load(self, there: Surroundings, image: str) -> None:
@@ -144,7 +144,7 @@ class Hermetic:
             saved.unlink()
 
     def tidy(self, *images: str) -> None:
-        """Keep the newest images of ours only."""
+        """Keep only the newest images of this project."""
         for image in images:
             prune_images(self.engine, image.rpartition(":")[0], image)
 
@@ -175,7 +175,7 @@ class Official:
         return output(["docker", "version", "--format", "{{.Server.Version}}"], timeout=20) is not None
 
     def has_image(self, lane: Lane) -> bool:
-        """Pull the node image if it is not there; say whether that worked."""
+        """Pull the node image if it is missing; return whether it is available."""
         image = self.expected_image(lane)
         if output(["docker", "image", "inspect", image]) is not None:
             return True
@@ -187,7 +187,7 @@ class Official:
         return True
 
     def clear(self) -> None:
-        """Delete a cluster of ours that an earlier run left."""
+        """Delete a leftover cluster of an earlier run."""
         self.bin.mkdir(parents=True, exist_ok=True)
         self._find_kind()
         there = Surroundings(self.name, "", "", "")

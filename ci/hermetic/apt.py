@@ -110,7 +110,7 @@ def root_file_system(name: str, store: Store, journal: Journal) -> Path:
 
 
 def rootfs_key(name: str) -> str:
-    """Hash what goes in: the package lists, never where packages come from."""
+    """Hash the inputs: the package lists, but not the package sources."""
     packages, hooks = _recipe(name)
     return key_of(name, packages, hooks, UNUSED, _codename(), platform.machine())
 
@@ -193,7 +193,7 @@ def _main_suite(entry: str) -> str | None:
 
 
 def main() -> int:
-    """Install what our own tests run, where this user may; tests/tools.py says what tests do without it."""
+    """Install the programs of the suite's tests, if permitted; for tests without them see tests/tools.py."""
     if os.geteuid() == 0 and shutil.which("apt-get"):
         try:
             install(TESTED_WITH, Journal(places().logs), "Some tests need programs that are not here")

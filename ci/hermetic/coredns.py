@@ -31,7 +31,7 @@ ELSEWHERE = """.:53 {
 
 
 def install(there: Surroundings, journal: Journal) -> None:
-    """Deploy it, and wait until it is ready: that takes less time than MetalLB does beside it."""
+    """Deploy CoreDNS, and wait until it is ready; MetalLB's parallel installation takes longer."""
     hint = f"ci/enter kubectl --context {CONTEXT} -n kube-system describe pods -l k8s-app=kube-dns"
     with journal.step("install CoreDNS", hint=hint) as step:
         printed = there.ask("docker", "exec", f"{CLUSTER}-control-plane", *PRINT.split())

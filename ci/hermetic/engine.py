@@ -68,7 +68,7 @@ class Engine:
         }
 
     def lives(self) -> bool:
-        """Say whether the engine's process is there; quicker to ask than the engine."""
+        """Whether the engine's process runs; faster than a query to the engine."""
         with contextlib.suppress(OSError, ValueError):
             return str(self.config).encode() in Path(f"/proc/{int(self.pidfile.read_text())}/cmdline").read_bytes()
         return False
@@ -132,7 +132,7 @@ class Engine:
             step.note = f"fs.inotify.max_user_instances {before} -> {INOTIFY_WANTED} for as long as it runs"
 
     def _lower_inotify(self) -> None:
-        """Set the limit back, or leave that to another engine of ours that needs it still."""
+        """Restore the limit, unless another engine of this project still needs it."""
         noted = self.places.run / "inotify"
         with contextlib.suppress(OSError, ValueError):
             before = int(noted.read_text())
@@ -156,7 +156,7 @@ class Engine:
         return bool(self.ask("image", "inspect", "--format", "{{.Id}}", reference))
 
     def remove_containers(self) -> int:
-        """Remove every container: all of this engine's are ours."""
+        """Remove every container of this engine."""
         old = self.ask("ps", "--all", "--quiet")
         if old:
             output(["docker", "rm", "--force", "--volumes", *old], env=self.env, timeout=120)
@@ -205,8 +205,8 @@ class Engine:
         return bool(self._pids()) or self.netns.exists() or self.socket.exists() or self.pidfile.exists()
 
     def _pids(self) -> list[int]:
-        """List what was started here: the engine's programs and builds with our folders on their command line, and
-        their children.
+        """List processes started here: programs of the engine and builds with this project's folders on their command
+        line, and their children.
         """
         marks = (f"{self.places.run}/".encode(), f"{self.places.tmp}/".encode())
         programs = (b"dockerd", b"containerd", b"containerd-shim-runc-v2", b"docker-proxy", b"runc", b"perl", b"go")
@@ -231,7 +231,7 @@ class Engine:
 
 
 def _engines() -> list[Path]:
-    """List the run folders of all engines of ours that are alive on this machine."""
+    """List the run folders of all running engines of this project on this machine."""
     found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
@@ -261,7 +261,7 @@ def _mounts_below(folders: tuple[Path, ...]) -> list[str]:
 
 
 def _unmount_below(*folders: Path) -> list[str]:
-    """Unmount what a killed build or engine left mounted in our folders, innermost first; return what would not go."""
+    """Unmount leftovers of killed builds or engines, innermost first; return mounts that remain."""
     for point in _mounts_below(folders):
         subprocess.run(["umount", "--lazy", point], check=False, capture_output=True)
     return _mounts_below(folders)

@@ -18,7 +18,7 @@ MODULES = CI / "hermetic" / "modules"
 
 @dataclass(frozen=True)
 class Build:
-    """Programs of one module: program name -> package, and files of its source tree to keep beside them."""
+    """Programs of one module: program name -> package, plus files of its source tree to keep."""
 
     name: str
     folder: Path
@@ -145,7 +145,7 @@ def kind() -> Build:
 
 
 def containerd() -> Build:
-    """containerd 2, which newer kubelets need; the snapshotters left out need headers or kernels we lack."""
+    """containerd 2, which newer kubelets need; without snapshotters that need missing headers or kernels."""
     module = "github.com/containerd/containerd/v2"
     return Build(
         "containerd",
@@ -164,7 +164,7 @@ def etcd() -> Build:
 
 
 def coredns() -> Build:
-    """CoreDNS with the plugins that a cluster without an uplink needs; all there are take half as long again."""
+    """CoreDNS with the plugins for a cluster without an uplink; a build with all plugins takes half as long again."""
     module = "github.com/coredns/coredns"
     return Build("coredns", MODULES / "coredns", module, versions()["coredns"]["version"], {"coredns": "."})
 
@@ -185,8 +185,8 @@ def metallb() -> Build:
 def cilium() -> Build:
     """Cilium's programs, its BPF sources, scripts and chart.
 
-    Its own go.mod replaces three modules by forks that no proxy has; a main module's replacements alone count, so that
-    ours, which has none, builds it with what these were forked from.
+    Cilium's go.mod replaces three modules by forks that module proxies lack. Only a main module's replacements apply,
+    so this project's module, which has none, builds it with the original modules.
     """
     module, version = "github.com/cilium/cilium", versions()["cilium"]["version"]
     told = f"{version.removeprefix('v')} {versions()['cilium']['commit']}"  # as its own build does

@@ -15,7 +15,7 @@ from typing import Any
 
 
 def thin(saved: Path, present: list[str], reference: str, out: Path) -> None:
-    """Write an OCI archive of an image that `docker save` wrote, without the layers whose diff ids are `present`."""
+    """Write an OCI archive from a `docker save` archive, without the layers with diff ids in `present`."""
     with tarfile.open(saved) as source, tarfile.open(out, "w") as archive:
 
         def member(name: str) -> bytes:

@@ -34,13 +34,13 @@ HEALTHY = "healthy"
 AFTER = "after"
 LASTING = "lasting"
 SUITES = ("source_ip", "health_checks", "interoperability")
-"""Ours that ask what those specs ask; how load balancers follow, the API and continuity are suites of their own."""
+"""The suites that correspond to those specs; convergence, API and continuity have their own."""
 
 TOLD = (Outcome.PASSED, Outcome.FAILED)
-"""What a spec says on the healthy cluster that is run while it is broken."""
+"""Results on the healthy cluster of specs that also run with breaks."""
 
 MOVES = 3
-"""Random moves of pods; `esipp run` has more, which take minutes."""
+"""Number of random endpoint changes; `esipp run` has more, which take minutes."""
 
 HEALTHY_LIMIT = 720.0
 BROKEN_LIMIT = 360.0
@@ -78,9 +78,9 @@ class Peer:
         self.data.save(self.kept)
 
     def broken(self, damages: Sequence[Damage], limit: float) -> None:
-        """Break the cluster and run both: ours once for each break, theirs with all of them in place.
+        """Break the cluster and run both: this suite once per break, upstream's specs with all breaks at once.
 
-        If one of upstream's specs turns red for several breaks, it is asked about each of them by itself.
+        If a spec turns red with several breaks in place, it runs again with each of them alone.
         """
         noticing = {damage.name: self._noticing(damage) for damage in damages}
         theirs = self._broken_for_theirs(damages, limit)
@@ -114,9 +114,9 @@ class Peer:
         return Noticing(watch.effort(), list(asked.suites), score.must, score.right, wrong, score.said)
 
     def after(self, limit: float) -> None:
-        """On the healed cluster, run those of upstream's specs once more that a break has turned from what they said.
+        """After repair, run the specs again that changed their result with a break.
 
-        Those that are red there were not red for the break alone.
+        Specs that are still red did not fail because of the break alone.
         """
         before = self.data.healthy()
         results = [each for broken in self.data.broken.values() for each in broken.theirs.results]
@@ -136,7 +136,7 @@ class Peer:
         return theirs
 
     def _green(self, asked: Asked) -> dict[str, str]:
-        """What our checks said on the healthy cluster, in this session or an earlier one with the same folder."""
+        """Verdicts of the checks on the healthy cluster, from this session or an earlier one with the same folder."""
         for name in (HEALTHY, f"{HEALTHY}-{'-'.join(asked.suites)}"):
             ledger = self.folder / f"ours-{name}" / "ledger.jsonl"
             records = list(read_ledger(ledger)) if ledger.is_file() else []
@@ -166,7 +166,7 @@ def say(line: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is asked for, or all."""
+    """Run the named steps, or all."""
     names = [HEALTHY, *(each.name for each in DAMAGES), AFTER, LASTING]
     parser = argparse.ArgumentParser(
         prog="ci/peer", description="Compare upstream's tests with this suite on the kept cluster, healthy and broken."
@@ -231,7 +231,7 @@ def run(options: argparse.Namespace, wanted: Sequence[str]) -> int:
 
 
 def step(peer: Peer, name: str, limit: float | None) -> None:
-    """Do one of the things that can be asked for."""
+    """Run one step."""
     if name == HEALTHY:
         peer.healthy(limit or HEALTHY_LIMIT)
     elif name == AFTER:

@@ -36,11 +36,11 @@ Breaking = Callable[[Nodes], AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class Damage:
-    """One broken data plane.
+    """One break.
 
     Args:
-        name: of a break of tests/broken, which breaks the cluster for our checks.
-        theirs: breaks the cluster for upstream's specs in the same way.
+        name: the break of tests/broken, for this suite's checks.
+        theirs: the same break for upstream's specs.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Damage:
 
     @property
     def ours(self) -> Break:
-        """The break as our own tests have it."""
+        """The break of tests/broken."""
         return next(each for each in BREAKS if each.name == self.name)
 
 
@@ -77,7 +77,7 @@ def following(make: Callable[[Nodes, Seen], list[Rule]]) -> Breaking:
 
 
 def lying(lie: str) -> Breaking:
-    """Every health check node port tells one of lying_proxy.py's lies."""
+    """Every health check node port gives one of lying_proxy.py's wrong answers."""
 
     @contextmanager
     def apply(nodes: Nodes) -> Iterator[None]:
@@ -107,5 +107,5 @@ DAMAGES = (
 
 TOGETHER = "+"
 PLAN = (TOGETHER.join(each.name for each in DAMAGES[:3]), *(each.name for each in DAMAGES[3:]))
-"""What is tried where nothing is named. The first three are in place at once for upstream's specs, none of which looks
-at IPv6, at the source of a datagram, or at more than one right answer; one by one if a spec turns red."""
+"""The default breaks. The first three are in place at once for upstream's specs, none of which checks IPv6, the source of a
+datagram, or more than one right answer. They run one by one if a spec turns red."""

@@ -1,4 +1,4 @@
-"""What the runs said, as records/peer.jsonl keeps it: the page is rendered from this alone."""
+"""The results of a comparison in records/peer.jsonl, the only source of docs/peer.md."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ KEPT = records.FOLDER / "peer.jsonl"
 
 @dataclass(frozen=True)
 class Effort:
-    """What a run took.
+    """Time and load of a run.
 
     Args:
-        seconds: on the wall.
-        load: the machine's load average over the last minute, when it ended.
+        seconds: wall-clock time.
+        load: the machine's load average over the last minute, at the end of the run.
     """
 
     seconds: float
@@ -35,13 +35,13 @@ class Theirs:
     results: list[SpecResult] = field(default_factory=list)
 
     def outcomes(self) -> dict[str, Outcome]:
-        """What each spec said."""
+        """The outcome of each spec."""
         return {result.name: result.outcome for result in self.results}
 
 
 @dataclass(frozen=True)
 class Ours:
-    """A run of our suites: how many checks said what, and which went wrong (``fail``, ``flaky`` and the like)."""
+    """A run of this suite: number of checks per status, and the bad ones (``fail``, ``flaky`` and similar)."""
 
     effort: Effort
     exit_code: int
@@ -52,7 +52,7 @@ class Ours:
 
 @dataclass(frozen=True)
 class Noticing:
-    """What our suites said of a broken cluster: of the checks that must notice so many did, and others that changed."""
+    """The result of this suite with a break: how many of the right checks noticed, and which others changed."""
 
     effort: Effort
     suites: list[str]
@@ -67,10 +67,10 @@ class Broken:
     """One broken data plane.
 
     Args:
-        name: of the break.
-        what: is broken, in one sentence.
-        ours: what our suites said.
-        theirs: what upstream's specs said.
+        name: the name of the break.
+        what: the break in one sentence.
+        ours: the result of this suite.
+        theirs: the result of upstream's specs.
         together: other breaks that were in place for upstream's specs at the same time.
     """
 
@@ -83,16 +83,16 @@ class Broken:
 
 @dataclass
 class Comparison:
-    """Everything.
+    """All results of a comparison.
 
     Args:
-        versions: of Kubernetes, of both sides' programs, and the lane.
-        machine: cores, and how many processes of upstream's ran side by side.
-        limits: seconds that upstream's whole run was given, healthy and broken.
+        versions: versions of Kubernetes and both sides' programs, and the lane.
+        machine: number of cores, and of parallel upstream processes.
+        limits: time limits of upstream's runs in seconds, healthy and broken.
         theirs: upstream's run on the healthy cluster.
         ours: our run on the healthy cluster.
-        broken: by name, in the order in which they were tried.
-        after: upstream's run on the cluster when all is healed; a spec that is red here too has not noticed a break.
+        broken: results with breaks, by name, in order of execution.
+        after: upstream's run after repair; a spec that is still red has not noticed a break.
     """
 
     versions: dict[str, str] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Comparison:
     after: Theirs | None = None
 
     def healthy(self) -> dict[str, Outcome]:
-        """What each of upstream's specs said on the healthy cluster."""
+        """The outcome of each upstream spec on the healthy cluster."""
         return self.theirs.outcomes() if self.theirs else {}
 
     def noticed(self, broken: Broken) -> list[SpecResult]:

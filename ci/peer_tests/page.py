@@ -63,7 +63,7 @@ def render(data: Comparison) -> str:
 
 
 def write(data: Comparison, path: Path = PAGE) -> None:
-    """Write the page, if there is something to say."""
+    """Write the page, if there are results."""
     if text := render(data):
         path.write_text(text, encoding="utf-8")
 

@@ -39,7 +39,7 @@ OUTCOMES = {
     "timedout": Outcome.TIMED_OUT,
     "interrupted": Outcome.TIMED_OUT,
 }
-"""Ginkgo's states as ours; a pending spec counts as missing."""
+"""Outcomes by ginkgo's states; a pending spec counts as missing."""
 
 BAD = frozenset({Outcome.FAILED, Outcome.TIMED_OUT})
 
@@ -62,7 +62,7 @@ class SpecResult:
 
     @property
     def bad(self) -> bool:
-        """Whether it turned red."""
+        """Whether the spec is red."""
         return self.outcome in BAD
 
 
@@ -70,12 +70,12 @@ def read(folder: Path, wanted: list[str]) -> list[SpecResult]:
     """Return the results of the chosen specs, in their order.
 
     Args:
-        folder: what --report-dir named.
+        folder: the folder of --report-dir.
         wanted: names of specs.
 
     Raises:
-        OSError: there is no report, because the runner never came so far.
-        ValueError: it is none of ginkgo's.
+        OSError: there is no report, as the runner ended too early.
+        ValueError: the file is not a ginkgo report.
     """
     suites = json.loads((folder / WHERE).read_text(encoding="utf-8"))
     if not isinstance(suites, list):

@@ -24,7 +24,7 @@ PROCESSES = cores() + 2
 API server of a kind cluster for so long that neither side gets answers in time."""
 
 WORKERS = 3
-"""As kind's own run of these tests tells them: else only the first process counts the nodes, and others skip specs."""
+"""Set as in kind's own run of these tests: otherwise only the first process counts the nodes, and others skip specs."""
 
 GRACE = 120.0
 """Seconds upstream's run has for tidying up after its time is over."""

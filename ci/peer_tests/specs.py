@@ -20,17 +20,13 @@ CONNTRACK = "Conntrack"
 
 @dataclass(frozen=True)
 class Spec:
-    """One spec of upstream's.
+    """One spec of upstream.
 
-    Args:
-        suite: the container that holds it, without the SIG.
-        text: its own name, without what stands in brackets.
-        asserts: what it holds the cluster to, in one sentence.
-        ours: parts of the ids of our checks that assert this, or more; none where we assert no such thing.
-        differs: what one of the two asserts and the other does not.
-        once: it is only run on the healthy cluster: it asserts that a Service answers after changes of its fields or of
-            its pods, which none of the breaks is about.
-        lasting: it takes ten minutes or more by itself, whatever the cluster does.
+    Args: suite: its ginkgo container, without the SIG. text: its own name, without labels in brackets. asserts: its
+    assertion in one sentence. ours: parts of ids of the checks with at least this assertion; empty if there are none.
+    differs: the difference between both sides' assertions. once: it runs only on the healthy cluster, as it tests that
+    a Service answers after changes of its fields or pods, which no break affects. lasting: it always takes ten minutes
+    or more.
     """
 
     suite: str
