@@ -107,5 +107,5 @@ DAMAGES = (
 
 TOGETHER = "+"
 PLAN = (TOGETHER.join(each.name for each in DAMAGES[:3]), *(each.name for each in DAMAGES[3:]))
-"""The default breaks. The first three are in place at once for upstream's specs, none of which checks IPv6, the source of a
-datagram, or more than one right answer. They run one by one if a spec turns red."""
+"""The default breaks. The first three are in place at once for upstream's specs, which check neither IPv6 nor a
+datagram's source nor more than one right answer. They run one by one if a spec turns red."""

@@ -1,1 +1,1 @@
-"""Breaks a real kind cluster in one precise way at a time: did the right checks turn red, and no other?"""
+"""Tests that break a kind cluster in one precise way at a time: only the right checks may turn red."""

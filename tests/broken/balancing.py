@@ -1,4 +1,4 @@
-"""The reference load balancer started again with other options, faults say; and which checks are about what it does."""
+"""The reference load balancer with other options, such as faults; and the checks of its behaviour."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,21 +18,21 @@ from tests.broken.breakage import Asked, path_checks
 from tests.broken.nodes import Nodes, Placed
 
 FEW = 3
-"""Moves up, and as many down: each that is not followed takes its whole budget."""
+"""Endpoint changes up, and as many down: each that is not followed takes the full timeout."""
 
 OWN = ("--default", Balancer.ECMP.value)
-"""How the reference load balancer is the cluster's own one: as the forwarder to all healthy nodes."""
+"""Options that make the reference load balancer the cluster's default: as the forwarder to all healthy nodes."""
 
 HOSTNAME_FORWARDER = ("--default", dressing.TRANSLATING, "--announce", dressing.HOSTNAME)
 HOSTNAME_PROXY = ("--default", dressing.PROXY, "--announce", dressing.HOSTNAME)
-"""The same, announced by a hostname: as AWS's load balancers are."""
+"""The same with a hostname in the status, like AWS's load balancers."""
 
 ONLY_POOL = "--only-pool"
 PUBLIC = "192.88.99.0/24"
-"""VIPs that are public, as addresses go, and nobody's: the range of relays that RFC 7526 gave up."""
+"""VIPs in a public but unused range: the 6to4 relays' range, deprecated by RFC 7526."""
 
 PROFILE = ("--provider", "reference-forward")
-"""What a user says who has it: its period and thresholds are what it promises, and what it is held to."""
+"""The provider option of such a user: the profile's period and thresholds are its promise."""
 
 WITH_PROXY = (
     *("--provider", "reference-proxy"),
@@ -42,19 +42,19 @@ WITH_PROXY = (
 MOVING = Asked(
     ("convergence",), ("convergence.reference-ecmp", "convergence.default"), moves=FEW, own=OWN, options=PROFILE
 )
-"""What a forwarder makes of health checks, as the cluster's own load balancer and beside that."""
+"""Checks of a forwarder's use of health checks, as the cluster's default load balancer and in addition to it."""
 
 HEADERS = Asked(("source_ip",), own=OWN, options=PROFILE)
-"""All paths. The proxies, those that tell the client's address and the one that does not, are among them."""
+"""All paths, including those of proxies with and without the client's address."""
 
 CONTROLLER = f"/apis/apps/v1/namespaces/{metallb.NAMESPACE}/deployments/controller"
 
 LATE = (What.NO_LOSS, What.BALANCE, What.BLACK_HOLE)
-"""What may go wrong as well where nodes are left too late, if not in every sequence of moves."""
+"""Checks that may also fail if nodes are removed too late, though not in every sequence of endpoint changes."""
 
 
 def options(*words: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
-    """Start the balancer with these beside what it has, and again without."""
+    """Restart the load balancer with additional options, and afterwards without them."""
 
     @contextmanager
     def apply(_: Nodes) -> Iterator[Placed]:
@@ -71,9 +71,9 @@ def options(*words: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
 
 @contextmanager
 def own_balancer(nodes: Nodes, given: tuple[str, ...]) -> Iterator[None]:
-    """Make the reference load balancer the cluster's own, by these options; without any nothing changes.
+    """Make the reference load balancer the cluster's default, with these options; without options nothing changes.
 
-    MetalLB rests meanwhile: without its controller it gives no Service an address, and its speakers announce none.
+    MetalLB is disabled meanwhile: without its controller it assigns no addresses, and its speakers announce none.
     """
     if not given:
         yield
@@ -89,7 +89,7 @@ def own_balancer(nodes: Nodes, given: tuple[str, ...]) -> Iterator[None]:
 
 
 def forget(there: Surroundings, given: Sequence[str]) -> None:
-    """Take away what such options brought beside the container: nodes' ways back, and the route to a pool elsewhere."""
+    """Remove what such options added outside the container: nodes' return routes, and the route to another pool."""
     if dressing.TRANSLATING in given:
         returning.take_away(there)
     if ONLY_POOL in given:
@@ -98,7 +98,7 @@ def forget(there: Surroundings, given: Sequence[str]) -> None:
 
 
 def route(given: Sequence[str]) -> None:
-    """Route a pool that is not of the nodes' network, for everybody whose default gateway is the docker engine."""
+    """Route a pool outside the nodes' network, for all hosts with the docker engine as default gateway."""
     if ONLY_POOL in given:
         there, pool = _surroundings(), given[given.index(ONLY_POOL) + 1]
         via = next(each for each in balancer_addresses() if ":" not in each)
@@ -106,12 +106,12 @@ def route(given: Sequence[str]) -> None:
 
 
 def balancer_addresses() -> list[str]:
-    """Where the reference load balancer checks and proxies from."""
+    """Source addresses of the reference load balancer's health checks and proxied connections."""
     return loadbalancer.addresses(_surroundings())
 
 
 def run_metallb(nodes: Nodes, replicas: int) -> None:
-    """Have so many of MetalLB's controllers, where the lane has MetalLB, and wait until it is so."""
+    """Scale MetalLB's controller, if the lane has MetalLB, and wait for it."""
     try:
         if nodes.cluster.request("GET", CONTROLLER)["spec"].get("replicas", 1) != replicas:
             nodes.cluster.patch(f"{CONTROLLER}/scale", {"spec": {"replicas": replicas}}, "merge-patch")
@@ -136,12 +136,12 @@ def _surroundings() -> Surroundings:
 
 
 def fault(name: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
-    """Have it do wrong on purpose (images/loadbalancer/README.md)."""
+    """Start it with a fault (images/loadbalancer/README.md)."""
     return options("--fault", name)
 
 
 def forwarder(*about: What) -> Callable[[Check], bool]:
-    """Checks about this of the forwarder to all healthy nodes, asked for by its class and as the cluster's own."""
+    """Checks of the forwarder to all healthy nodes, requested by class and as the cluster's default."""
     ours = (Balancer.ECMP, Balancer.DEFAULT)
     return lambda check: (
         isinstance(check, EndpointChangeCheck) and check.balancer in ours and check.what in about and promised(check)
@@ -149,10 +149,10 @@ def forwarder(*about: What) -> Callable[[Check], bool]:
 
 
 def promised(check: Check) -> bool:
-    """Whether somebody promises it: what is only recorded turns no check red."""
+    """Whether the check can fail: recorded values turn no check red."""
     return check.level is not Level.RECORD
 
 
 def told_in(*headers: Claim) -> Callable[[Check], bool]:
-    """Checks that want the client's address in one of these headers."""
+    """Checks that require the client's address in one of these headers."""
     return path_checks(lambda path_check: path_check.told in headers)

@@ -1,4 +1,4 @@
-"""What the healthy cluster says, which breaks are held against."""
+"""Verdicts on the healthy cluster, the baseline of breaks."""
 
 import hashlib
 import json
@@ -14,11 +14,11 @@ from tests.broken.nodes import Nodes, Result
 from tests.broken.turns import once, turn
 
 HEALTHY = "ESIPP_HEALTHY"
-"""The folder of a run of all suites on this cluster as it is."""
+"""The folder of a run of all suites on the healthy cluster."""
 
 
 def union(asked: list[Asked]) -> list[Asked]:
-    """What all of these ask, with as few runs: one for each kind, with as much of each as any asks for."""
+    """The smallest set of runs that covers all of these."""
     found: dict[object, Asked] = {}
     for each in asked:
         seen = found.get(each.kind, each)
@@ -35,9 +35,9 @@ def union(asked: list[Asked]) -> list[Asked]:
 
 @dataclass(frozen=True)
 class Baselines:
-    """What each check says on the healthy cluster: asked for the first break that needs it, and kept for all others.
+    """Verdicts on the healthy cluster, measured for the first break that needs them and cached for others.
 
-    ``wanted`` is all that the breaks of this session ask.
+    ``wanted`` covers all breaks of this session.
     """
 
     nodes: Nodes
@@ -45,10 +45,10 @@ class Baselines:
     wanted: list[Asked]
 
     def of(self, asked: Asked) -> dict[str, str]:
-        """The statuses of a break's checks. A run that goes wrong costs the breaks that need it, and no others.
+        """The statuses of a break's checks. A failed run affects only the breaks that need it.
 
         Raises:
-            AssertionError: something was wrong on the healthy cluster.
+            AssertionError: the run on the healthy cluster failed.
         """
         known = {} if asked.own else recorded()
         if known:
@@ -63,7 +63,7 @@ class Baselines:
         return dict(told["statuses"])
 
     def _ask(self, asked: Asked, out: Path) -> dict[str, object]:
-        """Run it; what is amiss is kept as well, so that it is not run again for each break."""
+        """Run it; cache errors too, so that it does not run again for each break."""
         try:
             # Alone: a break beside it would take of the time that it measures.
             with turn(self.nodes.lock, alone=True), own_balancer(self.nodes, asked.own):
@@ -77,7 +77,7 @@ class Baselines:
 
 
 def recorded() -> dict[str, str]:
-    """What a run of everything on this cluster said, if the environment names its folder."""
+    """Verdicts of a run of all suites on this cluster, if the environment names its folder."""
     if HEALTHY not in os.environ:
         return {}
     records = list(read_ledger(Path(os.environ[HEALTHY]) / "ledger.jsonl"))
@@ -97,7 +97,7 @@ def qualify(nodes: Nodes, asked: Asked, out: Path) -> Result:
 
 
 def forget_the_cluster(scores: Path) -> None:
-    """Forget that it was healed, and what it said when healthy: a session before may have been killed since."""
+    """Clear cached repair state and verdicts: an earlier session may have been killed since."""
     for name in ("healed", "healthy-*.json"):
         for path in scores.glob(name):
             path.unlink()

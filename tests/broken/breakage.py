@@ -1,4 +1,4 @@
-"""One way to break a cluster, the checks that must notice it, and how a run of the suite is held against that."""
+"""A break, the checks that must notice it, and the comparison with a run of the suite."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -13,7 +13,7 @@ from tests.broken.nodes import Nodes, Placed, Result
 
 
 class Group(StrEnum):
-    """What is broken; a folder of breaks/ each."""
+    """The broken part; one folder of breaks/ each."""
 
     SOURCE = "source"
     DELIVERY = "delivery"
@@ -25,7 +25,7 @@ class Group(StrEnum):
 
 KUBE_PROXY, CILIUM = "kube-proxy", "cilium"
 DISRUPTIVE = "disruptive"
-"""The feature of checks that are asked with ``--allow-disruptive`` only."""
+"""The feature of checks that run only with ``--allow-disruptive``."""
 
 RED = frozenset({"fail", "flaky"})
 KNOWN = frozenset({"known"})
@@ -33,17 +33,17 @@ KNOWN = frozenset({"known"})
 
 @dataclass(frozen=True)
 class Asked:
-    """What is run on the broken cluster: suites, and of their checks those whose ids contain one of ``rows`` (all).
+    """The run on the broken cluster: suites, limited to checks with ids that contain one of ``checks``.
 
     Args:
-        suites: which suites.
+        suites: the suites.
         checks: parts of ids; empty for all checks of these suites.
-        samples: connections a path.
-        moves: of pods, up and as often down.
-        disruptive: whether what others would notice is allowed.
-        own: options by which the reference load balancer serves Services that name no class, so that it is the
-            cluster's own and its checks are part of the verdict; none where the lane's own one serves them.
-        options: more options of ``esipp run``. None of them may change what binds.
+        samples: connections per path.
+        moves: endpoint changes up, and as many down.
+        disruptive: whether the run may be disruptive.
+        own: options that make the reference load balancer the cluster's default, so that its checks count for the
+            verdict; empty if the lane's own load balancer serves Services without a class.
+        options: more options of ``esipp run``. None of them may change which checks are binding.
     """
 
     suites: tuple[str, ...]
@@ -56,7 +56,7 @@ class Asked:
 
     @property
     def kind(self) -> tuple[tuple[str, ...], ...]:
-        """What has to be the same for two to share a run of the healthy cluster."""
+        """The key for sharing a run of the healthy cluster."""
         return self.suites, self.own, self.options
 
 
@@ -66,7 +66,7 @@ def nobody(check: Check) -> bool:
 
 
 def path_checks(notices: Callable[[PathCheck], bool]) -> Callable[[Check], bool]:
-    """Of all checks, those that are paths and of which this holds."""
+    """The path checks that match a condition."""
     return lambda check: isinstance(check, PathCheck) and notices(check)
 
 
@@ -75,24 +75,24 @@ class Break:
     """One way to break a cluster, or (``Group.HARMLESS``) a legitimate difference that must not fail.
 
     Args:
-        name: for people and for ``ci/test --broken NAME``.
-        group: what is broken.
-        what: the same in one sentence, for docs/broken.md.
-        asked: what is run while it is broken.
-        apply: breaks the cluster for as long as its context lasts, and heals it whatever happens.
-        notices: whether a check must say one of ``says``.
-        names: a regular expression: what the diagnosis of the checks that notice must say of the cause.
-        says: what a check says that notices.
-        opens: whether a check cannot be decided then (``inconclusive``): the check beside it, or its control, fails.
-        may: whether a check may say anything, because it follows from the same fault, but not in every run.
-        unsure: whether a check may be undecided (``inconclusive``) in some runs; it may not fail.
-        share: of the checks that must notice, how many surely do; less than all only where chance decides.
-        scoped: it touches nothing but the Services of the one run that is held against it, so that others can run
-            beside; else it has the cluster for itself.
-        at_once: it must be in place before anything is observed; else it only comes while something is done.
-        fixed: one of those that every run of ``.ci/run`` tries.
-        data_planes: the lanes' service proxies that it breaks. Most breaks are rules of netfilter or stop kube-proxy,
-            which Services under Cilium never meet.
+        name: the name, also for ``ci/test --broken NAME``.
+        group: the broken part.
+        what: the break in one sentence, for docs/broken.md.
+        asked: the run on the broken cluster.
+        apply: a context manager that breaks the cluster, and always repairs it.
+        notices: whether a check must notice, with one of the statuses in ``says``.
+        names: a regular expression that the diagnosis of the noticing checks must match.
+        says: the statuses of a check that notices.
+        opens: whether a check becomes ``inconclusive``, because a related check or its control fails.
+        may: whether a check may have any status, because the same fault affects it in some runs.
+        unsure: whether a check may be ``inconclusive`` in some runs; it may not fail.
+        share: the share of right checks that always notice; less than all only if chance decides.
+        scoped: it affects only the Services of its own run, so that others can run in parallel; else it needs the
+            cluster alone.
+        at_once: it must be in place before the measurement starts; else it only takes effect during a scenario.
+        fixed: whether every ``.ci/run`` includes it.
+        data_planes: the service proxies that it breaks. Most breaks are netfilter rules or stop kube-proxy, which do
+            not affect Services under Cilium.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Break:
 
 @dataclass(frozen=True)
 class Unnoticed:
-    """A way to break a cluster that no run here can notice, and why."""
+    """A break that no check can notice, with the reason."""
 
     name: str
     group: Group
@@ -125,20 +125,20 @@ class Unnoticed:
 
 @dataclass
 class Score:
-    """What became of one break.
+    """The result of one break.
 
     Args:
-        name: of the break.
-        asked: how many checks the run judged, of all that there are.
-        must: how many checks had to notice.
-        right: how many of them did.
-        wrong: checks that changed and must not have, with what they said on the healthy and on the broken cluster.
-        missed: checks that had to notice and did not, with what they said.
-        named: how many checks that noticed name the cause.
-        exit_code: of the run.
-        seconds: that it took.
-        said: what the run printed about it, briefly: the diagnosis.
-        unjudged: why an earlier run on the same break came to no verdict, if one did.
+        name: the name of the break.
+        asked: number of judged checks in the run.
+        must: number of checks that must notice.
+        right: number of these that noticed.
+        wrong: checks that changed although they must not, with their statuses on the healthy and the broken cluster.
+        missed: checks that did not notice although they must, with their statuses.
+        named: number of noticing checks that name the cause.
+        exit_code: the exit code of the run.
+        seconds: the duration of the run.
+        said: the printed diagnosis, shortened.
+        unjudged: the reason why an earlier run with this break had no verdict, if any.
     """
 
     name: str
@@ -156,7 +156,7 @@ class Score:
 
 
 def hold(broken: Break, checks: Iterable[Check], healthy: Mapping[str, str], result: Result) -> Score:
-    """Hold what the checks said on the broken cluster against what they said on the healthy one."""
+    """Compare the verdicts on the broken cluster with those on the healthy one."""
     known = {check.id: check for check in checks}
     asked = {name: check for name, check in known.items() if healthy.get(name, "unsupported") != "unsupported"}
     judged = sum(said != "unsupported" for said in result.statuses.values())
@@ -190,10 +190,10 @@ def hold(broken: Break, checks: Iterable[Check], healthy: Mapping[str, str], res
 
 
 def _allowed(broken: Break, check: Check, said: str) -> bool:
-    """Whether a check that need not notice may say this."""
+    """Whether a check that need not notice may have this status."""
     return broken.may(check) or (said == "inconclusive" and broken.unsure(check))
 
 
 def _undecided_before(before: str, said: str) -> bool:
-    """Whether nothing can be held against it: the healthy cluster left it undecided, and the broken one is not red."""
+    """Whether the check is acceptable: undecided on the healthy cluster, and not red on the broken one."""
     return before in ("inconclusive", "error") and said not in ("fail", "flaky")

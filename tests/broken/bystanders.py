@@ -1,4 +1,4 @@
-"""What stands in and beside a cluster and is somebody else's: planted, and looked at together with all there is."""
+"""Resources of other owners in and around a cluster, created as bystanders, and snapshots of everything."""
 
 import json
 import re
@@ -14,10 +14,10 @@ from esipp.probing.outside import find_network
 from tests.broken import snapshot
 
 NAME = "esipp-bystander"
-"""A name like those of ours, without our labels."""
+"""A name like the suite's, without its labels."""
 
 ADDRESSES = "198.51.100.0/24"
-"""Nobody's (RFC 5737)."""
+"""A documentation address (RFC 5737)."""
 
 MARKED = f"iptables --wait -t nat %s PREROUTING -d {ADDRESSES} -m comment --comment {NAME} -j RETURN"
 PLANTED = (
@@ -35,15 +35,15 @@ LOOKS = {
     "namespaces": "ls /run/netns 2>/dev/null || true",
     "programs": "ps -eo args | grep -E '[e]sipp/(echoserver|prober)|[t]cpdump ' || true",
 }
-"""What is looked at on every node, and where the containers' network ends on this machine."""
+"""Snapshot commands for every node, and for this machine's side of the containers' network."""
 
 OF_NODES = ("namespaces", "programs")
-"""On this machine these are also others', who come and go."""
+"""On this machine these also belong to other processes, and change."""
 
 MARK = "@@@"
 
 BY_ITSELF = re.compile(r"^#.*| \[\d+:\d+\]| expires \d+sec|\s+$")
-"""What changes by itself: comments with dates, counters, lives of routes."""
+"""Volatile parts: comments with dates, counters, lifetimes of routes."""
 
 Seen = dict[str, Any]
 
@@ -56,17 +56,17 @@ def run(*command: str, given: str | None = None) -> str:
 
 
 def lines(text: str) -> dict[str, str]:
-    """Lines as a set that tells its differences one by one."""
+    """Lines as a set, to compare one by one."""
     found = {BY_ITSELF.sub("", line) for line in text.splitlines()}
     return dict.fromkeys(sorted(found - {""}), "there")
 
 
 class Bystanders:
-    """Somebody else's things in and beside a cluster of kind.
+    """Resources of other owners in and around a kind cluster.
 
     Args:
-        context: of the kubeconfig.
-        image: what their pod and container run. It is ours: the image must not tell them apart.
+        context: the context of the kubeconfig.
+        image: the image of their pod and container, which is the suite's: clean-up must not go by the image.
     """
 
     def __init__(self, context: str, image: str) -> None:
@@ -82,7 +82,7 @@ class Bystanders:
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """Have them stand there."""
+        """Create the resources."""
         self._uproot()
         try:
             self._plant()
@@ -123,7 +123,7 @@ class Bystanders:
         self.kubectl("delete", "namespace", NAME, "--ignore-not-found")
 
     def take(self) -> Seen:
-        """All that can be seen, ours and theirs."""
+        """A snapshot of everything, the suite's and others'."""
         labelled = self.kubectl("get", self.kinds, "--all-namespaces", "--selector", RUN_LABEL, "--output=name")
         objects = snapshot.take(self.context)
         for each in objects.values():

@@ -1,6 +1,6 @@
-"""These tests need a standing kind cluster: ``ci/test --broken``.
+"""Fixtures for tests on a kept kind cluster: ``ci/test --broken``.
 
-Which, the environment says, and not ``--context``, by which the suite would begin a run of its own here.
+The environment names the cluster, not ``--context``, which would start a run of the suite here.
 """
 
 import os
@@ -24,7 +24,7 @@ from tests.broken.turns import once, turn
 LEFT_OUT = pytest.StashKey[list[str]]()
 OTHERS = pytest.StashKey[list[str]]()
 SCORES = "ESIPP_SCORES"
-"""Where scores are kept: of the environment, so that pytest-xdist's workers know it too."""
+"""The folder of scores, from the environment, so that pytest-xdist's workers share it."""
 
 PAGE = "ESIPP_BROKEN_PAGE"
 """The folder whose records/broken.jsonl and docs/broken.md are updated; nothing is written if it is not set."""
@@ -35,7 +35,7 @@ CONTEXT = "ESIPP_BROKEN_CONTEXT"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Without a cluster there is nothing to break."""
+    """Skip these tests without a cluster."""
     named = os.environ.get(CONTEXT) or config.getoption("context")
     return True if not named and collection_path.name.startswith("test_") else None
 
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
-    """Say what is left out: what was not tried has not been seen to be noticed."""
+    """Report excluded breaks, as they are untested."""
     config = items[0].config
     if not config.option.keyword:  # else those that run were chosen by name
         config.stash[LEFT_OUT] = [*config.stash.get(LEFT_OUT, []), *(item.name for item in items)]
@@ -66,7 +66,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The score table, and the page in docs if that is asked for."""
+    """Print the score table, and write the page in docs if requested."""
     found = score.kept(Path(os.environ[SCORES])) if SCORES in os.environ else []
     for line in score.lines(BREAKS, found):
         terminalreporter.write_line(line)
@@ -75,7 +75,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def write_page(folder: Path, found: list[score.Score]) -> None:
-    """Write records/broken.jsonl, and docs/broken.md from it; what was not tried now stays as it was."""
+    """Write records/broken.jsonl, and docs/broken.md from it; other breaks keep their records."""
     there, kept, page = Surroundings.load(places()), folder / "records" / "broken.jsonl", folder / "docs" / "broken.md"
     about = {
         "cores": os.cpu_count(),
@@ -94,9 +94,9 @@ def scores() -> Path:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the breaks that the kept cluster's data plane would not notice: they are for another lane.
+    """Exclude breaks that do not affect the kept cluster's data plane: they need another lane.
 
-    Most are rules of netfilter, or stop kube-proxy. Where Cilium carries Services neither changes anything.
+    Most are netfilter rules, or stop kube-proxy. Neither affects Services under Cilium.
     """
     there = Surroundings.load(places())
     if CONTEXT not in os.environ or there is None:
@@ -109,14 +109,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _data_planes(item: pytest.Item) -> tuple[str, ...]:
-    """Of the break that an item tries; all for other tests."""
+    """The data planes of an item's break; all for other tests."""
     broken = item.callspec.params.get("broken") if hasattr(item, "callspec") else None
     return broken.data_planes if isinstance(broken, Break) else (CILIUM, KUBE_PROXY)
 
 
 @pytest.fixture(scope="session")
 def nodes(request: pytest.FixtureRequest, scores: Path) -> Nodes:
-    """The nodes of the cluster, as containers; whole, whatever an earlier session left."""
+    """The nodes of the cluster as containers, repaired after earlier sessions."""
     found = Nodes.of(
         os.environ.get(CONTEXT) or request.config.getoption("context"), request.config.getoption("kubeconfig")
     )
@@ -133,7 +133,7 @@ def nodes(request: pytest.FixtureRequest, scores: Path) -> Nodes:
 
 
 def heal_balancer() -> None:
-    """Start the reference load balancer as it was, if a killed session left it with options, faults say."""
+    """Restart the reference load balancer without leftover options of a killed session, such as faults."""
     there = Surroundings.load(places())
     if there is None:
         return

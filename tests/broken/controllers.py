@@ -1,4 +1,4 @@
-"""Somebody who acts upon the Services of a run while it is under way: controllers, and policies of admission."""
+"""Controllers and admission policies that act on the Services of a running run."""
 
 import contextlib
 import time
@@ -16,7 +16,7 @@ from tests.broken.nodes import OURS, Nodes, Placed
 
 Json = dict[str, Any]
 Act = Callable[[str, Json], bool]
-"""Acts upon a Service, by its path and as it is now; whether it did something."""
+"""An action on a Service, given its path and current object; returns whether it changed anything."""
 
 LOOK = 0.1
 TAKES = Budget("an admission policy taking effect", 60.0, need=3, spacing=0.2)
@@ -25,7 +25,7 @@ GROUP = "/apis/admissionregistration.k8s.io/v1"
 
 @contextmanager
 def controller(nodes: Nodes, act: Act) -> Iterator[Placed]:
-    """Look at each Service of our own run again and again, from its first moment on, and act upon it."""
+    """Poll each Service of the test's own run from its creation on, and act on it."""
     placed = Placed()
 
     def work(ended: Event) -> None:
@@ -44,12 +44,12 @@ def controller(nodes: Nodes, act: Act) -> Iterator[Placed]:
 
 @contextmanager
 def losing(nodes: Nodes, name: str, fields: tuple[str, ...], only_if: str) -> Iterator[Placed]:
-    """Admission takes fields of Services' specs away at every update, in the namespaces of runs.
+    """Admission removes fields of Services' specs at every update, in the namespaces of runs.
 
     Args:
-        nodes: of the cluster.
-        name: of the policy.
-        fields: of ``spec``.
+        nodes: the nodes of the cluster.
+        name: the name of the policy.
+        fields: the fields of ``spec``.
         only_if: a condition in CEL, about ``object`` and ``oldObject``.
     """
     name = f"{OURS}-{name}"
@@ -89,7 +89,7 @@ def losing(nodes: Nodes, name: str, fields: tuple[str, ...], only_if: str) -> It
 
 
 def heal(nodes: Nodes) -> None:
-    """Delete the policies, and the namespace that tries one, that a killed session left."""
+    """Delete the policies, and their test namespace, of a killed session."""
     kinds = (f"{GROUP}/mutatingadmissionpolicybindings", f"{GROUP}/mutatingadmissionpolicies", "/api/v1/namespaces")
     for kind in kinds:
         try:
@@ -104,7 +104,7 @@ def heal(nodes: Nodes) -> None:
 
 
 def _wait_until_it_acts(nodes: Nodes, name: str, fields: tuple[str, ...]) -> None:
-    """Until a Service in a namespace like a run's loses these fields."""
+    """Wait until a Service in a namespace like a run's loses these fields."""
     metadata: Json = {"name": name, "labels": dict(MANAGED_BY)}
     spec = {
         "type": "LoadBalancer",

@@ -1,6 +1,6 @@
-"""A run that does nothing but disturb: ``python -m tests.broken.disrupting --context NAME --image IMAGE --seed N``.
+"""A run with disruptions only: ``python -m tests.broken.disrupting --context NAME --image IMAGE --seed N``.
 
-Each disruption in turn, in an order that the seed gives, each for some seconds, with a namespace and pods like a run's.
+Each disruption in turn, in an order from the seed, for some seconds, with a namespace and pods like a run's.
 """
 
 import argparse
@@ -20,11 +20,11 @@ from fixtures.session import undisturbed
 
 LABELS = {"app": "drained"}
 SECONDS = {Disruption.KUBELET: 5.0}
-"""How long each lasts; 3 s otherwise: leaders keep their Leases for 10 s without an API server."""
+"""Duration of each disruption; 3 s by default, as leaders keep their Leases for 10 s without an API server."""
 
 
 def main() -> None:
-    """Arrange, disturb, strike."""
+    """Set-up, disruptions, teardown."""
     parser = argparse.ArgumentParser()
     for name in ("--context", "--image", "--seed"):
         parser.add_argument(name, required=True)

@@ -1,4 +1,4 @@
-"""Which checks of the compatibility suite want a field of a Service after an update."""
+"""Checks of the compatibility suite that require a field of a Service after an update."""
 
 from esipp.checks.api import ApiCheck, Is, Taken, Verb
 from esipp.checks.check import Check
@@ -7,7 +7,7 @@ UPDATES = (Verb.REPLACE, Verb.UPDATE, Verb.MERGE, Verb.STRATEGIC, Verb.JSON, Ver
 
 
 def wants_after_an_update(check: Check, path: str, value: object = None) -> bool:
-    """Whether a check wants a field to be there, or to have this value, in the answer to an update of a Service."""
+    """Whether a check requires a field, or its value, in the answer to an update of a Service."""
     if not isinstance(check, ApiCheck):
         return False
     steps = {step.name: step for step in check.chain.steps}

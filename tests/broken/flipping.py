@@ -1,7 +1,7 @@
-"""Breaking the nodes while a run flips policies, and which checks are about such a flip.
+"""Breaks during policy changes of a run, and the checks of these changes.
 
-What is wrong for a moment only is put in by a watcher that sees the flips as the API server tells them, and taken away
-by the same command on the node: nothing is left behind, whatever becomes of the test.
+A watcher of the API server's events starts temporary breaks. The same command on the node ends them, so nothing is left
+behind, whatever happens to the test.
 """
 
 import subprocess
@@ -19,10 +19,10 @@ from tests.broken.breakage import Asked
 from tests.broken.nodes import LONGEST, Json, Live, Nodes, Placed, Rule, new_mark, script
 
 OF_FLIPS = Asked(("compatibility",))
-"""All that the suite asks: flips of one Service, and what its neighbours see meanwhile, are among it."""
+"""All checks of the suite, including policy changes of one Service and isolation of others."""
 
 STEADY = "nodeport-local"
-"""The steady service that is disturbed while its neighbours flip."""
+"""The unchanged Service that is disturbed during policy changes of others."""
 
 LOOKS, QUICK_LOOKS = 0.2, 0.03
 
@@ -30,7 +30,7 @@ LOOKS, QUICK_LOOKS = 0.2, 0.03
 # ---------------------------------------------------------------------------------------------- seeing a run's deeds
 @contextmanager
 def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Work in a thread of its own, until the test is over; what goes wrong in it goes wrong in the test."""
+    """Work in a thread until the test ends; its errors fail the test."""
     ended, broken = threading.Event(), list[BaseException]()
 
     def run() -> None:
@@ -50,7 +50,7 @@ def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
 
 
 def arranged(nodes: Nodes, names: set[str], ended: threading.Event) -> Live | None:
-    """Our run, once its pods and these Services are there; None if the test is over before."""
+    """The test's own run, once its pods and these Services exist; None if the test ends before."""
     until = time.monotonic() + LONGEST
     while not ended.wait(LOOKS) and time.monotonic() < until:
         live = nodes.arranged()
@@ -60,7 +60,7 @@ def arranged(nodes: Nodes, names: set[str], ended: threading.Event) -> Live | No
 
 
 def seen(nodes: Nodes, path: str, ended: threading.Event) -> Iterator[Json]:
-    """One object as the API server has it, again and again, until the test is over or the object is gone."""
+    """Poll one object until the test ends or the object is deleted."""
     until = time.monotonic() + LONGEST
     while not ended.wait(QUICK_LOOKS) and time.monotonic() < until:
         try:
@@ -72,7 +72,7 @@ def seen(nodes: Nodes, path: str, ended: threading.Event) -> Iterator[Json]:
 
 
 def flips_of(nodes: Nodes, live: Live, name: str, ended: threading.Event) -> Iterator[str]:
-    """The policy of a Service, each time when it has changed."""
+    """The policy of a Service after each change."""
     known = policy_of(live.service(name))
     for now in map(policy_of, seen(nodes, f"/api/v1/namespaces/{live.namespace}/services/{name}", ended)):
         if now != known:
@@ -90,7 +90,7 @@ def policy_of(service: Json) -> str:
 def after_the_first_flip(
     nodes: Nodes, name: str, make: Callable[[Live], list[Rule]], to: TrafficPolicy
 ) -> Iterator[Placed]:
-    """From the first flip of a Service to a policy on, rules on the nodes."""
+    """Rules on the nodes from the first change of a Service to a policy on."""
     placed, stack = Placed(), ExitStack()
 
     def work(ended: threading.Event) -> None:
@@ -111,7 +111,7 @@ def after_each_flip(
     seconds: float,
     to: TrafficPolicy | None = None,
 ) -> AbstractContextManager[Placed]:
-    """For so long after each flip of one of these Services (to one policy), rules on the nodes, about steady ones."""
+    """Rules on the nodes for some seconds after each policy change of one of these Services (to one policy)."""
     mark = new_mark()
 
     @contextmanager
@@ -145,7 +145,7 @@ def after_each_flip(
 
 
 def for_a_moment(rules: list[Rule], seconds: float, mark: str) -> None:
-    """Rules on the nodes they name, put in and taken away by one command each."""
+    """Rules on the nodes they name, added and removed by one command each."""
     running = []
     for node in {node for rule in rules for node in rule.nodes}:
         ours = [rule for rule in rules if node in rule.nodes]
@@ -157,13 +157,13 @@ def for_a_moment(rules: list[Rule], seconds: float, mark: str) -> None:
 
 
 def disturbed_by_neighbours(nodes: Nodes, make: Callable[[Live], list[Rule]]) -> AbstractContextManager[Placed]:
-    """Whenever a neighbour of the steady service flips, rules on the nodes for half a second."""
+    """Rules on the nodes for half a second after each policy change next to the unchanged Service."""
     return after_each_flip(nodes, tuple(sorted(NEIGHBOURS)), (STEADY,), make, 0.5)
 
 
 # ------------------------------------------------------------------------------------------------- who must notice
 def flips(check: Check, service: Flipping, at: At | None, *claims: FlipClaim) -> bool:
-    """Whether a check claims this of a Service that flips, at an entry; None is all nodes."""
+    """Whether a check claims this of a Service with policy changes, at an entry; None is all nodes."""
     return isinstance(check, FlippedCheck) and (check.service, check.at) == (service, at) and check.claim in claims
 
 

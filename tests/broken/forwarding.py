@@ -1,4 +1,4 @@
-"""Nodes that hand traffic on which is none of theirs: the rules, and which checks must notice."""
+"""Nodes that forward traffic although they must drop it: the rules, and the checks that must notice."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -20,11 +20,11 @@ HANDS_ON = "hands the traffic on"
 def forwarding_bare_node(
     *, masquerade: bool, not_pods: bool = False
 ) -> Callable[[Nodes], AbstractContextManager[Placed]]:
-    """The bare node hands traffic to Local nodePorts on to the node with the endpoint.
+    """The node without local endpoint forwards Local nodePort traffic to the endpoint node.
 
     Args:
         masquerade: whether it rewrites the source, so that the answer comes back.
-        not_pods: only what comes from outside the pod network.
+        not_pods: only traffic from outside the pod network.
     """
 
     def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
@@ -39,7 +39,7 @@ def forwarding_bare_node(
 
 
 def forwarded(nodes: Nodes, live: Live, service: Json, masquerade: bool) -> Iterator[Rule]:
-    """The rules by which the bare node hands a Local service's nodePorts on."""
+    """The rules by which the node without local endpoint forwards a Local Service's nodePorts."""
     spec = service["spec"]
     if spec.get("externalTrafficPolicy") != "Local" or spec["type"] == "ClusterIP":
         return
@@ -50,7 +50,7 @@ def forwarded(nodes: Nodes, live: Live, service: Json, masquerade: bool) -> Iter
 
 
 def handed_on(port: Json, address: str, target: int, masquerade: bool, there: tuple[str, ...]) -> Iterator[Rule]:
-    """The rules by which nodes hand a nodePort on to a backend."""
+    """The rules by which nodes forward a nodePort to a backend."""
     family, number = family_of(address), port["nodePort"]
     yield Rule(family, "PREROUTING", (*to_port(port, number), *AT_THE_NODE, *hands_to(address, target)), there)
     if masquerade:
@@ -58,7 +58,7 @@ def handed_on(port: Json, address: str, target: int, masquerade: bool, there: tu
 
 
 def refused_at_bare_node(path_check: PathCheck) -> bool:
-    """Checks that claim silence at a bare node's nodePort."""
+    """Checks that expect no answer from the nodePort of a node without local endpoint."""
     return (
         path_check.is_negative
         and path_check.path.entry.kind in NODE_PORTS

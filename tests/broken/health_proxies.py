@@ -1,7 +1,7 @@
-"""Health checks that lie on a real cluster: how each is made, and which checks are about what.
+"""Wrong health check answers on a real cluster, and the checks that must notice them.
 
-A small proxy stands between whoever asks and the service proxy's health server (lying_proxy.py), in the network of
-every node; nat brings it what is sent to the run's health-check node ports.
+A small proxy (lying_proxy.py) in every node's network sits between clients and the service proxy's health server; NAT
+redirects traffic to the run's health-check node ports to it.
 """
 
 import os
@@ -18,7 +18,7 @@ from tests.broken.matching import AT_THE_NODE
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 USER = 4242
-"""Of the proxies' processes: what they send themselves is not redirected."""
+"""The user of the proxies' processes, which are not redirected themselves."""
 
 CLOSED = 19997
 """A port without a listener."""
@@ -27,13 +27,13 @@ SITUATIONS = (
     *("healthcheck.one-pod.", "healthcheck.no-pods.", "healthcheck.several-pods.", "healthcheck.several-ports."),
     *("healthcheck.unready-pod.", "healthcheck.published-unready-pod.", "healthcheck.host-network-pod."),
 )
-"""Parts of ids: of all that is asked while nothing moves."""
+"""Parts of ids of checks without endpoint changes."""
 
 
 def at_rest(*trials: str) -> Asked:
-    """All that is asked while nothing moves, and these trials.
+    """All checks without endpoint changes, and these scenarios.
 
-    Of a health check that lies about the status each of the others takes its whole budget: minutes.
+    With a wrong status, each of the other scenarios would take its full timeout: minutes.
     """
     return Asked(("health_checks",), (*SITUATIONS, *trials))
 
@@ -42,7 +42,7 @@ ALL_NODE_PORTS = "30000:32767"
 
 
 def lying(lie: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
-    """Every node's health checks of the run tell a lie of lying_proxy.py."""
+    """Every node's health checks of the run give a wrong answer of lying_proxy.py."""
 
     @contextmanager
     def apply(nodes: Nodes) -> Iterator[Placed]:
@@ -69,7 +69,7 @@ def health_ports(live: Live) -> list[str]:
 def redirected(
     ports: list[str], to: int, nodes: tuple[str, ...] = (), families: tuple[Family, ...] = tuple(Family)
 ) -> list[Rule]:
-    """What is sent to a node at these ports, from elsewhere or from itself, goes to another port there."""
+    """Redirect traffic to these ports of a node, from outside or from itself, to another port."""
     rules = []
     for family in families:
         for port in ports:
@@ -83,7 +83,7 @@ def redirected(
 
 @contextmanager
 def health_proxies(nodes: Nodes, lie: str) -> Iterator[int]:
-    """The lying proxy in the network of every node, at the port of this lie."""
+    """The proxy in every node's network, at the port of this wrong answer."""
     script = Path(lying_proxy.__file__).read_text(encoding="utf-8")
     with nodes.running(os.environ["ESIPP_IMAGE"], USER, ["python3", "-B", "-c", script, lie]):
         yield lying_proxy.port_of(lie)
@@ -91,10 +91,10 @@ def health_proxies(nodes: Nodes, lie: str) -> Iterator[int]:
 
 # ------------------------------------------------------------------------------------------------ what checks are about
 TOLD = (About.STATUS, About.TRUTH)
-"""Checks that the status alone decides."""
+"""Checks that depend only on the status."""
 
 READ = tuple(set(About) - {About.STATUS})
-"""Checks that need an HTTP answer to say anything."""
+"""Checks that need an HTTP answer for a verdict."""
 
 
 def asked(check: Check, *parts: About) -> Question | None:

@@ -1,7 +1,7 @@
-"""Stands on a node between whoever asks a health check and the service proxy, and changes the answer.
+"""A proxy on a node between health check clients and the service proxy that changes the answer.
 
-``python3 -c "$(cat lying_proxy.py)" LIE``: takes what nat redirects to its port, on every address and in both families,
-asks where the client wanted to go, and tells one of LIES. Runs inside the echo image: the standard library only.
+``python3 -c "$(cat lying_proxy.py)" LIE``: accepts connections that NAT redirects to its port, on every address and in
+both families, requests the original destination, and gives one of LIES. Runs in the echo image: standard library only.
 """
 
 import json
@@ -22,7 +22,7 @@ counting = threading.Lock()
 
 
 def wanted(client: socket.socket) -> Told:
-    """Where the client wanted to go, before nat redirected it."""
+    """The original destination, before NAT."""
     if client.family is socket.AF_INET:
         told = client.getsockopt(socket.SOL_IP, ORIGINAL_DESTINATION, 16)
         return socket.inet_ntop(socket.AF_INET, told[4:8]), struct.unpack("!H", told[2:4])[0]
@@ -79,7 +79,7 @@ def weightless(answer: bytes) -> bytes:
 
 
 def in_other_words(answer: bytes) -> bytes:
-    """As another service proxy says it: the same status, service and count, and nothing of how the proxy is."""
+    """The answer of another service proxy: the same status, service and count, without the proxy's health."""
     head, _, body = answer.partition(b"\r\n\r\n")
     if not body:  # to HEAD
         return answer
@@ -91,13 +91,13 @@ def in_other_words(answer: bytes) -> bytes:
 
 
 def slow(answer: bytes) -> bytes:
-    """The same answer, later than anybody waits."""
+    """The same answer, later than the timeout."""
     time.sleep(3)
     return answer
 
 
 def other_status(answer: bytes) -> bytes:
-    """The other one of the two statuses that there are."""
+    """The other one of the two statuses."""
     well = b" 200 " in answer.partition(b"\r\n")[0]
     return status(b"503 Service Unavailable" if well else b"200 OK")(answer)
 
@@ -108,7 +108,7 @@ TRUE_BEFORE = 100
 
 
 def once(answer: bytes, where: Told) -> bytes:
-    """The true answer but for a single time, after so many."""
+    """The true answer, except once after a number of requests."""
     with counting:
         asked[where] = asked.get(where, 0) + 1
         lies = asked[where] > TRUE_BEFORE and where not in lied
@@ -132,7 +132,7 @@ LIES: dict[str, Callable[[bytes], bytes]] = {
 
 
 def port_of(lie: str) -> int:
-    """Where it listens: each lie at a port of its own, so that several can be told side by side."""
+    """Its port: each wrong answer has its own, so that several can run in parallel."""
     return FIRST_PORT + list(LIES).index(lie)
 
 

@@ -1,4 +1,4 @@
-"""Rewriting sources on the nodes: the rules, and which checks must notice."""
+"""Source rewriting on nodes: the rules, and the checks that must notice."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -14,13 +14,13 @@ CLIENT, NODE = frozenset({AddressClass.CLIENT}), frozenset({AddressClass.NODE})
 PROXY = frozenset({AddressClass.LOAD_BALANCER})
 
 NAMES_THE_NODE = r"esipp-worker\S*, between \S+ and \S+: \S+ became"
-"""How packets tell where a source was rewritten."""
+"""The diagnosis from packets that names where a source was rewritten."""
 
 
 def into_pod_network(
     *more: str, families: tuple[Family, ...] = tuple(Family)
 ) -> Callable[[Nodes], AbstractContextManager[Placed]]:
-    """What enters the pod network from outside it is masqueraded, on every node."""
+    """Masquerade all traffic that enters the pod network, on every node."""
 
     def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
         cidrs = {family: cidr for family, cidr in nodes.pod_cidrs.items() if family in families}
@@ -37,10 +37,10 @@ def into_pod_network(
 def into_own_pods(
     *more: str, families: tuple[Family, ...] = tuple(Family)
 ) -> Callable[[Nodes], AbstractContextManager[Placed]]:
-    """The same, but for nothing but the run's own backends.
+    """The same, only for the run's own backends.
 
-    A prober's pod is dialled by nobody: what comes to it are answers. Where kube-proxy has just taken the connection
-    out of conntrack (it does with UDP when endpoints change), an answer begins another, and would be rewritten.
+    A prober's pod receives only answers. If kube-proxy has just removed the connection from conntrack (it does so for
+    UDP after endpoint changes), an answer starts a new connection and would be rewritten.
     """
 
     def apply(nodes: Nodes) -> AbstractContextManager[Placed]:

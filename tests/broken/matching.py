@@ -1,4 +1,4 @@
-"""What rules of iptables are made of: which packets they are about, and where those go."""
+"""Parts of iptables rules: matches and targets."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ Json = dict[str, Any]
 MASQUERADE = ("--jump", "MASQUERADE")
 DROP = ("--jump", "DROP")
 AT_THE_NODE = ("--match", "addrtype", "--dst-type", "LOCAL")
-"""What is sent to any address of the node itself."""
+"""Packets to any address of the node itself."""
 
 SENT_ON_HERE = ("--match", "conntrack", "--ctstate", "DNAT")
 """Connections that this node itself sends on to a backend."""

@@ -1,4 +1,4 @@
-"""Running commands on the nodes of a kind cluster, and the suite against it."""
+"""Commands on the nodes of a kind cluster, and runs of the suite against it."""
 
 import os
 import re
@@ -47,7 +47,7 @@ GO_ON = f"pkill -f {SWITCH}; pkill -CONT -x kube-proxy || true"
 
 TOLD = ("observed", "reason", "change", "likely")
 LONGEST = 1200.0
-"""Seconds of one run: many times what it takes where nobody else is at work."""
+"""Timeout of one run in seconds: many times the duration on an idle machine."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Nodes:
 
     @contextmanager
     def rules(self, *rules: Rule) -> "Iterator[Placed]":
-        """Rules on the nodes, taken away again whatever happens; one command a node, so that they come quickly."""
+        """Rules on the nodes, always removed again; one command per node, to be fast."""
         mark = new_mark()
         try:
             self.on_nodes(lambda node: script([each for each in rules if each.concerns(node)], "--insert", mark))
@@ -172,7 +172,7 @@ class Nodes:
 
     @contextmanager
     def running(self, image: str, user: int, command: list[str]) -> Iterator[None]:
-        """A process in every node's network, in a container beside it; gone again whatever happens."""
+        """A process in every node's network, in a separate container; always removed again."""
         mark = new_mark()
 
         def start(node: str) -> None:
@@ -191,7 +191,7 @@ class Nodes:
             remove_processes(mark)
 
     def heal(self) -> None:
-        """Take away what an interrupted test left: rules, processes, and what stands still."""
+        """Remove leftovers of an interrupted test: rules, processes, and stopped processes."""
         remove_processes(OURS)
         self.take_away(OURS)
         self.on_nodes(lambda _: GO_ON)
@@ -211,12 +211,12 @@ class Nodes:
             list(pool.map(on, self.containers))
 
     def live(self, make: Callable[["Live"], list[Rule]]) -> AbstractContextManager["Placed"]:
-        """Rules that can only be written once a run has arranged its services; put in before it observes them."""
+        """Rules that need the run's Services; added after set-up and before the measurement."""
         return self.once_arranged(lambda live: self.rules(*make(live)))
 
     @contextmanager
     def once_arranged(self, enter: Callable[["Live"], AbstractContextManager[object]]) -> "Iterator[Placed]":
-        """What can only be done once a run has arranged its services; undone again whatever happens."""
+        """Actions that need the run's Services; always undone again."""
         self.on_nodes(lambda _: "true")  # so that there is a shell on each when it has to be quick
         with ExitStack() as stack:
             ended = threading.Event()
@@ -275,7 +275,7 @@ class Nodes:
     ) -> Result:
         """Run suites on the cluster by the default command: all their checks, or those whose ids contain one of these.
 
-        Only how much is asked is chosen here. What binds is what binds for every user.
+        This only selects checks. The binding checks are the same as for every user.
         """
         began = time.monotonic()
         shutil.rmtree(out, ignore_errors=True)  # of an earlier try
@@ -352,7 +352,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Live:
-    """A run that has arranged its stage: its pods and services as the API shows them."""
+    """A run after set-up: its pods and Services in the API."""
 
     run: str
     pods: list[Json] = field(repr=False)

@@ -1,4 +1,4 @@
-"""One node's kube-proxy with another configuration than the others have."""
+"""A different configuration for one node's kube-proxy."""
 
 import json
 import time

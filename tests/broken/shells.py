@@ -1,4 +1,4 @@
-"""Shells on node containers that stay open, so that what must be done there at once is."""
+"""Open shells on node containers, for commands without start-up delay."""
 
 import functools
 import subprocess

@@ -1,4 +1,4 @@
-"""What `kubectl get all,nodes -A -o yaml` shows, without what changes by itself, and what differs between two such."""
+"""Snapshots of `kubectl get all,nodes -A -o yaml` without volatile fields, and their differences."""
 
 import re
 import subprocess

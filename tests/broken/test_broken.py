@@ -1,4 +1,4 @@
-"""Each way in which a cluster is broken turns the checks red that must notice it, and no other."""
+"""Each break turns the right checks red, and no others."""
 
 from pathlib import Path
 

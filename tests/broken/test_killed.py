@@ -1,4 +1,4 @@
-"""A disruptive run that is killed at any moment: ``esipp clean`` restores the cluster.
+"""Killed disruptive runs: ``esipp clean`` restores the cluster after a kill at any moment.
 
 Environment: ``ESIPP_KILLS`` (20), ``ESIPP_KILL_SEED`` (a new one, which is printed), and ``ESIPP_KILLED``: ``suite``
 for the suite's own disruptive checks (those of ``ESIPP_KILLED_ROWS``), ``driver`` for each disruption in turn and

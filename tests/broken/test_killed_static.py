@@ -1,6 +1,6 @@
-"""A run of the static matrix that is killed with -9 at any moment: ``esipp clean`` leaves nothing of it.
+"""Killed runs of the suite source_ip: ``esipp clean`` removes everything after SIGKILL at any moment.
 
-And nothing of anybody else's is touched, who stands in the same cluster, on the same nodes and the same machine.
+It leaves resources of other owners in the same cluster, on the same nodes and the same machine unchanged.
 Environment: ``ESIPP_KILLS`` (30), ``ESIPP_KILL_SEED`` (a new one, which is printed). What happened at each kill is
 printed: ``pytest -s``; with ``ESIPP_KILLS_RECORD`` each is also added to records/soak.jsonl and its page.
 """

@@ -1,6 +1,6 @@
-"""Who may use the cluster now: several breaks that are confined to their own run's Services, or one that is not.
+"""Cluster locks: shared for breaks that affect only their own run's Services, exclusive for others.
 
-Between processes, by locks on files: pytest-xdist's workers share nothing else.
+They are file locks between processes, as pytest-xdist's workers share nothing else.
 """
 
 import fcntl
@@ -11,9 +11,9 @@ from pathlib import Path
 
 @contextmanager
 def turn(lock: Path, *, alone: bool) -> Iterator[None]:
-    """Wait until nobody has the cluster alone (or uses it at all), and have it for as long as the context lasts.
+    """Acquire the cluster, shared or exclusively, for the duration of the context.
 
-    Whoever waits for it holds the gate meanwhile, so that those who come later do not overtake for ever.
+    A waiting process holds a gate, so that later ones cannot overtake it for ever.
     """
     with lock.open("a") as file:
         with lock.with_suffix(".gate").open("a") as gate:
@@ -24,7 +24,7 @@ def turn(lock: Path, *, alone: bool) -> Iterator[None]:
 
 @contextmanager
 def once(folder: Path, name: str) -> Iterator[Path | None]:
-    """The first who comes gets a file to write; whoever comes later waits for that, and gets None."""
+    """The first process gets a file to write; later ones wait for it and get None."""
     done = folder / name
     with (folder / f"{name}.lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

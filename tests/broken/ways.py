@@ -1,4 +1,4 @@
-"""Which way connections take through a cluster, as far as breaks need to know who must notice them."""
+"""Paths of connections through a cluster, to select the checks that must notice a break."""
 
 from collections.abc import Callable
 

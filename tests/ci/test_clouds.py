@@ -62,8 +62,8 @@ def test_the_page_holds_what_was_seen_against_the_profile(tmp_path: Path) -> Non
     clouds.keep(report(), ABOUT | {"judged_again": True}, tmp_path / "kept")
     page = clouds.render(clouds.load(tmp_path / "kept"))
     assert (
-        "| every 8 s, unhealthy after 3 | 32 s | every 8.0 s, unhealthy after 3 | 23.5 s (7 changes) | 23.5 s (7 changes) |"
-        in page
+        "| every 8 s, unhealthy after 3 | 32 s | every 8.0 s, unhealthy after 3 "
+        "| 23.5 s (7 changes) | 23.5 s (7 changes) |" in page
     )
     assert "`as-gke`: re-evaluated" in page
     assert "`as-gke`, not passed: c: fail." in page
