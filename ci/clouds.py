@@ -150,7 +150,7 @@ def _announced(each: Json) -> str:
 
 
 def _moves(told: Json | None) -> str:
-    return f"{told['max']:.1f} s ({told['n']} changes)" if told else "-"
+    return f"{told['max']:.1f} s ({told['n']} change{'s' * (told['n'] != 1)})" if told else "-"
 
 
 def _lanes(by_lane: Mapping[str, Json]) -> Iterator[str]:

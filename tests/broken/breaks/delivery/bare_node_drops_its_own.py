@@ -36,7 +36,7 @@ def black_holing(nodes: Nodes) -> AbstractContextManager[Placed]:
 
 
 def dropped(nodes: Nodes, service: Json, own: dict[Family, str]) -> Iterator[Rule]:
-    """Rules that drop what comes from the bare node's pods, and from its own processes."""
+    """Rules that drop traffic of the node's pods, and of its own processes."""
     spec = service["spec"]
     if spec.get("externalTrafficPolicy") != "Local" or "reference" in (spec.get("loadBalancerClass") or ""):
         return
@@ -52,7 +52,7 @@ def dropped(nodes: Nodes, service: Json, own: dict[Family, str]) -> Iterator[Rul
 
 
 def notices(path_check: PathCheck) -> bool:
-    """Whether a client on the bare node must be answered in a way that its own node takes."""
+    """Whether a client on the node without local endpoint must get an answer through its own node."""
     entry, service = path_check.path.entry, path_check.path.service
     if service is None or service.policy is not TrafficPolicy.LOCAL or path_check.level is Level.RECORD:
         return False
@@ -64,8 +64,8 @@ def notices(path_check: PathCheck) -> bool:
 BREAK = Break(
     "interop-bare-node-drops-its-own",
     Group.DELIVERY,
-    "the bare node drops what its own pods and processes send to a Local service by VIP, externalIP or its own "
-    "nodePort, as kube-proxy's nftables mode did before 1.34",
+    "the node without local endpoint drops its own pods' and processes' traffic to a Local Service by VIP, externalIP "
+    "or its own nodePort, as kube-proxy's nftables mode did before 1.34",
     Asked(("interoperability",), WITHOUT_MANY),
     black_holing,
     path_checks(notices),
