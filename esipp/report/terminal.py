@@ -114,7 +114,7 @@ def by_reason(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) 
             why = reason.why + (f" [{titles(reason.references)}]" if reason.references else "")
             said = ("needs " if status is Status.UNSUPPORTED else "") + ", ".join(reason.of)
             what = f"{title} ({reason.nature})" if reason.nature else title
-            text = f"{what}, {counted(len(reason.checks), 'row')} ({reason.told_levels}): "
+            text = f"{what}, {counted(len(reason.checks), 'check')} ({reason.told_levels}): "
             text += f"{said}: {why}" if said else why
             lines += textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     return lines
