@@ -17,9 +17,10 @@ No figure here is a verdict, and no verdict of a core check depends on one: a ru
 predictions, and a run reports measurements that contradict them.
 
 A figure is **documented** (by the vendor or project) or **reported** (by others; marked †); its footnote has the
-source. Bounds are *derived*: **(N+1) x period** is the design's worst case for the black hole after a node loses its last local
-endpoint. It counts from the node's own 503; N is the unhealthy threshold. A node that is silent instead of answering
-503 adds N timeouts. "Up" is healthy threshold x period, plus the time until the target list is updated, where it is.
+source. Bounds are *derived*: **(N+1) x period** is the design's worst case for the black hole after a node loses its
+last local endpoint. It counts from the node's own 503; N is the unhealthy threshold. A node that is silent instead of
+answering 503 adds N timeouts. "Up" is healthy threshold x period, plus the time until the target list is updated, if
+there is one.
 """
 
 OWN = """## Write your own
@@ -52,8 +53,8 @@ esipp refuses unknown keys, and figures without a source.
 SECTIONS = {
     "": '`name`, `title`, `system`, `noun` (as in "an NLB takes 3 to 5 minutes"), `like`, `without`',
     "[sources.ID]": "`grade` (documented, reported), `text`, `url`",
-    "[datapath]": "`class` (forwarder, proxy), `local` and `cluster` (the source addresses that a pod may see: client, node, "
-    "pod, "
+    "[datapath]": "`class` (forwarder, proxy), `local` and `cluster` (the source addresses that a pod may see: client, "
+    "node, pod, "
     "load_balancer, other), `destination` (vip, node, pod), `out_of_band` (x-forwarded-for, proxy-v1, proxy-v2)",
     "[check.local], [check.cluster]": "`protocol` (http, tcp, none), `target` (health-check-node-port, kube-proxy, "
     "node-port, pod, none), `path`, `period`, `timeout`, `healthy`, `unhealthy`, `no_traffic_period`, `first_failure`, "
@@ -66,7 +67,8 @@ SECTIONS = {
     "[times]": "seconds: `usual` (from, to), `created`, `answering`, `removed` (timeouts of a run), `idle`",
     "[[traps]]": "`kind`, `text`",
     "[[annotations]]": "`purpose`, `key`, `value`",
-    "[[limits]]": "`outcome` (unsupported, fails, differs, undecided), `why`; the checks that it hits: `protocols`, `families`, "
+    "[[limits]]": "`outcome` (unsupported, fails, differs, undecided), `why`; the checks that it hits: `protocols`, "
+    "`families`, "
     "`policies`, `clients`, `what`",
     "[found]": "`platforms`, `default`, `workloads`, `classes`, `finalizers`, `annotations`, `hostnames`, `ip_modes`, "
     "`conditions`: what identifies it on a cluster; `needs`: annotations that must also be set, for a variant that is "
