@@ -93,7 +93,7 @@ def counts(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> 
             status = verdicts[check.id].status
             level[status] = level.get(status, 0) + 1
     return [
-        f"{LEVELS[level]:<13} {sum(found.values()):>4} {form(sum(found.values()), 'row') + ':':<5} "
+        f"{LEVELS[level]:<13} {sum(found.values()):>4} {form(sum(found.values()), 'check') + ':':<7} "
         + ", ".join(f"{found[status]} {status.value}" for status in reversed(WORST_FIRST) if status in found)
         for level, found in sorted(table.items())
     ]
