@@ -524,6 +524,36 @@ def test_a_vip_may_go_and_come_back_while_an_exchange_waits_for_its_answer() -> 
     assert "the VIP moved from node a to node c" in verdict(seen, check).observed
 
 
+@pytest.mark.parametrize(
+    ("phase", "by_turns", "status"),
+    [
+        (Phase.EXCLUDE, True, Status.INCONCLUSIVE),
+        (Phase.EXCLUDE, False, Status.FAIL),
+        (Phase.DRAIN, True, Status.FAIL),
+    ],
+)
+def test_where_the_node_that_has_the_vip_does_not_show_a_break_is_undecided(
+    phase: Phase, by_turns: bool, status: Status
+) -> None:
+    """DSR: whichever node has the VIP, the pod that answers sees the client's own address."""
+    slug, at = "default.cluster", moment(phase, 1.0)
+    seen = world()
+    pod = next(each.sample.pod for each in seen.lasting[key(slug)] if each.sample.started >= at)
+    nodes = (seen.nodes[pod], next(node for node in "abc" if node != seen.nodes[pod]))
+    streams = [
+        s._replace(node=nodes[number % 2 if by_turns else 0], source=CLIENT) if s.answered else s
+        for number, s in enumerate(seen.streams[key(slug)].samples)
+    ]
+    lasting = [each._replace(sample=each.sample._replace(source=CLIENT)) for each in seen.lasting[key(slug)]]
+    seen = replace(
+        seen,
+        streams={**seen.streams, key(slug): Stream(slug, 0.1, streams)},
+        lasting={**seen.lasting, key(slug): lasting},
+    )
+    seen = broken(seen, slug, at)
+    assert statuses(seen)[check_id(phase, slug, "lasting")] is status
+
+
 def test_a_move_excuses_no_connection_that_broke_at_another_time() -> None:
     seen = cut_off(world(), moment(Phase.FLAPS, 1.2), moment(Phase.FLAPS, 15.0))
     assert differing(seen) == red(Phase.FLAPS, OWN, "lasting")
