@@ -37,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--context", default=CONTEXT, help="kubeconfig context (%(default)s)")
     parser.add_argument("--image", default=os.environ.get("ESIPP_IMAGE"), help="echo image ($ESIPP_IMAGE)")
     parser.add_argument("--runs", type=int, default=5, help="runs a column, and samples of the floor (%(default)s)")
-    parser.add_argument("--rows", dest="checks", default="", metavar="N,N…", help="a column for each number of checks (all checks)")
+    parser.add_argument(
+        "--rows", dest="checks", default="", metavar="N,N…", help="a column for each number of checks (all checks)"
+    )
     options = parser.parse_args(arguments)
     ids = [path_check.id for path_check in all_path_checks()]
     try:
