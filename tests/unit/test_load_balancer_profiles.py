@@ -200,7 +200,7 @@ def test_a_file_that_is_like_itself_has_no_end(tmp_path: Path) -> None:
 def test_a_name_that_nobody_has_is_refused_before_the_cluster_is_asked(tmp_path: Path) -> None:
     with pytest.raises(PreflightError, match="Unknown load balancer 'gkee'"):
         check_run(["--context", "x", "--provider", "gkee"])
-    with pytest.raises(PreflightError, match="Cannot read the profile .*: No such file"):
+    with pytest.raises(PreflightError, match=r"Cannot read the profile .*: No such file"):
         check_run(["--context", "x", "--provider", str(tmp_path / "x.toml")])
     check_run(["--context", "x", "--provider", "aks"])
     assert Settings("x", provider="a b.toml").repeat.endswith("--provider 'a b.toml'")
