@@ -135,7 +135,9 @@ def server_side_apply() -> Rows:
     forced = Step("forced", Verb.APPLY, claims, manager="esipp-other", force=True)
     again = Step("again", Verb.APPLY, mine.body, manager="esipp-owner")
     made = chain("apply-forced", mine, forced, again)
-    said = "A server-side apply with force changes another manager's policy to Cluster and frees the health-check node port"
+    said = (
+        "A server-side apply with force sets another manager's policy to Cluster, and the health-check node port goes"
+    )
     wants = (taken("forced", policy="Cluster", health_port=ABSENT, node_port=Same("created")),)
     yield check(
         "client.apply-forced",
