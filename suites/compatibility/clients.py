@@ -136,7 +136,7 @@ def server_side_apply() -> Rows:
     again = Step("again", Verb.APPLY, mine.body, manager="esipp-owner")
     made = chain("apply-forced", mine, forced, again)
     said = (
-        "A server-side apply with force sets another manager's policy to Cluster, and the health-check node port goes"
+        "A server-side apply with force sets another manager's policy to Cluster and frees the health-check node port"
     )
     wants = (taken("forced", policy="Cluster", health_port=ABSENT, node_port=Same("created")),)
     yield check(
