@@ -146,6 +146,6 @@ CILIUM = Difference(
     "Cilium does not rewrite the source on the way to a backend of the same node",
     (CILIUM_NO_REWRITE,),
     evidence="Every answer under Cluster without a rewritten source shows the client's own address.",
-    hides="Nothing that the API promises: the answer came back, and the source is the true one.",
+    hides="Nothing that the API promises: the client got its answer, and the source is its own address.",
 )
 PROXIES = by_proxy("another-source")

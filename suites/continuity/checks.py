@@ -110,11 +110,8 @@ def differences(phase: Phase, way: Way, what: What) -> Iterator[Difference]:
     """Yield the known differences of a check."""
     if way.by == ECMP and what in (What.NO_LOSS, What.LASTING):
         yield STATELESS
-    if (
-        way.by == DEFAULT
-        and what is What.LASTING
-        and phase in ((CHANGES_NODES if way.local else set()) | DISTURBS_BALANCER)
-    ):
+    unsettled = DISTURBS_BALANCER | (CHANGES_NODES if way.local else set())
+    if way.by == DEFAULT and what is What.LASTING and phase in unsettled:
         yield MOVED_VIP
     if what in (What.SOURCE, What.PROMPT) and way.by == DEFAULT:
         yield from by_proxy(PROXIED)

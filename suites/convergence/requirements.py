@@ -28,7 +28,7 @@ REQUIREMENTS: dict[What, tuple[str, *tuple[Reference, ...]]] = {
     What.BLACK_HOLE: (
         "When a node loses its last endpoint, requests through the VIP are lost for at most (N+1) x health check "
         "period after the node first answers 503. The lag of the node itself has a check of its own. The bound comes "
-        "from --bound, or from N and period of the profile; the report also shows what the load balancer itself reports.",
+        "from --bound, or from N and period of the profile; the report also shows what the load balancer reports.",
         DESIGN_BOUND,
     ),
     What.NO_LOSS: (
