@@ -49,7 +49,7 @@ OTHER_FAMILYS_503 = Difference(
     when=(("service-proxy", "kube-proxy"), ("families.services", "IPv4, IPv6")),
     seen=AFTER_503,
     reason="kube-proxy's proxiers of both families share one health-check node port, and the first one answers for "
-    "both: the node said 503 and closed the nodePort of one family, while the other still led to the pod",
+    "both: the node said 503 and stopped serving the nodePort of one family, while the other still led to the pod",
     references=(SHARED_HEALTH_PORT, SHARED_HEALTH_PORT_FIX),
     before="kube-proxy-version 1.36",
     nature=Nature.DEFECT,

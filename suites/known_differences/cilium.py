@@ -238,7 +238,7 @@ CILIUMS = (
             (REPLACES_KUBE_PROXY,),
             NO_ANSWER,
             "a finding: if both policies are Local, Cilium uses one set of endpoints for clients inside and outside, "
-            "so a pod on a node without local endpoints does not reach the VIP; internalTrafficPolicy is about ClusterIPs",
+            "so a pod on a node without any does not reach the VIP; internalTrafficPolicy concerns ClusterIPs only",
             (CILIUM_SCOPES, API_ITP),
             nature=Nature.FINDING,
             evidence="A client on a node without local endpoints gets no answer from the VIP of a Service with both "

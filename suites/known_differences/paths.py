@@ -221,7 +221,7 @@ DIFFERENCES = (
             "ranges; this load balancer does not apply them",
             (API_RANGES,),
             by_chance=True,
-            evidence="The client gets an answer, the backend saw its address, and this Service's status has a hostname.",
+            evidence="The client gets an answer, the backend saw its address, and the Service's status has a hostname.",
             hides="A load balancer with source ranges may admit a client outside them.",
         ),
     ),
