@@ -77,8 +77,8 @@ EXPECTED = {
 }
 
 FAILS_IF = {
-    What.NO_LOSS: "a node drops a connection because its pod terminates, or because it removes old rules before it adds "
-    "new ones, or a load balancer sends requests to a node that cannot serve them",
+    What.NO_LOSS: "a node drops a connection because its pod terminates, or because it removes old rules before it "
+    "adds new ones, or a load balancer sends requests to a node that cannot serve them",
     What.GAP: "the load balancer needs more failed health checks, or probes less often, than it reports",
     What.LOSSES: "the cluster's own load balancer still sends requests to a node that cannot serve them",
     What.SOURCE: "a node or the load balancer masquerades even one connection while pods or rules change",
@@ -108,8 +108,8 @@ CHECKED = frozenset({Balancer.ECMP.value, Balancer.PROXY.value})
 class Way:
     """How requests reach the pods: through the VIP of a load balancer, or through a nodePort.
 
-    The nodePort is on the endpoint node under Local, and on a node without local endpoints under Cluster. ``by`` is a ``Balancer``'s value or
-    ``nodeport``.
+    The nodePort is on the endpoint node under Local, and on a node without local endpoints under Cluster.
+    ``by`` is a value of ``Balancer``, or ``nodeport``.
     """
 
     by: str

@@ -76,7 +76,7 @@ FAILS_IF = {
     What.PATH: "the service proxy of a node does not follow EndpointSlices",
     What.HEALTH_PROMPT: "the service proxy of a node is late every time, or syncs too rarely",
     What.PATH_PROMPT: "the service proxy of a node is late every time, or syncs too rarely",
-    What.VIEW_LOCAL: "the load balancer reports nodes without endpoints as healthy, or ones with endpoints as unhealthy",
+    What.VIEW_LOCAL: "the load balancer reports a node without endpoints as healthy, or an endpoint node as unhealthy",
     What.VIEW_CLUSTER: "the load balancer excludes nodes although the policy is Cluster",
     What.FREED: "the load balancer keeps the VIP of a deleted Service, which may later lead to other pods",
 }
