@@ -40,7 +40,7 @@ HEADERS = {
 }
 BALANCERS = {
     Balancer.FORWARD: "a forwarding load balancer",
-    Balancer.ECMP: "a load balancer that forwards to several nodes (ECMP)",
+    Balancer.ECMP: "an ECMP forwarding load balancer",
     Balancer.PROXY: "a proxying load balancer",
     Balancer.PROXY_FORWARDED_FOR: "a proxying load balancer with X-Forwarded-For",
     Balancer.PROXY_V1: "a proxying load balancer with PROXY protocol version 1",

@@ -23,7 +23,7 @@ class Said:
 SERVICES = {
     Flipping.NODE_PORT: "a NodePort Service",
     Flipping.DEFAULT: "a LoadBalancer Service",
-    Flipping.ECMP: "a LoadBalancer Service behind a load balancer that forwards to several nodes (ECMP)",
+    Flipping.ECMP: "a LoadBalancer Service (ECMP forwarder)",
 }
 ENTRIES = {
     At.ENDPOINT_NODE: "the nodePort of {service} on the endpoint node",

@@ -6,16 +6,16 @@ from suites.references import *
 
 SUITE = "continuity"
 
-SERVE_ON = "still serve for longer than (N+1) x health check period after deletion"
+SERVES_ON = "still serves for longer than (N+1) x health check period after deletion"
 
 MEANWHILE = {
     Phase.QUIET: "While nothing changes",
-    Phase.ROLLING_UPDATE: f"During a rolling update, one pod at a time, of pods that {SERVE_ON}",
-    Phase.DELETED: f"During the graceful deletion of one of the pods, which {SERVE_ON}",
+    Phase.ROLLING_UPDATE: f"During a rolling update, one pod at a time, in which each pod {SERVES_ON}",
+    Phase.DELETED: f"During the graceful deletion of a pod that {SERVES_ON}",
     Phase.FLAPS: "While the readiness probe of one pod fails and succeeds again, three times",
     Phase.FLIPS: "While the policy of the Local Services changes to Cluster and back",
     Phase.CORDON: "While the endpoint node is cordoned",
-    Phase.DRAIN: f"During a drain of the endpoint node, with pods that {SERVE_ON}",
+    Phase.DRAIN: f"During a drain of the endpoint node, in which each pod {SERVES_ON}",
     Phase.EXCLUDE: "While the endpoint node has the label that excludes it from external load balancers",
     Phase.KUBE_PROXY: "During a restart of kube-proxy on the endpoint node",
     Phase.SPEAKER: "During a restart of the speaker of the cluster's own load balancer",

@@ -8,7 +8,7 @@ from suites.references import *
 SUITE = "convergence"
 
 WHILE = "While endpoints of a Local Service change (ready, unready, deleted, killed, on other nodes)"
-FIRST_FAMILY = " (nodePorts: in the Service's first family)"
+FIRST_FAMILY = " (in the Service's first family)"
 
 REQUIREMENTS: dict[What, tuple[str, *tuple[Reference, ...]]] = {
     What.STEERS: (
@@ -51,20 +51,20 @@ REQUIREMENTS: dict[What, tuple[str, *tuple[Reference, ...]]] = {
         DESIGN_TIMES,
     ),
     What.HEALTH: (
-        f"{WHILE}, the health check of the node follows every change: 200 with the first pod, 503 after the last.",
+        f"{WHILE}, the health check of each node follows every change: 200 with the first pod, 503 after the last.",
         DESIGN_TIMES, SERVICE_HEALTH,
     ),
     What.PATH: (
-        f"{WHILE}, the nodePort of the node follows every change: it answers with the first pod, and stops after the "
+        f"{WHILE}, the nodePort of each node follows every change: it answers with the first pod, and stops after the "
         f"last{FIRST_FAMILY}.",
         DESIGN_BLACKHOLE, API_ETP,
     ),
     What.HEALTH_PROMPT: (
-        f"{WHILE}, the health check of the node follows every EndpointSlice within {PROMPT:.0f} s.",
+        f"{WHILE}, the health check of each node follows every EndpointSlice within {PROMPT:.0f} s.",
         SYNC_PERIOD, DESIGN_TIMES,
     ),
     What.PATH_PROMPT: (
-        f"{WHILE}, the nodePort of the node follows every EndpointSlice within {PROMPT:.0f} s{FIRST_FAMILY}.",
+        f"{WHILE}, the nodePort of each node follows every EndpointSlice within {PROMPT:.0f} s{FIRST_FAMILY}.",
         SYNC_PERIOD, DESIGN_BLACKHOLE,
     ),
     What.VIEW_LOCAL: (

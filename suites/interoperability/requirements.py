@@ -93,43 +93,43 @@ def trial(
 
 # ------------------------------------------------------------------------------------------------------- isolation
 _MEANWHILE = (
-    "while another Local Service on the same nodes changes: its pods become unready and ready, its policy becomes "
+    "Meanwhile another Local Service on the same nodes changes: its pods become unready and ready, its policy becomes "
     "Cluster, and it is deleted, recreated with its old health-check node port, and deleted"
 )
 NEIGHBOURS = {
     ("status", True): Said(
-        f"The health check of a Service with a local pod says 200, {_MEANWHILE}",
+        f"The health check of a Service with a local pod says 200. {_MEANWHILE}",
         "200 every time",
         "the health check of one Service follows the endpoints of another, or a node restarts all its listeners",
         (DESIGN_HEALTH, API_HEALTH_PORT),
     ),
     ("status", False): Said(
-        f"The health check of a Service without a local pod says 503, {_MEANWHILE}",
+        f"The health check of a Service without a local pod says 503. {_MEANWHILE}",
         "503 every time",
         "the health check of one Service follows the endpoints of another, or a node restarts all its listeners",
         (DESIGN_HEALTH, API_HEALTH_PORT),
     ),
     ("document", True): Said(
-        f"The health check's document names its own Service and counts only its local pod, {_MEANWHILE}",
+        f"The health check's document names its own Service and counts only its local pod. {_MEANWHILE}",
         "this Service, localEndpoints 1",
         "a node mixes up the documents of two Services, or answers on a freed port for the wrong Service",
         (SERVICE_HEALTH,),
     ),
     ("document", False): Said(
-        f"Without a local pod, the health check's document names its own Service and counts no endpoint, {_MEANWHILE}",
+        f"Without a local pod, the health check's document names its own Service and counts no endpoint. {_MEANWHILE}",
         "this Service, localEndpoints 0",
         "a node mixes up the documents of two Services, or counts endpoints of one for the other",
         (SERVICE_HEALTH,),
     ),
     ("served", True): Said(
-        "The local pod of a Service answers every connection to the node's nodePort and sees the client's own address, "
+        "The local pod of a Service answers every connection to the node's nodePort and sees the client's own address. "
         f"{_MEANWHILE}",
         "its own pod answers every connection and sees the client's address",
         "while rules of another Service change, a node drops connections, rewrites them, or uses other pods",
         (API_ETP, DESIGN_BACKWARD),
     ),
     ("served", False): Said(
-        f"The nodePort of a Service without a local pod does not answer clients outside, {_MEANWHILE}",
+        f"The nodePort of a Service without a local pod does not answer clients outside. {_MEANWHILE}",
         "no answer",
         "the endpoints or the policy of one Service open the nodePort of another",
         (API_ETP, DESIGN_BACKWARD),
@@ -144,46 +144,46 @@ KEPT = Said(
 )
 
 # ----------------------------------------------------------------------------------------------------------- scale
-_MANY = f"of {MANY_SERVICES} Services created at once for one pod"
+_MANY = f"After {MANY_SERVICES} Services are created at once for one pod,"
 MANY = {
     "preserved": Said(
-        f"On {{node}}, every {{kind}} {_MANY} answers on its nodePort, and the pod sees the client's own address",
+        f"{_MANY} every {{kind}} answers on its nodePort on {{node}}, and the pod sees the client's own address",
         "the client's address, for every Service",
         "with many Services, rules of some are missing, mixed up or late",
         (API_ETP, TUTORIAL),
     ),
     "silent": Said(
-        f"On {{node}}, no {{kind}} {_MANY} answers a client outside, while every Service with Cluster does",
+        f"{_MANY} no {{kind}} answers a client outside on {{node}}, while every Service with Cluster does",
         "no answer, from any Service",
         "with many Services, some Local Services get the rules of Cluster",
         (API_ETP,),
     ),
     "answers": Said(
-        f"On {{node}}, every {{kind}} {_MANY} answers on its nodePort",
+        f"{_MANY} every {{kind}} answers on its nodePort on {{node}}",
         "an answer, from every Service",
         "with many Services, rules of some are missing or late",
         (API_ETP, TUTORIAL),
     ),
     "rewritten": Said(
-        f"On {{node}}, every {{kind}} {_MANY} shows the pod a node's address",
+        f"{_MANY} every {{kind}} shows the pod a node's address for connections to {{node}}",
         "a node's address, for every Service",
         "with many Services, some Cluster Services get the rules of Local",
         (TUTORIAL, PROXIER),
     ),
     "status": Said(
-        f"On {{node}}, the health check of every {{kind}} {_MANY} says {{status}}",
+        f"{_MANY} the health check of every {{kind}} says {{status}} on {{node}}",
         "{status}, from every Service",
         "with many Services, some health checks do not listen, or do not get their endpoints",
         (DESIGN_HEALTH, API_HEALTH_PORT),
     ),
     "document": Said(
-        f"On {{node}}, the health check of every {{kind}} {_MANY} names its own Service and counts its own pods",
+        f"{_MANY} the health check of every {{kind}} on {{node}} names its own Service and counts its own pods",
         "its own name and localEndpoints {pods}, from every Service",
         "with many Services, a node mixes up their documents",
         (SERVICE_HEALTH,),
     ),
     "distinct": Said(
-        f"Each {_MANY} has unique ports on the nodes",
+        f"{_MANY} each has unique ports on the nodes",
         "every port once",
         "the API server allocates some ports twice when many are created at once",
         (API_NODE_PORT, API_HEALTH_PORT),
@@ -234,7 +234,7 @@ NAMES = {
         (DNS, DNS_SPECIFICATION, DESIGN_INTEROP),
     ),
     "namespace": Said(
-        "For {client}, <service>.<namespace> resolves to exactly the ClusterIP of that family",
+        "For {client}, the name of a Service with its namespace resolves to exactly its ClusterIP of that family",
         "exactly its ClusterIP",
         "the search domains of pods lack the one for Services",
         (
