@@ -60,16 +60,16 @@ def _between(path: Path) -> list[list[str]]:
         return []
     name = ENTRIES[kind] + (", a second address" if kind is EntryKind.SECOND_ADDRESS else "")
     if kind is EntryKind.CLUSTER_IP:
-        return [[name, "translated on the client's node"]]
+        return [[name, "routed on the client's node"]]
     if kind is EntryKind.VIP and service.balancer not in (Balancer.DEFAULT, Balancer.FORWARD, Balancer.ECMP):
         return [[name, "a proxy"], ["nodePort", "on the endpoint node"]]
     if kind is EntryKind.VIP:
         way = "several nodes" if service.balancer is Balancer.ECMP else "a node"
-        return [[name, f"load balancer, then {way};", "from inside: the client's own node"]]
+        return [[name, f"load balancer, then {way};", "inside: the client's own node"]]
     assert path.entry.role is not None
     own = "on the client's own node" if path.entry.role is path.client.role else ON[path.entry.role]
     inside = path.client.vantage is not Vantage.OUTSIDE and kind is EntryKind.EXTERNAL_IP
-    return [[name, own, *(["translated on the client's node"] if inside else [])]]
+    return [[name, own, *(["routed on the client's node"] if inside else [])]]
 
 
 def _backend(service: Service | None) -> list[str]:

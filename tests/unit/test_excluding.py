@@ -74,7 +74,7 @@ def test_the_users_word_goes_before_what_is_missing_besides() -> None:
         (["nodeport.local= "], "has no reason"),
         (["=because"], "has no reason"),
         (["nodeport.lokal=because"], "no check matches 'nodeport.lokal'"),
-        (["*=because"], "no check's id"),
+        (["*=because"], "no check matches"),
         (["nodeport.local=because", "nodeport.local=also"], "twice"),
     ],
 )

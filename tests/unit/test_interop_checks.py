@@ -130,11 +130,7 @@ def test_silent_checks_rest_on_siblings_that_answer_and_not_on_what_is_known_to_
 
 
 def test_what_a_sentence_says_of_clients_inside_is_looked_at_in_the_same_window() -> None:
-    told = [
-        path_check
-        for path_check in inside.CHECKS
-        if "while a pod on that node reaches" in path_check.requirement
-    ]
+    told = [path_check for path_check in inside.CHECKS if "while a pod on that node reaches" in path_check.requirement]
     assert len(told) == 16
     for path_check in told:
         served = [c for c in path_check.controls if c.path.client.vantage is Vantage.POD]
