@@ -6,10 +6,10 @@ from esipp.checks.path import PathCheck
 ARROW, BLOCKED = " --> ", " -x  "
 
 ON = {
-    Role.ENDPOINT_NODE: "on the endpoint node",
-    Role.BARE_NODE: "on a node without endpoints",
-    Role.OTHER_NODE: "on another node",
-    Role.CONTROL_PLANE: "on a control plane node",
+    Role.ENDPOINT_NODE: "endpoint node",
+    Role.BARE_NODE: "node without endpoints",
+    Role.OTHER_NODE: "another node",
+    Role.CONTROL_PLANE: "control plane node",
 }
 ENTRIES = {
     EntryKind.CLUSTER_IP: "ClusterIP",
@@ -62,7 +62,7 @@ def _between(path: Path) -> list[list[str]]:
     if kind is EntryKind.CLUSTER_IP:
         return [[name, "routed on the client's node"]]
     if kind is EntryKind.VIP and service.balancer not in (Balancer.DEFAULT, Balancer.FORWARD, Balancer.ECMP):
-        return [[name, "a proxy"], ["nodePort", "on the endpoint node"]]
+        return [[name, "a proxy"], ["nodePort", "endpoint node"]]
     if kind is EntryKind.VIP:
         way = "several nodes" if service.balancer is Balancer.ECMP else "a node"
         return [[name, f"load balancer, then {way};", "inside: the client's own node"]]

@@ -31,7 +31,7 @@ def test_every_picture_begins_at_the_client_and_ends_at_a_backend() -> None:
 WORDS = [
     (
         "nodeport.local.tcp.ipv4.outside-1-to-bare-node",
-        ["outside the cluster", "on a node without endpoints", "-x", "no answer"],
+        ["outside the cluster", "node without endpoints", "-x", "no answer"],
     ),
     ("nodeport.local.tcp.ipv4.pod-on-other-node-to-other-node", ["on the client's own node"]),
     ("clusterip.tcp.ipv4.backend-to-clusterip", ["and back to itself", "hairpin", "an address of its own node"]),
