@@ -96,7 +96,7 @@ def _verdicts(path_check: PathCheck) -> list[str]:
     """Return what each address class means for this check."""
     if path_check.level is Level.RECORD:
         return _fold("holds", "always: the outcome is recorded, " + _any_of(AddressClass, path_check.path.client))
-    lines = _fold("holds if", _any_of(path_check.accept, path_check.path.client) + ", for every connection")
+    lines = _fold("holds if", "for every connection, " + _any_of(path_check.accept, path_check.path.client))
     if path_check.told is not Claim.NOTHING:
         lines += _fold("", f"and the backend reads the client's own address from {HEADERS[path_check.told]}")
     if path_check.spread is Spread.ONE:

@@ -38,6 +38,14 @@ class Place(StrEnum):
     VIP = "vip"
 
 
+PLACES: Mapping[Place, str] = {
+    Place.ENDPOINT_NODE: "of the endpoint node",
+    Place.BARE_NODE: "of the node without local endpoints (bare-node)",
+    Place.OTHER_NODE: "of the other node without local endpoints (other-node)",
+    Place.CONTROL_PLANE: "of the control plane node",
+    Place.EXCLUDED: "of the node with the exclusion label",
+    Place.VIP: "at the VIP",
+}
 LOCAL_PODS: Mapping[Situation, Mapping[Place, int]] = {
     Situation.ONE_POD: {Place.ENDPOINT_NODE: 1},
     Situation.SEVERAL_PODS: {Place.ENDPOINT_NODE: 2, Place.OTHER_NODE: 1},
@@ -185,7 +193,7 @@ class HealthAnswerCheck(Check):
     def asked(self) -> str:
         """Return how the check probes."""
         what = f"{self.question.method} {self.question.url}"
-        said = f"{self.question.client.name} sends {what} to the health-check node port of the {self.question.place}"
+        said = f"{self.question.client.name} sends {what} to the health-check node port {PLACES[self.question.place]}"
         return said + (", and dials the Service's nodePort there at the same time" if self.about is About.TRUTH else "")
 
     @property
