@@ -41,7 +41,7 @@ class Binding(StrEnum):
 
 
 class Status(StrEnum):
-    """The verdict on a check (design.md, "verdict"). ``recorded`` is for an informational check that was observed: it
+    """The verdict on a check (docs/verdicts.md). ``recorded`` is for an informational check that was observed: it
     requires nothing, so it neither passes nor fails.
     """
 
@@ -139,7 +139,7 @@ EXCLUDED = "excluded."
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One behaviour (design.md, law 1), with the fields that checks of all suites have.
+    """One behaviour (docs/architecture.md, law 1), with the fields that checks of all suites have.
 
     Args:
         id: stable, and the name of the test.

@@ -1,6 +1,6 @@
 """Types of paths: clients, entries, Services, and the addresses that backends see. No I/O.
 
-Names follow design.md ("Words") and the Kubernetes API. path.py has the checks of paths, observation.py their
+Names follow docs/glossary.md and the Kubernetes API. path.py has the checks of paths, observation.py their
 observations and verdicts.
 """
 

@@ -19,7 +19,7 @@ class Spread(StrEnum):
 
 @dataclass(frozen=True)
 class Control:
-    """What must hold at the same time for a check to be valid (design.md, law 4).
+    """What must hold at the same time for a check to be valid (docs/architecture.md, law 4).
 
     ``accept`` are the address classes that prove it; empty accepts any answer from the echo server. ``unjudged`` marks
     a path through a Service that no check is about, so no check judges its losses.

@@ -81,7 +81,7 @@ def annotations(run: RecordedRun) -> list[str]:
     if rest:
         checks = sum(len(group) for group in rest)
         level = "error" if any(_level(group, run) == "error" for group in rest) else "warning"
-        text = f"and {len(rest)} more, of {counted(checks, 'row')}: see the job's summary and the run's report"
+        text = f"and {len(rest)} more, of {counted(checks, 'check')}: see the job's summary and the run's report"
         lines.append(command(level, text, title="esipp"))
     said = run.conclusion
     untold = said.result == KNOWN_DEFECTS and said.exit_code is not ExitCode.CONFORMANT  # no check fails
@@ -110,7 +110,7 @@ def _annotation(group: Group, run: RecordedRun) -> str:
         "observed": verdict.observed if seen else "",
         "reason": verdict.reason,
         "likely": verdict.likely,
-        "also": f"{counted(len(others), 'row')} more" if others else "",
+        "also": f"{counted(len(others), 'check')} more" if others else "",
         "repeat": f"{run.header['command']} {first.id}",
     }
     text = "\n".join(f"{label}: {said}" if label else said for label, said in told.items() if said)

@@ -65,7 +65,7 @@ def render(run: RecordedRun) -> str:
     told_by_checks = said.exit_code in (ExitCode.CONFORMANT, ExitCode.NOT_CONFORMANT)
     if not run.whole or not told_by_checks or (said.exit_code is not ExitCode.CONFORMANT and not red):
         unjudged = sum(1 for check in run.checks if check.id not in run.verdicts)
-        open_ = [f"{counted(unjudged, 'row has', 'rows have')} no verdict"] if unjudged else []
+        open_ = [f"{counted(unjudged, 'check has', 'checks have')} no verdict"] if unjudged else []
         body = [said.sentence, *run.trouble, *open_]
         _run_case(_suite(root, "run", run), said.sentence, body, said.result)
     return _finish(root, max(times) - began)

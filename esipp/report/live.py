@@ -91,7 +91,7 @@ def _within(standing: Standing) -> Iterator[Text]:
 
 
 def _checks(standing: Standing) -> Text:
-    line = Text(f"{standing.checks:,} {form(standing.checks, 'row')}: ")
+    line = Text(f"{standing.checks:,} {form(standing.checks, 'check')}: ")
     line.append(f"{standing.arranged:,} arranged, {standing.observed:,} observed, {standing.judged:,} judged")
     if standing.impossible:
         line.append(f", {standing.impossible:,} not possible here", style="dim")

@@ -122,14 +122,14 @@ def _failures(run: RecordedRun) -> list[str]:
         return []
     groups.sort(key=lambda group: not run.scale.binds(run.verdicts[group[0].id]))
     checks = sum(len(group) for group in groups)
-    lines = ["", f"## Not fine: {counted(checks, 'row')}, {counted(len(groups), 'cause')}", ""]
+    lines = ["", f"## Not fine: {counted(checks, 'check')}, {counted(len(groups), 'cause')}", ""]
     for group in groups[:MOST_CAUSES]:
         lines += _cause(run, group)
     if len(groups) > MOST_CAUSES:
         left = sum(len(group) for group in groups[MOST_CAUSES:])
         lines += [
             "",
-            f"And {counted(len(groups) - MOST_CAUSES, 'more cause')} with {counted(left, 'row')}, in report.json.",
+            f"And {counted(len(groups) - MOST_CAUSES, 'more cause')} with {counted(left, 'check')}, in report.json.",
         ]
     return lines
 
@@ -170,7 +170,7 @@ def _known(run: RecordedRun) -> list[str]:
     if not found:
         return []
     told = [
-        f"- {each.nature or 'known'}, {counted(len(each.checks), 'row')} ({each.told_levels}): {prose(each.why)} "
+        f"- {each.nature or 'known'}, {counted(len(each.checks), 'check')} ({each.told_levels}): {prose(each.why)} "
         f"[{links(each.references)}]"
         for each in sorted(found, key=lambda each: each.nature == Nature.ALLOWED)
     ]
@@ -185,7 +185,7 @@ def _instrument(run: RecordedRun) -> list[str]:
     found = tally(run.verdicts[check.id] for check in checks if check.id in run.verdicts)
     lines = ["", "## Our own reference load balancer", ""]
     not_asked = f", {found.not_asked:,} not tested" if found.not_asked else ""
-    lines += [f"{counted(len(checks), 'row')}, outside of the verdict: {found.words or 'none asked'}{not_asked}."]
+    lines += [f"{counted(len(checks), 'check')}, outside of the verdict: {found.words or 'none asked'}{not_asked}."]
     causes = [line for group in _groups(run, checks)[:MOST_INSTRUMENT_CAUSES] for line in _cause(run, group)]
     return lines + (["", *causes] if causes else [])
 
@@ -196,11 +196,11 @@ def _not_tested(run: RecordedRun) -> list[str]:
     unjudged = sum(1 for check in run.checks if check.id not in run.verdicts)
     if not found and not unjudged:
         return []
-    told = [f"- {counted(unjudged, 'row')}: not judged, the run was cut short"] if unjudged else []
+    told = [f"- {counted(unjudged, 'check')}: not judged, the run was cut short"] if unjudged else []
     for each in sorted(found, key=lambda each: (not each.ours, -len(each.checks), each.name)):
         name = f"Kubernetes {each.name.removeprefix(KUBERNETES)}" if each.name.startswith(KUBERNETES) else each.name
         by = " (left out by us)" if each.ours else ""
-        told.append(f"- {counted(len(each.checks), 'row')} for want of {code(name)}{by}: {prose(each.why)}")
+        told.append(f"- {counted(len(each.checks), 'check')} for want of {code(name)}{by}: {prose(each.why)}")
     return ["", "## Not tested", "", *_some(told, MOST_REASONS, "features")]
 
 

@@ -37,14 +37,14 @@ TITLES = {
 
 def checks_page(checks: Sequence[Check]) -> str:
     """One table for each kind of service, then those of each other suite: its paths, and what else it looks at."""
-    lines = [HEAD, f"{counted(len(checks), 'row')}: {_levels(checks)}.", ""]
+    lines = [HEAD, f"{counted(len(checks), 'check')}: {_levels(checks)}.", ""]
     references = list(dict.fromkeys(each for check in checks for each in check.references))
     source_ip = [check for check in checks if check.suite == "source_ip"]
     for title, group in _groups(check for check in source_ip if isinstance(check, PathCheck)).items():
         lines += [
             f"## {title}",
             "",
-            f"{counted(len(group), 'row')}: {_levels(group)}.",
+            f"{counted(len(group), 'check')}: {_levels(group)}.",
             "",
             *_table(group, references),
             "",
@@ -55,7 +55,7 @@ def checks_page(checks: Sequence[Check]) -> str:
             [check for check in of_it if isinstance(check, PathCheck)],
             [check for check in of_it if not isinstance(check, PathCheck)],
         )
-        lines += [f"## {TITLES.get(suite, suite)}", "", f"{counted(len(of_it), 'row')}: {_levels(of_it)}.", ""]
+        lines += [f"## {TITLES.get(suite, suite)}", "", f"{counted(len(of_it), 'check')}: {_levels(of_it)}.", ""]
         lines += [*_table(paths, references), ""] if paths else []
         lines += [*plain.table(others, references), ""] if others else []
     lines += ["## References", "", *(f"{number}. {links([each])}" for number, each in enumerate(references, 1)), ""]

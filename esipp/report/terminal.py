@@ -93,7 +93,7 @@ def counts(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> 
             status = verdicts[check.id].status
             level[status] = level.get(status, 0) + 1
     return [
-        f"{LEVELS[level]:<13} {sum(found.values()):>4} {form(sum(found.values()), 'row') + ':':<5} "
+        f"{LEVELS[level]:<13} {sum(found.values()):>4} {form(sum(found.values()), 'check') + ':':<7} "
         + ", ".join(f"{found[status]} {status.value}" for status in reversed(WORST_FIRST) if status in found)
         for level, found in sorted(table.items())
     ]
@@ -114,7 +114,7 @@ def by_reason(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) 
             why = reason.why + (f" [{titles(reason.references)}]" if reason.references else "")
             said = ("needs " if status is Status.UNSUPPORTED else "") + ", ".join(reason.of)
             what = f"{title} ({reason.nature})" if reason.nature else title
-            text = f"{what}, {counted(len(reason.checks), 'row')} ({reason.told_levels}): "
+            text = f"{what}, {counted(len(reason.checks), 'check')} ({reason.told_levels}): "
             text += f"{said}: {why}" if said else why
             lines += textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     return lines

@@ -282,7 +282,7 @@ def test_hostile_ids_of_checks_lead_to_no_files_and_no_markup(tmp_path: Path) ->
     check = run.checks[0]
     for name in ("../../secret", "/etc", EVIL):
         run.checks = [replace(check, id=name)]
-        run.verdicts = {name: replace(verdicts()[LOCAL], path_check=name)}
+        run.verdicts = {name: replace(verdicts()[LOCAL], check_id=name)}
         text = render(run)
         assert Page(text).all("img") == []
         assert "secret/file" not in text
@@ -303,7 +303,7 @@ def test_known_differences_are_counted_by_nature_and_our_instrument_apart() -> N
         checks[2].id: replace(one, status=Status.PASS, sees="0 of 3 differ"),
         checks[3].id: replace(one, status=Status.FAIL, instrument=True, observed="of our own"),
     }
-    run = recorded(checks, {name: replace(each, path_check=name) for name, each in said.items()})
+    run = recorded(checks, {name: replace(each, check_id=name) for name, each in said.items()})
     text = render(run)
     head = text.partition("</header>")[0]
     assert "KNOWN DEFECTS" in head

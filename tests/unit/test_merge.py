@@ -149,7 +149,7 @@ def test_no_check_is_lost_in_the_matrix(table: list[list[Status]]) -> None:
     )
     (matrix,) = [section for section in paper(merged, False).sections if section.title == "Matrix"]
     assert matrix.table
-    assert sum(int(check[2]) for check in matrix.table.checks) == len(names)
+    assert sum(int(check[2]) for check in matrix.table.rows) == len(names)
 
 
 def test_the_environment_says_what_is_the_same_and_what_is_not() -> None:
@@ -241,9 +241,9 @@ def test_every_path_check_that_is_not_green_is_explained_once() -> None:
     two = run_of([said("a.1", K, **known), said("a.2", P), said("b.1", F, observed="a node")], name="2", lane="y")
     assert why(one, two) == [
         "4 cells: 1 fail, 2 known, 1 unsupported.",
-        "fail: a node | {'checks': '1 in y v1.36.3'} | b.1",
-        "known (allowed): as reported | {'checks': '1 in x v1.36.3, 1 in y v1.36.3', 'see': 'an/issue#1'} | a.1",
-        "unsupported: needs it | {'checks': '1 in x v1.36.3'} | a.2",
+        "fail: a node | {'rows': '1 in y v1.36.3'} | b.1",
+        "known (allowed): as reported | {'rows': '1 in x v1.36.3, 1 in y v1.36.3', 'see': 'an/issue#1'} | a.1",
+        "unsupported: needs it | {'rows': '1 in x v1.36.3'} | a.2",
     ]
     told = json.loads(document(merge([one, two])))["reasons"]
     assert [each["verdict"] for each in told] == ["fail", "known", "unsupported"]

@@ -14,7 +14,7 @@ from esipp.checks.timing import PROMPT, Blur, Held, hold, needed, say_unknown
 from esipp.judging.continuity.evidence import Asked, Break, Seen, Window
 from esipp.judging.continuity.expected_backends import Spans, misplaced, spans, terminating
 from esipp.judging.continuity.losses import Measured, Tally, measured, say_late, tally
-from esipp.judging.continuity.reasons import late_nodes, taken_by, why_moved
+from esipp.judging.continuity.reasons import OF_THE_PHASE, hides_its_node, late_nodes, taken_by, why_moved
 from esipp.judging.controls import Counts, Vantage, excused
 from esipp.judging.endpoint_change.expected_backends import SLACK
 from esipp.judging.endpoint_change.samples import Sample, Stream
@@ -44,6 +44,11 @@ milliseconds, and begin a tenth of a second apart."""
 
 BUSY = 5.0
 """Seconds before a VIP moves in which nodes that do not get to run may have taken each other for dead."""
+
+UNSHOWN = (
+    "pods of several nodes see the client's own address by turns, so the node that has the VIP does not show: what was "
+    "done may have moved the VIP, which breaks open connections"
+)
 
 ENDED = 1.5
 """Seconds before our watch tells that a pod is gone in which its connections may already break."""
@@ -441,6 +446,8 @@ class Judge:
         own = check.way.by == Balancer.DEFAULT.value
         if own and (busy := self._busy_before(check, broken)):
             return undecided(check, busy, said)
+        if own and check.phase in OF_THE_PHASE and any(hides_its_node(self.seen, check, each) for each in broken):
+            return undecided(check, UNSHOWN, said)
         moved = {id(each): why_moved(self.seen, check, each) for each in broken} if own else {}
         left = [each for each in broken if not moved.get(id(each))]
         shown = "broken"

@@ -119,5 +119,5 @@ def compare(old: RecordedRun, new: RecordedRun, fail_on: Binding = Binding.EXTEN
 
 
 def _checks(number: int, of: str = "") -> str:
-    what = f"{of} check" if of else "row"
+    what = f"{of} check" if of else "check"
     return f"no {what}" if not number else f"{number:,} {form(number, what)}"

@@ -96,7 +96,7 @@ def _item(group: Sequence[Change]) -> Item:
         if first.aspect == "reason":
             pairs.clear()
         for (before, after), times in pairs.most_common(MOST_SHOWN):
-            many = f" ({counted(times, 'row')})" if len(pairs) > 1 else ""
+            many = f" ({counted(times, 'check')})" if len(pairs) > 1 else ""
             label = first.aspect if first.aspect not in ("", "seen") else "seen"
             details.append((label if len(label) < 10 else "", f"{_what(first, before, after)}{many}"))
         if len(pairs) > MOST_SHOWN:
@@ -132,7 +132,7 @@ def _levels(changes: Sequence[Change]) -> str:
     counted = Counter(each.level for each in changes)
     *others, last = [f"{counted[level]:,} {level.value}" for level in Level if level in counted]
     told = f"{', '.join(others)} and {last}" if others else last
-    return f"{told} {form(len(changes), 'row')}"
+    return f"{told} {form(len(changes), 'check')}"
 
 
 def _redefined(diff: Diff) -> list[Section]:

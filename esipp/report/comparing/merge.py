@@ -143,7 +143,7 @@ def merge_shards(runs: Sequence[RecordedRun]) -> Merged:
     faults = [fault for run in runs for fault in _faults_of_part(run)]
     missing = len(checks) - len(verdicts)
     if missing:
-        faults.append(f"{missing:,} {form(missing, 'row has', 'rows have')} no verdict in any part")
+        faults.append(f"{missing:,} {form(missing, 'check has', 'checks have')} no verdict in any part")
     conclusion = _conclusion(runs, checks, verdicts, faults)
     name = _name(runs[0]) + (f" ({len(runs)} parts)" if len(runs) > 1 else "")
     return Merged((Column(name, tuple(runs), checks, verdicts, conclusion, tuple(faults), disagreements),))

@@ -118,7 +118,7 @@ def _field(
     first = next(check for check in checks if said[check.id] == bad)
     seen = letters([verdicts.get(check.id) for check in checks])
     of = sum(1 for each in said.values() if each == bad)
-    many = f"{of} of {len(checks)} checks" if len(checks) > 1 else "1 row"
+    many = f"{of} of {len(checks)} checks" if len(checks) > 1 else "1 check"
     mark = "" if bad == "pass" else MARKS[bad]
     label = f"{seen or 'nothing'}{mark}: {WORDS[bad]}, {many}; {column[0]}, {column[1]}"
     ordered = sorted(checks, key=lambda check: check is not first)
